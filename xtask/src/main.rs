@@ -1,0 +1,2 @@
+//! Every habit of the project as a command.
+fn main() {}
