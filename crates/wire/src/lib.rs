@@ -1,1 +1,30 @@
-//! Wire.
+//! What two Outboard processes must agree on: ids, headers, operations, versions.
+//!
+//! It moves no bytes and reads no clock; `link` does that. Every structure has a fixed little-endian layout
+//! whose size is asserted at compile time, and every decoder checks what it reads: bytes come from processes
+//! that nobody vouches for.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+mod error;
+mod frame;
+mod handshake;
+mod id;
+pub mod liveness;
+mod region;
+mod text;
+pub mod time;
+
+pub use error::DecodeError;
+pub use frame::{Flow, FrameHead, FrameHeader, Kind, Room};
+pub use handshake::{
+    Answer, Auth, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Versions, Welcome,
+};
+pub use id::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Role, ServerId};
+pub use region::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, EXTENTS_MAX, Extent, ExtentRole, Grant, RegionDescriptor};
+pub use text::Text;
+pub use time::Time;
+
+#[cfg(test)]
+mod tests;

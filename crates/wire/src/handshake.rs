@@ -1,0 +1,343 @@
+//! The first words on every link: who is there, which version, and with what proof.
+//!
+//! The side that connects sends a [`Hello`]; the other answers with a [`Welcome`] or a [`Refusal`]. All three
+//! have one size, so that a stream reader always knows how much to wait for.
+
+use core::fmt;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::exact;
+use crate::text::Text;
+use crate::{DecodeError, Incarnation, JobId, Rank, Role};
+
+/// The size of each handshake message in bytes.
+pub const HANDSHAKE_LEN: usize = 176;
+
+/// The versions of the protocol that a process can speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest.
+    pub min: u16,
+    /// The newest.
+    pub max: u16,
+}
+
+impl Versions {
+    /// What this build speaks.
+    pub const OURS: Self = Self { min: 1, max: 1 };
+
+    /// The newest version that both sides speak.
+    pub fn common(self, other: Self) -> Option<u16> {
+        let newest = self.max.min(other.max);
+        (newest >= self.min.max(other.min)).then_some(newest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.min == self.max {
+            write!(f, "{}", self.min)
+        } else {
+            write!(f, "{}–{}", self.min, self.max)
+        }
+    }
+}
+
+/// Proof of identity: a method and what it needs. Method 0 is "none"; links within a node rely on the
+/// kernel's word about the peer instead.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Auth {
+    /// Which method `proof` belongs to.
+    pub method: u8,
+    /// The method's bytes.
+    pub proof: [u8; 64],
+}
+
+impl Auth {
+    /// No proof is offered or asked for.
+    pub const NONE: Self = Self { method: 0, proof: [0; 64] };
+}
+
+impl fmt::Debug for Auth {
+    /// Leaves the proof out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Auth {{ method: {} }}", self.method)
+    }
+}
+
+/// What each side says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// The random number this process drew at its start.
+    pub incarnation: Incarnation,
+    /// What kind of process it is.
+    pub role: Role,
+    /// The job it belongs to.
+    pub job: JobId,
+    /// Its number in the job.
+    pub rank: Rank,
+    /// Its process id on its own node, for messages to people.
+    pub pid: u32,
+    /// The name people know it by.
+    pub name: Text<32>,
+    /// The longest payload it accepts, in bytes.
+    pub max_payload: u32,
+    /// Its proof of identity.
+    pub auth: Auth,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Message {
+    magic: [u8; 8],
+    version_min: U16,
+    version_max: U16,
+    role: u8,
+    auth_method: u8,
+    reserved: U16,
+    incarnation: U64,
+    job: U64,
+    rank: U32,
+    pid: U32,
+    max_payload: U32,
+    ring_bytes: U32,
+    heartbeat_ms: U32,
+    deadline_ms: U32,
+    name: Text<32>,
+    auth: [u8; 64],
+    padding: [u8; 24],
+}
+
+const _: () = assert!(size_of::<Message>() == HANDSHAKE_LEN);
+const _: () = assert!(core::mem::offset_of!(Message, name) == 56);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RefusalMessage {
+    magic: [u8; 8],
+    version_min: U16,
+    version_max: U16,
+    reason: U16,
+    reserved: U16,
+    detail: Text<160>,
+}
+
+const _: () = assert!(size_of::<RefusalMessage>() == HANDSHAKE_LEN);
+
+const HELLO: [u8; 8] = *b"OUTBOARD";
+const WELCOME: [u8; 8] = *b"OUTBWELC";
+const REFUSAL: [u8; 8] = *b"OUTBSTOP";
+
+impl Message {
+    fn new(magic: [u8; 8], versions: Versions, intro: &Introduction) -> Self {
+        Self {
+            magic,
+            version_min: versions.min.into(),
+            version_max: versions.max.into(),
+            role: intro.role as u8,
+            auth_method: intro.auth.method,
+            reserved: 0.into(),
+            incarnation: intro.incarnation.0.into(),
+            job: intro.job.0.into(),
+            rank: intro.rank.0.into(),
+            pid: intro.pid.into(),
+            max_payload: intro.max_payload.into(),
+            ring_bytes: 0.into(),
+            heartbeat_ms: 0.into(),
+            deadline_ms: 0.into(),
+            name: intro.name,
+            auth: intro.auth.proof,
+            padding: [0; 24],
+        }
+    }
+
+    fn introduction(&self) -> Result<Introduction, DecodeError> {
+        self.name.check("peer name")?;
+        let reserved =
+            u64::from(self.reserved.get()) | self.padding.iter().fold(0, |or, b| or | u64::from(*b));
+        if reserved != 0 {
+            return Err(DecodeError::BadValue { what: "reserved handshake bytes", value: reserved });
+        }
+        Ok(Introduction {
+            incarnation: Incarnation(self.incarnation.get()),
+            role: self.role.try_into()?,
+            job: JobId(self.job.get()),
+            rank: Rank(self.rank.get()),
+            pid: self.pid.get(),
+            name: self.name,
+            max_payload: self.max_payload.get(),
+            auth: Auth { method: self.auth_method, proof: self.auth },
+        })
+    }
+
+    fn versions(&self) -> Versions {
+        Versions { min: self.version_min.get(), max: self.version_max.get() }
+    }
+}
+
+/// The connecting side's first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// What it can speak.
+    pub versions: Versions,
+    /// Who it is.
+    pub intro: Introduction,
+}
+
+impl Hello {
+    /// The message as it travels.
+    pub fn encode(&self) -> [u8; HANDSHAKE_LEN] {
+        zerocopy::transmute!(Message::new(HELLO, self.versions, &self.intro))
+    }
+
+    /// Reads a message of exactly [`HANDSHAKE_LEN`] bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let message: &Message = exact("hello", bytes)?;
+        if message.magic != HELLO {
+            return Err(DecodeError::NotOutboard { start: message.magic });
+        }
+        let unused = message.ring_bytes.get() | message.heartbeat_ms.get() | message.deadline_ms.get();
+        if unused != 0 {
+            return Err(DecodeError::BadValue { what: "link parameters in a hello", value: unused.into() });
+        }
+        Ok(Self { versions: message.versions(), intro: message.introduction()? })
+    }
+}
+
+/// The accepting side's answer, with the parameters of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version both will speak from here on.
+    pub version: u16,
+    /// Who the accepting side is.
+    pub intro: Introduction,
+    /// The size of each shared-memory ring in bytes; zero on other links.
+    pub ring_bytes: u32,
+    /// How often an idle side shows that it lives, in milliseconds.
+    pub heartbeat_ms: u32,
+    /// After how long a silence the other side counts as lost, in milliseconds.
+    pub deadline_ms: u32,
+}
+
+impl Welcome {
+    /// The message as it travels.
+    pub fn encode(&self) -> [u8; HANDSHAKE_LEN] {
+        let versions = Versions { min: self.version, max: self.version };
+        let mut message = Message::new(WELCOME, versions, &self.intro);
+        message.ring_bytes = self.ring_bytes.into();
+        message.heartbeat_ms = self.heartbeat_ms.into();
+        message.deadline_ms = self.deadline_ms.into();
+        zerocopy::transmute!(message)
+    }
+}
+
+/// Why a connection was turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum RefusalReason {
+    /// No version is spoken by both sides.
+    Version = 1,
+    /// The credentials or the proof are not accepted.
+    Credentials = 2,
+    /// No room for another connection.
+    Busy = 3,
+    /// The hello could not be understood.
+    Malformed = 4,
+    /// The process is shutting down.
+    Closing = 5,
+}
+
+impl TryFrom<u16> for RefusalReason {
+    type Error = DecodeError;
+
+    fn try_from(value: u16) -> Result<Self, DecodeError> {
+        match value {
+            1 => Ok(Self::Version),
+            2 => Ok(Self::Credentials),
+            3 => Ok(Self::Busy),
+            4 => Ok(Self::Malformed),
+            5 => Ok(Self::Closing),
+            _ => Err(DecodeError::BadValue { what: "refusal reason", value: value.into() }),
+        }
+    }
+}
+
+/// The accepting side's "no".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, for programs.
+    pub reason: RefusalReason,
+    /// What the accepting side speaks.
+    pub versions: Versions,
+    /// Why, for people.
+    pub detail: Text<160>,
+}
+
+impl Refusal {
+    /// A refusal by this build.
+    pub fn new(reason: RefusalReason, detail: &str) -> Self {
+        Self { reason, versions: Versions::OURS, detail: Text::new(detail) }
+    }
+
+    /// The message as it travels.
+    pub fn encode(&self) -> [u8; HANDSHAKE_LEN] {
+        zerocopy::transmute!(RefusalMessage {
+            magic: REFUSAL,
+            version_min: self.versions.min.into(),
+            version_max: self.versions.max.into(),
+            reason: (self.reason as u16).into(),
+            reserved: 0.into(),
+            detail: self.detail,
+        })
+    }
+}
+
+/// Either answer to a [`Hello`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The link is open.
+    Welcome(Welcome),
+    /// It is not.
+    Refusal(Refusal),
+}
+
+impl Answer {
+    /// Reads a message of exactly [`HANDSHAKE_LEN`] bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let message: &Message = exact("handshake answer", bytes)?;
+        match message.magic {
+            WELCOME => Self::decode_welcome(message),
+            REFUSAL => Self::decode_refusal(exact("refusal", bytes)?),
+            start => Err(DecodeError::NotOutboard { start }),
+        }
+    }
+
+    fn decode_welcome(message: &Message) -> Result<Self, DecodeError> {
+        let Versions { min, max } = message.versions();
+        if min != max {
+            return Err(DecodeError::BadValue { what: "agreed version", value: max.into() });
+        }
+        Ok(Self::Welcome(Welcome {
+            version: min,
+            intro: message.introduction()?,
+            ring_bytes: message.ring_bytes.get(),
+            heartbeat_ms: message.heartbeat_ms.get(),
+            deadline_ms: message.deadline_ms.get(),
+        }))
+    }
+
+    fn decode_refusal(message: &RefusalMessage) -> Result<Self, DecodeError> {
+        message.detail.check("refusal detail")?;
+        if message.reserved.get() != 0 {
+            let value = message.reserved.get().into();
+            return Err(DecodeError::BadValue { what: "reserved refusal bytes", value });
+        }
+        Ok(Self::Refusal(Refusal {
+            reason: message.reason.get().try_into()?,
+            versions: Versions { min: message.version_min.get(), max: message.version_max.get() },
+            detail: message.detail,
+        }))
+    }
+}
