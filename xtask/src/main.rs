@@ -1,2 +1,72 @@
-//! Every habit of the project as a command.
-fn main() {}
+//! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `fuzz`, `simulate`, `loom`, `miri`.
+//!
+//! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
+//! not compile.
+#![forbid(unsafe_code)]
+// Talking to the terminal is what this program is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod ci;
+mod fuzz;
+mod loom;
+mod miri;
+mod process;
+mod simulate;
+mod step;
+mod tally;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::step::Outcome;
+use crate::workspace::Workspace;
+
+/// Every habit of the project as a command.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
+enum Command {
+    Ci(ci::Args),
+    Tidy,
+    Fuzz(fuzz::Args),
+    Simulate(simulate::Args),
+    Loom,
+    Miri,
+}
+
+const EXAMPLES: &str = "Examples:
+  cargo xtask ci                          everything CI runs, with a summary at the end
+  cargo xtask ci --only clippy,tests      two of its steps
+  cargo xtask fuzz --list                 the decoders that are fuzzed
+  cargo xtask simulate --seed 7           replay one simulated run";
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let outcome = Workspace::load().and_then(|workspace| match command {
+        Command::Ci(args) => ci::run(&workspace, &args),
+        Command::Tidy => tidy::run(&workspace),
+        Command::Fuzz(args) => fuzz::run(&workspace, &args),
+        Command::Simulate(args) => simulate::run(&workspace, &args),
+        Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
+        Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
+    });
+    match outcome {
+        Ok(Outcome::Passed) => ExitCode::SUCCESS,
+        Ok(Outcome::Skipped(reason)) => {
+            eprintln!("skipped: {reason}");
+            ExitCode::SUCCESS
+        }
+        // `ci` ends with its summary, which has to stay the last line.
+        Ok(Outcome::Failed(reason)) if reason.is_empty() => ExitCode::FAILURE,
+        Ok(Outcome::Failed(reason)) => {
+            eprintln!("failed: {reason}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

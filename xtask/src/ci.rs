@@ -1,0 +1,173 @@
+//! `cargo xtask ci`: everything that has to hold before a change lands.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::step::Outcome;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use crate::{fuzz, loom, miri, process, simulate, tidy};
+
+/// Run everything that has to hold before a change lands
+///
+/// All steps run even when one fails; the exit code is 1 if any did. The last line gives the totals, over all
+/// test runs: a step that failed without a failed test counts as one failure, a step that could not run here
+/// as one skip.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask ci                              all steps
+  cargo xtask ci --only fmt,tidy,clippy       some steps
+  cargo xtask ci --fuzz-seconds 60            a longer look for inputs that break a decoder")]
+pub(crate) struct Args {
+    /// Only these steps, separated by commas
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    only: Vec<Step>,
+    /// How long to fuzz each target
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    fuzz_seconds: u32,
+    /// Which simulated runs
+    #[arg(long, value_name = "A..B", default_value = "0..256")]
+    seeds: simulate::Seeds,
+}
+
+/// The steps, cheapest first, so that the common mistakes show early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    Fmt,
+    Tidy,
+    Clippy,
+    Docs,
+    Tests,
+    Loom,
+    Miri,
+    Fuzz,
+    Simulate,
+}
+
+impl Step {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Fmt => "fmt",
+            Self::Tidy => "tidy",
+            Self::Clippy => "clippy",
+            Self::Docs => "docs",
+            Self::Tests => "tests",
+            Self::Loom => "loom",
+            Self::Miri => "miri",
+            Self::Fuzz => "fuzz",
+            Self::Simulate => "simulate",
+        }
+    }
+
+    fn run(self, workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {
+        let cargo = |args: &[&str]| process::cargo(workspace, args);
+        let outcome = match self {
+            Self::Fmt => process::run(cargo(&["fmt", "--all", "--", "--check"])),
+            Self::Tidy => tidy::run(workspace),
+            Self::Clippy => {
+                process::run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+            }
+            Self::Docs => {
+                let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+                doc.env("RUSTDOCFLAGS", "-D warnings");
+                process::run(doc)
+            }
+            Self::Tests => return process::run_tests(cargo(&["test", "--workspace", "--no-fail-fast"])),
+            Self::Loom => return loom::run(workspace),
+            Self::Miri => return miri::run(workspace),
+            Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),
+            Self::Simulate => simulate::run(workspace, &simulate::Args::over(args.seeds)),
+        };
+        Ok((outcome?, Tally::default()))
+    }
+}
+
+/// How one step went.
+struct Report {
+    step: Step,
+    outcome: Outcome,
+    tally: Tally,
+    took: Duration,
+}
+
+/// Runs the steps and prints the summary, whose last line test-result readers understand.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
+    let wanted = |step: &&Step| args.only.is_empty() || args.only.contains(step);
+    let steps: Vec<Step> = Step::value_variants().iter().filter(wanted).copied().collect();
+    let mut reports = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        println!("\n=== {} ({} of {})", step.title(), index + 1, steps.len());
+        let report = report(*step, || step.run(workspace, args));
+        println!("=== {}: {} in {:.1} s", step.title(), report.outcome.word(), report.took.as_secs_f64());
+        reports.push(report);
+    }
+    print!("\n{}", summary(&reports));
+    let all_good = reports.iter().all(|report| !matches!(report.outcome, Outcome::Failed(_)));
+    Ok(if all_good { Outcome::Passed } else { Outcome::Failed(String::new()) })
+}
+
+fn report(step: Step, run: impl FnOnce() -> Result<(Outcome, Tally)>) -> Report {
+    let start = Instant::now();
+    let (outcome, tally) =
+        run().unwrap_or_else(|error| (Outcome::Failed(format!("{error:#}")), Tally::default()));
+    Report { step, outcome, tally, took: start.elapsed() }
+}
+
+fn summary(reports: &[Report]) -> String {
+    let mut total = Tally::default();
+    let mut text = format!("{:<10}{:<9}{:>9}  {:>7}\n", "step", "result", "seconds", "tests");
+    for Report { step, outcome, tally, took } in reports {
+        let ran = tally.passed + tally.failed;
+        let tests = if ran == 0 { "-".to_owned() } else { ran.to_string() };
+        let (title, word, seconds) = (step.title(), outcome.word(), took.as_secs_f64());
+        let row = format!("{title:<10}{word:<9}{seconds:>9.1}  {tests:>7}  {}", outcome.reason());
+        text += row.trim_end();
+        text += "\n";
+        total += *tally;
+        match outcome {
+            Outcome::Failed(_) if tally.failed == 0 => total.failed += 1,
+            Outcome::Skipped(_) => total.skipped += 1,
+            _ => {}
+        }
+    }
+    let Tally { passed, failed, skipped } = total;
+    text + &format!("\n{passed} passed, {failed} failed, {skipped} skipped\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(step: Step, outcome: Outcome, tally: Tally) -> Report {
+        Report { step, outcome, tally, took: Duration::from_millis(1500) }
+    }
+
+    #[test]
+    fn the_last_line_is_the_total_over_all_test_runs() {
+        let reports = [
+            done(Step::Tests, Outcome::Passed, Tally { passed: 40, failed: 0, skipped: 1 }),
+            done(Step::Loom, Outcome::Passed, Tally { passed: 2, failed: 0, skipped: 0 }),
+        ];
+        let text = summary(&reports);
+        assert_eq!(text.lines().last(), Some("42 passed, 0 failed, 1 skipped"));
+        assert!(text.contains("tests     ok             1.5       40\n"), "{text}");
+    }
+
+    #[test]
+    fn a_failed_step_is_never_hidden_by_its_tests() {
+        let reports = [
+            done(Step::Fmt, Outcome::Failed("exit 1".to_owned()), Tally::default()),
+            done(Step::Tests, Outcome::Failed("3".to_owned()), Tally { passed: 4, failed: 3, skipped: 0 }),
+            done(Step::Miri, Outcome::Skipped("no miri".to_owned()), Tally::default()),
+        ];
+        assert_eq!(summary(&reports).lines().last(), Some("4 passed, 4 failed, 1 skipped"));
+    }
+
+    #[test]
+    fn a_step_that_cannot_start_has_failed() {
+        let report = report(Step::Docs, || anyhow::bail!("no cargo"));
+        assert_eq!(report.outcome, Outcome::Failed("no cargo".to_owned()));
+    }
+}

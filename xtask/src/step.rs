@@ -1,0 +1,31 @@
+//! What a step came to.
+
+/// The end of a step: of `cargo xtask ci`, or of a command given alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ran and found nothing wrong.
+    Passed,
+    /// It ran and found something wrong; the text says what. Empty when all has been said already.
+    Failed(String),
+    /// It could not run here; the text says why. Never used for something that is broken.
+    Skipped(String),
+}
+
+impl Outcome {
+    /// One word for the summary table.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Passed => "ok",
+            Self::Failed(_) => "FAILED",
+            Self::Skipped(_) => "skipped",
+        }
+    }
+
+    /// The reason, where there is one.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Passed => "",
+            Self::Failed(reason) | Self::Skipped(reason) => reason,
+        }
+    }
+}
