@@ -28,7 +28,7 @@ impl Progress {
             return false;
         }
         let Some(state) = line.strip_prefix('#').and_then(|line| line.split_once('\t')) else {
-            return !is_greeting(line);
+            return !is_chatter(line);
         };
         if let Some(edges) = line.split_once("cov: ").and_then(|(_, rest)| first_number(rest)) {
             self.edges_last = edges;
@@ -40,9 +40,11 @@ impl Progress {
     }
 }
 
-/// What libFuzzer says of itself before it starts, but for its random seed, which repeats a run.
-fn is_greeting(line: &str) -> bool {
-    line.starts_with("INFO: ") && !line.starts_with("INFO: Seed:")
+/// What libFuzzer says of itself and of words it liked. Its random seed is kept: it repeats a run.
+fn is_chatter(line: &str) -> bool {
+    const STARTS: [&str; 4] = ["WARNING: Failed to find function ", "INFO: ", "\tNEW_FUNC", "###### "];
+    let is_word = line.starts_with('"') && line.contains(" # Uses: ");
+    !line.starts_with("INFO: Seed:") && (is_word || STARTS.iter().any(|start| line.starts_with(start)))
 }
 
 fn first_number(text: &str) -> Option<u64> {
@@ -57,10 +59,14 @@ mod tests {
     fn coverage_runs_and_the_breaking_input_are_read() {
         let mut progress = Progress::default();
         let quiet = [
+            "WARNING: Failed to find function \"__sanitizer_acquire_crash_state\".",
             "INFO: Loaded 1 modules   (210 inline 8-bit counters): 210 [0x55, 0x56),",
             "#3\tINITED cov: 31 ft: 32 corp: 2/57b exec/s: 0 rss: 30Mb",
             "#911\tNEW    cov: 40 ft: 51 corp: 9/113b lim: 33 exec/s: 0 rss: 30Mb L: 4/4 MS: 1 ChangeBit-",
             "#4096\tpulse  cov: 57 ft: 70 corp: 12/200b lim: 66 exec/s: 2048 rss: 31Mb",
+            "\tNEW_FUNC[1/7]: 0x558700dafb61",
+            "###### Recommended dictionary. ######",
+            "\"\\001\\000\" # Uses: 31786",
             "Done 9001 runs in 3 second(s)",
         ];
         for line in quiet {

@@ -1,0 +1,86 @@
+//! Bytes from strangers, thrown at every decoder: the table of fuzz targets and a mutator for them.
+//!
+//! It does not guide itself by coverage; libFuzzer does that, when `cargo xtask fuzz` builds it in. A new
+//! decoder gets one more line in [`TARGETS`].
+#![forbid(unsafe_code)]
+
+mod mutator;
+mod wire;
+
+pub use mutator::Mutator;
+
+/// One decoder and what must hold for it.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it checks, for people.
+    pub what: &'static str,
+    /// Decodes the bytes, and panics if a promise is broken.
+    pub run: fn(&[u8]) -> Verdict,
+    /// Inputs to start from. All of them decode.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// What a decoder made of its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was understood, and everything promised of it holds.
+    Decoded,
+    /// It was turned away with an error.
+    Refused,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "frame_header",
+        what: "the sixteen bytes before every frame",
+        run: wire::frame_header,
+        seeds: wire::frame_header_seeds,
+    },
+    Target {
+        name: "hello",
+        what: "the connecting side's first message",
+        run: wire::hello,
+        seeds: wire::hello_seeds,
+    },
+    Target {
+        name: "answer",
+        what: "the accepting side's welcome or refusal",
+        run: wire::answer,
+        seeds: wire::answer_seeds,
+    },
+    Target {
+        name: "region",
+        what: "a region descriptor with its extents, and what follows it",
+        run: wire::region,
+        seeds: wire::region_seeds,
+    },
+    Target {
+        name: "liveness",
+        what: "pings, pongs and goodbyes",
+        run: wire::liveness,
+        seeds: wire::liveness_seeds,
+    },
+    Target {
+        name: "request",
+        what: "one-sided requests: open, close, read, write, atomics",
+        run: wire::request,
+        seeds: wire::request_seeds,
+    },
+    Target {
+        name: "reply",
+        what: "answers to one-sided requests",
+        run: wire::reply,
+        seeds: wire::reply_seeds,
+    },
+];
+
+/// The target called `name`.
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What `cargo xtask fuzz` needs besides libFuzzer: lists targets, writes seeds, runs one input, or mutates
+//! blindly where libFuzzer cannot be built.
+#![forbid(unsafe_code)]
+// Its output is read by `cargo xtask fuzz` and by people.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use outboard_fuzz::{Mutator, TARGETS, Target, find};
+
+const USAGE: &str = "usage: outboard-fuzz list | seeds TARGET FOLDER | replay TARGET FILE \
+                     | mutate TARGET SECONDS FOLDER";
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["list"] => {
+            for target in TARGETS {
+                println!("{:<14}{}", target.name, target.what);
+            }
+            Ok(())
+        }
+        ["seeds", name, folder] => write_seeds(target(name)?, Path::new(folder)),
+        ["replay", name, file] => replay(target(name)?, Path::new(file)),
+        ["mutate", name, seconds, folder] => {
+            mutate(target(name)?, Duration::from_secs(seconds.parse()?), Path::new(folder))
+        }
+        _ => anyhow::bail!(USAGE),
+    }
+}
+
+fn target(name: &str) -> Result<&'static Target> {
+    find(name).with_context(|| format!("no target `{name}`; `outboard-fuzz list` names them"))
+}
+
+fn write_seeds(target: &Target, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
+    for (index, seed) in (target.seeds)().iter().enumerate() {
+        let path = folder.join(format!("seed-{index}"));
+        fs::write(&path, seed).with_context(|| format!("could not write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn replay(target: &Target, file: &Path) -> Result<()> {
+    let input = fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
+    println!("{}: {} bytes: {:?}", target.name, input.len(), (target.run)(&input));
+    Ok(())
+}
+
+/// Runs mutations until the time is up or one breaks the target. Each round of a thousand has its own seed, so
+/// that a broken one can be named by two small numbers.
+fn mutate(target: &Target, time: Duration, folder: &Path) -> Result<()> {
+    const ROUND: u64 = 1000;
+    let (start, mut runs) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        let mut mutator = Mutator::new(runs / ROUND, (target.seeds)());
+        for _ in 0..ROUND {
+            let input = mutator.next_input();
+            if catch_unwind(|| (target.run)(&input)).is_err() {
+                let path = folder.join(format!("mutation-{runs}"));
+                fs::write(&path, &input).with_context(|| format!("could not write {}", path.display()))?;
+                anyhow::bail!(
+                    "{} broke on {input:02x?}; Test unit written to {}",
+                    target.name,
+                    path.display()
+                );
+            }
+            runs += 1;
+        }
+    }
+    eprintln!("Done {runs} runs in {} second(s)", time.as_secs());
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! The decoders of `outboard-wire`.
+//!
+//! The same three promises for each: no bytes make it panic, what it accepts encodes to the same bytes again,
+//! and what it accepts can be shown to a person.
+
+use std::fmt::Debug;
+
+use outboard_wire::access::{Reply, Request, Slot, Span, Status};
+use outboard_wire::liveness::Liveness;
+use outboard_wire::{
+    Answer, Auth, Extent, ExtentRole, Flow, FrameHead, FrameHeader, Generation, Grant, Hello, Incarnation,
+    Introduction, JobId, Kind, Rank, Refusal, RefusalReason, RegionDescriptor, RegionId, RegionKey, Rights,
+    Role, Room, ServerId, Text, Versions, Welcome,
+};
+
+use crate::Verdict;
+
+/// Checks that what was decoded from `bytes` encodes to them again, and can be shown.
+#[track_caller]
+fn returns(decoded: &impl Debug, bytes: &[u8], encoded: &[u8]) -> Verdict {
+    assert_eq!(encoded, bytes, "{decoded:?} does not encode to the bytes it was decoded from");
+    assert!(!format!("{decoded:?}").is_empty());
+    Verdict::Decoded
+}
+
+/// Shows an error, as a log line would.
+fn refused(error: impl std::error::Error) -> Verdict {
+    assert!(!error.to_string().is_empty());
+    Verdict::Refused
+}
+
+fn header_bytes(header: FrameHeader) -> Vec<u8> {
+    header.to_words().iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+pub(crate) fn frame_header(bytes: &[u8]) -> Verdict {
+    let header = match FrameHeader::decode(bytes) {
+        Ok(header) => header,
+        Err(error) => return refused(error),
+    };
+    assert_eq!(FrameHeader::from_words(header.to_words()), Ok(header));
+    assert_eq!(FrameHeader::new(header.head(), header.payload_len()), header);
+    returns(&header, &bytes[..FrameHeader::LEN], &header_bytes(header))
+}
+
+pub(crate) fn frame_header_seeds() -> Vec<Vec<u8>> {
+    let head = FrameHead::new(Kind::new(Room::Trial, 3)).with_tag(0x0102_0304).with_flow(Flow(7));
+    [0, 64, u32::MAX].map(|payload_len| header_bytes(FrameHeader::new(head, payload_len))).to_vec()
+}
+
+pub(crate) fn hello(bytes: &[u8]) -> Verdict {
+    match Hello::decode(bytes) {
+        Ok(hello) => {
+            if let Some(version) = hello.versions.common(Versions::OURS) {
+                assert!((Versions::OURS.min..=Versions::OURS.max).contains(&version));
+            }
+            returns(&hello, bytes, &hello.encode())
+        }
+        Err(error) => refused(error),
+    }
+}
+
+pub(crate) fn hello_seeds() -> Vec<Vec<u8>> {
+    let hello = Hello { versions: Versions::OURS, intro: introduction(Role::Application) };
+    let newer = Hello { versions: Versions { min: 2, max: 9 }, intro: introduction(Role::Tool) };
+    vec![hello.encode().to_vec(), newer.encode().to_vec()]
+}
+
+pub(crate) fn answer(bytes: &[u8]) -> Verdict {
+    match Answer::decode(bytes) {
+        Ok(Answer::Welcome(welcome)) => returns(&welcome, bytes, &welcome.encode()),
+        Ok(Answer::Refusal(refusal)) => returns(&refusal, bytes, &refusal.encode()),
+        Err(error) => refused(error),
+    }
+}
+
+pub(crate) fn answer_seeds() -> Vec<Vec<u8>> {
+    let intro = introduction(Role::MemoryServer);
+    let welcome = Welcome { version: 1, intro, ring_bytes: 1 << 20, heartbeat_ms: 100, deadline_ms: 1000 };
+    let refusal = Refusal::new(RefusalReason::Version, "speaks versions 2–9 only");
+    vec![welcome.encode().to_vec(), refusal.encode().to_vec()]
+}
+
+pub(crate) fn region(bytes: &[u8]) -> Verdict {
+    let (descriptor, rest) = match RegionDescriptor::decode_prefix(bytes) {
+        Ok(decoded) => decoded,
+        Err(error) => return refused(error),
+    };
+    assert_eq!(RegionDescriptor::decode(bytes).is_ok(), rest.is_empty());
+    let primaries = descriptor.extents.iter().filter(|extent| extent.role == ExtentRole::Primary);
+    let covered: u128 = primaries.map(|extent| u128::from(extent.length)).sum();
+    assert_eq!(covered, u128::from(descriptor.grant.size), "the primaries do not add up to the region");
+    let mut encoded = Vec::new();
+    descriptor.encode(&mut encoded);
+    returns(&descriptor, &bytes[..bytes.len() - rest.len()], &encoded)
+}
+
+pub(crate) fn region_seeds() -> Vec<Vec<u8>> {
+    let extent = |role, length| Extent {
+        server: ServerId(1),
+        incarnation: Incarnation(2),
+        offset: 4096,
+        length,
+        role,
+    };
+    let one = vec![extent(ExtentRole::Primary, 1 << 20)];
+    let (half, whole) = (1 << 63, u64::MAX);
+    let huge = vec![extent(ExtentRole::Primary, half - 1), extent(ExtentRole::Primary, half)];
+    let mirrored = vec![
+        extent(ExtentRole::Primary, 1 << 16),
+        extent(ExtentRole::Replica, 1 << 16),
+        extent(ExtentRole::Primary, 1 << 12),
+    ];
+    let cases = [(1 << 20, one), (whole, huge), ((1 << 16) + (1 << 12), mirrored)];
+    let encode = |(size, extents)| {
+        let (region, generation, key) = (RegionId(5), Generation(1), RegionKey([7; 16]));
+        let grant = Grant { region, generation, key, rights: Rights::READ.and(Rights::WRITE), size };
+        let mut bytes = Vec::new();
+        RegionDescriptor { grant, chunk_log2: 16, extents }.encode(&mut bytes);
+        bytes
+    };
+    cases.map(encode).to_vec()
+}
+
+pub(crate) fn liveness(bytes: &[u8]) -> Verdict {
+    let Some((kind, payload)) = split_kind(bytes) else { return Verdict::Refused };
+    match Liveness::decode(kind, payload) {
+        Ok(message) => {
+            assert!(Liveness::reads(kind) && message.kind() == kind);
+            let mut encoded = Vec::new();
+            message.encode(&mut encoded);
+            returns(&message, payload, &encoded)
+        }
+        Err(error) => refused(error),
+    }
+}
+
+pub(crate) fn liveness_seeds() -> Vec<Vec<u8>> {
+    let goodbye = Liveness::Goodbye { code: 0, reason: Text::new("done") };
+    let encode = |message: Liveness| {
+        let mut bytes = kind_bytes(message.kind());
+        message.encode(&mut bytes);
+        bytes
+    };
+    [Liveness::Ping(1), Liveness::Pong(u64::MAX), goodbye].map(encode).to_vec()
+}
+
+/// The kind, how many bytes of data the frame has behind the fixed part, the fixed part.
+pub(crate) fn request(bytes: &[u8]) -> Verdict {
+    let Some((kind, rest)) = split_kind(bytes) else { return Verdict::Refused };
+    let Some((data_len, fixed)) = rest.split_first_chunk() else { return Verdict::Refused };
+    let data_len = u32::from_le_bytes(*data_len) as usize;
+    match Request::decode(kind, fixed, data_len) {
+        Ok(request) => {
+            assert_eq!(request.kind(), kind);
+            assert_eq!(Request::fixed_len(kind), Some(fixed.len()));
+            returns(&request, fixed, request.encode().as_bytes())
+        }
+        Err(error) => refused(error),
+    }
+}
+
+pub(crate) fn request_seeds() -> Vec<Vec<u8>> {
+    let span = Span { slot: Slot(3), offset: 0x1000, len: 8 };
+    let requests = [
+        Request::Open {
+            region: RegionId(5),
+            generation: Generation(1),
+            rights: Rights::READ,
+            key: RegionKey([7; 16]),
+        },
+        Request::Close { slot: Slot(3) },
+        Request::Read(span),
+        Request::Write(span),
+        Request::CompareSwap { span, expected: 1, desired: 2 },
+        Request::FetchAdd { span, addend: u64::MAX },
+    ];
+    let encode = |request: Request| {
+        let data_len = if let Request::Write(span) = request { span.len } else { 0 };
+        let mut bytes = kind_bytes(request.kind());
+        bytes.extend_from_slice(&data_len.to_le_bytes());
+        bytes.extend_from_slice(request.encode().as_bytes());
+        bytes
+    };
+    requests.map(encode).to_vec()
+}
+
+pub(crate) fn reply(bytes: &[u8]) -> Verdict {
+    let Some((kind, fixed)) = split_kind(bytes) else { return Verdict::Refused };
+    match Reply::decode(kind, fixed) {
+        Ok(reply) => {
+            assert!(Reply::is_reply(kind) && reply.kind() == kind);
+            assert_eq!(fixed.len(), Reply::FIXED_LEN);
+            returns(&reply, fixed, reply.encode().as_bytes())
+        }
+        Err(error) => refused(error),
+    }
+}
+
+pub(crate) fn reply_seeds() -> Vec<Vec<u8>> {
+    let opened = Reply::Opened { status: Status::Done, slot: Slot(3), size: 1 << 30 };
+    let encode = |reply: Reply| [kind_bytes(reply.kind()), reply.encode().as_bytes().to_vec()].concat();
+    [opened, Reply::Done { status: Status::OutOfBounds, old: 9 }].map(encode).to_vec()
+}
+
+/// Decoders that are told the frame's kind get it from the first two bytes of an input.
+fn split_kind(bytes: &[u8]) -> Option<(Kind, &[u8])> {
+    let (kind, rest) = bytes.split_first_chunk()?;
+    Some((Kind(u16::from_le_bytes(*kind)), rest))
+}
+
+fn kind_bytes(kind: Kind) -> Vec<u8> {
+    kind.0.to_le_bytes().to_vec()
+}
+
+fn introduction(role: Role) -> Introduction {
+    Introduction {
+        incarnation: Incarnation(0x1234_5678_9abc_def0),
+        role,
+        job: JobId(1),
+        rank: Rank(2),
+        pid: 4242,
+        name: Text::new("größe"),
+        max_payload: 1 << 16,
+        auth: Auth::NONE,
+    }
+}
