@@ -29,10 +29,29 @@ use crate::workspace::Workspace;
 #[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
 enum Command {
     Ci(ci::Args),
+    /// Check the parts of our style that a program can check
+    ///
+    /// Dependency direction, the length of files and functions, banned calls, stray files, litter in lines,
+    /// what every package must say of itself, dead links, the changelog. Errors have to be put right; notes
+    /// tell of files and functions longer than we aim for.
+    #[command(after_help = "Examples:
+  cargo xtask tidy                        every finding as file:line, with what to do about it")]
     Tidy,
     Fuzz(fuzz::Args),
     Simulate(simulate::Args),
+    /// Model-check the lock-free code: all orders in which threads can meet
+    ///
+    /// Runs the tests in modules named `model` of every package that depends on loom.
+    #[command(after_help = "Examples:
+  cargo xtask loom                              as CI runs it, at most 3 preemptions per execution
+  LOOM_MAX_PREEMPTIONS=5 cargo xtask loom       a wider and much slower search")]
     Loom,
+    /// Run unit tests under Miri, which finds undefined behaviour
+    ///
+    /// Needs a nightly toolchain with miri; without one it says so and is skipped.
+    #[command(after_help = "Examples:
+  rustup +nightly component add miri      once
+  cargo xtask miri                        the packages that Miri can run")]
     Miri,
 }
 
