@@ -100,7 +100,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     for (index, step) in steps.iter().enumerate() {
         println!("\n=== {} ({} of {})", step.title(), index + 1, steps.len());
         let report = report(*step, || step.run(workspace, args));
-        println!("=== {}: {} in {:.1} s", step.title(), report.outcome.word(), report.took.as_secs_f64());
+        let (word, seconds) = (report.outcome.word(), report.took.as_secs_f64());
+        let separator = if report.outcome.reason().is_empty() { "" } else { ": " };
+        println!("=== {}: {word} in {seconds:.1} s{separator}{}", step.title(), report.outcome.reason());
         reports.push(report);
     }
     print!("\n{}", summary(&reports));
