@@ -1,0 +1,211 @@
+//! What goes wrong on a link, told with the peer's name.
+
+use std::time::Duration;
+
+use outboard_wire::{DecodeError, Refusal, Versions};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::Peer;
+
+/// Why a frame was not taken.
+#[derive(Clone, Debug, Error)]
+pub enum SendError {
+    /// The peer has not made room yet. Ordinary back-pressure: try again after `progress`.
+    #[error("no room: the peer has not taken what was sent before")]
+    Full,
+    /// The frame will never fit.
+    #[error("a frame of {len} bytes is over this link's limit of {max}")]
+    TooLong {
+        /// How long it is.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The link is gone.
+    #[error(transparent)]
+    Lost(#[from] LinkError),
+}
+
+/// A link is gone, for good.
+#[derive(Clone, Debug, Error)]
+#[error("lost {peer}: {loss}")]
+pub struct LinkError {
+    /// Who was at the other end.
+    pub peer: Peer,
+    /// What happened.
+    #[source]
+    pub loss: Loss,
+}
+
+/// How a link was lost.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The peer said goodbye.
+    #[error("it closed the link: {reason}")]
+    Closed {
+        /// In its own words.
+        reason: String,
+    },
+    /// This side closed the link.
+    #[error("the link was closed here")]
+    ClosedHere,
+    /// The peer died or hung up without a word.
+    #[error("it is gone")]
+    Gone,
+    /// The peer has been silent for too long.
+    #[error("silent for {silent:?} while waiting for {awaited}")]
+    Stalled {
+        /// For how long.
+        silent: Duration,
+        /// What was awaited.
+        awaited: &'static str,
+    },
+    /// The peer wrote something that a correct peer never writes.
+    #[error("it broke the protocol: {0}")]
+    Broke(#[from] Violation),
+    /// The operating system refused.
+    #[error("{call} failed")]
+    System {
+        /// Which call.
+        call: &'static str,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// What a correct peer never does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Bytes that mean nothing.
+    #[error(transparent)]
+    Nonsense(#[from] DecodeError),
+    /// A ring index outside what the ring can hold.
+    #[error("ring index {index:#x} with {known:#x} known, capacity {capacity:#x}")]
+    Index {
+        /// What it wrote.
+        index: u64,
+        /// What it must not pass or precede.
+        known: u64,
+        /// How large the ring is.
+        capacity: u64,
+    },
+    /// A frame longer than was agreed or than what was published.
+    #[error("a frame of {len} bytes where {available} can be")]
+    Oversize {
+        /// What its header says.
+        len: u64,
+        /// What can be there.
+        available: u64,
+    },
+    /// A reply to nothing.
+    #[error("a reply to operation {tag}, which is not under way")]
+    UnknownReply {
+        /// Which operation it names.
+        tag: u32,
+    },
+    /// More operations at once than was agreed.
+    #[error("more than {max} operations under way")]
+    TooManyOperations {
+        /// The limit.
+        max: usize,
+    },
+    /// A descriptor that is missing, of the wrong size, or not sealed.
+    #[error("a memory segment that is {0}")]
+    Segment(&'static str),
+}
+
+/// Why a link could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nobody listens there, or the network says no.
+    #[error("cannot reach {address}: {source}; is the process started and the address right?")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// Why.
+        source: Errno,
+    },
+    /// The peer did not answer in time.
+    #[error("{address} did not finish its handshake within {waited:?}")]
+    TimedOut {
+        /// Where.
+        address: String,
+        /// How long it was given.
+        waited: Duration,
+    },
+    /// The peer hung up during the handshake.
+    #[error("{address} hung up during the handshake")]
+    HungUp {
+        /// Where.
+        address: String,
+    },
+    /// The peer speaks something else.
+    #[error("{address} does not speak this protocol: {source}")]
+    Garbage {
+        /// Where.
+        address: String,
+        /// What was wrong.
+        source: DecodeError,
+    },
+    /// The peer said no.
+    #[error("{address} refused: {} (it speaks version {}, we speak {})", .refusal.detail, .refusal.versions, Versions::OURS)]
+    Refused {
+        /// Where.
+        address: String,
+        /// In its own words.
+        refusal: Refusal,
+    },
+    /// This side said no.
+    #[error("turned {address} away: {}", .refusal.detail)]
+    TurnedAway {
+        /// Where.
+        address: String,
+        /// What it was told.
+        refusal: Refusal,
+    },
+    /// The peer's segment cannot be trusted.
+    #[error("{address} sent something unusable: {source}")]
+    Violation {
+        /// Where.
+        address: String,
+        /// What was wrong.
+        source: Violation,
+    },
+    /// An address that is already served.
+    #[error("{address} is already in use: another process listens there; stop it or choose another address")]
+    InUse {
+        /// Where.
+        address: String,
+    },
+    /// A setting that cannot work.
+    #[error("{what} cannot be {value}: {why}")]
+    Configuration {
+        /// Which setting.
+        what: &'static str,
+        /// What it was set to.
+        value: u64,
+        /// Why not.
+        why: &'static str,
+    },
+    /// An address beyond this machine, without leave.
+    #[error("{address} is not a loopback address; set allow_remote to listen beyond this machine")]
+    NotLoopback {
+        /// Where.
+        address: String,
+    },
+    /// The operating system refused.
+    #[error("{call} for {address} failed: {source}")]
+    System {
+        /// Which call.
+        call: &'static str,
+        /// Where.
+        address: String,
+        /// Why.
+        source: Errno,
+    },
+}

@@ -1,0 +1,137 @@
+//! The regions this process lets others reach.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use outboard_wire::access::Status;
+use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights};
+
+use crate::memory::Segment;
+
+/// A region that others may open.
+#[derive(Debug)]
+pub struct Export {
+    /// Its id here.
+    pub region: RegionId,
+    /// Which life of that id.
+    pub generation: Generation,
+    /// Its bytes.
+    pub memory: Arc<Segment>,
+    /// The keys that open it, each with what it allows.
+    pub keys: Vec<(RegionKey, Rights)>,
+}
+
+impl Export {
+    /// What the holder of the `index`-th key presents.
+    pub fn grant(&self, index: usize) -> Option<Grant> {
+        let (key, rights) = *self.keys.get(index)?;
+        let size = self.memory.len() as u64;
+        Some(Grant { region: self.region, generation: self.generation, key, rights, size })
+    }
+
+    /// What `key` allows, if it opens this region at all.
+    fn rights_of(&self, key: &RegionKey) -> Option<Rights> {
+        let mut found = None;
+        for (own, rights) in &self.keys {
+            if own.matches(key) {
+                found = Some(*rights);
+            }
+        }
+        found
+    }
+}
+
+type Table = HashMap<RegionId, Arc<Export>>;
+
+/// All regions that this process exports, shared by its links. Adding and removing is rare; links look things up
+/// in a snapshot of their own that they renew when the table has changed.
+#[derive(Debug, Default)]
+pub struct Exports {
+    table: RwLock<Arc<Table>>,
+    version: AtomicU64,
+}
+
+impl Exports {
+    /// No regions yet.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Lets others open `export`. An earlier region of that id is withdrawn.
+    pub fn add(&self, export: Export) {
+        self.change(|table| {
+            table.insert(export.region, Arc::new(export));
+        });
+    }
+
+    /// Lets nobody open or access the region any more. A peer that has mapped it through shared memory keeps its
+    /// mapping until it closes the region; it never sees what the memory is used for next, because segments are
+    /// not used again.
+    pub fn remove(&self, region: RegionId) {
+        self.change(|table| {
+            table.remove(&region);
+        });
+    }
+
+    fn change(&self, edit: impl FnOnce(&mut Table)) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = (**table).clone();
+        edit(&mut next);
+        *table = Arc::new(next);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    fn snapshot(&self) -> (u64, Arc<Table>) {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        (self.version.load(Ordering::Acquire), Arc::clone(&table))
+    }
+}
+
+/// One link's view of the exports.
+pub(crate) struct ExportView {
+    exports: Arc<Exports>,
+    version: u64,
+    table: Arc<Table>,
+}
+
+impl ExportView {
+    pub(crate) fn new(exports: Arc<Exports>) -> Self {
+        let (version, table) = exports.snapshot();
+        Self { exports, version, table }
+    }
+
+    /// Renews the snapshot if the table has changed; costs one load if it has not.
+    #[inline]
+    fn table(&mut self) -> &Table {
+        if self.exports.version.load(Ordering::Acquire) != self.version {
+            (self.version, self.table) = self.exports.snapshot();
+        }
+        &self.table
+    }
+
+    /// Checks an opening. Which part of it was wrong is not told.
+    pub(crate) fn open(
+        &mut self,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+        rights: Rights,
+    ) -> Result<Arc<Export>, Status> {
+        let export = self.table().get(&region).filter(|export| export.generation == generation);
+        let export = export.ok_or(Status::NotOpen)?;
+        let held = export.rights_of(key).ok_or(Status::NotOpen)?;
+        if held.includes(rights) { Ok(Arc::clone(export)) } else { Err(Status::NoRight) }
+    }
+
+    /// Changes whenever a region was added or removed: whoever holds open regions looks at them again then.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.exports.version.load(Ordering::Acquire)
+    }
+
+    /// Whether an open region is still exported.
+    pub(crate) fn still_has(&mut self, export: &Arc<Export>) -> bool {
+        self.table().get(&export.region).is_some_and(|current| Arc::ptr_eq(current, export))
+    }
+}

@@ -1,0 +1,36 @@
+//! Moves frames between two processes, and reads, writes and updates memory that the peer has registered.
+//!
+//! It does not decide what a frame means or where work runs: the rooms above do. Every link obeys the same
+//! two traits, [`Link`] for frames and [`RemoteMemory`] for one-sided access, says in its [`Capabilities`]
+//! what it can do, and passes one conformance suite.
+//!
+//! | link | between | one-sided access |
+//! |---|---|---|
+//! | [`shm`] | two processes of one node | through mapped memory, without the owner's help |
+//! | [`tcp`] | plain machines | served by the owner's link |
+//! | [`loopback`] | two ends in one thread, with seeded faults | served by the owner's link |
+//! | [`shaped`] | any of these, slowed down | as the link beneath |
+
+mod address;
+mod capabilities;
+mod counters;
+mod error;
+mod export;
+mod identity;
+mod link;
+pub mod memory;
+mod remote;
+pub mod ring;
+pub mod shm;
+mod sync;
+mod wait;
+
+pub use address::{Address, AddressError};
+pub use capabilities::{AtomicDomain, Capabilities, OneSided};
+pub use counters::Counters;
+pub use error::{ConnectError, LinkError, Loss, SendError, Violation};
+pub use export::{Export, Exports};
+pub use identity::{Identity, Peer};
+pub use link::{Disposition, Frame, Link, WaitOn};
+pub use remote::{AccessError, Completion, OpenRegion, Outcome, RemoteMemory, Token};
+pub use wait::{Clock, Waiter};

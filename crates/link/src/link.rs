@@ -1,0 +1,95 @@
+//! Frames from one process to another.
+
+use std::os::fd::BorrowedFd;
+
+use outboard_wire::{FrameHead, Time};
+
+use crate::memory::{Window, WindowMut};
+use crate::{Capabilities, Counters, LinkError, Peer, SendError};
+
+/// A frame that has arrived, still lying where the link received it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// What the sender said of it.
+    pub head: FrameHead,
+    /// Its bytes. On a shared-memory link the peer may still be changing them: copy first, then check.
+    pub payload: Window<'a>,
+}
+
+/// What a receiver did with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// It is dealt with; its place may be used again.
+    Taken,
+    /// There is no room for it now. It stays where it is, and everything behind it waits too: this is how
+    /// back-pressure reaches the sender.
+    Deferred,
+}
+
+/// What to sleep on when a link has nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitOn<'a> {
+    /// Becomes readable when [`Link::progress`] would find something.
+    pub descriptor: BorrowedFd<'a>,
+    /// Whether becoming writable matters as well, because bytes wait to be sent.
+    pub writable: bool,
+}
+
+/// One end of a connection that carries frames in order, each once.
+///
+/// Nothing here blocks. Frames sent become visible to the peer at [`Link::flush`]; until then they are a batch
+/// in the making. What the peer sent before it was lost is handed out before the loss is reported; a peer that
+/// breaks the protocol is reported at once.
+pub trait Link {
+    /// Who is at the other end.
+    fn peer(&self) -> &Peer;
+
+    /// What this link can do.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// What this link has done so far.
+    fn counters(&self) -> Counters;
+
+    /// Makes room for a frame of up to `len` bytes where the link will send it from. Write into the window,
+    /// then [`commit`](Link::commit); another `reserve` before that abandons it.
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError>;
+
+    /// Appends the reserved frame with its first `len` bytes to the batch.
+    ///
+    /// # Panics
+    /// If nothing is reserved, or less than `len`.
+    fn commit(&mut self, len: usize);
+
+    /// Appends a frame with a copy of `payload` to the batch.
+    #[inline]
+    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+        self.reserve(head, payload.len())?.write(0, payload);
+        self.commit(payload.len());
+        Ok(())
+    }
+
+    /// Makes the batch visible to the peer and wakes it if it sleeps.
+    fn flush(&mut self) -> Result<(), LinkError>;
+
+    /// Hands out up to `max_frames` frames that have arrived. Returns how many were taken.
+    fn receive<F>(&mut self, max_frames: usize, sink: F) -> Result<usize, LinkError>
+    where
+        F: FnMut(Frame<'_>) -> Disposition;
+
+    /// Does what is due: moves bytes, serves one-sided access, shows that it lives, looks whether the peer
+    /// still does. Returns whether anything moved.
+    fn progress(&mut self, now: Time) -> Result<bool, LinkError>;
+
+    /// When [`progress`](Link::progress) must be called even if nothing arrives.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// Asks the peer to wake this side from now on. Returns false if there is something to do already, and
+    /// then the caller must not sleep.
+    fn prepare_to_wait(&mut self) -> bool;
+
+    /// What to sleep on; `None` if there is nothing but [`next_deadline`](Link::next_deadline).
+    fn wait_on(&self) -> Option<WaitOn<'_>>;
+
+    /// Says goodbye. Frames flushed before are still delivered; the link cannot be used afterwards.
+    fn close(&mut self, reason: &str);
+}

@@ -1,0 +1,211 @@
+//! Sealed anonymous memory that can be handed to another process.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+use std::ffi::CStr;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::{Window, WindowMut};
+use crate::Violation;
+
+/// What may be done through a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentAccess {
+    /// Loads only; a store faults.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// A memfd that nobody can shrink or grow, mapped here. It has no name in any file system: when the last process
+/// that holds it ends, however it ends, the memory is gone.
+pub struct Segment {
+    descriptor: OwnedFd,
+    start: NonNull<u8>,
+    len: usize,
+    access: SegmentAccess,
+}
+
+// SAFETY: the memory is only ever touched through windows and atomics.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+/// A peer that could shrink a segment could make us fault.
+const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+impl Segment {
+    /// A new segment of `len` zero bytes, a multiple of the page size. `label` shows in `/proc/*/maps`.
+    pub fn create(label: &CStr, len: usize) -> Result<Self, Errno> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let descriptor = match rustix::fs::memfd_create(label, flags | MemfdFlags::NOEXEC_SEAL) {
+            // Kernels before 6.3 do not know the flag.
+            Err(Errno::INVAL) => rustix::fs::memfd_create(label, flags)?,
+            other => other?,
+        };
+        rustix::fs::ftruncate(&descriptor, len as u64)?;
+        rustix::fs::fcntl_add_seals(&descriptor, NEEDED_SEALS | SealFlags::SEAL)?;
+        let start = map(descriptor.as_fd(), len, SegmentAccess::ReadWrite)?;
+        Ok(Self { descriptor, start, len, access: SegmentAccess::ReadWrite })
+    }
+
+    /// Maps a segment that another process made, after checking that it is `len` bytes and stays so.
+    pub fn adopt(descriptor: OwnedFd, len: usize, access: SegmentAccess) -> Result<Self, AdoptError> {
+        let seals = rustix::fs::fcntl_get_seals(&descriptor)
+            .map_err(|_| Violation::Segment("not an anonymous memory file"))?;
+        if !seals.contains(NEEDED_SEALS) {
+            return Err(Violation::Segment("not sealed against shrinking and growing").into());
+        }
+        if rustix::fs::fstat(&descriptor)?.st_size != len as i64 || len == 0 {
+            return Err(Violation::Segment("not of the announced size").into());
+        }
+        let start = map(descriptor.as_fd(), len, access)?;
+        Ok(Self { descriptor, start, len, access })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The descriptor to hand to a peer that may write.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// A descriptor to hand to a peer that may only read. It cannot be mapped writable, and another user cannot
+    /// open it anew for writing; root and the same user can.
+    pub fn read_only_descriptor(&self) -> Result<OwnedFd, Errno> {
+        let path = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// The `len` bytes from `offset`, to read.
+    ///
+    /// # Panics
+    /// If they are not inside the segment.
+    #[inline]
+    pub fn window(&self, offset: usize, len: usize) -> Window<'_> {
+        // SAFETY: mapped as long as `self`, and no references to it are ever made.
+        unsafe { Window::new(self.start, self.len) }.part(offset, len)
+    }
+
+    /// The `len` bytes from `offset`, to write.
+    ///
+    /// # Panics
+    /// If they are not inside the segment, or it is mapped to read only.
+    #[inline]
+    pub fn window_mut(&self, offset: usize, len: usize) -> WindowMut<'_> {
+        assert_eq!(self.access, SegmentAccess::ReadWrite, "the segment is mapped to read only");
+        // SAFETY: mapped writable as long as `self`, and no references to it are ever made.
+        unsafe { WindowMut::new(self.start, self.len) }.part(offset, len)
+    }
+
+    /// The word at `offset`.
+    ///
+    /// # Panics
+    /// If it is not an aligned word inside the segment, or the segment is mapped to read only.
+    #[inline]
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && self.len >= 8 && offset <= self.len - 8, "no word at {offset}");
+        assert_eq!(self.access, SegmentAccess::ReadWrite, "the segment is mapped to read only");
+        // SAFETY: inside the mapping, aligned, and shared memory may be used through atomics.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+
+    /// Where it is mapped.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<NonNull<u8>, Errno> {
+    let protection = match access {
+        SegmentAccess::Read => ProtFlags::READ,
+        SegmentAccess::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+    };
+    // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+    let start =
+        unsafe { rustix::mm::mmap(core::ptr::null_mut(), len, protection, MapFlags::SHARED, descriptor, 0)? };
+    NonNull::new(start.cast()).ok_or(Errno::NOMEM)
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and nobody holds a window any more. A failure could only mean that
+        // it is not mapped, and then there is nothing to give back.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Segment({} bytes, {:?})", self.len, self.access)
+    }
+}
+
+/// Why a peer's segment was not mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptError {
+    /// The peer sent something else than it should.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The operating system refused.
+    #[error("the segment cannot be mapped: {0}")]
+    System(#[from] Errno),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 1 << 16;
+
+    #[test]
+    fn a_segment_is_the_same_memory_on_both_sides() {
+        let ours = Segment::create(c"test", LEN).unwrap();
+        let fd = ours.descriptor().try_clone_to_owned().unwrap();
+        let theirs = Segment::adopt(fd, LEN, SegmentAccess::ReadWrite).unwrap();
+        ours.window_mut(100, 8).write(0, b"outboard");
+        assert_eq!(&theirs.window(0, LEN).array::<8>(100), b"outboard");
+    }
+
+    #[test]
+    fn a_read_only_descriptor_cannot_be_mapped_to_write() {
+        let ours = Segment::create(c"test", LEN).unwrap();
+        let fd = ours.read_only_descriptor().unwrap();
+        let refused = Segment::adopt(fd.try_clone().unwrap(), LEN, SegmentAccess::ReadWrite);
+        assert!(matches!(refused, Err(AdoptError::System(Errno::ACCESS | Errno::PERM))), "{refused:?}");
+        Segment::adopt(fd, LEN, SegmentAccess::Read).unwrap();
+    }
+
+    #[test]
+    fn a_segment_that_could_shrink_is_refused() {
+        let fd = rustix::fs::memfd_create(c"test", MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, LEN as u64).unwrap();
+        let refused = Segment::adopt(fd, LEN, SegmentAccess::Read).unwrap_err();
+        assert!(refused.to_string().contains("not sealed"), "{refused}");
+    }
+
+    #[test]
+    fn a_segment_of_another_size_or_kind_is_refused() {
+        let ours = Segment::create(c"test", LEN).unwrap();
+        let fd = ours.descriptor().try_clone_to_owned().unwrap();
+        assert!(Segment::adopt(fd, LEN * 2, SegmentAccess::Read).is_err());
+        let (pipe, _other) = rustix::pipe::pipe().unwrap();
+        assert!(Segment::adopt(pipe, LEN, SegmentAccess::Read).is_err());
+        assert_eq!(rustix::fs::ftruncate(ours.descriptor(), 1), Err(Errno::PERM));
+    }
+}

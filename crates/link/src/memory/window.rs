@@ -1,0 +1,246 @@
+//! Bounded views of memory that others may be changing.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use super::copy::{copy_from_shared, copy_to_shared};
+
+/// A stretch of memory to read from, which another process may be changing.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    life: PhantomData<&'a ()>,
+}
+
+/// A stretch of memory to write to, which another process may be reading or changing.
+pub struct WindowMut<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    life: PhantomData<&'a ()>,
+}
+
+// SAFETY: a window is an address and a length; every access to what lies there goes through copies that are
+// sound beside any other access.
+unsafe impl Send for Window<'_> {}
+// SAFETY: as above.
+unsafe impl Send for WindowMut<'_> {}
+
+#[track_caller]
+fn check(offset: usize, len: usize, size: usize) {
+    assert!(
+        offset.checked_add(len).is_some_and(|end| end <= size),
+        "bytes {offset}..+{len} are outside a window of {size}"
+    );
+}
+
+impl<'a> Window<'a> {
+    /// A window on `len` bytes at `start`.
+    ///
+    /// # Safety
+    /// The bytes stay mapped and readable for `'a`, and no `&mut` to them exists meanwhile.
+    #[inline]
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, life: PhantomData }
+    }
+
+    /// How many bytes it shows.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it shows none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `into.len()` bytes from `offset`.
+    ///
+    /// # Panics
+    /// If they are not all inside the window.
+    #[inline]
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        check(offset, into.len(), self.len);
+        // SAFETY: the span is inside the window, and `into` is exclusively ours.
+        unsafe { copy_from_shared(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Copies the whole window into `into` at its start.
+    ///
+    /// # Panics
+    /// If `into` is shorter.
+    #[inline]
+    pub fn read_into(&self, into: &WindowMut<'_>) {
+        check(0, self.len, into.len);
+        // SAFETY: both spans are inside their windows. Where both are shared, each is aligned or private; the
+        // order of bytes between two racing processes is undefined anyway.
+        unsafe { copy_from_shared(self.start.as_ptr(), into.start.as_ptr(), self.len) }
+    }
+
+    /// Copies the `N` bytes at `offset`.
+    ///
+    /// # Panics
+    /// If they are not all inside the window.
+    #[inline]
+    pub fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.read(offset, &mut bytes);
+        bytes
+    }
+
+    /// The little-endian word at `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside the window.
+    #[inline]
+    pub fn word(&self, offset: usize) -> u64 {
+        u64::from_le_bytes(self.array(offset))
+    }
+
+    /// A copy of everything.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        self.read(0, &mut bytes);
+        bytes
+    }
+
+    /// The part of `len` bytes from `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside the window.
+    #[inline]
+    pub fn part(&self, offset: usize, len: usize) -> Window<'a> {
+        check(offset, len, self.len);
+        // SAFETY: inside the window, so still inside the allocation.
+        Self { start: unsafe { self.start.add(offset) }, len, life: PhantomData }
+    }
+
+    /// Where it begins.
+    #[inline]
+    pub const fn as_ptr(&self) -> *const u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl<'a> From<&'a [u8]> for Window<'a> {
+    #[inline]
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { start: NonNull::from(bytes).cast(), len: bytes.len(), life: PhantomData }
+    }
+}
+
+impl<'a> WindowMut<'a> {
+    /// A window on `len` bytes at `start`.
+    ///
+    /// # Safety
+    /// The bytes stay mapped and writable for `'a`, and no reference to them exists meanwhile.
+    #[inline]
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, life: PhantomData }
+    }
+
+    /// How many bytes it covers.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it covers none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Panics
+    /// If they do not all fit inside the window.
+    #[inline]
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        check(offset, bytes.len(), self.len);
+        // SAFETY: the span is inside the window, and nobody writes to `bytes` while we hold the reference.
+        unsafe { copy_to_shared(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
+    }
+
+    /// Copies `data` to `offset`.
+    ///
+    /// # Panics
+    /// If it does not fit inside the window.
+    #[inline]
+    pub fn write_window(&mut self, offset: usize, data: Window<'_>) {
+        check(offset, data.len, self.len);
+        // SAFETY: both spans are inside their windows; see `Window::read_into`.
+        unsafe { copy_to_shared(data.as_ptr(), self.start.as_ptr().add(offset), data.len) }
+    }
+
+    /// Stores a little-endian word at `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside the window.
+    #[inline]
+    pub fn set_word(&mut self, offset: usize, word: u64) {
+        self.write(offset, &word.to_le_bytes());
+    }
+
+    /// The same bytes, to read.
+    #[inline]
+    pub const fn as_window(&self) -> Window<'_> {
+        Window { start: self.start, len: self.len, life: PhantomData }
+    }
+
+    /// The part of `len` bytes from `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside the window.
+    #[inline]
+    pub fn part(self, offset: usize, len: usize) -> WindowMut<'a> {
+        check(offset, len, self.len);
+        // SAFETY: inside the window, so still inside the allocation.
+        Self { start: unsafe { self.start.add(offset) }, len, life: PhantomData }
+    }
+
+    /// Where it begins. For code that fills a whole bundle under one check of its own.
+    #[inline]
+    pub const fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl fmt::Debug for Window<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window({} bytes)", self.len)
+    }
+}
+
+impl fmt::Debug for WindowMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WindowMut({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_was_written_and_nothing_beyond() {
+        let mut bytes = [0u8; 32];
+        let start = NonNull::from(&mut bytes[..]).cast();
+        // SAFETY: `bytes` outlives the window and is not otherwise used meanwhile.
+        let mut window = unsafe { WindowMut::new(start, 32) };
+        window.write(3, b"outboard");
+        window.set_word(16, 0x0102_0304_0506_0708);
+        assert_eq!(&window.as_window().array::<8>(3), b"outboard");
+        assert_eq!(window.as_window().part(16, 8).word(0), 0x0102_0304_0506_0708);
+        assert_eq!(window.as_window().to_vec()[11..16], [0; 5]);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a window of 4")]
+    fn a_span_that_overflows_is_outside() {
+        Window::from(&[1u8, 2, 3, 4][..]).part(usize::MAX, 2);
+    }
+}

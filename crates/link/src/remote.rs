@@ -1,0 +1,192 @@
+//! One-sided access to memory that the peer has exported.
+
+use outboard_wire::access::Status;
+use outboard_wire::{Grant, Rights};
+use thiserror::Error;
+
+use crate::memory::{Buffer, Window};
+use crate::{LinkError, SendError};
+
+/// The caller's own name for an operation; comes back in its [`Completion`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub u64);
+
+/// A region that is open on one link. Meaningless on any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpenRegion {
+    pub(crate) index: u32,
+    /// Tells this opening from earlier ones that used the same index.
+    pub(crate) serial: u32,
+}
+
+/// What an operation brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The region is open.
+    Opened(OpenRegion),
+    /// The bytes are in the buffer.
+    Read,
+    /// The bytes are visible at the target.
+    Written,
+    /// The word before the atomic.
+    Old(u64),
+}
+
+/// The end of an operation.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// Which operation.
+    pub token: Token,
+    /// How it ended.
+    pub result: Result<Outcome, AccessError>,
+}
+
+/// Why one-sided access was refused. The link lives on unless it is `Lost`.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The span is not inside the region.
+    #[error("bytes {offset}..{} are outside a region of {size} bytes", offset.saturating_add(*len))]
+    OutOfBounds {
+        /// Where the access begins.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+        /// How large the region is.
+        size: u64,
+    },
+    /// The region was opened without this right, or its key does not carry it.
+    #[error("no right to {needed} this region")]
+    NoRight {
+        /// What the access needs.
+        needed: Rights,
+    },
+    /// The region is not open here, or the peer knows no such region, generation and key.
+    #[error("the region is not open: unknown region, stale generation or wrong key")]
+    NotOpen,
+    /// Atomics work on words aligned to 8 bytes.
+    #[error("offset {offset} of an atomic is not a multiple of 8")]
+    Misaligned {
+        /// Where the access begins.
+        offset: u64,
+    },
+    /// One access moves at most `max` bytes on this link.
+    #[error("an access of {len} bytes is over this link's limit of {max}")]
+    TooLong {
+        /// How long it is.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// As much is under way as the link can hold; try again after [`RemoteMemory::completions`].
+    #[error("too many operations are under way")]
+    Full,
+    /// The peer has no room for another open region.
+    #[error("the peer has no room for another open region")]
+    Busy,
+    /// The link is gone, and whether the operation was done is not known.
+    #[error(transparent)]
+    Lost(#[from] LinkError),
+}
+
+impl From<SendError> for AccessError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Full => Self::Full,
+            SendError::TooLong { len, max } => Self::TooLong { len, max },
+            SendError::Lost(lost) => Self::Lost(lost),
+        }
+    }
+}
+
+/// What an operation wanted, so that a peer's bare status can be told to its caller in full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) size: u64,
+    pub(crate) needed: Rights,
+}
+
+impl Asked {
+    pub(crate) fn verdict(&self, status: Status) -> Result<(), AccessError> {
+        let Self { offset, len, size, needed } = *self;
+        match status {
+            Status::Done => Ok(()),
+            Status::OutOfBounds => Err(AccessError::OutOfBounds { offset, len, size }),
+            Status::NoRight => Err(AccessError::NoRight { needed }),
+            Status::NotOpen => Err(AccessError::NotOpen),
+            Status::Misaligned => Err(AccessError::Misaligned { offset }),
+            Status::Busy => Err(AccessError::Busy),
+        }
+    }
+
+    /// The one place where bounds, rights and alignment are judged, by both ends of every link.
+    pub(crate) fn judge(&self, held: Rights, is_atomic: bool) -> Status {
+        if !held.includes(self.needed) {
+            Status::NoRight
+        } else if self.offset.checked_add(self.len).is_none_or(|end| end > self.size) {
+            Status::OutOfBounds
+        } else if is_atomic && !self.offset.is_multiple_of(8) {
+            Status::Misaligned
+        } else {
+            Status::Done
+        }
+    }
+}
+
+/// Reads, writes and atomics on regions that the peer has exported.
+///
+/// Operations complete in any order. Aligned 8-byte words do not tear; there is no order between the words of
+/// one operation. A frame sent after a write on the same link arrives after it. An `Err` means that the
+/// operation was not begun, and no completion follows.
+pub trait RemoteMemory {
+    /// Opens a region for `rights`, presenting its grant. Completes with [`Outcome::Opened`].
+    fn open(&mut self, grant: &Grant, rights: Rights, token: Token) -> Result<(), AccessError>;
+
+    /// Gives an open region back. Operations under way still complete.
+    fn close_region(&mut self, region: OpenRegion);
+
+    /// Reads into `len` bytes of `into` at `into_offset`. The bytes there are undefined until it completes.
+    fn read(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        into: &Buffer,
+        into_offset: usize,
+        len: usize,
+        token: Token,
+    ) -> Result<(), AccessError>;
+
+    /// Writes `data`, which is free for other use at once.
+    fn write(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        data: Window<'_>,
+        token: Token,
+    ) -> Result<(), AccessError>;
+
+    /// Stores `desired` in the word at `offset` if it holds `expected`.
+    fn compare_swap(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        expected: u64,
+        desired: u64,
+        token: Token,
+    ) -> Result<(), AccessError>;
+
+    /// Adds `addend` to the word at `offset`, wrapping around.
+    fn fetch_add(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        addend: u64,
+        token: Token,
+    ) -> Result<(), AccessError>;
+
+    /// Hands out the operations that have ended since the last call. After a loss, those that were under way
+    /// end with [`AccessError::Lost`].
+    fn completions<F: FnMut(Completion)>(&mut self, sink: F) -> usize;
+}

@@ -1,0 +1,96 @@
+//! Every interleaving of a small ring, by the model checker.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+
+use super::{Consumer, Cursors, Producer, RECORD_ALIGN};
+
+const STEP: u64 = RECORD_ALIGN as u64;
+const CELLS: usize = 2;
+
+struct Ring {
+    cursors: Cursors,
+    cells: [UnsafeCell<u64>; CELLS],
+    /// The doorbells of both sides: set means that a wake-up was sent.
+    consumer_bell: AtomicBool,
+    producer_bell: AtomicBool,
+}
+
+struct Shared(Arc<Ring>);
+
+impl core::ops::Deref for Shared {
+    type Target = Cursors;
+
+    fn deref(&self) -> &Cursors {
+        &self.0.cursors
+    }
+}
+
+fn ring() -> (Arc<Ring>, Producer<Shared>, Consumer<Shared>) {
+    let ring = Arc::new(Ring {
+        cursors: Cursors::new(),
+        cells: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        consumer_bell: AtomicBool::new(false),
+        producer_bell: AtomicBool::new(false),
+    });
+    let capacity = STEP * CELLS as u64;
+    let producer = Producer::new(Shared(Arc::clone(&ring)), capacity);
+    let consumer = Consumer::new(Shared(Arc::clone(&ring)), capacity);
+    (ring, producer, consumer)
+}
+
+fn cell(ring: &Ring, position: u64) -> &UnsafeCell<u64> {
+    &ring.cells[(position / STEP) as usize % CELLS]
+}
+
+/// Sleeps as the real link does: only a bell that was rung after asking ends it. A lost wake-up would spin for
+/// ever, which the checker reports.
+fn sleep(bell: &AtomicBool) {
+    while !bell.swap(false, Ordering::Acquire) {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn every_value_arrives_once_in_order_without_a_lost_wake_up() {
+    const VALUES: u64 = 3;
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (ring, mut producer, mut consumer) = ring();
+        let sender = thread::spawn({
+            let ring = Arc::clone(&ring);
+            move || {
+                for value in 1..=VALUES {
+                    while !producer.has_room(STEP).unwrap() {
+                        if producer.prepare_to_wait(STEP).unwrap() {
+                            sleep(&ring.producer_bell);
+                        }
+                    }
+                    // A data race with the consumer would be reported here.
+                    cell(&ring, producer.position()).with_mut(|cell| unsafe { *cell = value });
+                    producer.advance(STEP);
+                    if producer.publish() {
+                        ring.consumer_bell.store(true, Ordering::Release);
+                    }
+                }
+            }
+        });
+        for value in 1..=VALUES {
+            while consumer.available().unwrap() == 0 {
+                if consumer.prepare_to_wait().unwrap() {
+                    sleep(&ring.consumer_bell);
+                }
+            }
+            let found = cell(&ring, consumer.position()).with(|cell| unsafe { *cell });
+            assert_eq!(found, value);
+            consumer.advance(STEP);
+            if consumer.release() {
+                ring.producer_bell.store(true, Ordering::Release);
+            }
+        }
+        sender.join().unwrap();
+    });
+}

@@ -1,0 +1,1 @@
+//! Frames and memory between two processes of one node.

@@ -1,0 +1,123 @@
+//! Waiting for a link: spin for a while, then sleep, never for ever.
+
+use std::time::{Duration, Instant};
+
+use outboard_wire::Time;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::{Link, LinkError, Loss};
+
+/// The process's monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    began: Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        Self { began: Instant::now() }
+    }
+
+    /// What it shows.
+    #[inline]
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+}
+
+/// How a thread waits for a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    /// Where time comes from.
+    pub clock: Clock,
+    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core.
+    pub spin: Duration,
+}
+
+/// How often a spinning waiter looks at the clock and the link's housekeeping.
+const SPINS_PER_LOOK: u32 = 64;
+
+impl Waiter {
+    /// A waiter with a clock of its own and the default spin.
+    pub fn new() -> Self {
+        Self { clock: Clock::start(), spin: Duration::from_micros(20) }
+    }
+
+    /// The same with another spin.
+    pub fn with_spin(self, spin: Duration) -> Self {
+        Self { spin, ..self }
+    }
+
+    /// Calls `step` until it returns something, letting the link progress and sleeping in between.
+    ///
+    /// When `limit` has passed, the error names the peer and `awaited`.
+    pub fn until<L, T>(
+        &self,
+        link: &mut L,
+        limit: Duration,
+        awaited: &'static str,
+        mut step: impl FnMut(&mut L) -> Result<Option<T>, LinkError>,
+    ) -> Result<T, LinkError>
+    where
+        L: Link,
+    {
+        for _ in 0..SPINS_PER_LOOK {
+            if let Some(value) = step(link)? {
+                return Ok(value);
+            }
+            std::hint::spin_loop();
+        }
+        let began = self.clock.now();
+        let mut idle_since = began;
+        loop {
+            let now = self.clock.now();
+            if link.progress(now)? {
+                idle_since = now;
+            }
+            for _ in 0..SPINS_PER_LOOK {
+                if let Some(value) = step(link)? {
+                    return Ok(value);
+                }
+                std::hint::spin_loop();
+            }
+            if now.since(began) >= limit {
+                let loss = Loss::Stalled { silent: now.since(began), awaited };
+                return Err(LinkError { peer: link.peer().clone(), loss });
+            }
+            if now.since(idle_since) >= self.spin {
+                self.sleep(link, began + limit)?;
+                idle_since = self.clock.now();
+            }
+        }
+    }
+
+    /// Sleeps until the link has something to do, its next deadline, or `limit`.
+    pub fn sleep<L: Link>(&self, link: &mut L, limit: Time) -> Result<(), LinkError> {
+        if !link.prepare_to_wait() {
+            return Ok(());
+        }
+        let until = link.next_deadline().map_or(limit, |deadline| deadline.min(limit));
+        let span = until.since(self.clock.now());
+        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+        let Some(on) = link.wait_on() else {
+            std::thread::park_timeout(span);
+            return Ok(());
+        };
+        let events = if on.writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        match poll(&mut [PollFd::from_borrowed_fd(on.descriptor, events)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(source) => {
+                let loss = Loss::System { call: "poll", source };
+                Err(LinkError { peer: link.peer().clone(), loss })
+            }
+        }
+    }
+}
+
+impl Default for Waiter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
