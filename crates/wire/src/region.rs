@@ -177,7 +177,9 @@ impl RegionDescriptor {
         for extent in &self.extents {
             match extent.role {
                 ExtentRole::Primary => {
-                    covered = covered.saturating_add(extent.length);
+                    covered = covered
+                        .checked_add(extent.length)
+                        .ok_or(DecodeError::BadValue { what: "sum of the extents", value: extent.length })?;
                     primary_length = Some(extent.length);
                 }
                 ExtentRole::Replica if primary_length == Some(extent.length) => {}

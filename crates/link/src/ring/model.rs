@@ -1,8 +1,7 @@
 //! Every interleaving of a small ring, by the model checker.
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Arc, Notify};
 use loom::thread;
 
 use super::{Consumer, Cursors, Producer, RECORD_ALIGN};
@@ -13,9 +12,10 @@ const CELLS: usize = 2;
 struct Ring {
     cursors: Cursors,
     cells: [UnsafeCell<u64>; CELLS],
-    /// The doorbells of both sides: set means that a wake-up was sent.
-    consumer_bell: AtomicBool,
-    producer_bell: AtomicBool,
+    /// The doorbells of both sides. Whoever sleeps is only woken by its bell, so a lost wake-up is a deadlock,
+    /// which the checker reports.
+    consumer_bell: Notify,
+    producer_bell: Notify,
 }
 
 struct Shared(Arc<Ring>);
@@ -32,8 +32,8 @@ fn ring() -> (Arc<Ring>, Producer<Shared>, Consumer<Shared>) {
     let ring = Arc::new(Ring {
         cursors: Cursors::new(),
         cells: [UnsafeCell::new(0), UnsafeCell::new(0)],
-        consumer_bell: AtomicBool::new(false),
-        producer_bell: AtomicBool::new(false),
+        consumer_bell: Notify::new(),
+        producer_bell: Notify::new(),
     });
     let capacity = STEP * CELLS as u64;
     let producer = Producer::new(Shared(Arc::clone(&ring)), capacity);
@@ -43,14 +43,6 @@ fn ring() -> (Arc<Ring>, Producer<Shared>, Consumer<Shared>) {
 
 fn cell(ring: &Ring, position: u64) -> &UnsafeCell<u64> {
     &ring.cells[(position / STEP) as usize % CELLS]
-}
-
-/// Sleeps as the real link does: only a bell that was rung after asking ends it. A lost wake-up would spin for
-/// ever, which the checker reports.
-fn sleep(bell: &AtomicBool) {
-    while !bell.swap(false, Ordering::Acquire) {
-        thread::yield_now();
-    }
 }
 
 #[test]
@@ -66,14 +58,17 @@ fn every_value_arrives_once_in_order_without_a_lost_wake_up() {
                 for value in 1..=VALUES {
                     while !producer.has_room(STEP).unwrap() {
                         if producer.prepare_to_wait(STEP).unwrap() {
-                            sleep(&ring.producer_bell);
+                            ring.producer_bell.wait();
                         }
                     }
                     // A data race with the consumer would be reported here.
-                    cell(&ring, producer.position()).with_mut(|cell| unsafe { *cell = value });
+                    cell(&ring, producer.position()).with_mut(|cell| {
+                        // SAFETY: the checker proves that the consumer is not there.
+                        unsafe { *cell = value }
+                    });
                     producer.advance(STEP);
                     if producer.publish() {
-                        ring.consumer_bell.store(true, Ordering::Release);
+                        ring.consumer_bell.notify();
                     }
                 }
             }
@@ -81,14 +76,17 @@ fn every_value_arrives_once_in_order_without_a_lost_wake_up() {
         for value in 1..=VALUES {
             while consumer.available().unwrap() == 0 {
                 if consumer.prepare_to_wait().unwrap() {
-                    sleep(&ring.consumer_bell);
+                    ring.consumer_bell.wait();
                 }
             }
-            let found = cell(&ring, consumer.position()).with(|cell| unsafe { *cell });
+            let found = cell(&ring, consumer.position()).with(|cell| {
+                // SAFETY: the checker proves that the producer is not there.
+                unsafe { *cell }
+            });
             assert_eq!(found, value);
             consumer.advance(STEP);
             if consumer.release() {
-                ring.producer_bell.store(true, Ordering::Release);
+                ring.producer_bell.notify();
             }
         }
         sender.join().unwrap();
