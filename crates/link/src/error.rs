@@ -158,7 +158,7 @@ pub enum ConnectError {
         /// Where.
         address: String,
         /// In its own words.
-        refusal: Refusal,
+        refusal: Box<Refusal>,
     },
     /// This side said no.
     #[error("turned {address} away: {}", .refusal.detail)]
@@ -166,7 +166,7 @@ pub enum ConnectError {
         /// Where.
         address: String,
         /// What it was told.
-        refusal: Refusal,
+        refusal: Box<Refusal>,
     },
     /// The peer's segment cannot be trusted.
     #[error("{address} sent something unusable: {source}")]

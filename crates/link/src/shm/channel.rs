@@ -1,0 +1,129 @@
+//! The Unix socket beside the rings: doorbells, messages, descriptors, and the news of a death.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use outboard_wire::{FrameHead, FrameHeader};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use zerocopy::IntoBytes;
+
+use crate::{Loss, Violation};
+
+/// Longer than any message on the socket.
+pub(super) const MESSAGE_MAX: usize = 256;
+
+/// A message of this single byte only wakes; messages proper are longer.
+const DOORBELL: [u8; 1] = [0xdb];
+
+/// What came out of the socket.
+pub(super) enum Received {
+    /// Nothing at the moment.
+    Nothing,
+    /// A wake-up.
+    Doorbell,
+    /// This many bytes, perhaps with a descriptor.
+    Message(usize, Option<OwnedFd>),
+}
+
+/// One end of the socket. Its blocking mode does not matter: the peer could change it, so every call says for
+/// itself that it must not block.
+pub(super) struct Channel {
+    socket: OwnedFd,
+}
+
+impl Channel {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Sends one message. Returns false if the socket is full.
+    pub(super) fn send(&self, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<bool, Loss> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = descriptor.map(|fd| [fd]);
+        if let Some(descriptors) = &descriptors {
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            return match sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut ancillary, flags) {
+                Ok(_) => Ok(true),
+                Err(Errno::AGAIN) => Ok(false),
+                Err(Errno::INTR) => continue,
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Loss::Gone),
+                Err(source) => Err(Loss::System { call: "sendmsg", source }),
+            };
+        }
+    }
+
+    /// Wakes the peer. A full socket wakes it too.
+    pub(super) fn ring(&self) -> Result<(), Loss> {
+        self.send(&DOORBELL, None).map(|_| ())
+    }
+
+    /// Sends a message with a frame header, as in the rings.
+    pub(super) fn send_message(
+        &self,
+        head: FrameHead,
+        payload: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<bool, Loss> {
+        let mut bytes = [0; MESSAGE_MAX];
+        let len = FrameHeader::LEN + payload.len();
+        let header = FrameHeader::new(head, payload.len() as u32);
+        bytes[..FrameHeader::LEN].copy_from_slice(header.as_bytes());
+        bytes[FrameHeader::LEN..len].copy_from_slice(payload);
+        self.send(&bytes[..len], descriptor)
+    }
+
+    /// Takes one message. A closed socket is [`Loss::Gone`].
+    pub(super) fn receive(&self, bytes: &mut [u8; MESSAGE_MAX]) -> Result<Received, Loss> {
+        // Room for more descriptors than are ever sent, so that surplus ones are received and closed.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let message = loop {
+            match recvmsg(&self.socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags) {
+                Ok(message) => break message,
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                Err(Errno::INTR) => {}
+                Err(Errno::CONNRESET | Errno::NOTCONN) => return Err(Loss::Gone),
+                Err(source) => return Err(Loss::System { call: "recvmsg", source }),
+            }
+        };
+        let mut descriptor = None;
+        for ancillary in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
+                descriptor = descriptors.last();
+            }
+        }
+        match message.bytes {
+            0 => Err(Loss::Gone),
+            1 if bytes[..1] == DOORBELL => Ok(Received::Doorbell),
+            len if message.flags.contains(ReturnFlags::TRUNC) => {
+                let oversize = Violation::Oversize { len: len as u64, available: MESSAGE_MAX as u64 };
+                Err(Loss::Broke(oversize))
+            }
+            len => Ok(Received::Message(len, descriptor)),
+        }
+    }
+}
+
+/// Splits a message into head and payload.
+pub(super) fn read_message(bytes: &[u8]) -> Result<(FrameHead, &[u8]), Violation> {
+    let header = FrameHeader::decode(bytes)?;
+    let payload = &bytes[FrameHeader::LEN..];
+    if payload.len() != header.payload_len() as usize {
+        let len = header.payload_len().into();
+        return Err(Violation::Oversize { len, available: payload.len() as u64 });
+    }
+    Ok((header.head(), payload))
+}

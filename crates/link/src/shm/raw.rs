@@ -1,0 +1,30 @@
+//! What a hostile peer can reach: for tests of the other side.
+
+use std::sync::Arc;
+
+use super::ShmLink;
+use super::channel::Channel;
+use crate::memory::Segment;
+
+/// A peer that did the handshake as it should and now does as it likes.
+pub struct Vandal {
+    channel: Channel,
+    segment: Arc<Segment>,
+}
+
+impl Vandal {
+    /// Keeps what the link shares with its peer and forgets how to use it properly.
+    pub fn new(link: ShmLink) -> Self {
+        Self { channel: link.channel, segment: link.segment }
+    }
+
+    /// Cursors and both rings.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Puts bytes on the socket. Returns false when it is full or closed.
+    pub fn send(&self, bytes: &[u8]) -> bool {
+        self.channel.send(bytes, None).unwrap_or(false)
+    }
+}

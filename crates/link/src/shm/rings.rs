@@ -1,0 +1,158 @@
+//! The two rings of a link in their common segment.
+
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use outboard_wire::{FrameHead, FrameHeader};
+use rustix::io::Errno;
+
+use crate::memory::{Mirror, Segment, Window, WindowMut};
+use crate::ring::{Consumer, Cursors, Producer, record_len};
+use crate::{Frame, Violation};
+
+/// Which side of the handshake a process was on; decides which ring it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Accepting,
+    Connecting,
+}
+
+/// The cursors at the head of the segment.
+pub(super) struct MappedCursors {
+    segment: Arc<Segment>,
+    offset: usize,
+}
+
+// Page-aligned start plus a multiple of their size.
+const _: () = assert!(Cursors::LEN.is_multiple_of(align_of::<Cursors>()));
+
+impl Deref for MappedCursors {
+    type Target = Cursors;
+
+    #[inline]
+    fn deref(&self) -> &Cursors {
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned. Cursors consist of atomics, so
+        // a reference is sound although the peer writes there.
+        unsafe { self.segment.start().add(self.offset).cast().as_ref() }
+    }
+}
+
+/// How the segment is laid out: a page of cursors, then the ring that the accepting side writes, then the other.
+pub(super) struct Layout {
+    head_len: usize,
+    ring_bytes: usize,
+}
+
+impl Layout {
+    pub(super) fn new(ring_bytes: u32) -> Self {
+        Self { head_len: rustix::param::page_size(), ring_bytes: ring_bytes as usize }
+    }
+
+    pub(super) fn segment_len(&self) -> usize {
+        self.head_len + 2 * self.ring_bytes
+    }
+
+    /// Maps the ring that `writer` writes.
+    fn ring(&self, segment: &Arc<Segment>, writer: Side) -> Result<(MappedCursors, Mirror), Errno> {
+        let number = writer as usize;
+        let offset = (self.head_len + number * self.ring_bytes) as u64;
+        let mirror = Mirror::map(segment.descriptor(), offset, self.ring_bytes)?;
+        Ok((MappedCursors { segment: Arc::clone(segment), offset: number * Cursors::LEN }, mirror))
+    }
+
+    /// Both rings, as seen from `side`.
+    pub(super) fn rings(
+        &self,
+        segment: &Arc<Segment>,
+        side: Side,
+        max_payload: usize,
+    ) -> Result<(Outgoing, Incoming), Errno> {
+        let other = if side == Side::Accepting { Side::Connecting } else { Side::Accepting };
+        let capacity = self.ring_bytes as u64;
+        let (cursors, mirror) = self.ring(segment, side)?;
+        let outgoing = Outgoing { producer: Producer::new(cursors, capacity), mirror };
+        let (cursors, mirror) = self.ring(segment, other)?;
+        let incoming = Incoming { consumer: Consumer::new(cursors, capacity), mirror, max_payload };
+        Ok((outgoing, incoming))
+    }
+}
+
+/// Loads a word of a ring that the peer may be touching.
+///
+/// # Safety
+/// `at` is an aligned word inside a live mapping.
+#[inline]
+unsafe fn load_word(at: NonNull<u8>) -> u64 {
+    // SAFETY: by the caller's word; shared memory may be used through atomics.
+    u64::from_le(unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.load(Relaxed))
+}
+
+/// Stores a word of a ring that the peer may be touching.
+///
+/// # Safety
+/// `at` is an aligned word inside a live writable mapping.
+#[inline]
+unsafe fn store_word(at: NonNull<u8>, word: u64) {
+    // SAFETY: as above.
+    unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.store(word.to_le(), Relaxed);
+}
+
+/// The ring that this side writes.
+pub(super) struct Outgoing {
+    pub(super) producer: Producer<MappedCursors>,
+    mirror: Mirror,
+}
+
+impl Outgoing {
+    /// Where the payload of the next frame goes; the caller has checked that there is room.
+    #[inline]
+    pub(super) fn payload(&mut self, len: usize) -> WindowMut<'_> {
+        let at = self.mirror.at(self.producer.position());
+        // SAFETY: a record of this length fits into the ring at this position, and a mirror is contiguous.
+        unsafe { WindowMut::new(at.add(FrameHeader::LEN), len) }
+    }
+
+    /// Puts the header before a payload of `len` bytes and counts the frame as written.
+    #[inline]
+    pub(super) fn append(&mut self, head: FrameHead, len: usize) {
+        let at = self.mirror.at(self.producer.position());
+        let words = FrameHeader::new(head, len as u32).to_words();
+        // SAFETY: positions are multiples of 16 and a whole record fits here, so these are its first two words.
+        unsafe {
+            store_word(at, words[0]);
+            store_word(at.add(8), words[1]);
+        }
+        self.producer.advance(record_len(len) as u64);
+    }
+}
+
+/// The ring that the peer writes.
+pub(super) struct Incoming {
+    pub(super) consumer: Consumer<MappedCursors>,
+    mirror: Mirror,
+    max_payload: usize,
+}
+
+impl Incoming {
+    /// The next frame, if one has arrived. Its header is copied once and then checked.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Result<Option<Frame<'_>>, Violation> {
+        let available = self.consumer.available()?;
+        if available == 0 {
+            return Ok(None);
+        }
+        let at = self.mirror.at(self.consumer.position());
+        // SAFETY: what is published is a multiple of 16 bytes and not none, so two aligned words are there.
+        let words = unsafe { [load_word(at), load_word(at.add(8))] };
+        let header = FrameHeader::from_words(words)?;
+        let len = header.payload_len() as usize;
+        if len > self.max_payload || record_len(len) as u64 > available {
+            return Err(Violation::Oversize { len: len as u64, available });
+        }
+        // SAFETY: the payload was published and lies in the mirror behind its header.
+        let payload = unsafe { Window::new(at.add(FrameHeader::LEN), len) };
+        Ok(Some(Frame { head: header.head(), payload }))
+    }
+}
