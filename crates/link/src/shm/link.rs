@@ -5,24 +5,20 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::access::{Reply, Request, Slot, Status};
+use outboard_wire::access::Reply;
 use outboard_wire::liveness::Liveness;
-use outboard_wire::{FrameHead, Grant, Rights, Text, Time};
+use outboard_wire::{FrameHead, Text, Time};
 
-use super::channel::{Channel, MESSAGE_MAX, Received, read_message};
-use super::regions::{Opening, Regions};
+use super::channel::Channel;
+use super::regions::Regions;
 use super::rings::{Incoming, Outgoing};
 use crate::export::ExportView;
-use crate::memory::{AdoptError, Buffer, Segment, Window, WindowMut};
-use crate::remote::Asked;
+use crate::memory::{Segment, WindowMut};
 use crate::ring::record_len;
 use crate::{
-    AccessError, Capabilities, Completion, Counters, Disposition, Frame, Link, LinkError, Loss, OpenRegion,
-    Outcome, Peer, RemoteMemory, SendError, Token, Violation, WaitOn,
+    AccessError, Capabilities, Completion, Counters, Disposition, Frame, Link, LinkError, Loss, Peer,
+    SendError, WaitOn,
 };
-
-/// How many messages of the socket are read in one turn.
-const MESSAGES_PER_TURN: usize = 64;
 
 /// A link between two processes of one node.
 pub struct ShmLink {
@@ -53,7 +49,7 @@ pub struct ShmLink {
 
 impl ShmLink {
     #[cold]
-    fn lose(&mut self, loss: Loss) -> LinkError {
+    pub(super) fn lose(&mut self, loss: Loss) -> LinkError {
         if self.lost.is_none() {
             self.lost = Some(LinkError { peer: self.peer.clone(), loss });
             self.fail_openings();
@@ -74,137 +70,6 @@ impl ShmLink {
     /// A loss after which nothing more that the peer wrote is believed.
     fn broken(&self) -> Option<&LinkError> {
         self.lost.as_ref().filter(|lost| matches!(lost.loss, Loss::Broke(_) | Loss::ClosedHere))
-    }
-
-    /// Reads what the socket holds. Returns whether there was anything.
-    fn look_at_socket(&mut self) -> Result<bool, LinkError> {
-        let mut bytes = [0; MESSAGE_MAX];
-        let mut moved = false;
-        for _ in 0..MESSAGES_PER_TURN {
-            let received = self.channel.receive(&mut bytes).map_err(|loss| self.lose(loss))?;
-            match received {
-                Received::Nothing => break,
-                Received::Doorbell => {}
-                Received::Message(len, descriptor) => {
-                    let handled = read_message(&bytes[..len]).map_err(Loss::from);
-                    handled
-                        .and_then(|(head, payload)| self.handle_message(head, payload, descriptor))
-                        .map_err(|loss| self.lose(loss))?;
-                }
-            }
-            moved = true;
-        }
-        Ok(moved)
-    }
-
-    fn handle_message(
-        &mut self,
-        head: FrameHead,
-        payload: &[u8],
-        descriptor: Option<OwnedFd>,
-    ) -> Result<(), Loss> {
-        if Liveness::reads(head.kind) {
-            return match Liveness::decode(head.kind, payload).map_err(Violation::from)? {
-                Liveness::Goodbye { reason, .. } => Err(Loss::Closed { reason: reason.to_string() }),
-                Liveness::Ping(_) | Liveness::Pong(_) => Ok(()),
-            };
-        }
-        if Reply::is_reply(head.kind) {
-            let reply = Reply::decode(head.kind, payload).map_err(Violation::from)?;
-            return self.handle_reply(head.tag, reply, descriptor);
-        }
-        match Request::decode(head.kind, payload, 0).map_err(Violation::from)? {
-            Request::Open { region, generation, rights, key } => {
-                let opened = self.exports.open(region, generation, &key, rights);
-                let given = opened.and_then(|export| self.give(&export.memory, rights));
-                self.answer_open(head.tag, given)
-            }
-            Request::Close { .. } => {
-                self.regions_given = self.regions_given.saturating_sub(1);
-                Ok(())
-            }
-            // The memory is mapped at the peer: it has no reason to ask.
-            _ => Err(Loss::Broke(Violation::UnknownReply { tag: head.tag })),
-        }
-    }
-
-    /// A descriptor for the peer that allows no more than `rights`.
-    fn give(&mut self, memory: &Segment, rights: Rights) -> Result<(OwnedFd, u64), Status> {
-        if self.regions_given >= self.regions_max {
-            return Err(Status::Busy);
-        }
-        let descriptor = if rights.includes(Rights::WRITE) {
-            memory.descriptor().try_clone_to_owned().map_err(|_| Status::Busy)?
-        } else {
-            memory.read_only_descriptor().map_err(|_| Status::Busy)?
-        };
-        self.regions_given += 1;
-        Ok((descriptor, memory.len() as u64))
-    }
-
-    fn answer_open(&mut self, tag: u32, given: Result<(OwnedFd, u64), Status>) -> Result<(), Loss> {
-        let (status, size, descriptor) = match given {
-            Ok((descriptor, size)) => (Status::Done, size, Some(descriptor)),
-            Err(status) => (status, 0, None),
-        };
-        self.counters.accesses_served += 1;
-        self.unsent.push_back((tag, Reply::Opened { status, slot: Slot(0), size }, descriptor));
-        if self.unsent.len() > self.regions_max {
-            return Err(Violation::TooManyOperations { max: self.regions_max }.into());
-        }
-        self.send_answers()
-    }
-
-    fn send_answers(&mut self) -> Result<(), Loss> {
-        while let Some((tag, reply, descriptor)) = self.unsent.front() {
-            let head = FrameHead::new(reply.kind()).with_tag(*tag);
-            let descriptor = descriptor.as_ref().map(std::os::fd::AsFd::as_fd);
-            if !self.channel.send_message(head, reply.encode().as_bytes(), descriptor)? {
-                break;
-            }
-            self.unsent.pop_front();
-        }
-        Ok(())
-    }
-
-    fn handle_reply(&mut self, tag: u32, reply: Reply, descriptor: Option<OwnedFd>) -> Result<(), Loss> {
-        let Reply::Opened { status, size, .. } = reply else {
-            return Err(Violation::UnknownReply { tag }.into());
-        };
-        let Some(Opening { token, asked }) = self.regions.answered(tag) else {
-            return Err(Violation::UnknownReply { tag }.into());
-        };
-        let result = match asked.verdict(status) {
-            Ok(()) => {
-                let descriptor = descriptor.ok_or(Violation::Segment("missing"))?;
-                match self.regions.map(descriptor, &Asked { size, ..asked }) {
-                    Ok(region) => Ok(Outcome::Opened(region)),
-                    Err(AdoptError::Violation(violation)) => return Err(violation.into()),
-                    Err(AdoptError::System(source)) => return Err(Loss::System { call: "mmap", source }),
-                }
-            }
-            Err(error) => Err(error),
-        };
-        self.completions.push_back(Completion { token, result });
-        Ok(())
-    }
-
-    /// Begins an operation that ends at once.
-    #[inline]
-    fn begin(&mut self) -> Result<(), AccessError> {
-        if let Some(lost) = &self.lost {
-            return Err(AccessError::Lost(lost.clone()));
-        }
-        if self.completions.len() >= self.capabilities.max_operations {
-            return Err(AccessError::Full);
-        }
-        self.counters.accesses += 1;
-        Ok(())
-    }
-
-    #[inline]
-    fn end(&mut self, token: Token, outcome: Outcome) {
-        self.completions.push_back(Completion { token, result: Ok(outcome) });
     }
 }
 
@@ -366,116 +231,5 @@ impl Link for ShmLink {
         goodbye.encode(&mut payload);
         let _ = self.channel.send_message(FrameHead::new(goodbye.kind()), &payload, None);
         self.lose(Loss::ClosedHere);
-    }
-}
-
-impl RemoteMemory for ShmLink {
-    fn open(&mut self, grant: &Grant, rights: Rights, token: Token) -> Result<(), AccessError> {
-        self.begin()?;
-        if self.regions.count() >= self.regions_max {
-            return Err(AccessError::Full);
-        }
-        let asked = Asked { offset: 0, len: 0, size: grant.size, needed: rights };
-        let tag = self.regions.begin(Opening { token, asked });
-        let Grant { region, generation, key, .. } = *grant;
-        let request = Request::Open { region, generation, rights, key };
-        let head = FrameHead::new(request.kind()).with_tag(tag);
-        match self.channel.send_message(head, request.encode().as_bytes(), None) {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                self.regions.answered(tag);
-                Err(AccessError::Full)
-            }
-            Err(loss) => {
-                self.regions.answered(tag);
-                Err(AccessError::Lost(self.lose(loss)))
-            }
-        }
-    }
-
-    fn close_region(&mut self, region: OpenRegion) {
-        if self.regions.close(region) && self.lost.is_none() {
-            let request = Request::Close { slot: Slot(region.index) };
-            let head = FrameHead::new(request.kind());
-            // Only the owner's count suffers if this is not sent, until the link ends.
-            let _ = self.channel.send_message(head, request.encode().as_bytes(), None);
-        }
-    }
-
-    #[inline]
-    fn read(
-        &mut self,
-        region: OpenRegion,
-        offset: u64,
-        into: &Buffer,
-        into_offset: usize,
-        len: usize,
-        token: Token,
-    ) -> Result<(), AccessError> {
-        self.begin()?;
-        let mapped = self.regions.get(region, (offset, len), Rights::READ, false)?;
-        let source = mapped.segment.window(offset as usize, len);
-        source.read_into(&into.window_mut().part(into_offset, len));
-        self.end(token, Outcome::Read);
-        Ok(())
-    }
-
-    #[inline]
-    fn write(
-        &mut self,
-        region: OpenRegion,
-        offset: u64,
-        data: Window<'_>,
-        token: Token,
-    ) -> Result<(), AccessError> {
-        self.begin()?;
-        let mapped = self.regions.get(region, (offset, data.len()), Rights::WRITE, false)?;
-        mapped.segment.window_mut(offset as usize, data.len()).write_window(0, data);
-        self.end(token, Outcome::Written);
-        Ok(())
-    }
-
-    #[inline]
-    fn compare_swap(
-        &mut self,
-        region: OpenRegion,
-        offset: u64,
-        expected: u64,
-        desired: u64,
-        token: Token,
-    ) -> Result<(), AccessError> {
-        use std::sync::atomic::Ordering::SeqCst;
-        self.begin()?;
-        let mapped = self.regions.get(region, (offset, 8), Rights::WRITE, true)?;
-        let word = mapped.segment.word(offset as usize);
-        let old = match word.compare_exchange(expected, desired, SeqCst, SeqCst) {
-            Ok(old) | Err(old) => old,
-        };
-        self.end(token, Outcome::Old(old));
-        Ok(())
-    }
-
-    #[inline]
-    fn fetch_add(
-        &mut self,
-        region: OpenRegion,
-        offset: u64,
-        addend: u64,
-        token: Token,
-    ) -> Result<(), AccessError> {
-        self.begin()?;
-        let mapped = self.regions.get(region, (offset, 8), Rights::WRITE, true)?;
-        let old = mapped.segment.word(offset as usize).fetch_add(addend, std::sync::atomic::Ordering::SeqCst);
-        self.end(token, Outcome::Old(old));
-        Ok(())
-    }
-
-    #[inline]
-    fn completions<F: FnMut(Completion)>(&mut self, mut sink: F) -> usize {
-        let count = self.completions.len();
-        for completion in self.completions.drain(..) {
-            sink(completion);
-        }
-        count
     }
 }

@@ -1,125 +1,35 @@
-//! How two processes of one node come to share a link.
+//! The side that accepts.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use outboard_wire::{Answer, Auth, HANDSHAKE_LEN, Hello, Refusal, RefusalReason, Time, Versions, Welcome};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use outboard_wire::{
+    Auth, DecodeError, HANDSHAKE_LEN, Hello, Refusal, RefusalReason, Time, Versions, Welcome,
+};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as connect_socket,
-    listen, socket_with, sockopt::socket_peercred,
+    SocketAddrUnix, SocketFlags, accept_with, bind, connect as connect_socket, listen,
+    sockopt::socket_peercred,
 };
 
 use super::channel::{Channel, MESSAGE_MAX, Received};
-use super::config::{Config, is_ring_size, max_payload};
+use super::config::{Config, max_payload};
 use super::link::ShmLink;
-use super::regions::Regions;
 use super::rings::{Layout, Side};
-use crate::export::ExportView;
-use crate::memory::{AdoptError, Segment, SegmentAccess};
-use crate::{
-    Address, AtomicDomain, Capabilities, Clock, ConnectError, Counters, Exports, Identity, Loss, OneSided,
-    Peer,
-};
+use super::setup::{Setup, open_socket, socket_address};
+use crate::memory::Segment;
+use crate::{Address, ConnectError, Exports, Identity, Peer};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
-
-/// What every link of this process starts from.
-#[derive(Clone)]
-struct Setup {
-    address: String,
-    identity: Identity,
-    exports: Arc<Exports>,
-    config: Config,
-}
-
-impl Setup {
-    fn system(&self, call: &'static str, source: Errno) -> ConnectError {
-        ConnectError::System { call, address: self.address.clone(), source }
-    }
-
-    fn lost(&self, loss: Loss) -> ConnectError {
-        match loss {
-            Loss::Gone => ConnectError::HungUp { address: self.address.clone() },
-            Loss::System { call, source } => self.system(call, source),
-            Loss::Broke(source) => ConnectError::Violation { address: self.address.clone(), source },
-            _ => ConnectError::HungUp { address: self.address.clone() },
-        }
-    }
-
-    fn timed_out(&self) -> ConnectError {
-        let waited = self.config.handshake_timeout;
-        ConnectError::TimedOut { address: self.address.clone(), waited }
-    }
-
-    /// Puts a link together once both sides hold the segment.
-    fn link(
-        &self,
-        side: Side,
-        channel: Channel,
-        segment: Segment,
-        (peer, ring_bytes): (Peer, u32),
-    ) -> Result<ShmLink, ConnectError> {
-        let segment = Arc::new(segment);
-        let longest = max_payload(ring_bytes);
-        let (outgoing, incoming) = Layout::new(ring_bytes)
-            .rings(&segment, side, longest)
-            .map_err(|source| self.system("mmap", source))?;
-        let capabilities = Capabilities {
-            name: "shm",
-            max_payload: longest,
-            one_sided: OneSided::Mapped,
-            max_access: usize::MAX,
-            max_operations: self.config.operations_max,
-            atomics: AtomicDomain::Cpu,
-            needs_target_progress: false,
-        };
-        Ok(ShmLink {
-            peer,
-            capabilities,
-            counters: Counters::default(),
-            channel,
-            segment,
-            outgoing,
-            incoming,
-            reserved: None,
-            wanted_room: 0,
-            lost: None,
-            look_interval: self.config.look_interval,
-            next_look: Time::ZERO,
-            exports: ExportView::new(Arc::clone(&self.exports)),
-            regions: Regions::default(),
-            regions_max: self.config.regions_max,
-            regions_given: 0,
-            unsent: Default::default(),
-            completions: Default::default(),
-        })
-    }
-}
-
-fn socket_address(address: &Address) -> Result<SocketAddrUnix, Errno> {
-    match address {
-        Address::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
-        Address::Path(path) => SocketAddrUnix::new(path),
-        Address::Tcp(_) => Err(Errno::AFNOSUPPORT),
-    }
-}
-
-fn open_socket() -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-}
 
 /// Accepts shared-memory links on a Unix socket.
 pub struct ShmListener {
     socket: OwnedFd,
     setup: Setup,
     /// Removed when the listener ends. After a kill it stays until the next listener there takes its place.
-    path: Option<std::path::PathBuf>,
+    path: Option<PathBuf>,
 }
 
 impl ShmListener {
@@ -223,7 +133,7 @@ impl Accepting {
     }
 
     /// Checks who is there and hands over the segment, or says why not.
-    fn greet(&mut self, hello: Result<Hello, outboard_wire::DecodeError>) -> Result<ShmLink, ConnectError> {
+    fn greet(&mut self, hello: Result<Hello, DecodeError>) -> Result<ShmLink, ConnectError> {
         let channel = self
             .channel
             .take()
@@ -258,11 +168,7 @@ impl Accepting {
     }
 }
 
-fn check_hello(
-    hello: Result<Hello, outboard_wire::DecodeError>,
-    user: u32,
-    config: &Config,
-) -> Result<Hello, Box<Refusal>> {
+fn check_hello(hello: Result<Hello, DecodeError>, user: u32, config: &Config) -> Result<Hello, Box<Refusal>> {
     let refuse = |reason, detail: String| Err(Box::new(Refusal::new(reason, &detail)));
     let hello = match hello {
         Ok(hello) => hello,
@@ -280,132 +186,4 @@ fn check_hello(
         return refuse(RefusalReason::Credentials, detail);
     }
     Ok(hello)
-}
-
-/// A connection to a listener whose handshake is not finished.
-pub struct Dialing {
-    channel: Option<Channel>,
-    name: SocketAddrUnix,
-    connected: bool,
-    hello: [u8; HANDSHAKE_LEN],
-    deadline: Time,
-    setup: Setup,
-}
-
-impl Dialing {
-    /// Begins to connect to `address`.
-    pub fn new(
-        address: &Address,
-        identity: Identity,
-        exports: Arc<Exports>,
-        config: Config,
-        now: Time,
-    ) -> Result<Self, ConnectError> {
-        let hello = identity.hello(max_payload(config.ring_bytes.max(1 << 16)) as u32).encode();
-        let setup = Setup { address: address.to_string(), identity, exports, config };
-        let name = socket_address(address).map_err(|source| setup.system("address", source))?;
-        let socket = open_socket().map_err(|source| setup.system("socket", source))?;
-        let deadline = now + setup.config.handshake_timeout;
-        Ok(Self { channel: Some(Channel::new(socket)), name, connected: false, hello, deadline, setup })
-    }
-
-    /// Says something else than the right hello: for tests of the other side.
-    #[doc(hidden)]
-    pub fn with_hello(self, hello: [u8; HANDSHAKE_LEN]) -> Self {
-        Self { hello, ..self }
-    }
-
-    /// Becomes readable when [`poll`](Dialing::poll) can go on, once connected.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.channel.as_ref().map(Channel::descriptor)
-    }
-
-    /// When [`poll`](Dialing::poll) gives up.
-    pub fn deadline(&self) -> Time {
-        self.deadline
-    }
-
-    /// Goes on with the handshake; `None` means not yet.
-    pub fn poll(&mut self, now: Time) -> Result<Option<ShmLink>, ConnectError> {
-        let Some(channel) = &self.channel else {
-            return Err(ConnectError::HungUp { address: self.setup.address.clone() });
-        };
-        if !self.connected {
-            match connect_socket(channel.descriptor(), &self.name) {
-                Ok(()) => {}
-                // The listener's queue is full: it may have room later.
-                Err(Errno::AGAIN | Errno::INTR) if now < self.deadline => return Ok(None),
-                Err(Errno::AGAIN | Errno::INTR) => return Err(self.setup.timed_out()),
-                Err(source) => {
-                    return Err(ConnectError::Unreachable { address: self.setup.address.clone(), source });
-                }
-            }
-            self.connected = true;
-            channel.send(&self.hello, None).map_err(|loss| self.setup.lost(loss))?;
-        }
-        let mut bytes = [0; MESSAGE_MAX];
-        match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
-            Received::Nothing | Received::Doorbell if now < self.deadline => Ok(None),
-            Received::Nothing | Received::Doorbell => Err(self.setup.timed_out()),
-            Received::Message(len, segment) => {
-                let answer = Answer::decode(&bytes[..len.min(HANDSHAKE_LEN + 1)]);
-                self.hear(answer, segment).map(Some)
-            }
-        }
-    }
-
-    /// Takes the segment that the other side made, or its refusal.
-    fn hear(
-        &mut self,
-        answer: Result<Answer, outboard_wire::DecodeError>,
-        segment: Option<OwnedFd>,
-    ) -> Result<ShmLink, ConnectError> {
-        let address = || self.setup.address.clone();
-        let channel = self.channel.take().ok_or_else(|| ConnectError::HungUp { address: address() })?;
-        let welcome = match answer {
-            Ok(Answer::Welcome(welcome)) => welcome,
-            Ok(Answer::Refusal(refusal)) => {
-                return Err(ConnectError::Refused { address: address(), refusal: Box::new(refusal) });
-            }
-            Err(source) => return Err(ConnectError::Garbage { address: address(), source }),
-        };
-        let unusable =
-            |what| ConnectError::Violation { address: address(), source: crate::Violation::Segment(what) };
-        if !is_ring_size(welcome.ring_bytes) {
-            return Err(unusable("of an impossible size"));
-        }
-        let descriptor = segment.ok_or_else(|| unusable("missing"))?;
-        let len = Layout::new(welcome.ring_bytes).segment_len();
-        let segment = match Segment::adopt(descriptor, len, SegmentAccess::ReadWrite) {
-            Ok(segment) => segment,
-            Err(AdoptError::Violation(source)) => {
-                return Err(ConnectError::Violation { address: address(), source });
-            }
-            Err(AdoptError::System(source)) => return Err(self.setup.system("mmap", source)),
-        };
-        let peer = Peer::new(welcome.intro, address());
-        self.setup.link(Side::Connecting, channel, segment, (peer, welcome.ring_bytes))
-    }
-}
-
-/// Connects to `address` and waits until the link is open, for `config.handshake_timeout` at most.
-pub fn connect(
-    address: &Address,
-    identity: Identity,
-    exports: Arc<Exports>,
-    config: Config,
-) -> Result<ShmLink, ConnectError> {
-    let clock = Clock::start();
-    let mut dialing = Dialing::new(address, identity, exports, config, clock.now())?;
-    loop {
-        if let Some(link) = dialing.poll(clock.now())? {
-            return Ok(link);
-        }
-        let Some(descriptor) = dialing.descriptor() else { continue };
-        // A listener whose queue is full cannot be waited for, only asked again.
-        let most = if dialing.connected { Duration::MAX } else { Duration::from_millis(1) };
-        let span = dialing.deadline.since(clock.now()).min(most);
-        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
-        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout));
-    }
 }

@@ -7,15 +7,22 @@
 //!
 //! A side that is alive but stopped is not told from one that is busy: waits have limits of their own.
 
+mod access;
 mod channel;
 mod config;
+mod dial;
 mod link;
 mod listener;
+mod messages;
 #[doc(hidden)]
 pub mod raw;
 mod regions;
 mod rings;
+mod setup;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use config::{Config, Users};
+pub use dial::{Dialing, connect};
 pub use link::ShmLink;
-pub use listener::{Accepting, Dialing, ShmListener, connect};
+pub use listener::{Accepting, ShmListener};

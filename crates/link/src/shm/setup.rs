@@ -1,0 +1,105 @@
+//! What both sides of a handshake need.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use outboard_wire::Time;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+
+use super::channel::Channel;
+use super::config::{Config, max_payload};
+use super::link::ShmLink;
+use super::regions::Regions;
+use super::rings::{Layout, Side};
+use crate::export::ExportView;
+use crate::memory::Segment;
+use crate::{
+    Address, AtomicDomain, Capabilities, ConnectError, Counters, Exports, Identity, Loss, OneSided, Peer,
+};
+
+/// What every link of this process starts from.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) address: String,
+    pub(super) identity: Identity,
+    pub(super) exports: Arc<Exports>,
+    pub(super) config: Config,
+}
+
+impl Setup {
+    pub(super) fn system(&self, call: &'static str, source: Errno) -> ConnectError {
+        ConnectError::System { call, address: self.address.clone(), source }
+    }
+
+    pub(super) fn lost(&self, loss: Loss) -> ConnectError {
+        match loss {
+            Loss::Gone => ConnectError::HungUp { address: self.address.clone() },
+            Loss::System { call, source } => self.system(call, source),
+            Loss::Broke(source) => ConnectError::Violation { address: self.address.clone(), source },
+            _ => ConnectError::HungUp { address: self.address.clone() },
+        }
+    }
+
+    pub(super) fn timed_out(&self) -> ConnectError {
+        let waited = self.config.handshake_timeout;
+        ConnectError::TimedOut { address: self.address.clone(), waited }
+    }
+
+    /// Puts a link together once both sides hold the segment.
+    pub(super) fn link(
+        &self,
+        side: Side,
+        channel: Channel,
+        segment: Segment,
+        (peer, ring_bytes): (Peer, u32),
+    ) -> Result<ShmLink, ConnectError> {
+        let segment = Arc::new(segment);
+        let longest = max_payload(ring_bytes);
+        let (outgoing, incoming) = Layout::new(ring_bytes)
+            .rings(&segment, side, longest)
+            .map_err(|source| self.system("mmap", source))?;
+        let capabilities = Capabilities {
+            name: "shm",
+            max_payload: longest,
+            one_sided: OneSided::Mapped,
+            max_access: usize::MAX,
+            max_operations: self.config.operations_max,
+            atomics: AtomicDomain::Cpu,
+            needs_target_progress: false,
+        };
+        Ok(ShmLink {
+            peer,
+            capabilities,
+            counters: Counters::default(),
+            channel,
+            segment,
+            outgoing,
+            incoming,
+            reserved: None,
+            wanted_room: 0,
+            lost: None,
+            look_interval: self.config.look_interval,
+            next_look: Time::ZERO,
+            exports: ExportView::new(Arc::clone(&self.exports)),
+            regions: Regions::default(),
+            regions_max: self.config.regions_max,
+            regions_given: 0,
+            unsent: Default::default(),
+            completions: Default::default(),
+        })
+    }
+}
+
+pub(super) fn socket_address(address: &Address) -> Result<SocketAddrUnix, Errno> {
+    match address {
+        Address::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
+        Address::Path(path) => SocketAddrUnix::new(path),
+        Address::Tcp(_) => Err(Errno::AFNOSUPPORT),
+    }
+}
+
+pub(super) fn open_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}

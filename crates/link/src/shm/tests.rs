@@ -1,0 +1,123 @@
+//! The handshake's own cases; everything else is the conformance suite's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+
+use super::{Config, ShmLink, ShmListener, Users, connect};
+use crate::{Address, ConnectError, Disposition, Exports, Identity, Link};
+
+fn identity(name: &str) -> Identity {
+    Identity::new(Role::Tool, name)
+}
+
+fn fresh_name(what: &str) -> Address {
+    Address::Abstract(format!("outboard-test-{what}-{}-{}", std::process::id(), fastrand::u64(..)))
+}
+
+fn listen(address: &Address) -> Result<ShmListener, ConnectError> {
+    ShmListener::bind(address, identity("listener"), Exports::new(), Config::default())
+}
+
+fn pair(listener: &ShmListener, address: &Address) -> (ShmLink, ShmLink) {
+    std::thread::scope(|scope| {
+        let dialler =
+            scope.spawn(|| connect(address, identity("dialler"), Exports::new(), Config::default()).unwrap());
+        let accepted = loop {
+            let Some(mut accepting) = listener.accept(Time::ZERO).unwrap() else { continue };
+            break loop {
+                if let Some(link) = accepting.poll(Time::ZERO).unwrap() {
+                    break link;
+                }
+            };
+        };
+        (accepted, dialler.join().unwrap())
+    })
+}
+
+struct SocketFile(PathBuf);
+
+impl SocketFile {
+    fn new(what: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("outboard-{what}-{}.sock", fastrand::u64(..))))
+    }
+
+    fn address(&self) -> Address {
+        Address::Path(self.0.clone())
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_second_listener_is_told_at_once() {
+    let file = SocketFile::new("second");
+    for address in [fresh_name("second"), file.address()] {
+        let _first = listen(&address).unwrap();
+        assert!(matches!(listen(&address), Err(ConnectError::InUse { .. })));
+    }
+}
+
+#[test]
+fn a_socket_file_left_by_a_killed_listener_is_taken_over() {
+    let file = SocketFile::new("stale");
+    let killed = listen(&file.address()).unwrap();
+    // As a kill does: the socket closes, and nobody removes the file.
+    rustix::net::shutdown(killed.descriptor(), rustix::net::Shutdown::Both).unwrap();
+    let survivor = listen(&file.address()).unwrap();
+    pair(&survivor, &file.address());
+    std::mem::forget(killed);
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let file = SocketFile::new("plain");
+    std::fs::write(&file.0, "precious").unwrap();
+    assert!(listen(&file.address()).is_err());
+    assert_eq!(std::fs::read_to_string(&file.0).unwrap(), "precious");
+}
+
+#[test]
+fn nobody_listening_says_where() {
+    let address = fresh_name("nobody");
+    let error = connect(&address, identity("lonely"), Exports::new(), Config::default()).err().unwrap();
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+#[test]
+fn users_are_told_apart() {
+    let us = rustix::process::geteuid().as_raw();
+    assert!(Users::Same.include(us) && Users::Same.include(0) && !Users::Same.include(us + 1));
+    let these = Users::These(vec![1234]);
+    assert!(these.include(1234) && !these.include(1235) && Users::Everyone.include(1235));
+}
+
+#[test]
+fn a_ring_of_an_odd_size_is_refused_before_anything_is_made() {
+    let config = Config { ring_bytes: 100_000, ..Config::default() };
+    let refused = ShmListener::bind(&fresh_name("odd"), identity("odd"), Exports::new(), config);
+    assert!(matches!(refused, Err(ConnectError::Configuration { what: "ring_bytes", .. })));
+}
+
+#[test]
+fn a_link_goes_by_the_kernels_word_about_the_peer() {
+    let address = fresh_name("word");
+    let listener = listen(&address).unwrap();
+    let (mut accepted, mut dialled) = pair(&listener, &address);
+    assert_eq!(accepted.peer().intro().pid, std::process::id());
+    assert_eq!(dialled.peer().intro().name.as_str(), "listener");
+    dialled.send(FrameHead::new(Kind::new(Room::Trial, 1)), b"hello").unwrap();
+    dialled.flush().unwrap();
+    let mut seen = Vec::new();
+    let taken = accepted.receive(8, |frame| {
+        seen.push(frame.payload.to_vec());
+        Disposition::Taken
+    });
+    assert_eq!((taken.unwrap(), seen), (1, vec![b"hello".to_vec()]));
+    assert_eq!(Arc::strong_count(&accepted.segment), 3, "the link and its two rings hold the segment");
+}
