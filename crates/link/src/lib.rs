@@ -21,6 +21,7 @@ mod link;
 pub mod memory;
 mod remote;
 pub mod ring;
+pub mod shaped;
 pub mod shm;
 mod sync;
 mod wait;
