@@ -117,7 +117,7 @@ impl Signal {
         }
         let weight = f64::from(self.weight);
         // A deviation learnt from few buckets may be small by luck; as with Student's t, few count for less.
-        let spread = self.deviation / weight.sqrt() * (1.0 + 4.0 / weight);
+        let spread = self.deviation / weight.sqrt() * (1.0 + 6.0 / weight);
         Some(Estimate { value: self.level, spread, measured_at: self.measured_at, samples: self.samples })
     }
 
@@ -141,34 +141,53 @@ impl Signal {
         }
         self.measured_at = self.recent[RECENT_MIN - 1].closed_at;
         let median = median(self.recent, self.recent_len);
-        // Exactly the minimum of buckets means that these are the first, or the first after a silence.
-        if self.recent_len == RECENT_MIN || (median - self.level).abs() > STEP * self.deviation {
-            self.restart(median);
+        if self.recent_len == RECENT_MIN {
+            // The first buckets, or the first after a silence.
+            self.begin(median);
+        } else if (median - self.level).abs() > STEP * self.deviation {
+            self.step(median, value);
         } else {
             self.learn(value);
         }
     }
 
-    fn restart(&mut self, median: f64) {
+    fn begin(&mut self, median: f64) {
         let newest = self.recent.map(|mean| mean.value);
         let newest = &newest[..RECENT_MIN];
         let high = newest.iter().copied().fold(f64::MIN, f64::max);
         let low = newest.iter().copied().fold(f64::MAX, f64::min);
         self.level = median;
-        // Less than three values of mere noise would suggest, so that a level taken from the bucket in which
-        // the step happened is left again with the next one. `STEP` deviations must stay below the span.
-        self.deviation = (high - low) / 3.0;
+        // Three values of Gaussian noise span about twice their mean deviation.
+        self.deviation = (high - low) / 2.0;
         self.weight = RECENT_MIN as u32;
     }
 
+    /// The newest buckets lie on both sides of a step and tell nothing of the noise beyond it, so the
+    /// deviation keeps its proportion to the level, as the noise of a cost mostly does. It still learns a
+    /// little, or one that is far too small would take every bucket for a step for ever.
+    fn step(&mut self, median: f64, value: f64) {
+        let scale = median.abs() / self.level.abs();
+        if scale.is_finite() {
+            self.deviation = (self.deviation * scale).min(MAGNITUDE_MAX);
+        }
+        self.level = median;
+        self.weight = RECENT_MIN as u32;
+        self.deviation += (self.off_level(value).abs() - self.deviation) / f64::from(MEMORY);
+    }
+
     fn learn(&mut self, value: f64) {
-        // Without noise so far there is no measure for wildness but the level itself. An eighth of it lets
-        // noise be learnt, and two buckets of a step cannot pass for the noise that would hide the step.
-        let limit = (WILD * self.deviation).max(self.level.abs() / 8.0);
-        let off = (value - self.level).clamp(-limit, limit);
+        let off = self.off_level(value);
         self.weight = (self.weight + 1).min(MEMORY);
         self.level += off / f64::from(self.weight);
         self.deviation += (off.abs() - self.deviation) / f64::from(self.weight);
+    }
+
+    /// How far from the level a value counts as being.
+    fn off_level(&self, value: f64) -> f64 {
+        // Without noise so far there is no measure for wildness but the level itself. An eighth of it lets
+        // noise be learnt, and two buckets of a step cannot pass for the noise that would hide the step.
+        let limit = (WILD * self.deviation).max(self.level.abs() / 8.0);
+        (value - self.level).clamp(-limit, limit)
     }
 }
 

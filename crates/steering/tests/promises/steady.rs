@@ -55,7 +55,9 @@ proptest! {
     #[test]
     fn wild_noise_cannot_hide_a_much_better_option(seed: u64, pace in pace(), noise in wild_noise()) {
         let mut world = World::<2>::new(Config::default(), seed);
-        world.run(pace * 20_000, pace, noise, [1e5, 1e4]);
+        // Time enough to explore more than once.
+        let pace = pace.max(Duration::from_micros(50));
+        world.run(pace * 30_000, pace, noise, [1e5, 1e4]);
         prop_assert_eq!(world.chooser.decision().chosen, 1);
         prop_assert!(world.moves.len() <= 3, "{:?}", world.moves);
     }
