@@ -36,12 +36,13 @@
 //! `min_samples` samples take, whichever is longer:
 //!
 //! - **Quiet.** If the samples of options that cost the same stay within ±`m / (2 + m)` of it, `m` being
-//!   the margin (±9 % for 20 %), nothing ever moves. Under wilder noise (uniform ±90 %,
-//!   exponential, one sample in a thousand a hundred times too large, a tail of infinite variance), three
-//!   such options see at most three moves in twenty thousand samples, as they are learnt; later ones are rare.
+//!   the margin (±9 % for 20 %), nothing ever moves. Wilder noise (uniform ±90 %, exponential, one sample in
+//!   a thousand a hundred times too large, a tail of infinite variance) allows no certainty; three such
+//!   options are tested to move at most three times in their first twenty thousand samples.
 //! - **Quick.** A chosen option that becomes at least twice as dear as a measured rival is left within five
 //!   buckets, one `dwell` and two reviews; one that becomes five times as dear within five buckets, half a
-//!   `dwell` and two reviews (noise up to ±9 %). By default that is 12.5 ms and 7.5 ms at the most.
+//!   `dwell` and two reviews (noise up to ±9 %). By default, with samples at least
+//!   every 100 µs, that is 12.5 ms and 7.5 ms.
 //! - **Few moves.** Any span `T` holds at most `switch_burst + T / switch_period` moves that were a choice.
 //! - **Little exploration.** At most one pick in `explore_fast_one_in` explores, and exploring options
 //!   known to be dearer (up to 1024 times) costs at most `1 / explore_one_in` of the work.
