@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod control;
 mod error;
 mod frame;
 mod handshake;

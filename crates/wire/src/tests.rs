@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use crate::access::{Reply, Request, Slot, Span, Status};
+use crate::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question};
 use crate::liveness::Liveness;
 use crate::*;
 
@@ -69,7 +70,79 @@ fn requests() -> impl Strategy<Value = Request> {
     ]
 }
 
+fn members() -> impl Strategy<Value = Member> {
+    (any::<(u32, u32, u64)>(), ".{0,60}").prop_map(|((rank, pid, incarnation), address)| Member {
+        rank: Rank(rank),
+        pid,
+        incarnation: Incarnation(incarnation),
+        address: Text::new(&address),
+    })
+}
+
+fn questions() -> impl Strategy<Value = Question> {
+    prop_oneof![
+        (any::<u64>(), 12u8..=30, ".{0,40}").prop_map(|(size, chunk_log2, name)| Question::Reserve {
+            size,
+            chunk_log2,
+            name: Text::new(&name)
+        }),
+        (".{0,40}", 0u8..8).prop_map(|(name, rights)| Question::OpenNamed {
+            name: Text::new(&name),
+            rights: Rights::from_bits(rights).unwrap()
+        }),
+        any::<(u64, u32, [u8; 16])>().prop_map(|(region, generation, key)| Question::Free {
+            region: RegionId(region),
+            generation: Generation(generation),
+            key: RegionKey(key)
+        }),
+        any::<u64>().prop_map(|after| Question::List { after: RegionId(after) }),
+        (any::<(u64, [u8; 16], u32)>(), members()).prop_map(|((job, secret, size), member)| Question::Join {
+            job: JobId(job),
+            secret: JobSecret(secret),
+            size,
+            member
+        }),
+    ]
+}
+
+fn answers() -> impl Strategy<Value = ControlAnswer> {
+    let listed = (any::<(u64, u32, u64, u32)>(), ".{0,40}").prop_map(|(numbers, name)| ListedRegion {
+        region: RegionId(numbers.0),
+        generation: Generation(numbers.1),
+        size: numbers.2,
+        owner_pid: numbers.3,
+        name: Text::new(&name),
+    });
+    prop_oneof![
+        Just(ControlAnswer::Freed),
+        (prop::collection::vec(listed, 0..20), any::<bool>())
+            .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
+        prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),
+        (1u16..=9, ".{0,80}").prop_map(|(failure, detail)| {
+            ControlAnswer::failed(Failure::try_from(failure).unwrap(), &detail)
+        }),
+    ]
+}
+
 proptest! {
+    #[test]
+    fn questions_return(question in questions()) {
+        let mut bytes = Vec::new();
+        question.encode(&mut bytes);
+        prop_assert!(Question::is_question(question.kind()));
+        prop_assert_eq!(Question::decode(question.kind(), &bytes), Ok(question));
+        bytes.push(0);
+        prop_assert!(Question::decode(question.kind(), &bytes).is_err());
+    }
+
+    #[test]
+    fn answers_return(answer in answers()) {
+        let mut bytes = Vec::new();
+        answer.encode(&mut bytes);
+        prop_assert!(ControlAnswer::is_answer(answer.kind()));
+        prop_assert_eq!(ControlAnswer::decode(answer.kind(), &bytes), Ok(answer));
+    }
+
     #[test]
     fn frame_headers_return(kind: u16, flow: u32, tag: u32, len: u32) {
         let head = FrameHead { kind: Kind(kind), flow: Flow(flow), tag };
@@ -150,6 +223,8 @@ proptest! {
         let _ = Request::decode(kind, &bytes, data_len);
         let _ = Reply::decode(kind, &bytes);
         let _ = Liveness::decode(kind, &bytes);
+        let _ = Question::decode(Kind(kind.0 | 0x100), &bytes);
+        let _ = ControlAnswer::decode(Kind(kind.0 | 0x100), &bytes);
     }
 }
 

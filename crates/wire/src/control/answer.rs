@@ -1,0 +1,256 @@
+//! What a daemon answers.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::member::{Member, MemberBytes};
+use super::question::RegionName;
+use super::unused;
+use crate::error::{exact, split};
+use crate::text::Text;
+use crate::{DecodeError, Generation, Kind, RegionDescriptor, RegionId, Room};
+
+const REGION: Kind = Kind::new(Room::Control, 32);
+const FREED: Kind = Kind::new(Room::Control, 33);
+const REGIONS: Kind = Kind::new(Room::Control, 34);
+const MEMBERS: Kind = Kind::new(Room::Control, 35);
+const FAILED: Kind = Kind::new(Room::Control, 36);
+
+/// A region as a list shows it. No key: to see is not to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedRegion {
+    /// Its id.
+    pub region: RegionId,
+    /// Which life of that id.
+    pub generation: Generation,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The process that reserved it; zero once that has gone.
+    pub owner_pid: u32,
+    /// Its name, if it has one.
+    pub name: RegionName,
+}
+
+/// Why a question was answered with a no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Failure {
+    /// Not that much memory is left.
+    NoCapacity = 1,
+    /// A region of that name exists.
+    NameTaken = 2,
+    /// There is no such region, or the key is not one of its keys.
+    NoSuchRegion = 3,
+    /// The question makes no sense.
+    BadRequest = 4,
+    /// The secret is another job's.
+    WrongSecret = 5,
+    /// That rank has joined already.
+    RankTaken = 6,
+    /// The job was announced with another size.
+    SizeDiffers = 7,
+    /// Not all ranks came in time.
+    RanksMissing = 8,
+    /// This daemon does not do that.
+    NotServed = 9,
+}
+
+/// What a daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlAnswer {
+    /// Here it is.
+    Region(RegionDescriptor),
+    /// It is gone.
+    Freed,
+    /// These, and whether more follow.
+    Regions {
+        /// Some regions, in the order of their ids.
+        regions: Vec<ListedRegion>,
+        /// Whether there are more with greater ids.
+        more: bool,
+    },
+    /// All ranks, in order.
+    Members(Vec<Member>),
+    /// No.
+    Failed {
+        /// Why, for programs.
+        failure: Failure,
+        /// Why, for people, and what to do about it.
+        detail: Text<238>,
+    },
+}
+
+/// How many regions one answer lists.
+pub const LIST_MAX: usize = 256;
+/// How many ranks a job can have.
+pub const RANKS_MAX: usize = 1 << 16;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ListedBytes {
+    region: U64,
+    size: U64,
+    generation: U32,
+    owner_pid: U32,
+    name: RegionName,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CountBytes {
+    count: U32,
+    more: U32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct FailedBytes {
+    failure: U16,
+    detail: Text<238>,
+}
+
+const _: () = assert!(size_of::<ListedBytes>() == 88);
+const _: () = assert!(size_of::<FailedBytes>() == 240);
+
+impl ListedBytes {
+    fn read(&self) -> Result<ListedRegion, DecodeError> {
+        self.name.check("region name")?;
+        Ok(ListedRegion {
+            region: RegionId(self.region.get()),
+            generation: Generation(self.generation.get()),
+            size: self.size.get(),
+            owner_pid: self.owner_pid.get(),
+            name: self.name,
+        })
+    }
+}
+
+impl From<&ListedRegion> for ListedBytes {
+    fn from(region: &ListedRegion) -> Self {
+        Self {
+            region: region.region.0.into(),
+            size: region.size.into(),
+            generation: region.generation.0.into(),
+            owner_pid: region.owner_pid.into(),
+            name: region.name,
+        }
+    }
+}
+
+impl ControlAnswer {
+    /// A no, with what to tell people.
+    pub fn failed(failure: Failure, detail: &str) -> Self {
+        Self::Failed { failure, detail: Text::new(detail) }
+    }
+
+    /// What to put into the frame head.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Region(_) => REGION,
+            Self::Freed => FREED,
+            Self::Regions { .. } => REGIONS,
+            Self::Members(_) => MEMBERS,
+            Self::Failed { .. } => FAILED,
+        }
+    }
+
+    /// Whether frames of this kind are answers.
+    pub const fn is_answer(kind: Kind) -> bool {
+        matches!(kind, REGION | FREED | REGIONS | MEMBERS | FAILED)
+    }
+
+    /// Appends the payload.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Region(descriptor) => descriptor.encode(out),
+            Self::Freed => {}
+            Self::Regions { regions, more } => {
+                let count =
+                    CountBytes { count: (regions.len() as u32).into(), more: u32::from(*more).into() };
+                out.extend_from_slice(count.as_bytes());
+                regions.iter().for_each(|region| out.extend_from_slice(ListedBytes::from(region).as_bytes()));
+            }
+            Self::Members(members) => {
+                let count = CountBytes { count: (members.len() as u32).into(), more: 0.into() };
+                out.extend_from_slice(count.as_bytes());
+                members
+                    .iter()
+                    .for_each(|member| out.extend_from_slice(MemberBytes::from(*member).as_bytes()));
+            }
+            Self::Failed { failure, detail } => out.extend_from_slice(
+                FailedBytes { failure: (*failure as u16).into(), detail: *detail }.as_bytes(),
+            ),
+        }
+    }
+
+    /// Reads the payload of a frame of this kind.
+    pub fn decode(kind: Kind, payload: &[u8]) -> Result<Self, DecodeError> {
+        match kind {
+            REGION => RegionDescriptor::decode(payload).map(Self::Region),
+            FREED if payload.is_empty() => Ok(Self::Freed),
+            FREED => Err(DecodeError::TrailingBytes { what: "freed", extra: payload.len() }),
+            REGIONS => {
+                let (count, more, rest) = decode_count(payload, LIST_MAX)?;
+                let regions = decode_all(count, rest, ListedBytes::read)?;
+                Ok(Self::Regions { regions, more })
+            }
+            MEMBERS => {
+                let (count, more, rest) = decode_count(payload, RANKS_MAX)?;
+                unused("flag of a member list", more.into())?;
+                decode_all(count, rest, MemberBytes::read).map(Self::Members)
+            }
+            FAILED => {
+                let bytes: &FailedBytes = exact("failure", payload)?;
+                bytes.detail.check("failure detail")?;
+                Ok(Self::Failed { failure: bytes.failure.get().try_into()?, detail: bytes.detail })
+            }
+            _ => Err(DecodeError::BadValue { what: "answer kind", value: kind.0.into() }),
+        }
+    }
+}
+
+fn decode_count(payload: &[u8], most: usize) -> Result<(usize, bool, &[u8]), DecodeError> {
+    let (bytes, rest) = split::<CountBytes>("list", payload)?;
+    let (count, more) = (bytes.count.get(), bytes.more.get());
+    if count as usize > most {
+        return Err(DecodeError::BadValue { what: "length of a list", value: count.into() });
+    }
+    if more > 1 {
+        return Err(DecodeError::BadValue { what: "flag of a list", value: more.into() });
+    }
+    Ok((count as usize, more == 1, rest))
+}
+
+fn decode_all<B, T>(
+    count: usize,
+    bytes: &[u8],
+    read: impl Fn(&B) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError>
+where
+    B: FromBytes + KnownLayout + Immutable + Unaligned,
+{
+    let needed = count * size_of::<B>();
+    if bytes.len() != needed {
+        return Err(DecodeError::Truncated { what: "list", needed, got: bytes.len() });
+    }
+    bytes.chunks_exact(size_of::<B>()).map(|chunk| read(exact("list entry", chunk)?)).collect()
+}
+
+impl TryFrom<u16> for Failure {
+    type Error = DecodeError;
+
+    fn try_from(value: u16) -> Result<Self, DecodeError> {
+        Ok(match value {
+            1 => Self::NoCapacity,
+            2 => Self::NameTaken,
+            3 => Self::NoSuchRegion,
+            4 => Self::BadRequest,
+            5 => Self::WrongSecret,
+            6 => Self::RankTaken,
+            7 => Self::SizeDiffers,
+            8 => Self::RanksMissing,
+            9 => Self::NotServed,
+            _ => return Err(DecodeError::BadValue { what: "failure", value: value.into() }),
+        })
+    }
+}
