@@ -18,12 +18,15 @@ mod error;
 mod export;
 mod identity;
 mod link;
+pub mod loopback;
 pub mod memory;
 mod remote;
 pub mod ring;
 pub mod shaped;
 pub mod shm;
+mod stream;
 mod sync;
+pub mod tcp;
 mod wait;
 
 pub use address::{Address, AddressError};

@@ -1,0 +1,138 @@
+//! Where records are answered.
+
+use std::sync::Arc;
+
+use outboard_wire::FrameHead;
+use outboard_wire::access::{FIXED_LEN_MAX, Reply, Request};
+use outboard_wire::liveness::Liveness;
+use rustix::io::Errno;
+
+use super::bytes::ByteStream;
+use super::outbox::Outbox;
+use super::pulse::{Awaited, Pulse};
+use super::requester::Requester;
+use super::server::Server;
+use super::terms::Terms;
+use crate::memory::Window;
+use crate::ring::record_len;
+use crate::{Counters, Exports, Loss, Violation};
+
+/// Everything that answers records: apart from the inbox they lie in, so that they are read in place.
+pub(super) struct Desk {
+    pub(super) outbox: Outbox,
+    pub(super) server: Server,
+    pub(super) requester: Requester,
+    pub(super) counters: Counters,
+    share: Share,
+}
+
+/// How frames and served reads share an outgoing queue that both want: in turns of about `quota` bytes.
+struct Share {
+    quota: usize,
+    /// A frame found no room since the last one that did.
+    frame_waits: bool,
+    frame_bytes: usize,
+    read_bytes: usize,
+    longest: usize,
+}
+
+impl Desk {
+    pub(super) fn new(terms: &Terms, exports: Arc<Exports>, max_payload: usize) -> Result<Self, Errno> {
+        let quota = terms.buffer_bytes / 4;
+        Ok(Self {
+            outbox: Outbox::new(terms.buffer_bytes)?,
+            server: Server::new(exports, terms.regions_max, max_payload),
+            requester: Requester::new(terms.operations_max),
+            counters: Counters::default(),
+            share: Share { quota, frame_waits: false, frame_bytes: 0, read_bytes: 0, longest: max_payload },
+        })
+    }
+
+    /// Deals with one of the link's own records.
+    pub(super) fn handle(
+        &mut self,
+        stream: &mut impl ByteStream,
+        pulse: &mut Pulse,
+        head: FrameHead,
+        payload: &[u8],
+    ) -> Result<(), Loss> {
+        if Liveness::reads(head.kind) {
+            return match Liveness::decode(head.kind, payload).map_err(Violation::from)? {
+                Liveness::Goodbye { reason, .. } => Err(Loss::Closed { reason: reason.to_string() }),
+                // A queue without room shows by itself that we live.
+                Liveness::Ping(number) if self.outbox.has_room(payload.len()) => {
+                    self.outbox.liveness(&Liveness::Pong(number));
+                    Ok(())
+                }
+                Liveness::Ping(_) | Liveness::Pong(_) => Ok(()),
+            };
+        }
+        pulse.worked();
+        if Reply::is_reply(head.kind) {
+            let (fixed, data) = payload.split_at(payload.len().min(Reply::FIXED_LEN));
+            let reply = Reply::decode(head.kind, fixed).map_err(Violation::from)?;
+            return Ok(self.requester.end(head.tag, &reply, data)?);
+        }
+        let fixed_len = Request::fixed_len(head.kind).unwrap_or(0);
+        let (fixed, data) = payload.split_at(payload.len().min(fixed_len));
+        let request = Request::decode(head.kind, fixed, data.len()).map_err(Violation::from)?;
+        self.counters.accesses_served += 1;
+        Ok(self.server.serve(&mut self.outbox, stream, head.tag, (request, data))?)
+    }
+
+    /// Whether a frame or a request with `payload` bytes may go into the queue now.
+    #[inline]
+    pub(super) fn admit(&mut self, payload: usize) -> bool {
+        let yields = self.server.has_waiting() && self.share.frame_bytes >= self.share.quota;
+        if yields || !self.outbox.has_room(payload) {
+            self.share.frame_waits = true;
+            self.counters.full += 1;
+            // Whoever is refused waits for room, and there will be none unless this leaves.
+            self.outbox.release();
+            return false;
+        }
+        self.share.frame_waits = false;
+        self.share.read_bytes = 0;
+        self.share.frame_bytes += record_len(payload);
+        true
+    }
+
+    /// Answers waiting reads and gives slots back as far as there is room. Returns whether any of it was done.
+    pub(super) fn answer_waiting(&mut self) -> Result<bool, Violation> {
+        let mut moved = false;
+        while let Some(slot) = self.requester.closing.front() {
+            let request = Request::Close { slot: *slot };
+            if !self.outbox.has_room(FIXED_LEN_MAX) {
+                break;
+            }
+            self.outbox.request(0, &request, Window::from(&[][..]));
+            self.requester.closing.pop_front();
+            moved = true;
+        }
+        while self.can_answer() {
+            let len = self.server.next_reply_len().unwrap_or(0);
+            self.server.serve_next(&mut self.outbox)?;
+            self.share.frame_bytes = 0;
+            self.share.read_bytes += record_len(len);
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    pub(super) fn can_answer(&mut self) -> bool {
+        let Some(len) = self.server.next_reply_len() else { return false };
+        if self.share.frame_waits && self.share.read_bytes >= self.share.quota {
+            if !self.outbox.has_room(self.share.longest) {
+                return false;
+            }
+            // There is room for any frame, and nobody came for it.
+            self.share.frame_waits = false;
+        }
+        self.outbox.has_room(len)
+    }
+
+    /// What the link waits for.
+    pub(super) fn awaited(&self) -> Awaited {
+        Awaited { operations: self.requester.is_waiting(), backlog: self.outbox.has_released() }
+    }
+}

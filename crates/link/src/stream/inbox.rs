@@ -1,0 +1,65 @@
+//! What has arrived and is not dealt with yet.
+
+use outboard_wire::access::FIXED_LEN_MAX;
+use outboard_wire::{FrameHead, FrameHeader};
+use rustix::io::Errno;
+
+use super::fifo::Fifo;
+use crate::Violation;
+use crate::ring::record_len;
+
+/// The queue of arrived bytes, cut into records.
+pub(super) struct Inbox {
+    fifo: Fifo,
+    /// The longest payload that was agreed for frames; the link's own may have a fixed part before it.
+    max_payload: usize,
+}
+
+impl Inbox {
+    pub(super) fn new(capacity: usize, max_payload: usize) -> Result<Self, Errno> {
+        assert!(record_len(max_payload + FIXED_LEN_MAX) <= capacity, "a record must fit the queue");
+        Ok(Self { fifo: Fifo::new(capacity)?, max_payload })
+    }
+
+    /// Where arriving bytes go; empty if there is no room.
+    #[inline]
+    pub(super) fn room_mut(&mut self) -> &mut [u8] {
+        self.fifo.room_mut()
+    }
+
+    #[inline]
+    pub(super) fn arrived(&mut self, len: usize) {
+        self.fifo.append(len);
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.fifo.len() == self.fifo.capacity()
+    }
+
+    /// The first record, once it is there as a whole. A header that cannot be right is reported at once.
+    #[inline]
+    pub(super) fn peek(&self) -> Result<Option<(FrameHead, &[u8])>, Violation> {
+        let bytes = self.fifo.bytes();
+        if bytes.len() < FrameHeader::LEN {
+            return Ok(None);
+        }
+        let header = FrameHeader::decode(&bytes[..FrameHeader::LEN])?;
+        let (head, len) = (header.head(), header.payload_len() as usize);
+        let longest =
+            if head.kind.is_for_link() { self.max_payload + FIXED_LEN_MAX } else { self.max_payload };
+        if len > longest {
+            return Err(Violation::Oversize { len: len as u64, available: longest as u64 });
+        }
+        if bytes.len() < record_len(len) {
+            return Ok(None);
+        }
+        Ok(Some((head, &bytes[FrameHeader::LEN..FrameHeader::LEN + len])))
+    }
+
+    /// The first record, whose payload has `payload` bytes, is dealt with.
+    #[inline]
+    pub(super) fn advance(&mut self, payload: usize) {
+        self.fifo.consume(record_len(payload));
+    }
+}

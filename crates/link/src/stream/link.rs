@@ -1,0 +1,359 @@
+//! One end of a link over a stream: frames.
+
+use std::sync::Arc;
+
+use outboard_wire::liveness::{LIVENESS_LEN_MAX, Liveness};
+use outboard_wire::{FrameHead, Text, Time};
+use rustix::io::Errno;
+
+use super::bytes::{Arrival, ByteStream};
+use super::desk::Desk;
+use super::inbox::Inbox;
+use super::pulse::Pulse;
+use super::terms::Terms;
+use crate::memory::{Window, WindowMut};
+use crate::ring::record_len;
+use crate::{
+    AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, OneSided, Peer,
+    SendError, WaitOn,
+};
+
+/// A link over a stream of bytes.
+///
+/// Bytes move in [`Link::progress`] and [`Link::flush`] only; one-sided operations start to travel at whichever
+/// comes first. A reservation lasts until the next call that is not [`Link::commit`].
+pub struct StreamLink<S: ByteStream> {
+    stream: S,
+    inbox: Inbox,
+    /// Apart from the inbox, so that records are answered where they lie.
+    pub(super) desk: Desk,
+    pulse: Pulse,
+    peer: Peer,
+    capabilities: Capabilities,
+    /// Nothing more can leave.
+    unsendable: Option<Loss>,
+    /// Nothing more can arrive either; told once everything that has arrived is handed out.
+    ended: Option<Loss>,
+    /// The peer has been told that this side is finished.
+    finished: bool,
+    pub(super) lost: Option<LinkError>,
+}
+
+/// What the first record is.
+enum First {
+    /// Nothing that is there as a whole.
+    Nothing,
+    /// A frame for a room.
+    Frame,
+}
+
+impl<S: ByteStream> StreamLink<S> {
+    pub(super) fn new(stream: S, peer: Peer, exports: Arc<Exports>, terms: &Terms) -> Result<Self, Errno> {
+        let ours = terms.max_payload();
+        // What the peer cannot take is never sent, and what we can take it may send.
+        let max_payload = ours.min(peer.intro().max_payload as usize);
+        let capabilities = Capabilities {
+            name: S::NAME,
+            max_payload,
+            one_sided: OneSided::Served,
+            max_access: max_payload,
+            max_operations: terms.operations_max,
+            atomics: AtomicDomain::Cpu,
+            needs_target_progress: true,
+        };
+        let desk = Desk::new(terms, exports, max_payload)?;
+        let inbox = Inbox::new(terms.buffer_bytes, ours)?;
+        let pulse = Pulse::new(terms.heartbeat, terms.deadline);
+        Ok(Self {
+            stream,
+            inbox,
+            desk,
+            pulse,
+            peer,
+            capabilities,
+            unsendable: None,
+            ended: None,
+            finished: false,
+            lost: None,
+        })
+    }
+
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), LinkError> {
+        match &self.lost {
+            None => Ok(()),
+            Some(lost) => Err(lost.clone()),
+        }
+    }
+
+    /// The link is over: tells the peer why if this side decided so, and ends what was under way.
+    #[cold]
+    fn lose(&mut self, loss: Loss) -> LinkError {
+        if let Some(lost) = &self.lost {
+            return lost.clone();
+        }
+        if matches!(loss, Loss::Broke(_) | Loss::Stalled { .. }) {
+            self.say_goodbye(1, &loss.to_string());
+        }
+        let lost = LinkError { peer: self.peer.clone(), loss };
+        self.desk.requester.abandon(&lost);
+        self.lost = Some(lost.clone());
+        lost
+    }
+
+    fn say_goodbye(&mut self, code: u16, reason: &str) {
+        self.desk.outbox.liveness(&Liveness::Goodbye { code, reason: Text::new(reason) });
+        self.push();
+        self.finish_if_sent();
+    }
+
+    /// Once everything is sent after the end, the stream can be told.
+    fn finish_if_sent(&mut self) {
+        if !self.finished && !self.desk.outbox.has_released() {
+            self.finished = true;
+            self.stream.finish();
+        }
+    }
+
+    /// Takes what has arrived. One call, because the inbox has room for more than a stream holds, or is full
+    /// afterwards.
+    fn pull(&mut self) -> bool {
+        if self.ended.is_some() {
+            return false;
+        }
+        if self.inbox.is_full() {
+            // Whatever the peer has to say is waiting in the stream.
+            self.pulse.heard();
+            return false;
+        }
+        match self.stream.receive(self.pulse.now(), self.inbox.room_mut()) {
+            Ok(Arrival::Bytes(len)) => {
+                self.inbox.arrived(len);
+                self.pulse.heard();
+                true
+            }
+            Ok(Arrival::Nothing) => match self.unsendable.take() {
+                Some(loss) => self.end(loss),
+                None => false,
+            },
+            Ok(Arrival::End) => self.end(Loss::Gone),
+            Err(loss) => self.end(loss),
+        }
+    }
+
+    /// Notes that nothing can arrive any more.
+    fn end(&mut self, loss: Loss) -> bool {
+        self.desk.outbox.break_off();
+        self.ended = Some(loss);
+        true
+    }
+
+    /// Sends what may leave.
+    fn push(&mut self) -> bool {
+        let bytes = self.desk.outbox.released();
+        if bytes.is_empty() {
+            return false;
+        }
+        match self.stream.send(self.pulse.now(), bytes) {
+            Ok(0) => false,
+            Ok(len) => {
+                self.desk.outbox.sent(len);
+                self.desk.counters.doorbells += 1;
+                self.pulse.sent();
+                if len > record_len(LIVENESS_LEN_MAX) {
+                    self.pulse.worked();
+                }
+                true
+            }
+            // What has arrived is still to be read.
+            Err(loss) => {
+                self.desk.outbox.break_off();
+                self.unsendable = Some(loss);
+                true
+            }
+        }
+    }
+
+    /// Deals with the link's own records up to the first frame for a room.
+    fn handle_own(&mut self) -> Result<First, LinkError> {
+        loop {
+            let handled = match self.inbox.peek() {
+                Ok(None) => return Ok(First::Nothing),
+                Ok(Some((head, _))) if !head.kind.is_for_link() => return Ok(First::Frame),
+                Ok(Some((head, payload))) => {
+                    let handled = self.desk.handle(&mut self.stream, &mut self.pulse, head, payload);
+                    handled.map(|()| payload.len())
+                }
+                Err(violation) => Err(violation.into()),
+            };
+            match handled {
+                Ok(len) => self.inbox.advance(len),
+                Err(loss) => return Err(self.lose(loss)),
+            }
+        }
+    }
+
+    /// Reports the end if nothing is left to hand out before it.
+    fn report_end(&mut self) -> Result<(), LinkError> {
+        match self.ended.clone() {
+            Some(loss) => Err(self.lose(loss)),
+            None => Ok(()),
+        }
+    }
+
+    /// What remains of a link that is lost: the last bytes may still leave.
+    #[cold]
+    fn linger(&mut self) {
+        if !self.finished && matches!(self.lost, Some(LinkError { loss: Loss::ClosedHere, .. })) {
+            self.push();
+            self.finish_if_sent();
+        }
+    }
+}
+
+impl<S: ByteStream> Link for StreamLink<S> {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn counters(&self) -> Counters {
+        self.desk.counters
+    }
+
+    #[inline]
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
+        self.check()?;
+        let max = self.capabilities.max_payload;
+        if len > max {
+            return Err(SendError::TooLong { len, max });
+        }
+        if !self.desk.admit(len) {
+            return Err(SendError::Full);
+        }
+        Ok(self.desk.outbox.reserve(head, len))
+    }
+
+    #[inline]
+    fn commit(&mut self, len: usize) {
+        self.desk.outbox.commit(len);
+        self.desk.counters.frames_sent += 1;
+        self.desk.counters.bytes_sent += len as u64;
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), LinkError> {
+        self.check()?;
+        self.desk.outbox.release();
+        self.push();
+        Ok(())
+    }
+
+    #[inline]
+    fn receive<F>(&mut self, max_frames: usize, mut sink: F) -> Result<usize, LinkError>
+    where
+        F: FnMut(Frame<'_>) -> Disposition,
+    {
+        self.check()?;
+        let mut taken = 0;
+        while taken < max_frames {
+            let (head, payload) = match self.inbox.peek() {
+                Ok(Some((head, payload))) if !head.kind.is_for_link() => (head, payload),
+                _ => match self.handle_own() {
+                    Ok(First::Frame) => continue,
+                    // What is wrong is told at the next call, and what was taken now.
+                    _ if taken > 0 => break,
+                    Ok(First::Nothing) => {
+                        self.report_end()?;
+                        break;
+                    }
+                    Err(lost) => return Err(lost),
+                },
+            };
+            let len = payload.len();
+            if sink(Frame { head, payload: Window::from(payload) }) == Disposition::Deferred {
+                break;
+            }
+            self.inbox.advance(len);
+            self.desk.counters.frames_received += 1;
+            self.desk.counters.bytes_received += len as u64;
+            taken += 1;
+        }
+        if taken > 0 {
+            self.pulse.worked();
+        }
+        Ok(taken)
+    }
+
+    fn progress(&mut self, now: Time) -> Result<bool, LinkError> {
+        if let Some(lost) = &self.lost {
+            let lost = lost.clone();
+            self.linger();
+            return Err(lost);
+        }
+        self.pulse.look(now);
+        self.desk.server.begin_turn();
+        let mut moved = self.pull();
+        if let First::Nothing = self.handle_own()? {
+            self.report_end()?;
+        }
+        moved |= self.desk.answer_waiting().map_err(|violation| self.lose(violation.into()))?;
+        if !self.desk.outbox.has_released()
+            && let Some(number) = self.pulse.ping()
+        {
+            self.desk.outbox.liveness(&Liveness::Ping(number));
+        }
+        moved |= self.push();
+        let awaited = self.desk.awaited();
+        if !awaited.operations {
+            self.pulse.worked();
+        }
+        match self.pulse.verdict(awaited) {
+            None => Ok(moved),
+            Some(loss) => Err(self.lose(loss)),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        if self.lost.is_some() {
+            return None;
+        }
+        if self.desk.server.has_torn() {
+            return Some(self.pulse.now());
+        }
+        let next = self.pulse.next(self.desk.awaited());
+        Some(self.stream.next_event().map_or(next, |event| event.min(next)))
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        self.push();
+        let has_record = !matches!(self.inbox.peek(), Ok(None));
+        let has_work = self.lost.is_some() || self.ended.is_some() || self.desk.requester.has_ended();
+        let can_answer = self.desk.can_answer() || self.desk.server.has_torn();
+        !has_record && !has_work && !can_answer && self.stream.prepare_to_wait()
+    }
+
+    fn wait_on(&self) -> Option<WaitOn<'_>> {
+        let descriptor = self.stream.descriptor()?;
+        Some(WaitOn { descriptor, writable: self.desk.outbox.has_released() })
+    }
+
+    fn close(&mut self, reason: &str) {
+        if self.lost.is_none() {
+            self.say_goodbye(0, reason);
+            self.lose(Loss::ClosedHere);
+        }
+    }
+}
+
+impl<S: ByteStream> Drop for StreamLink<S> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.push();
+            self.stream.finish();
+        }
+    }
+}

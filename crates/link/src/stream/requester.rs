@@ -1,0 +1,185 @@
+//! The peer's memory at this side's request.
+
+use std::collections::VecDeque;
+
+use outboard_wire::Rights;
+use outboard_wire::access::{Reply, Slot, Status};
+
+use crate::memory::Buffer;
+use crate::remote::Asked;
+use crate::{AccessError, Completion, LinkError, OpenRegion, Outcome, Token, Violation};
+
+/// What is open at the peer, what is under way and what has ended.
+pub(super) struct Requester {
+    operations: Vec<Operation>,
+    free: Vec<u16>,
+    ended: VecDeque<Completion>,
+    regions: Vec<RegionEntry>,
+    free_regions: Vec<u32>,
+    /// Slots to be given back, which found no room in the outgoing queue.
+    pub(super) closing: VecDeque<Slot>,
+}
+
+/// A place for an operation. Its number and its serial make the tag on the wire.
+struct Operation {
+    serial: u16,
+    pending: Option<Pending>,
+}
+
+/// An operation under way.
+pub(super) struct Pending {
+    pub(super) token: Token,
+    pub(super) asked: Asked,
+    pub(super) wanted: Wanted,
+}
+
+/// What an operation is to bring.
+pub(super) enum Wanted {
+    /// A slot.
+    Region,
+    /// Bytes, into `buffer` at `offset`.
+    Bytes { buffer: Buffer, offset: usize },
+    /// That the bytes are there.
+    Write,
+    /// The word before.
+    Word,
+}
+
+impl Pending {
+    /// How many bytes of data belong to `reply`; `None` if it is no answer to this at all.
+    fn expects(&self, reply: &Reply) -> Option<u64> {
+        match (reply, &self.wanted) {
+            (Reply::Opened { .. }, Wanted::Region) => Some(0),
+            (Reply::Done { status: Status::Done, .. }, Wanted::Bytes { .. }) => Some(self.asked.len),
+            (Reply::Opened { .. }, _) | (_, Wanted::Region) => None,
+            (Reply::Done { .. }, _) => Some(0),
+        }
+    }
+}
+
+struct RegionEntry {
+    serial: u32,
+    open: Option<Region>,
+}
+
+/// A region that is open at the peer.
+#[derive(Clone, Copy)]
+pub(super) struct Region {
+    pub(super) slot: Slot,
+    pub(super) size: u64,
+    pub(super) rights: Rights,
+}
+
+impl Requester {
+    pub(super) fn new(operations_max: usize) -> Self {
+        let idle = || Operation { serial: 0, pending: None };
+        Self {
+            operations: std::iter::repeat_with(idle).take(operations_max).collect(),
+            free: (0..operations_max as u16).rev().collect(),
+            ended: VecDeque::with_capacity(operations_max),
+            regions: Vec::new(),
+            free_regions: Vec::new(),
+            closing: VecDeque::new(),
+        }
+    }
+
+    /// Whether operations are under way.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.free.len() < self.operations.len()
+    }
+
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Whether another operation can be begun. Those that have ended and were not collected count too.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.free.len() > self.ended.len()
+    }
+
+    /// Notes an operation and returns its tag. There must be room.
+    pub(super) fn begin(&mut self, pending: Pending) -> Option<u32> {
+        let index = self.free.pop()?;
+        let operation = &mut self.operations[usize::from(index)];
+        operation.serial = operation.serial.wrapping_add(1);
+        operation.pending = Some(pending);
+        Some(u32::from(operation.serial) << 16 | u32::from(index))
+    }
+
+    /// Ends the operation that a reply belongs to. A reply that does not fit leaves everything as it was.
+    pub(super) fn end(&mut self, tag: u32, reply: &Reply, data: &[u8]) -> Result<(), Violation> {
+        let unknown = Violation::UnknownReply { tag };
+        let operation = self.operations.get_mut((tag & 0xffff) as usize).ok_or(unknown)?;
+        let pending = operation.pending.as_ref().filter(|_| u32::from(operation.serial) == tag >> 16);
+        let expected = pending.and_then(|pending| pending.expects(reply)).ok_or(unknown)?;
+        if data.len() as u64 != expected {
+            return Err(Violation::Oversize { len: data.len() as u64, available: expected });
+        }
+        let Pending { token, asked, wanted } = operation.pending.take().ok_or(unknown)?;
+        self.free.push(tag as u16);
+        let result = match (*reply, wanted) {
+            (Reply::Opened { status, slot, size }, _) => {
+                let opened = Region { slot, size, rights: asked.needed };
+                asked.verdict(status).map(|()| Outcome::Opened(self.insert(opened)))
+            }
+            (Reply::Done { status, .. }, Wanted::Bytes { buffer, offset }) => {
+                asked.verdict(status).map(|()| {
+                    buffer.window_mut().write(offset, data);
+                    Outcome::Read
+                })
+            }
+            (Reply::Done { status, old }, Wanted::Word) => asked.verdict(status).map(|()| Outcome::Old(old)),
+            (Reply::Done { status, .. }, _) => asked.verdict(status).map(|()| Outcome::Written),
+        };
+        self.ended.push_back(Completion { token, result });
+        Ok(())
+    }
+
+    /// Ends everything under way because the link is lost.
+    pub(super) fn abandon(&mut self, lost: &LinkError) {
+        for (index, operation) in self.operations.iter_mut().enumerate() {
+            if let Some(Pending { token, .. }) = operation.pending.take() {
+                self.free.push(index as u16);
+                self.ended.push_back(Completion { token, result: Err(AccessError::Lost(lost.clone())) });
+            }
+        }
+        self.closing.clear();
+    }
+
+    /// Hands out what has ended.
+    pub(super) fn collect(&mut self, mut sink: impl FnMut(Completion)) -> usize {
+        let count = self.ended.len();
+        self.ended.drain(..).for_each(&mut sink);
+        count
+    }
+
+    fn insert(&mut self, region: Region) -> OpenRegion {
+        let index = self.free_regions.pop().unwrap_or_else(|| {
+            self.regions.push(RegionEntry { serial: 0, open: None });
+            (self.regions.len() - 1) as u32
+        });
+        let entry = &mut self.regions[index as usize];
+        entry.open = Some(region);
+        OpenRegion { index, serial: entry.serial }
+    }
+
+    /// The region, if it is open.
+    #[inline]
+    pub(super) fn region(&self, region: OpenRegion) -> Result<Region, AccessError> {
+        let entry = self.regions.get(region.index as usize).filter(|entry| entry.serial == region.serial);
+        entry.and_then(|entry| entry.open).ok_or(AccessError::NotOpen)
+    }
+
+    /// Closes a region on this side and returns the slot to give back.
+    pub(super) fn close(&mut self, region: OpenRegion) -> Option<Slot> {
+        let slot = self.region(region).ok()?.slot;
+        let entry = &mut self.regions[region.index as usize];
+        entry.open = None;
+        entry.serial = entry.serial.wrapping_add(1);
+        self.free_regions.push(region.index);
+        Some(slot)
+    }
+}

@@ -1,0 +1,275 @@
+//! This side's memory at the peer's request.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use outboard_wire::Rights;
+use outboard_wire::access::{Reply, Request, Slot, Span, Status};
+
+use super::bytes::ByteStream;
+use super::outbox::Outbox;
+use super::terms::OPERATIONS_MAX;
+use crate::export::{Export, ExportView};
+use crate::memory::Window;
+use crate::remote::Asked;
+use crate::{Exports, Violation};
+
+/// What the peer has open, and the reads that wait for room in the outgoing queue.
+pub(super) struct Server {
+    exports: ExportView,
+    /// The version of the exports that the slots were last checked against.
+    version: u64,
+    slots: Vec<SlotEntry>,
+    free: Vec<u16>,
+    slots_max: usize,
+    queue: VecDeque<WaitingRead>,
+    /// Counts the link's turns, so that the second part of a torn read comes in a later one.
+    turn: u64,
+    max_access: usize,
+}
+
+struct SlotEntry {
+    /// Tells this opening from earlier ones in the same place.
+    serial: u16,
+    lease: Option<Lease>,
+}
+
+struct Lease {
+    export: Arc<Export>,
+    rights: Rights,
+}
+
+/// A read that was found good and waits for room.
+struct WaitingRead {
+    tag: u32,
+    export: Arc<Export>,
+    offset: usize,
+    len: usize,
+    torn: Option<Torn>,
+}
+
+/// The first part of a read that a test tears.
+struct Torn {
+    bytes: Vec<u8>,
+    turn: u64,
+}
+
+const fn slot(index: u16, serial: u16) -> Slot {
+    Slot((serial as u32) << 16 | index as u32)
+}
+
+impl Server {
+    pub(super) fn new(exports: Arc<Exports>, slots_max: usize, max_access: usize) -> Self {
+        let exports = ExportView::new(exports);
+        Self {
+            version: exports.version(),
+            exports,
+            slots: Vec::new(),
+            free: Vec::new(),
+            slots_max,
+            queue: VecDeque::with_capacity(OPERATIONS_MAX),
+            turn: 0,
+            max_access,
+        }
+    }
+
+    /// Does what the peer asks and puts the answer into the outgoing queue, or into the list of waiting reads.
+    pub(super) fn serve(
+        &mut self,
+        outbox: &mut Outbox,
+        stream: &mut impl ByteStream,
+        tag: u32,
+        (request, data): (Request, &[u8]),
+    ) -> Result<(), Violation> {
+        self.renew();
+        let reply = match request {
+            Request::Open { .. } => self.open(&request),
+            Request::Close { slot } => {
+                self.close(slot);
+                return Ok(());
+            }
+            Request::Read(span) => match self.find(&span, Rights::READ, false) {
+                Ok(_) if span.len as usize > self.max_access => return Err(self.oversize(&span)),
+                Ok(_) => return self.read(outbox, stream, tag, &span),
+                Err(status) => Reply::Done { status, old: 0 },
+            },
+            Request::Write(span) => self.done(&span, false, |export, at| {
+                export.memory.window_mut(at, data.len()).write(0, data);
+                0
+            }),
+            Request::CompareSwap { span, expected, desired } => self.done(&span, true, |export, at| {
+                let swapped = export.memory.word(at).compare_exchange(expected, desired, SeqCst, SeqCst);
+                swapped.unwrap_or_else(|old| old)
+            }),
+            Request::FetchAdd { span, addend } => {
+                self.done(&span, true, |export, at| export.memory.word(at).fetch_add(addend, SeqCst))
+            }
+        };
+        answer(outbox, tag, &reply)
+    }
+
+    fn oversize(&self, span: &Span) -> Violation {
+        Violation::Oversize { len: span.len.into(), available: self.max_access as u64 }
+    }
+
+    /// Forgets the slots of regions that are exported no longer.
+    fn renew(&mut self) {
+        let version = self.exports.version();
+        if version == self.version {
+            return;
+        }
+        self.version = version;
+        for index in 0..self.slots.len() {
+            let lease = self.slots[index].lease.as_ref();
+            if lease.is_some_and(|lease| !self.exports.still_has(&lease.export)) {
+                self.vacate(index);
+            }
+        }
+    }
+
+    fn vacate(&mut self, index: usize) {
+        self.slots[index].lease = None;
+        self.slots[index].serial = self.slots[index].serial.wrapping_add(1);
+        self.free.push(index as u16);
+    }
+
+    fn open(&mut self, request: &Request) -> Reply {
+        let refused = |status| Reply::Opened { status, slot: Slot(0), size: 0 };
+        let Request::Open { region, generation, rights, ref key } = *request else {
+            return refused(Status::NotOpen);
+        };
+        let export = match self.exports.open(region, generation, key, rights) {
+            Ok(export) => export,
+            Err(status) => return refused(status),
+        };
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.slots.len() < self.slots_max => {
+                self.slots.push(SlotEntry { serial: 0, lease: None });
+                (self.slots.len() - 1) as u16
+            }
+            None => return refused(Status::Busy),
+        };
+        let size = export.memory.len() as u64;
+        let entry = &mut self.slots[usize::from(index)];
+        entry.lease = Some(Lease { export, rights });
+        Reply::Opened { status: Status::Done, slot: slot(index, entry.serial), size }
+    }
+
+    /// A slot that is not open may be one whose region was withdrawn meanwhile: no matter.
+    fn close(&mut self, closed: Slot) {
+        let index = (closed.0 & 0xffff) as usize;
+        let is_open = self.slots.get(index).is_some_and(|entry| entry.lease.is_some());
+        if is_open && slot(index as u16, self.slots[index].serial) == closed {
+            self.vacate(index);
+        }
+    }
+
+    /// The region that an access concerns, if all is right with it.
+    fn find(&self, span: &Span, needed: Rights, is_atomic: bool) -> Result<&Lease, Status> {
+        let index = (span.slot.0 & 0xffff) as usize;
+        let entry = self.slots.get(index).ok_or(Status::NotOpen)?;
+        let lease = entry.lease.as_ref().ok_or(Status::NotOpen)?;
+        if slot(index as u16, entry.serial) != span.slot {
+            return Err(Status::NotOpen);
+        }
+        let size = lease.export.memory.len() as u64;
+        let asked = Asked { offset: span.offset, len: span.len.into(), size, needed };
+        match asked.judge(lease.rights, is_atomic) {
+            Status::Done => Ok(lease),
+            status => Err(status),
+        }
+    }
+
+    /// Does a write or an atomic.
+    fn done(&self, span: &Span, is_atomic: bool, access: impl FnOnce(&Export, usize) -> u64) -> Reply {
+        match self.find(span, Rights::WRITE, is_atomic) {
+            Ok(lease) => {
+                Reply::Done { status: Status::Done, old: access(&lease.export, span.offset as usize) }
+            }
+            Err(status) => Reply::Done { status, old: 0 },
+        }
+    }
+
+    /// Answers a read that is in order: at once if there is room and none waits before it.
+    fn read(
+        &mut self,
+        outbox: &mut Outbox,
+        stream: &mut impl ByteStream,
+        tag: u32,
+        span: &Span,
+    ) -> Result<(), Violation> {
+        let (offset, len) = (span.offset as usize, span.len as usize);
+        // Word borders strictly inside the span.
+        let first = (offset + 1).next_multiple_of(8);
+        let borders = (offset + len).saturating_sub(first).div_ceil(8);
+        let cut = if borders > 0 { stream.tear(borders) } else { None };
+        let Ok(Lease { export, .. }) = self.find(span, Rights::READ, false) else { return Ok(()) };
+        if self.queue.is_empty() && cut.is_none() && outbox.has_room(Reply::FIXED_LEN + len) {
+            outbox.reply(tag, &DONE, export.memory.window(offset, len));
+            return Ok(());
+        }
+        if self.queue.len() >= OPERATIONS_MAX {
+            return Err(Violation::TooManyOperations { max: OPERATIONS_MAX });
+        }
+        let torn = cut.map(|border| {
+            let part = first + 8 * (border.clamp(1, borders) - 1) - offset;
+            Torn { bytes: export.memory.window(offset, part).to_vec(), turn: self.turn }
+        });
+        self.queue.push_back(WaitingRead { tag, export: Arc::clone(export), offset, len, torn });
+        Ok(())
+    }
+
+    /// A new turn of the link begins.
+    #[inline]
+    pub(super) fn begin_turn(&mut self) {
+        self.turn += 1;
+    }
+
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether the first waiting read is a torn one, whose time comes by itself.
+    pub(super) fn has_torn(&self) -> bool {
+        self.queue.front().is_some_and(|read| read.torn.is_some())
+    }
+
+    /// How long the payload of the first waiting reply is, if it may be sent in this turn.
+    pub(super) fn next_reply_len(&self) -> Option<usize> {
+        let read = self.queue.front()?;
+        let is_ready = read.torn.as_ref().is_none_or(|torn| torn.turn < self.turn);
+        is_ready.then_some(Reply::FIXED_LEN + read.len)
+    }
+
+    /// Answers the first waiting read. There must be room for it.
+    pub(super) fn serve_next(&mut self, outbox: &mut Outbox) -> Result<(), Violation> {
+        let Some(read) = self.queue.pop_front() else { return Ok(()) };
+        if self.exports.version() != self.version && !self.exports.still_has(&read.export) {
+            return answer(outbox, read.tag, &Reply::Done { status: Status::NotOpen, old: 0 });
+        }
+        let memory = &read.export.memory;
+        match read.torn {
+            None => outbox.reply(read.tag, &DONE, memory.window(read.offset, read.len)),
+            Some(Torn { mut bytes, .. }) => {
+                let part = bytes.len();
+                bytes.extend(memory.window(read.offset + part, read.len - part).to_vec());
+                outbox.reply(read.tag, &DONE, Window::from(&bytes[..]));
+            }
+        }
+        Ok(())
+    }
+}
+
+const DONE: Reply = Reply::Done { status: Status::Done, old: 0 };
+
+/// Sends a reply without data, for which there is always room if the peer keeps to the limit.
+fn answer(outbox: &mut Outbox, tag: u32, reply: &Reply) -> Result<(), Violation> {
+    if outbox.short_reply(tag, reply) {
+        Ok(())
+    } else {
+        Err(Violation::TooManyOperations { max: OPERATIONS_MAX })
+    }
+}

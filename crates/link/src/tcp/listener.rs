@@ -1,0 +1,146 @@
+//! How two processes come to share a connection.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use outboard_wire::Time;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, acceptfrom_with, bind, connect as connect_socket, getsockname,
+    listen, socket_with, sockopt,
+};
+
+use super::bytes::TcpBytes;
+use super::{Config, TcpLink};
+use crate::stream::{self, Setup};
+use crate::{Address, Clock, ConnectError, Exports, Identity};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A connection that someone made to us and whose handshake is not finished.
+pub type Accepting = stream::Accepting<TcpBytes>;
+/// A connection that we make and whose handshake is not finished.
+pub type Dialing = stream::Dialing<TcpBytes>;
+
+fn open_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+fn shown(address: SocketAddr) -> String {
+    Address::Tcp(address).to_string()
+}
+
+/// Accepts TCP links on a port.
+pub struct TcpListener {
+    socket: OwnedFd,
+    address: SocketAddr,
+    identity: Identity,
+    exports: Arc<Exports>,
+    config: Config,
+}
+
+impl TcpListener {
+    /// Listens on `address`, which must not be served by another process; port 0 takes any that is free.
+    pub fn bind(
+        address: SocketAddr,
+        identity: Identity,
+        exports: Arc<Exports>,
+        config: Config,
+    ) -> Result<Self, ConnectError> {
+        config.terms().check()?;
+        if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
+            return Err(ConnectError::NotLoopback { address: shown(address) });
+        }
+        let failed = |call| {
+            move |source| match source {
+                Errno::ADDRINUSE => ConnectError::InUse { address: shown(address) },
+                source => ConnectError::System { call, address: shown(address), source },
+            }
+        };
+        let socket = open_socket(address).map_err(failed("socket"))?;
+        // A port whose last connections are still fading may be used again; one with a listener may not.
+        sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("setsockopt"))?;
+        bind(&socket, &address).map_err(failed("bind"))?;
+        listen(&socket, BACKLOG).map_err(failed("listen"))?;
+        let bound = getsockname(&socket).and_then(SocketAddr::try_from).map_err(failed("getsockname"))?;
+        Ok(Self { socket, address: bound, identity, exports, config })
+    }
+
+    /// Where it listens, with the port that was taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Becomes readable when someone connects.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes the next connection, if there is one; its handshake is still to come.
+    pub fn accept(&self, now: Time) -> Result<Option<Accepting>, ConnectError> {
+        let failed = |source| ConnectError::System { call: "accept", address: shown(self.address), source };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, from) = match acceptfrom_with(&self.socket, flags) {
+            Ok((socket, from)) => (socket, from.and_then(|from| SocketAddr::try_from(from).ok())),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
+            Err(source) => return Err(failed(source)),
+        };
+        let setup = Setup {
+            address: from.map_or_else(|| "an unknown address".to_owned(), shown),
+            identity: self.identity.clone(),
+            exports: Arc::clone(&self.exports),
+            terms: self.config.terms(),
+        };
+        let stream = TcpBytes::new(socket, true).map_err(failed)?;
+        Ok(Some(Accepting::start(stream, setup, now)))
+    }
+}
+
+impl Dialing {
+    /// Begins to connect to `address`.
+    pub fn new(
+        address: SocketAddr,
+        identity: Identity,
+        exports: Arc<Exports>,
+        config: Config,
+        now: Time,
+    ) -> Result<Self, ConnectError> {
+        let terms = config.terms();
+        terms.check()?;
+        let failed = |call| move |source| ConnectError::System { call, address: shown(address), source };
+        let socket = open_socket(address).map_err(failed("socket"))?;
+        let is_connected = match connect_socket(&socket, &address) {
+            Ok(()) => true,
+            Err(Errno::INPROGRESS | Errno::INTR) => false,
+            Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),
+        };
+        let stream = TcpBytes::new(socket, is_connected).map_err(failed("setsockopt"))?;
+        Ok(Self::start(stream, Setup { address: shown(address), identity, exports, terms }, now))
+    }
+}
+
+/// Connects to `address` and waits until the link is open, for `config.handshake_timeout` at most.
+pub fn connect(
+    address: SocketAddr,
+    identity: Identity,
+    exports: Arc<Exports>,
+    config: Config,
+) -> Result<TcpLink, ConnectError> {
+    let clock = Clock::start();
+    let mut dialing = Dialing::new(address, identity, exports, config, clock.now())?;
+    loop {
+        if let Some(link) = dialing.poll(clock.now())? {
+            return Ok(link);
+        }
+        let Some(descriptor) = dialing.descriptor() else { continue };
+        let events = if dialing.is_connected() { PollFlags::IN } else { PollFlags::OUT };
+        let span = dialing.deadline().since(clock.now());
+        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+        // Whatever poll says, the handshake finds out for itself, and it has a deadline.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, events)], Some(&timeout));
+    }
+}
