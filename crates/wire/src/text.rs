@@ -32,6 +32,11 @@ impl<const N: usize> Text<N> {
         }
     }
 
+    /// The text with its padding.
+    pub fn padded(&self) -> &[u8; N] {
+        &self.0
+    }
+
     fn len(&self) -> usize {
         self.0.iter().position(|byte| *byte == 0).unwrap_or(N)
     }

@@ -1,0 +1,13 @@
+//! The daemons that a user starts: the memory server and the agent, with their control plane and what they count.
+//!
+//! It does not move pages, messages, calls or writes: the rooms do, and plug in here.
+
+#![forbid(unsafe_code)]
+
+mod rendezvous;
+mod status;
+mod store;
+
+pub use rendezvous::{Addressed, Rendezvous};
+pub use status::{Gauge, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
+pub use store::{RegionStore, StoreConfig};

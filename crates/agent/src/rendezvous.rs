@@ -1,0 +1,252 @@
+//! How the ranks of a job find each other.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
+use std::time::Duration;
+
+use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, RANKS_MAX};
+use outboard_wire::{JobId, Rank, Time};
+
+/// An answer for the client that asked under a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addressed {
+    /// Who asked.
+    pub client: u64,
+    /// Under which tag.
+    pub tag: u32,
+    /// What it is told.
+    pub answer: ControlAnswer,
+}
+
+struct Joined {
+    client: u64,
+    tag: u32,
+    member: Member,
+}
+
+struct Gathering {
+    secret: JobSecret,
+    size: u32,
+    joined: BTreeMap<Rank, Joined>,
+    /// When the missing are named and everyone is sent home; none once all are there.
+    deadline: Option<Time>,
+}
+
+/// Gathers the ranks of jobs. Everyone is answered when the last rank has come, or, when time is up, with the
+/// names of those that have not.
+pub struct Rendezvous {
+    patience: Duration,
+    jobs: HashMap<JobId, Gathering>,
+}
+
+/// How many missing ranks an answer names.
+const NAMED_MAX: usize = 16;
+
+impl Rendezvous {
+    /// Waits `patience` from a job's first rank to its last.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, jobs: HashMap::new() }
+    }
+
+    /// Announces a job, so that nobody else can be first with another secret.
+    pub fn expect(&mut self, now: Time, job: JobId, secret: JobSecret, size: u32) {
+        let deadline = Some(now + self.patience);
+        self.jobs.insert(job, Gathering { secret, size, joined: BTreeMap::new(), deadline });
+    }
+
+    /// How many jobs are known.
+    pub fn count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// A rank has come. Returns what is to be said, to it or to all.
+    pub fn on_join(
+        &mut self,
+        now: Time,
+        (client, tag): (u64, u32),
+        (job, secret, size): (JobId, JobSecret, u32),
+        member: Member,
+    ) -> Vec<Addressed> {
+        match self.admit(now, (client, tag), (job, secret, size), member) {
+            Ok(answers) => answers,
+            Err((failure, detail)) => {
+                vec![Addressed { client, tag, answer: ControlAnswer::failed(failure, &detail) }]
+            }
+        }
+    }
+
+    fn admit(
+        &mut self,
+        now: Time,
+        (client, tag): (u64, u32),
+        (job, secret, size): (JobId, JobSecret, u32),
+        member: Member,
+    ) -> Result<Vec<Addressed>, (Failure, String)> {
+        let rank = member.rank;
+        if size as usize > RANKS_MAX || rank.0 >= size {
+            return Err((Failure::BadRequest, format!("{rank} in a job of {size}")));
+        }
+        let gathering = match self.jobs.entry(job) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let deadline = Some(now + self.patience);
+                entry.insert(Gathering { secret, size, joined: BTreeMap::new(), deadline })
+            }
+        };
+        if !gathering.secret.matches(&secret) {
+            return Err((Failure::WrongSecret, format!("{rank} does not know the secret of {job}")));
+        }
+        if gathering.size != size {
+            let detail = format!("{rank} says {job} has {size} ranks, the others say {}", gathering.size);
+            return Err((Failure::SizeDiffers, detail));
+        }
+        if gathering.deadline.is_none() {
+            return Err((Failure::RankTaken, format!("{job} has all its ranks; {rank} cannot come again")));
+        }
+        if let Some(earlier) = gathering.joined.get(&rank) {
+            let pid = earlier.member.pid;
+            return Err((
+                Failure::RankTaken,
+                format!("{rank} of {job} has joined already, as process {pid}"),
+            ));
+        }
+        gathering.joined.insert(rank, Joined { client, tag, member });
+        Ok(if gathering.joined.len() == size as usize { gathering.complete() } else { Vec::new() })
+    }
+
+    /// A client has gone. Its rank can join again, unless all were there already; then the job is forgotten with
+    /// its last rank.
+    pub fn on_gone(&mut self, client: u64) {
+        self.jobs.retain(|_, gathering| {
+            let before = gathering.joined.len();
+            gathering.joined.retain(|_, joined| joined.client != client);
+            gathering.joined.len() == before || !gathering.joined.is_empty()
+        });
+    }
+
+    /// When [`on_time`](Rendezvous::on_time) is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.jobs.values().filter_map(|gathering| gathering.deadline).min()
+    }
+
+    /// Tells everyone in a job whose time is up who is missing, and forgets the job.
+    pub fn on_time(&mut self, now: Time) -> Vec<Addressed> {
+        let mut answers = Vec::new();
+        self.jobs.retain(|job, gathering| {
+            if gathering.deadline.is_none_or(|deadline| now < deadline) {
+                return true;
+            }
+            let detail = gathering.missing(*job, self.patience);
+            answers.extend(gathering.joined.values().map(|joined| Addressed {
+                client: joined.client,
+                tag: joined.tag,
+                answer: ControlAnswer::failed(Failure::RanksMissing, &detail),
+            }));
+            false
+        });
+        answers
+    }
+}
+
+impl Gathering {
+    fn complete(&mut self) -> Vec<Addressed> {
+        self.deadline = None;
+        let members: Vec<Member> = self.joined.values().map(|joined| joined.member).collect();
+        let tell = |joined: &Joined| Addressed {
+            client: joined.client,
+            tag: joined.tag,
+            answer: ControlAnswer::Members(members.clone()),
+        };
+        self.joined.values().map(tell).collect()
+    }
+
+    fn missing(&self, job: JobId, patience: Duration) -> String {
+        let missing: Vec<u32> =
+            (0..self.size).filter(|rank| !self.joined.contains_key(&Rank(*rank))).collect();
+        let named: Vec<String> = missing.iter().take(NAMED_MAX).map(u32::to_string).collect();
+        let rest = missing.len() - named.len();
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        format!("after {patience:?} {job} still lacks rank {}{more} of {}", named.join(", "), self.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_wire::{Incarnation, Text};
+
+    use super::*;
+
+    const JOB: JobId = JobId(5);
+    const SECRET: JobSecret = JobSecret([3; 16]);
+
+    fn member(rank: u32) -> Member {
+        Member { rank: Rank(rank), pid: 100 + rank, incarnation: Incarnation(1), address: Text::new("") }
+    }
+
+    fn join(rendezvous: &mut Rendezvous, client: u64, rank: u32, size: u32) -> Vec<Addressed> {
+        rendezvous.on_join(Time::ZERO, (client, 9), (JOB, SECRET, size), member(rank))
+    }
+
+    fn failure(answers: &[Addressed]) -> (Failure, String) {
+        match answers {
+            [Addressed { answer: ControlAnswer::Failed { failure, detail }, .. }] => {
+                (*failure, detail.to_string())
+            }
+            other => panic!("expected one failure, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn everyone_is_told_when_the_last_has_come() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        assert_eq!(join(&mut rendezvous, 12, 2, 3), []);
+        assert_eq!(join(&mut rendezvous, 10, 0, 3), []);
+        let answers = join(&mut rendezvous, 11, 1, 3);
+        let members = ControlAnswer::Members(vec![member(0), member(1), member(2)]);
+        let expected = [10, 11, 12].map(|client| Addressed { client, tag: 9, answer: members.clone() });
+        assert_eq!(answers, expected);
+        assert_eq!(rendezvous.next_deadline(), None);
+        rendezvous.on_gone(11);
+        assert_eq!(failure(&join(&mut rendezvous, 13, 1, 3)).0, Failure::RankTaken);
+        [10, 11, 12].into_iter().for_each(|client| rendezvous.on_gone(client));
+        assert_eq!(rendezvous.count(), 0);
+    }
+
+    #[test]
+    fn the_missing_are_named_when_time_is_up() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        join(&mut rendezvous, 10, 0, 4);
+        join(&mut rendezvous, 12, 2, 4);
+        let due = rendezvous.next_deadline().unwrap();
+        assert_eq!(rendezvous.on_time(Time::ZERO), []);
+        let answers = rendezvous.on_time(due);
+        assert_eq!(answers.len(), 2);
+        let (kind, text) = failure(&answers[..1]);
+        assert_eq!(kind, Failure::RanksMissing);
+        assert!(text.contains("lacks rank 1, 3 of 4"), "{text}");
+        assert_eq!(rendezvous.count(), 0);
+    }
+
+    #[test]
+    fn the_wrong_are_told_why_and_disturb_nobody() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        join(&mut rendezvous, 10, 0, 2);
+        assert_eq!(failure(&join(&mut rendezvous, 20, 0, 2)).0, Failure::RankTaken);
+        assert_eq!(failure(&join(&mut rendezvous, 21, 1, 3)).0, Failure::SizeDiffers);
+        assert_eq!(failure(&join(&mut rendezvous, 22, 7, 2)).0, Failure::BadRequest);
+        let stranger = rendezvous.on_join(Time::ZERO, (23, 9), (JOB, JobSecret([4; 16]), 2), member(1));
+        assert_eq!(failure(&stranger).0, Failure::WrongSecret);
+        rendezvous.on_gone(20);
+        assert_eq!(join(&mut rendezvous, 11, 1, 2).len(), 2);
+    }
+
+    #[test]
+    fn a_rank_that_died_early_can_come_again() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        join(&mut rendezvous, 10, 0, 2);
+        join(&mut rendezvous, 10, 0, 2);
+        rendezvous.on_gone(10);
+        assert_eq!(join(&mut rendezvous, 30, 0, 2), []);
+        assert_eq!(join(&mut rendezvous, 31, 1, 2).len(), 2);
+    }
+}

@@ -1,0 +1,331 @@
+//! The thread that receives and makes connections and gives every open link to a worker.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outboard_link::shm::{self, ShmListener};
+use outboard_link::tcp::{self, TcpListener};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
+use outboard_wire::Time;
+use rustix::io::Errno;
+
+use crate::mailbox::Mailbox;
+use crate::pending::Pending;
+use crate::poller::Poller;
+use crate::worker::WorkerHandle;
+use crate::{NewLink, Origin};
+
+/// Where connections come in.
+pub enum Listener {
+    /// From processes of this node.
+    Shm(ShmListener),
+    /// From other nodes.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens on `address`, by the link that belongs to it.
+    pub fn bind(
+        address: &Address,
+        identity: &Identity,
+        exports: &Arc<Exports>,
+        config: &FrontDeskConfig,
+    ) -> Result<Self, ConnectError> {
+        let (identity, exports) = (identity.clone(), Arc::clone(exports));
+        match address {
+            Address::Abstract(_) | Address::Path(_) => {
+                ShmListener::bind(address, identity, exports, config.shm.clone()).map(Self::Shm)
+            }
+            Address::Tcp(socket) => {
+                TcpListener::bind(*socket, identity, exports, config.tcp.clone()).map(Self::Tcp)
+            }
+        }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Shm(listener) => listener.descriptor(),
+            Self::Tcp(listener) => listener.descriptor(),
+        }
+    }
+
+    fn accept(&self, now: Time) -> Result<Option<Box<dyn Pending>>, ConnectError> {
+        fn boxed(pending: impl Pending + 'static) -> Box<dyn Pending> {
+            Box::new(pending)
+        }
+        Ok(match self {
+            Self::Shm(listener) => listener.accept(now)?.map(boxed),
+            Self::Tcp(listener) => listener.accept(now)?.map(boxed),
+        })
+    }
+}
+
+/// A peer to connect to, and to connect to again whenever the link is lost.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    /// Where it is.
+    pub address: Address,
+    /// Whom we say we are.
+    pub identity: Identity,
+    /// What it may reach here.
+    pub exports: Arc<Exports>,
+}
+
+/// The settings of a front desk.
+#[derive(Clone, Debug)]
+pub struct FrontDeskConfig {
+    /// The settings of links within the node.
+    pub shm: shm::Config,
+    /// The settings of links between nodes.
+    pub tcp: tcp::Config,
+    /// How many handshakes may be under way; when another comes, the oldest is dropped. Default 1024, a
+    /// descriptor and about 1 KiB each.
+    pub handshakes_max: usize,
+    /// How long to wait before a lost or refused peer is dialled again; default 50 ms, doubled up to 2 s.
+    pub redial: Duration,
+}
+
+impl Default for FrontDeskConfig {
+    fn default() -> Self {
+        Self {
+            shm: shm::Config::default(),
+            tcp: tcp::Config::default(),
+            handshakes_max: 1024,
+            redial: Duration::from_millis(50),
+        }
+    }
+}
+
+/// The longest wait between two dials.
+const REDIAL_MAX: Duration = Duration::from_secs(2);
+/// How often handshakes without news are looked at.
+const SWEEP: Duration = Duration::from_millis(20);
+/// How many connections are taken from one listener in one turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// An order to the front desk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// The link of this dial is lost.
+    Redial(usize),
+    Stop,
+}
+
+struct Waiting {
+    pending: Box<dyn Pending>,
+    origin: Origin,
+}
+
+/// Where a dial stands.
+enum DialState {
+    Rest { until: Time, pause: Duration },
+    UnderWay { pause: Duration },
+    Open,
+}
+
+/// Receives and makes connections. A peer that says nothing or nonsense costs a place among the handshakes until
+/// its time is up, and nobody else anything.
+pub struct FrontDesk<R> {
+    config: FrontDeskConfig,
+    clock: Clock,
+    poller: Poller,
+    orders: Arc<Mailbox<Order>>,
+    listeners: Vec<Listener>,
+    dials: Vec<(Dial, DialState)>,
+    /// By age: the first is the oldest.
+    waiting: BTreeMap<u64, Waiting>,
+    next_key: u64,
+    workers: Vec<WorkerHandle>,
+    next_worker: usize,
+    report: R,
+}
+
+/// The poller's key of the mailbox; listeners follow, then handshakes.
+const ORDERS_KEY: u64 = 0;
+
+impl<R: FnMut(&ConnectError)> FrontDesk<R> {
+    /// A desk that gives links to `workers` in turn and tells `report` of connections that came to nothing.
+    pub fn new(
+        config: FrontDeskConfig,
+        clock: Clock,
+        (listeners, dials): (Vec<Listener>, Vec<Dial>),
+        workers: Vec<WorkerHandle>,
+        report: R,
+    ) -> Result<Self, Errno> {
+        let poller = Poller::new()?;
+        let orders = Arc::new(Mailbox::new()?);
+        poller.add(orders.descriptor(), ORDERS_KEY, false)?;
+        for (index, listener) in listeners.iter().enumerate() {
+            poller.add(listener.descriptor(), 1 + index as u64, false)?;
+        }
+        for worker in &workers {
+            worker.set_desk(Arc::clone(&orders));
+        }
+        let rest = |dial| (dial, DialState::Rest { until: Time::ZERO, pause: config.redial });
+        Ok(Self {
+            next_key: 1 + listeners.len() as u64,
+            dials: dials.into_iter().map(rest).collect(),
+            config,
+            clock,
+            poller,
+            orders,
+            listeners,
+            waiting: BTreeMap::new(),
+            workers,
+            next_worker: 0,
+            report,
+        })
+    }
+
+    /// What ends [`run`](FrontDesk::run) from another thread.
+    pub fn stopper(&self) -> impl Fn() + Send + use<R> {
+        let orders = Arc::clone(&self.orders);
+        move || orders.post(Order::Stop)
+    }
+
+    /// Works until told to stop.
+    pub fn run(mut self) -> Result<(), Errno> {
+        let mut last_sweep = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            let until = self.next_look(now);
+            let keys: Vec<u64> = self.poller.wait(now, until)?.collect();
+            let now = self.clock.now();
+            for key in keys {
+                match key {
+                    ORDERS_KEY => {
+                        for order in self.orders.take() {
+                            match order {
+                                Order::Stop => return Ok(()),
+                                Order::Redial(dial) => self.rest(dial, now, self.config.redial),
+                            }
+                        }
+                    }
+                    key if key <= self.listeners.len() as u64 => self.accept(key as usize - 1, now),
+                    key => self.advance(key, now),
+                }
+            }
+            if now.since(last_sweep) >= SWEEP {
+                last_sweep = now;
+                self.sweep(now);
+            }
+            self.dial_due(now);
+        }
+    }
+
+    fn next_look(&self, now: Time) -> Option<Time> {
+        let resting = self.dials.iter().filter_map(|(_, state)| match state {
+            DialState::Rest { until, .. } => Some(*until),
+            DialState::UnderWay { .. } | DialState::Open => None,
+        });
+        let sweep = (!self.waiting.is_empty()).then(|| now + SWEEP);
+        resting.chain(sweep).min()
+    }
+
+    fn accept(&mut self, listener: usize, now: Time) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.listeners[listener].accept(now) {
+                Ok(Some(pending)) => self.admit(pending, Origin::Accepted, now),
+                Ok(None) => break,
+                Err(error) => {
+                    // Most likely no descriptor is left: the oldest handshake gives its own back.
+                    self.waiting.pop_first();
+                    (self.report)(&error);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, pending: Box<dyn Pending>, origin: Origin, now: Time) {
+        if self.waiting.len() >= self.config.handshakes_max {
+            self.waiting.pop_first();
+        }
+        let key = self.next_key;
+        self.next_key += 1;
+        if let Some(descriptor) = pending.descriptor()
+            && let Err(source) = self.poller.add(descriptor, key, false)
+        {
+            (self.report)(&ConnectError::System { call: "epoll_ctl", address: String::new(), source });
+        }
+        self.waiting.insert(key, Waiting { pending, origin });
+        self.advance(key, now);
+    }
+
+    fn advance(&mut self, key: u64, now: Time) {
+        let Some(waiting) = self.waiting.get_mut(&key) else { return };
+        let origin = waiting.origin;
+        match waiting.pending.advance(now) {
+            Ok(None) => {}
+            Ok(Some(link)) => {
+                self.waiting.remove(&key);
+                self.give(link, origin);
+            }
+            Err(error) => {
+                self.waiting.remove(&key);
+                (self.report)(&error);
+                if let Origin::Dialled(dial) = origin {
+                    let pause = match self.dials[dial].1 {
+                        DialState::UnderWay { pause } => (pause * 2).min(REDIAL_MAX),
+                        DialState::Rest { .. } | DialState::Open => self.config.redial,
+                    };
+                    self.rest(dial, now, pause);
+                }
+            }
+        }
+    }
+
+    fn give(&mut self, link: NewLink, origin: Origin) {
+        if let Origin::Dialled(dial) = origin {
+            self.dials[dial].1 = DialState::Open;
+        }
+        let worker = self.next_worker % self.workers.len().max(1);
+        self.next_worker = worker + 1;
+        if let Some(worker) = self.workers.get(worker) {
+            worker.give(link, origin);
+        }
+    }
+
+    fn rest(&mut self, dial: usize, now: Time, pause: Duration) {
+        self.dials[dial].1 = DialState::Rest { until: now + pause, pause };
+    }
+
+    /// Looks at every handshake, so that the silent ones run out of time and the dials get on.
+    fn sweep(&mut self, now: Time) {
+        let due = |waiting: &Waiting| {
+            waiting.pending.deadline() <= now || matches!(waiting.origin, Origin::Dialled(_))
+        };
+        let keys: Vec<u64> = self.waiting.iter().filter(|(_, w)| due(w)).map(|(key, _)| *key).collect();
+        keys.into_iter().for_each(|key| self.advance(key, now));
+    }
+
+    fn dial_due(&mut self, now: Time) {
+        for index in 0..self.dials.len() {
+            let (dial, state) = &mut self.dials[index];
+            let DialState::Rest { until, pause } = *state else { continue };
+            if until > now {
+                continue;
+            }
+            *state = DialState::UnderWay { pause };
+            match begin(dial, &self.config, now) {
+                Ok(pending) => self.admit(pending, Origin::Dialled(index), now),
+                Err(error) => {
+                    (self.report)(&error);
+                    self.rest(index, now, (pause * 2).min(REDIAL_MAX));
+                }
+            }
+        }
+    }
+}
+
+fn begin(dial: &Dial, config: &FrontDeskConfig, now: Time) -> Result<Box<dyn Pending>, ConnectError> {
+    let (identity, exports) = (dial.identity.clone(), Arc::clone(&dial.exports));
+    Ok(match &dial.address {
+        Address::Tcp(socket) => {
+            Box::new(tcp::Dialing::new(*socket, identity, exports, config.tcp.clone(), now)?)
+        }
+        address => Box::new(shm::Dialing::new(address, identity, exports, config.shm.clone(), now)?),
+    })
+}

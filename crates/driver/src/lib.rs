@@ -1,0 +1,22 @@
+//! Event loops and system calls: runs state machines over links, in threads, on the real clock.
+//!
+//! It does not know what a frame means: that is a [`Service`]'s business. A [`FrontDesk`] accepts and dials;
+//! [`Worker`]s own the links once they are open, each link in one thread for its whole life.
+
+#![forbid(unsafe_code)]
+
+mod desk;
+mod links;
+mod mailbox;
+mod pending;
+mod poller;
+mod service;
+mod signals;
+mod worker;
+
+pub use desk::{Dial, FrontDesk, FrontDeskConfig, Listener};
+pub use links::{LinkId, NewLink, Origin};
+pub use mailbox::Mailbox;
+pub use service::Service;
+pub use signals::{Signals, raise_descriptor_limit};
+pub use worker::{Worker, WorkerConfig, WorkerHandle};

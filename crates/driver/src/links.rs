@@ -1,0 +1,104 @@
+//! The open links of one worker, kept by type so that every loop over them is compiled for its link.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outboard_link::shaped::{Shaped, Wire};
+use outboard_link::shm::ShmLink;
+use outboard_link::tcp::TcpLink;
+use rustix::io::Errno;
+
+/// A link's number in this process; never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+impl LinkId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Where a link came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The peer connected to us.
+    Accepted,
+    /// We connected, by the dial of this number.
+    Dialled(usize),
+}
+
+/// A link that has just been opened, on its way to the worker that will own it.
+pub enum NewLink {
+    /// Within the node.
+    Shm(Box<ShmLink>),
+    /// Between nodes.
+    Tcp(Box<TcpLink>),
+}
+
+/// A link with what the worker remembers of it.
+pub(crate) struct Held<L> {
+    pub(crate) id: LinkId,
+    pub(crate) origin: Origin,
+    pub(crate) link: L,
+    /// Whether the poller watches for it to become writable.
+    pub(crate) watches_writable: bool,
+}
+
+/// All links of a worker.
+#[derive(Default)]
+pub(crate) struct Links {
+    pub(crate) shm: Vec<Held<ShmLink>>,
+    pub(crate) tcp: Vec<Held<TcpLink>>,
+    pub(crate) slow_shm: Vec<Held<Shaped<ShmLink>>>,
+    pub(crate) slow_tcp: Vec<Held<Shaped<TcpLink>>>,
+}
+
+/// Runs the same code for the links of each type.
+macro_rules! for_each_kind {
+    ($links:expr, $held:ident => $body:expr) => {{
+        let links = &mut $links;
+        {
+            let $held = &mut links.shm;
+            $body
+        }
+        {
+            let $held = &mut links.tcp;
+            $body
+        }
+        {
+            let $held = &mut links.slow_shm;
+            $body
+        }
+        {
+            let $held = &mut links.slow_tcp;
+            $body
+        }
+    }};
+}
+pub(crate) use for_each_kind;
+
+impl Links {
+    /// Takes a new link in, slowed down to `wire` if there is one.
+    pub(crate) fn add(
+        &mut self,
+        (id, origin): (LinkId, Origin),
+        new: NewLink,
+        wire: Option<Wire>,
+    ) -> Result<(), Errno> {
+        fn hold<L>(links: &mut Vec<Held<L>>, (id, origin): (LinkId, Origin), link: L) {
+            links.push(Held { id, origin, link, watches_writable: false });
+        }
+        let known = (id, origin);
+        match (new, wire) {
+            (NewLink::Shm(link), None) => hold(&mut self.shm, known, *link),
+            (NewLink::Tcp(link), None) => hold(&mut self.tcp, known, *link),
+            (NewLink::Shm(link), Some(wire)) => hold(&mut self.slow_shm, known, Shaped::new(*link, wire)?),
+            (NewLink::Tcp(link), Some(wire)) => hold(&mut self.slow_tcp, known, Shaped::new(*link, wire)?),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.shm.len() + self.tcp.len() + self.slow_shm.len() + self.slow_tcp.len()
+    }
+}

@@ -1,0 +1,57 @@
+//! Sleeping on many descriptors at once.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use outboard_wire::Time;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+/// How many events one wait reports; the rest come with the next.
+const EVENTS_MAX: usize = 256;
+
+/// An epoll instance.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+fn flags(writable: bool) -> EventFlags {
+    if writable { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+}
+
+impl Poller {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Watches a descriptor; it is forgotten when it is closed.
+    pub(crate) fn add(&self, descriptor: BorrowedFd<'_>, key: u64, writable: bool) -> Result<(), Errno> {
+        epoll::add(&self.epoll, descriptor, EventData::new_u64(key), flags(writable))
+    }
+
+    /// Changes whether becoming writable matters.
+    pub(crate) fn change(&self, descriptor: BorrowedFd<'_>, key: u64, writable: bool) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, descriptor, EventData::new_u64(key), flags(writable))
+    }
+
+    /// Sleeps until something happens or `until`, and returns the keys of what did.
+    pub(crate) fn wait(
+        &mut self,
+        now: Time,
+        until: Option<Time>,
+    ) -> Result<impl Iterator<Item = u64> + '_, Errno> {
+        let timeout = until.map(|until| {
+            let span = until.since(now).min(Duration::from_secs(3600));
+            Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() }
+        });
+        self.events.clear();
+        let buffer = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(self.events.iter().map(|event| event.data.u64())),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What a process does with its links.
+
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_wire::Time;
+
+use crate::{LinkId, Origin};
+
+/// The state machines that one worker thread runs over its links. Nothing here may block.
+pub trait Service {
+    /// A link is open.
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time);
+
+    /// A frame has arrived. What is to be sent in return waits for [`send`](Service::send).
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition;
+
+    /// A one-sided operation has ended.
+    fn on_completion(&mut self, link: LinkId, completion: Completion, now: Time);
+
+    /// Puts what is due for this link into it, as far as it has room. Returns whether anything was sent.
+    fn send<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        now: Time,
+    ) -> Result<bool, LinkError>;
+
+    /// A link is gone, and with it everything that was under way on it.
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time);
+
+    /// When [`on_time`](Service::on_time) is due.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// Time has passed.
+    fn on_time(&mut self, now: Time);
+}

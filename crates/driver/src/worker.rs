@@ -1,0 +1,225 @@
+//! The thread that owns links and runs a service over them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use outboard_link::shaped::Wire;
+use outboard_link::{Clock, Link, RemoteMemory};
+use outboard_wire::Time;
+use rustix::io::Errno;
+
+use crate::desk::Order;
+use crate::links::{Held, Links, for_each_kind};
+use crate::mailbox::Mailbox;
+use crate::poller::Poller;
+use crate::{LinkId, NewLink, Origin, Service};
+
+/// The settings of a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerConfig {
+    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core.
+    pub spin: Duration,
+    /// How many frames are taken from one link before the next has its turn; default 64.
+    pub frames_per_turn: usize,
+    /// A slower wire that every link is made to look like; default none.
+    pub wire: Option<Wire>,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self { spin: Duration::from_micros(20), frames_per_turn: 64, wire: None }
+    }
+}
+
+enum Letter {
+    Link(NewLink, Origin),
+    Stop(String),
+}
+
+/// How others reach a worker.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    letters: Mailbox<Letter>,
+    links: AtomicUsize,
+    desk: OnceLock<Arc<Mailbox<Order>>>,
+}
+
+impl WorkerHandle {
+    /// Makes the worker the owner of a link.
+    pub fn give(&self, link: NewLink, origin: Origin) {
+        self.shared.letters.post(Letter::Link(link, origin));
+    }
+
+    /// Tells the worker to close its links with this reason and end.
+    pub fn stop(&self, reason: &str) {
+        self.shared.letters.post(Letter::Stop(reason.to_owned()));
+    }
+
+    /// How many links it has.
+    pub fn links(&self) -> usize {
+        self.shared.links.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_desk(&self, desk: Arc<Mailbox<Order>>) {
+        // A worker belongs to one desk; a second one is not listened to.
+        let _ = self.shared.desk.set(desk);
+    }
+}
+
+/// Owns links and runs a service over them: spins for a while when there is nothing to do, then sleeps.
+pub struct Worker<S> {
+    config: WorkerConfig,
+    clock: Clock,
+    service: S,
+    shared: Arc<Shared>,
+    poller: Poller,
+    links: Links,
+}
+
+/// The poller's key of the mailbox; links have their ids, which begin at one.
+const LETTERS_KEY: u64 = 0;
+
+impl<S: Service> Worker<S> {
+    /// A worker without links.
+    pub fn new(config: WorkerConfig, clock: Clock, service: S) -> Result<(Self, WorkerHandle), Errno> {
+        let shared =
+            Arc::new(Shared { letters: Mailbox::new()?, links: AtomicUsize::new(0), desk: OnceLock::new() });
+        let poller = Poller::new()?;
+        poller.add(shared.letters.descriptor(), LETTERS_KEY, false)?;
+        let handle = WorkerHandle { shared: Arc::clone(&shared) };
+        Ok((Self { config, clock, service, shared, poller, links: Links::default() }, handle))
+    }
+
+    /// Works until told to stop, and gives the service back.
+    pub fn run(mut self) -> Result<S, Errno> {
+        let mut busy_at = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            if self.turn(now) {
+                busy_at = now;
+            } else if now.since(busy_at) < self.config.spin {
+                std::hint::spin_loop();
+            } else {
+                if self.sleep(now)?
+                    && let Some(reason) = self.read_letters()?
+                {
+                    for_each_kind!(self.links, held => held.iter_mut().for_each(|h| h.link.close(&reason)));
+                    return Ok(self.service);
+                }
+                busy_at = self.clock.now();
+            }
+        }
+    }
+
+    /// Gives every link and the service a turn. Returns whether anything moved.
+    fn turn(&mut self, now: Time) -> bool {
+        let mut moved = false;
+        let (service, shared, most) = (&mut self.service, &self.shared, self.config.frames_per_turn);
+        if service.next_deadline().is_some_and(|deadline| deadline <= now) {
+            service.on_time(now);
+            moved = true;
+        }
+        for_each_kind!(self.links, held => moved |= pump_all(service, held, shared, most, now));
+        moved
+    }
+
+    /// Sleeps until there is something to do. Returns whether there are letters.
+    fn sleep(&mut self, now: Time) -> Result<bool, Errno> {
+        let mut until = self.service.next_deadline();
+        let mut ready = false;
+        let poller = &self.poller;
+        for_each_kind!(self.links, held => for held in held {
+            ready |= !held.link.prepare_to_wait();
+            until = until.into_iter().chain(held.link.next_deadline()).min();
+            watch(poller, held)?;
+        });
+        // Even with work to do the mailbox is looked at, or a busy worker could not be stopped.
+        let until = if ready { Some(now) } else { until };
+        Ok(self.poller.wait(now, until)?.any(|key| key == LETTERS_KEY))
+    }
+
+    fn read_letters(&mut self) -> Result<Option<String>, Errno> {
+        for letter in self.shared.letters.take() {
+            match letter {
+                Letter::Stop(reason) => return Ok(Some(reason)),
+                Letter::Link(link, origin) => self.take_in(link, origin)?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_in(&mut self, link: NewLink, origin: Origin) -> Result<(), Errno> {
+        let id = LinkId::next();
+        let now = self.clock.now();
+        self.links.add((id, origin), link, self.config.wire)?;
+        let (service, poller) = (&mut self.service, &self.poller);
+        for_each_kind!(self.links, held => if let Some(held) = held.last_mut().filter(|held| held.id == id) {
+            if let Some(on) = held.link.wait_on() {
+                poller.add(on.descriptor, id.0, false)?;
+            }
+            service.on_open(id, held.link.peer(), origin, now);
+        });
+        self.shared.links.store(self.links.count(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Keeps the poller's interest in step with the link's.
+fn watch<L: Link>(poller: &Poller, held: &mut Held<L>) -> Result<(), Errno> {
+    if let Some(on) = held.link.wait_on()
+        && on.writable != held.watches_writable
+    {
+        poller.change(on.descriptor, held.id.0, on.writable)?;
+        held.watches_writable = on.writable;
+    }
+    Ok(())
+}
+
+fn pump_all<S: Service, L: Link + RemoteMemory>(
+    service: &mut S,
+    links: &mut Vec<Held<L>>,
+    shared: &Shared,
+    most: usize,
+    now: Time,
+) -> bool {
+    let mut moved = false;
+    let before = links.len();
+    links.retain_mut(|held| match pump(service, held, most, now) {
+        Ok(any) => {
+            moved |= any;
+            true
+        }
+        Err(error) => {
+            moved = true;
+            service.on_lost(held.id, &error, now);
+            if let (Origin::Dialled(dial), Some(desk)) = (held.origin, shared.desk.get()) {
+                desk.post(Order::Redial(dial));
+            }
+            false
+        }
+    });
+    if links.len() != before {
+        shared.links.fetch_sub(before - links.len(), Ordering::Relaxed);
+    }
+    moved
+}
+
+fn pump<S: Service, L: Link + RemoteMemory>(
+    service: &mut S,
+    held: &mut Held<L>,
+    most: usize,
+    now: Time,
+) -> Result<bool, outboard_link::LinkError> {
+    let Held { id, link, .. } = held;
+    let mut moved = link.progress(now)?;
+    moved |= link.receive(most, |frame| service.on_frame(*id, frame, now))? > 0;
+    moved |= link.completions(|completion| service.on_completion(*id, completion, now)) > 0;
+    moved |= service.send(*id, link, now)?;
+    link.flush()?;
+    Ok(moved)
+}
