@@ -1,0 +1,115 @@
+//! A measured number beside what it is compared with.
+
+use serde::Serialize;
+
+/// Which way a number should move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// A rate or a bandwidth.
+    Higher,
+    /// A time.
+    Lower,
+}
+
+impl Better {
+    /// The better of two numbers.
+    pub fn of(self, one: f64, other: f64) -> f64 {
+        match self {
+            Self::Higher => one.max(other),
+            Self::Lower => one.min(other),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Higher => "higher is better",
+            Self::Lower => "lower is better",
+        }
+    }
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Unit {
+    /// Frames per second.
+    #[serde(rename = "frames/s")]
+    FramesPerSecond,
+    /// Bytes per second.
+    #[serde(rename = "bytes/s")]
+    BytesPerSecond,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+}
+
+impl Unit {
+    /// Which way numbers of this unit should move.
+    pub fn better(self) -> Better {
+        match self {
+            Self::FramesPerSecond | Self::BytesPerSecond => Better::Higher,
+            Self::Nanoseconds => Better::Lower,
+        }
+    }
+
+    /// A number of this unit as people read it.
+    pub fn show(self, value: f64) -> String {
+        let (steps, unit): (&[(f64, &str)], _) = match self {
+            Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
+            Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
+            Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),
+        };
+        let step = steps.iter().find(|(size, _)| value >= *size);
+        let (size, prefix) = step.copied().unwrap_or((1.0, if unit == "s" { "n" } else { "" }));
+        format!("{:.2} {prefix}{unit}", value / size)
+    }
+}
+
+/// A measured number and how it compares.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured, for programs: `room.what.how`. Never changes its meaning.
+    pub name: String,
+    /// The number.
+    pub value: f64,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it is compared with, and which way is better.
+    pub versus: String,
+    /// The number over that of the yardstick in the same run.
+    pub ratio: f64,
+    /// The yardstick's own number.
+    #[serde(skip)]
+    pub yardstick: f64,
+    /// The medians of both over all rounds, if the numbers are the best: they differ where something disturbed.
+    #[serde(skip)]
+    pub medians: Option<[f64; 2]>,
+}
+
+impl Figure {
+    /// Compares `value` with what `yardstick` did at the same work.
+    pub fn new(name: impl Into<String>, unit: Unit, value: f64, yardstick: f64, versus: &str) -> Self {
+        let versus = format!("{versus} ({})", unit.better().words());
+        let (name, ratio) = (name.into(), value / yardstick);
+        Self { name, value, unit, versus, ratio, yardstick, medians: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_at_their_size() {
+        assert_eq!(Unit::Nanoseconds.show(0.5), "0.50 ns");
+        assert_eq!(Unit::Nanoseconds.show(12_345.0), "12.35 µs");
+        assert_eq!(Unit::Nanoseconds.show(2e9), "2.00 s");
+        assert_eq!(Unit::BytesPerSecond.show(2.5e9), "2.50 GB/s");
+        assert_eq!(Unit::FramesPerSecond.show(12.0), "12.00 frames/s");
+    }
+
+    #[test]
+    fn the_ratio_is_ours_over_the_yardstick() {
+        let figure = Figure::new("a.b", Unit::Nanoseconds, 3.0, 2.0, "memcpy");
+        assert_eq!((figure.ratio, figure.versus.as_str()), (1.5, "memcpy (lower is better)"));
+    }
+}

@@ -1,0 +1,79 @@
+//! What a benchmark hands back.
+
+use std::fmt;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use super::{Environment, Figure};
+
+/// All figures of one benchmark. As JSON one object; displayed, a table for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Which benchmark.
+    pub bench: &'static str,
+    /// What it found.
+    pub figures: Vec<Figure>,
+    /// Where.
+    pub environment: Environment,
+}
+
+impl Report {
+    /// One line of JSON.
+    pub fn to_json(&self) -> String {
+        // Strings as keys and finite numbers always serialise.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING);
+        table.set_header(["figure", "ours", "(median)", "yardstick", "(median)", "ratio", "versus"]);
+        let mut notes: Vec<&str> = Vec::new();
+        for Figure { name, value, unit, versus, ratio, yardstick, medians } in &self.figures {
+            let known = notes.iter().position(|note| note == versus);
+            let note = known.unwrap_or_else(|| {
+                notes.push(versus);
+                notes.len() - 1
+            });
+            let medians = medians.map(|medians| medians.map(|median| unit.show(median)));
+            let [ours_median, median] = medians.unwrap_or_default();
+            let (ours, yardstick) = (unit.show(*value), unit.show(*yardstick));
+            let (ratio, note) = (format!("{ratio:.2}"), format!("[{}]", note + 1));
+            table.add_row([name.clone(), ours, ours_median, yardstick, median, ratio, note]);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(f, "{}\n", table.trim_fmt())?;
+        for (number, note) in notes.iter().enumerate() {
+            writeln!(f, " [{}] {note}", number + 1)?;
+        }
+        write!(f, "\n {}", self.environment.summary())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Effort, Unit};
+    use super::*;
+
+    #[test]
+    fn json_has_exactly_the_agreed_fields() {
+        let figures = vec![Figure::new("a.b.rate", Unit::BytesPerSecond, 3.0, 4.0, "a bare socket")];
+        let environment = Environment::survey(Effort::Quick, 2, vec![0, 1]);
+        let report = Report { bench: "link", figures, environment };
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let keys: Vec<_> = json.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["bench", "environment", "figures"]);
+        assert_eq!(
+            json["figures"][0],
+            serde_json::json!({"name": "a.b.rate", "value": 3.0, "unit": "bytes/s",
+                "versus": "a bare socket (higher is better)", "ratio": 0.75})
+        );
+        assert_eq!(json["environment"]["effort"], "quick");
+        assert!(report.to_string().contains("a.b.rate"), "{report}");
+    }
+}

@@ -1,0 +1,39 @@
+//! One benchmark per question, each beside a yardstick that does the same work in the same run.
+//!
+//! It measures; it does not judge: a slow figure is a figure, never an error. Names of figures are fixed, so that
+//! runs can be compared.
+
+mod error;
+mod harness;
+mod link;
+mod pair;
+mod raw;
+
+pub use error::BenchError;
+pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
+pub use pair::PeerProgram;
+
+/// The benchmarks there are.
+pub const NAMES: &[&str] = &["link"];
+
+/// How to run a benchmark.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long to measure.
+    pub effort: Effort,
+    /// How the second process is started.
+    pub peer: PeerProgram,
+}
+
+/// Runs the benchmark `name`.
+pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
+    match name {
+        "link" => link::run(options),
+        _ => Err(BenchError::Unknown { name: name.to_owned() }),
+    }
+}
+
+/// Plays the second process in `question`, with the control socket as standard input.
+pub fn serve(question: &str) -> Result<(), BenchError> {
+    link::serve(question).unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
+}

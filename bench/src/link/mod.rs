@@ -1,0 +1,90 @@
+//! What do the links cost beyond what the machine itself costs?
+//!
+//! Two processes, each on a core of its own; every byte is written by one and read by the other, and checked.
+
+mod echo;
+mod payload;
+mod pump;
+mod shm_frames;
+mod shm_read;
+mod shm_roundtrip;
+mod stage;
+mod stream;
+mod tcp_roundtrip;
+mod tcp_stream;
+mod transport;
+
+use stage::Stage;
+
+use crate::harness::{Environment, Figure, Progress, Report};
+use crate::pair::{Answer, Control, Cores, Peer};
+use crate::{BenchError, Options};
+
+/// The bare rings have the capacity that a shared-memory link has by default, so that both use as much cache.
+const RING_BYTES: usize = 1 << 19;
+
+const KIB_64: usize = 1 << 16;
+
+/// One thing to find out, and the two parts in finding it out.
+struct Question {
+    name: &'static str,
+    lead: fn(&Stage<'_>) -> Result<Vec<Figure>, BenchError>,
+    serve: fn(&Control) -> Result<(), BenchError>,
+}
+
+const QUESTIONS: &[Question] = &[
+    Question { name: "link.shm.frames_64B", lead: shm_frames::lead, serve: shm_frames::serve },
+    Question {
+        name: "link.shm.roundtrip_64B",
+        lead: |stage| shm_roundtrip::lead::<64>(stage, "link.shm.roundtrip_64B", 20_000),
+        serve: shm_roundtrip::serve::<64>,
+    },
+    Question {
+        name: "link.shm.roundtrip_64KiB",
+        lead: |stage| shm_roundtrip::lead::<KIB_64>(stage, "link.shm.roundtrip_64KiB", 600),
+        serve: shm_roundtrip::serve::<KIB_64>,
+    },
+    Question { name: "link.shm.read_64KiB", lead: shm_read::lead, serve: shm_read::serve },
+    Question { name: "link.tcp.stream_64KiB", lead: tcp_stream::lead, serve: tcp_stream::serve },
+    Question {
+        name: "link.tcp.roundtrip_64B",
+        lead: |stage| tcp_roundtrip::lead(stage, "link.tcp.roundtrip_64B", 1000, 64),
+        serve: |control| tcp_roundtrip::serve(control, 64),
+    },
+    Question {
+        name: "link.tcp.roundtrip_64KiB",
+        lead: |stage| tcp_roundtrip::lead(stage, "link.tcp.roundtrip_64KiB", 300, KIB_64),
+        serve: |control| tcp_roundtrip::serve(control, KIB_64),
+    },
+];
+
+/// Asks all questions.
+pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+    let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = Cores::take()?;
+    let environment = Environment::survey(options.effort, cores_allowed, cores.chosen().to_vec());
+    let mut progress = Progress::new(options.effort, QUESTIONS.len());
+    let mut figures = Vec::new();
+    for question in QUESTIONS {
+        progress.begin(question.name);
+        let peer = Peer::start(&options.peer, question.name)?;
+        let stage = Stage { effort: options.effort, progress: &progress, cores: &cores, peer };
+        figures.extend((question.lead)(&stage)?);
+        stage.peer.stop()?;
+        progress.end();
+    }
+    Ok(Report { bench: "link", figures, environment })
+}
+
+/// The peer's part in a question; `None` if there is no such question here.
+pub(crate) fn serve(question: &str) -> Option<Result<(), BenchError>> {
+    let question = QUESTIONS.iter().find(|known| known.name == question)?;
+    Some(Control::of_peer().and_then(|control| {
+        let result = (question.serve)(&control);
+        if let Err(error) = &result {
+            // If the lead is gone there is nobody to tell.
+            let _ = control.send(&Answer::Failed { why: crate::error::chain(error) });
+        }
+        result
+    }))
+}

@@ -1,0 +1,229 @@
+//! Messages one way, as fast as they go.
+
+use outboard_link::{Disposition, Link, LinkError, SendError};
+use outboard_wire::{FrameHead, Kind, Room};
+
+use super::payload::{BLOCK, Digest, Source};
+use super::pump::Pump;
+use super::stage::Stage;
+use crate::BenchError;
+use crate::harness::{Duel, Round, Side};
+use crate::pair::{Answer, Control, Order, now_ns};
+use crate::raw::{BareReader, BareSocket, BareWriter};
+
+/// Sends messages.
+pub(super) trait Outlet {
+    /// Sends `count` messages of `source`, the first of them as number `first`.
+    fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError>;
+
+    /// Sees to it that everything leaves.
+    fn finish(&mut self) -> Result<(), BenchError>;
+}
+
+/// Receives messages.
+pub(super) trait Inlet {
+    /// Receives `count` messages and reads every byte.
+    fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError>;
+}
+
+/// What is moved in one round.
+///
+/// Both sides note when each window ends. A window takes as long as it took the slower of the two, so that
+/// neither a sender that runs ahead into an empty buffer nor a receiver that finds a full one counts as speed;
+/// and the best window of a round is one in which neither process was interrupted.
+pub(super) struct Load {
+    /// Messages in a window: several times what fits between the two processes.
+    pub(super) window: u64,
+    pub(super) windows: u64,
+    /// How many different messages there are.
+    pub(super) messages: usize,
+    pub(super) message_len: usize,
+}
+
+/// The lead sends by turns through both.
+pub(super) fn lead(
+    stage: &Stage<'_>,
+    load: &Load,
+    ours: &mut impl Outlet,
+    yardstick: &mut impl Outlet,
+) -> Result<Duel, BenchError> {
+    let window = stage.effort.items(load.window);
+    let mut seed = 0;
+    Duel::run(stage.effort, stage.progress, |side| {
+        seed += 1;
+        let source = Source::new(seed, load.messages, load.message_len);
+        let expected = source.digest(window * load.windows).value();
+        stage.control().send(&Order::Run { side, items: window, windows: load.windows, seed })?;
+        stage.control().ready()?;
+        let sent_ns = match side {
+            Side::Ours => send_round(ours, &source, window, load.windows)?,
+            Side::Yardstick => send_round(yardstick, &source, window, load.windows)?,
+        };
+        let (found, received_ns) = stage.control().done()?;
+        if found != expected {
+            return Err(BenchError::Changed { what: "a stream", expected, found });
+        }
+        let spans = |marks: &[u64]| marks.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+        let slower = spans(&sent_ns).into_iter().zip(spans(&received_ns)).map(|(a, b)| a.max(b));
+        Ok(Round::rate(window, slower.min().unwrap_or(u64::MAX).max(1) as f64 * 1e-9))
+    })
+}
+
+fn send_round(
+    outlet: &mut impl Outlet,
+    source: &Source,
+    window: u64,
+    windows: u64,
+) -> Result<Vec<u64>, BenchError> {
+    let mut marks_ns = vec![now_ns()];
+    for number in 0..windows {
+        outlet.send(source, number * window, window)?;
+        marks_ns.push(now_ns());
+    }
+    outlet.finish()?;
+    Ok(marks_ns)
+}
+
+/// The peer receives what the lead sends.
+pub(super) fn serve(
+    control: &Control,
+    ours: &mut impl Inlet,
+    yardstick: &mut impl Inlet,
+) -> Result<(), BenchError> {
+    while let Order::Run { side, items, windows, .. } = control.receive("the next round")? {
+        control.send(&Answer::Ready)?;
+        let (digest, marks_ns) = match side {
+            Side::Ours => receive_round(ours, items, windows)?,
+            Side::Yardstick => receive_round(yardstick, items, windows)?,
+        };
+        control.send(&Answer::Done { digest: digest.value(), marks_ns })?;
+    }
+    Ok(())
+}
+
+fn receive_round(
+    inlet: &mut impl Inlet,
+    window: u64,
+    windows: u64,
+) -> Result<(Digest, Vec<u64>), BenchError> {
+    let mut digest = Digest::default();
+    let mut marks_ns = vec![now_ns()];
+    for _ in 0..windows {
+        inlet.receive(window, &mut digest)?;
+        marks_ns.push(now_ns());
+    }
+    Ok((digest, marks_ns))
+}
+
+/// A link that sends, or receives, frames in batches of `batch`.
+pub(super) struct LinkStream<L> {
+    pub(super) pump: Pump<L>,
+    pub(super) batch: u64,
+}
+
+impl<L: Link> Outlet for LinkStream<L> {
+    fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
+        let head = FrameHead::new(Kind::new(Room::Trial, 0));
+        for number in first..first + count {
+            let message = source.message(number);
+            match self.pump.link.send(head, message) {
+                Ok(()) => {}
+                Err(SendError::Full) => self.pump.send_when_possible(head, message)?,
+                Err(error) => return Err(error.into()),
+            }
+            if (number + 1).is_multiple_of(self.batch) {
+                self.pump.link.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), BenchError> {
+        self.pump.drain()
+    }
+}
+
+impl<L: Link> Inlet for LinkStream<L> {
+    fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError> {
+        let mut seen = 0;
+        while seen < count {
+            let max = (2 * self.batch).min(count - seen) as usize;
+            let taken = self.pump.until("a frame", |link| -> Result<_, LinkError> {
+                let taken = link.receive(max, |frame| {
+                    for offset in (0..frame.payload.len()).step_by(BLOCK) {
+                        digest.add(&frame.payload.array(offset));
+                    }
+                    Disposition::Taken
+                })?;
+                Ok(Some(taken).filter(|taken| *taken > 0))
+            })?;
+            seen += taken as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A bare ring that publishes, or gives slots back, in batches of `batch`.
+pub(super) struct RingStream<R> {
+    pub(super) ring: R,
+    pub(super) batch: u64,
+}
+
+impl<const SLOT: usize> Outlet for RingStream<BareWriter<SLOT>> {
+    fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
+        let (messages, _) = source.bytes().as_chunks::<SLOT>();
+        for number in first..first + count {
+            self.ring.push(&messages[number as usize & (messages.len() - 1)], self.batch)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), BenchError> {
+        self.ring.publish();
+        Ok(())
+    }
+}
+
+impl Inlet for RingStream<BareReader<BLOCK>> {
+    fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError> {
+        let mut seen = 0;
+        while seen < count {
+            let max = (2 * self.batch).min(count - seen);
+            seen += self.ring.pull(max, |message| digest.add(message))?;
+        }
+        Ok(())
+    }
+}
+
+/// A bare socket that reads into a buffer of its own.
+pub(super) struct SocketStream {
+    pub(super) socket: BareSocket,
+    pub(super) buffer: Vec<u8>,
+    pub(super) message_len: usize,
+}
+
+impl Outlet for SocketStream {
+    fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
+        (first..first + count).try_for_each(|number| self.socket.write_all(source.message(number)))
+    }
+
+    fn finish(&mut self) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+impl Inlet for SocketStream {
+    fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError> {
+        let mut left = count as usize * self.message_len;
+        let mut filled = 0;
+        while left > 0 {
+            let space = self.buffer.len().min(filled + left);
+            let len = self.socket.read_some(&mut self.buffer[filled..space])?;
+            (filled, left) = (filled + len, left - len);
+            let used = digest.add_all(&self.buffer[..filled]);
+            self.buffer.copy_within(used..filled, 0);
+            filled -= used;
+        }
+        Ok(())
+    }
+}

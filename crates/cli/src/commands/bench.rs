@@ -1,0 +1,47 @@
+//! `outboard bench`: how fast is it here, and beside what?
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use outboard_bench::{Effort, Options, PeerProgram};
+
+/// Measure, always beside a yardstick in the same run
+///
+/// Every figure is given with what it is compared with and the ratio of the two. Both do the same work by turns,
+/// so that whatever else this machine does disturbs both; the best round of each counts.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard bench link                full measurement, a table for people
+  outboard bench link --quick        the same figures within a minute
+  outboard bench link --json         one JSON object for programs")]
+pub(crate) struct Args {
+    /// What to measure
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]
+    name: String,
+    /// Measure for a shorter time
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Only show that it works
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    tiny: bool,
+}
+
+/// Runs the benchmark and prints its report.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let path = std::env::current_exe().context("cannot find this program to start its second process")?;
+    let arguments = vec![super::bench_peer::NAME.to_owned()];
+    let effort = match args {
+        Args { tiny: true, .. } => Effort::Tiny,
+        Args { quick: true, .. } => Effort::Quick,
+        _ => Effort::Full,
+    };
+    let options = Options { effort, peer: PeerProgram { path, arguments } };
+    let report = outboard_bench::run(&args.name, &options)
+        .with_context(|| format!("the benchmark {} has no result", args.name))?;
+    let text = if args.json { report.to_json() } else { report.to_string() };
+    writeln!(std::io::stdout(), "{text}").context("cannot write the report")
+}

@@ -1,0 +1,36 @@
+//! The program `outboard`: reads the command line and hands over to the rooms. It computes nothing itself.
+#![forbid(unsafe_code)]
+// Talking to the terminal is what this program is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod commands;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+
+/// Moves the work of communication off the processor that computes, and back when that pays
+#[derive(Parser)]
+#[command(name = "outboard", version, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Outboard {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  outboard bench link --quick        what the links cost on this machine, within a minute
+  outboard help bench                more about one command
+
+Exit codes: 0 done, 1 failed, 2 wrong usage";
+
+fn main() -> ExitCode {
+    match Outboard::try_parse() {
+        Ok(outboard) => {
+            outboard.command.run().map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
+        }
+        Err(usage) => failure::usage(&usage),
+    }
+}

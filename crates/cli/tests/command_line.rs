@@ -1,0 +1,95 @@
+//! What a person or a script sees of the program.
+
+use std::process::{Command, Output};
+
+fn outboard(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_outboard")).args(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the program prints text")
+}
+
+#[track_caller]
+fn assert_usage_error(arguments: &[&str], part: &str) {
+    let output = outboard(arguments);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.starts_with("outboard: ") && message.contains(part), "{message}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn help_has_examples_for_every_command() {
+    for arguments in [&["--help"][..], &["bench", "--help"], &["help", "bench"]] {
+        let output = outboard(arguments);
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains("Examples:"), "{arguments:?}");
+    }
+    assert!(!text(&outboard(&["--help"]).stdout).contains("bench-peer"));
+    assert!(text(&outboard(&["--version"]).stdout).starts_with("outboard "));
+}
+
+#[test]
+fn wrong_usage_says_what_is_wrong() {
+    assert_usage_error(&["sail"], "unrecognized subcommand 'sail'");
+    assert_usage_error(&["bench", "--fast", "link"], "--fast");
+    assert_usage_error(&["bench", "lnk"], "link");
+    let bare = outboard(&[]);
+    assert_eq!(bare.status.code(), Some(2));
+    assert!(text(&bare.stderr).contains("Usage:"), "{}", text(&bare.stderr));
+}
+
+#[test]
+fn a_failure_is_told_with_its_cause() {
+    let output = Command::new(env!("CARGO_BIN_EXE_outboard"))
+        .args(["bench-peer", "link.shm.frames_64B"])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("outboard: ") && message.contains("started by `outboard bench`"),
+        "{message}"
+    );
+}
+
+/// The names that scripts rely on, with which way is better.
+const FIGURES: &[(&str, &str)] = &[
+    ("link.shm.frames_64B.rate", "higher"),
+    ("link.shm.roundtrip_64KiB.p50", "lower"),
+    ("link.shm.read_64KiB.p50", "lower"),
+    ("link.tcp.stream_64KiB.bandwidth", "higher"),
+    ("link.tcp.roundtrip_64KiB.p50", "lower"),
+];
+
+#[test]
+fn bench_link_prints_one_object_with_the_agreed_figures() {
+    let output = outboard(&["bench", "link", "--tiny", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "no progress bar without a terminal");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["bench"], "link");
+    assert!(json["environment"]["cores"].as_u64().unwrap() > 0);
+    let figures = json["figures"].as_array().unwrap();
+    for (name, better) in FIGURES {
+        let figure = figures.iter().find(|figure| figure["name"] == *name).unwrap();
+        for field in ["value", "ratio"] {
+            assert!(figure[field].as_f64().unwrap() > 0.0, "{figure}");
+        }
+        assert!(figure["versus"].as_str().unwrap().contains(better), "{figure}");
+        assert!(figure["unit"].is_string());
+        assert_eq!(figure.as_object().unwrap().len(), 5);
+    }
+}
+
+#[test]
+fn bench_link_prints_a_table_for_people() {
+    let output = outboard(&["bench", "link", "--tiny"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for (name, _) in FIGURES {
+        assert!(table.contains(name), "{table}");
+    }
+}
