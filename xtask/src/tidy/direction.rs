@@ -11,21 +11,37 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/steering", &["crates/wire"]),
     ("crates/ebpf", &[]),
     ("crates/link", &["crates/wire"]),
+    // It looks at the machine; for an address it names the link.
+    ("crates/probe", &["crates/link"]),
+    ("crates/settings", &["crates/wire", "crates/link"]),
     // The four services are strangers to each other and to I/O.
     ("crates/paging", &["crates/wire", "crates/steering"]),
     ("crates/routing", &["crates/wire", "crates/steering"]),
     ("crates/calling", &["crates/wire", "crates/steering", "crates/ebpf"]),
     ("crates/writing", &["crates/wire", "crates/steering"]),
     ("crates/sim", &["crates/link", SERVICES]),
-    ("crates/driver", &["crates/link", SERVICES]),
-    ("crates/agent", &["crates/driver", "crates/link", SERVICES]),
-    ("crates/outboard", &["crates/driver", "crates/link", SERVICES]),
+    ("crates/driver", &["crates/settings", "crates/link", "crates/probe", SERVICES]),
+    ("crates/agent", &["crates/driver", "crates/settings", "crates/link", "crates/probe", SERVICES]),
+    ("crates/outboard", &["crates/driver", "crates/settings", "crates/link", "crates/probe", SERVICES]),
     ("bench", &["crates/ebpf", "crates/agent", "crates/outboard", "crates/driver", "crates/link", SERVICES]),
+    // It starts processes and knows nothing of what they say to each other.
+    ("crates/launch", &[]),
     // The papers' applications use the public library and each other's formats.
     ("apps/*", &["crates/outboard", "apps/*"]),
     (
         "crates/cli",
-        &["bench", "crates/sim", "crates/agent", "crates/outboard", "crates/driver", "crates/link", SERVICES],
+        &[
+            "bench",
+            "crates/sim",
+            "crates/launch",
+            "crates/agent",
+            "crates/outboard",
+            "crates/driver",
+            "crates/settings",
+            "crates/link",
+            "crates/probe",
+            SERVICES,
+        ],
     ),
     ("fuzz", &["crates/ebpf", "crates/link", SERVICES]),
     // It only starts cargo, so it works while the rest does not compile.

@@ -1,0 +1,44 @@
+//! A configuration as a TOML file that says where each value came from.
+
+use std::fmt::{self, Write};
+
+use crate::{Configuration, Entry};
+
+/// Where the origins begin, at the least.
+const ORIGIN_COLUMN: usize = 48;
+
+impl Configuration {
+    /// All values as a TOML file, each with its origin in a comment. Read back, the file gives the same
+    /// values; secrets are left out of it.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        // Writing to a `String` cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let mut section = "";
+        for entry in self.entries() {
+            if entry.key.section != section {
+                let gap = if section.is_empty() { "" } else { "\n" };
+                section = entry.key.section;
+                writeln!(out, "{gap}[{section}]")?;
+            }
+            writeln!(out, "{:ORIGIN_COLUMN$} # {}", assignment(entry), comment(&entry.origin.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+fn assignment(entry: &Entry) -> String {
+    match entry.value.to_toml() {
+        Some(value) => format!("{} = {value}", entry.key.field),
+        None => format!("# {} = {}", entry.key.field, entry.value),
+    }
+}
+
+/// A text that stays in its line.
+fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,84 @@
+//! The settings of a process of a job. A launcher passes them by environment.
+
+use std::time::Duration;
+
+use outboard_link::Address;
+use outboard_wire::{JobId, Rank};
+
+use crate::literal::NONE;
+use crate::section::section;
+use crate::value::Value;
+use crate::{Literal, Secret, ValueError, default_socket};
+
+section! {
+    /// The settings of a process that belongs to a job, or looks for services on its own.
+    "job" => pub struct JobSettings {
+        /// The agent: an address, none for going without, or auto for the one at this user's default socket
+        /// if there is one.
+        pub agent: Whereabouts = Whereabouts::Auto,
+        /// The memory server: an address, none for going without, or auto for the one at this user's default
+        /// socket if there is one.
+        pub memory: Whereabouts = Whereabouts::Auto,
+        /// Where the ranks of the job find each other.
+        pub rendezvous: Option<Address> = None,
+        /// Which job this is.
+        pub id: Option<JobId> = None,
+        /// This process's number in the job, from 0.
+        pub rank: Option<Rank> = None,
+        /// How many ranks the job has.
+        pub size: Option<u32> where positive = None,
+        /// What the ranks of the job know and others do not.
+        pub secret: Option<Secret> = None,
+        /// How long the ranks wait for each other at the start.
+        pub join_timeout: Duration = Duration::from_secs(30),
+    }
+}
+
+fn positive(size: &Option<u32>) -> Result<(), &'static str> {
+    if *size == Some(0) { Err("a job has at least one rank") } else { Ok(()) }
+}
+
+/// Where a service is to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// At this user's default socket, if somebody listens there.
+    Auto,
+    /// It is not to be used.
+    None,
+    /// There, and it is an error if it is not.
+    At(Address),
+}
+
+impl Whereabouts {
+    /// Where to look for `daemon` (`agent`, `memory`), if at all.
+    pub fn address(&self, daemon: &str) -> Option<Address> {
+        match self {
+            Self::Auto => Some(default_socket(daemon)),
+            Self::None => None,
+            Self::At(address) => Some(address.clone()),
+        }
+    }
+}
+
+const AUTO: &str = "auto";
+
+impl Value for Whereabouts {
+    const KIND: &'static str = "address";
+    const EXAMPLE: &'static str = "unix:@name, unix:/path, tcp:ip:port, auto or none";
+
+    fn read(literal: &Literal) -> Result<Self, ValueError> {
+        match Self::text(literal)? {
+            AUTO => Ok(Self::Auto),
+            NONE => Ok(Self::None),
+            text => Ok(Self::At(text.parse()?)),
+        }
+    }
+
+    fn show(&self) -> Literal {
+        match self {
+            Self::Auto => Literal::text(AUTO),
+            Self::None => Literal::text(NONE),
+            Self::At(address) => Literal::text(address),
+        }
+    }
+}

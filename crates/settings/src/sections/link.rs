@@ -1,0 +1,86 @@
+//! The settings of links.
+
+use std::time::Duration;
+
+use outboard_link::shm::{self, Users};
+use outboard_link::tcp;
+
+use crate::ByteSize;
+use crate::section::section;
+
+section! {
+    /// The settings of links between processes. Where the two sides differ, the accepting side's count.
+    "link" => pub struct LinkSettings {
+        /// The size of each of a link's two rings, or queues over TCP: a power of two from 64KiB to 1GiB. A
+        /// link costs twice this in memory, and its longest frame is a little under half of it.
+        pub ring: ByteSize where ring_size = ByteSize(512 << 10),
+        /// How often an idle TCP link shows that it lives, in whole milliseconds.
+        pub heartbeat: Duration where a_millisecond = Duration::from_millis(500),
+        /// How long a peer may be silent on a TCP link before it is given up, in whole milliseconds; at least
+        /// two heartbeats, at most an hour.
+        pub deadline: Duration where an_hour_at_most = Duration::from_secs(5),
+        /// How long a handshake may take.
+        pub handshake_timeout: Duration where a_millisecond = Duration::from_secs(2),
+        /// Who may connect through a Unix socket besides root: same (the user that the daemon runs as),
+        /// everyone, or user ids.
+        pub users: Users = Users::Same,
+        /// Whether a daemon may listen on TCP addresses that other machines can reach.
+        pub allow_remote: bool = false,
+    }
+}
+
+impl LinkSettings {
+    /// What shared-memory links are built with.
+    pub fn shm(&self) -> shm::Config {
+        shm::Config {
+            // The check of `ring` leaves nothing that does not fit.
+            ring_bytes: u32::try_from(self.ring.0).unwrap_or(u32::MAX),
+            handshake_timeout: self.handshake_timeout,
+            users: self.users.clone(),
+            ..shm::Config::default()
+        }
+    }
+
+    /// What TCP links are built with.
+    pub fn tcp(&self) -> tcp::Config {
+        tcp::Config {
+            buffer_bytes: usize::try_from(self.ring.0).unwrap_or(usize::MAX),
+            heartbeat: self.heartbeat,
+            deadline: self.deadline,
+            handshake_timeout: self.handshake_timeout,
+            allow_remote: self.allow_remote,
+            ..tcp::Config::default()
+        }
+    }
+}
+
+fn ring_size(ring: &ByteSize) -> Result<(), &'static str> {
+    let ByteSize(bytes) = *ring;
+    match bytes.is_power_of_two() && (1 << 16..=1 << 30).contains(&bytes) {
+        true => Ok(()),
+        false => Err("it must be a power of two from 64KiB to 1GiB"),
+    }
+}
+
+fn a_millisecond(time: &Duration) -> Result<(), &'static str> {
+    if *time < Duration::from_millis(1) { Err("it must be at least 1ms") } else { Ok(()) }
+}
+
+fn an_hour_at_most(deadline: &Duration) -> Result<(), &'static str> {
+    match (Duration::from_millis(2)..=Duration::from_secs(3600)).contains(deadline) {
+        true => Ok(()),
+        false => Err("it must be at least two heartbeats, and at most 1h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_links() {
+        let settings = LinkSettings::default();
+        assert_eq!(format!("{:?}", settings.shm()), format!("{:?}", shm::Config::default()));
+        assert_eq!(format!("{:?}", settings.tcp()), format!("{:?}", tcp::Config::default()));
+    }
+}
