@@ -1,0 +1,97 @@
+//! One thing that was found out.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// One thing that was found out about this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it belongs to.
+    pub area: Area,
+    /// What was looked at.
+    pub name: String,
+    /// How it stands.
+    pub state: State,
+    /// What was seen, and what it means for Outboard.
+    pub detail: String,
+    /// What to do about it, where something can be done.
+    pub fix: Option<String>,
+}
+
+/// What a finding belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Area {
+    /// Far memory behind plain pointers.
+    Paging,
+    /// Who this process is and what it may use.
+    Privileges,
+    /// What the control group allows.
+    Cgroup,
+    /// Cores, caches and memory nodes.
+    Processors,
+    /// Memory and how the kernel deals it out.
+    Memory,
+    /// The kernel and what else it offers.
+    Kernel,
+    /// How other processes are reached.
+    Links,
+}
+
+/// How a thing stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is there, and where it could be tried, it works.
+    Good,
+    /// It is weak or absent, and something slower or narrower takes its place.
+    Limited,
+    /// It is needed and absent, and nothing takes its place.
+    Missing,
+    /// It could not be found out.
+    Unknown,
+}
+
+impl Finding {
+    pub(crate) fn new(area: Area, name: &str, state: State, detail: impl Into<String>) -> Self {
+        Self { area, name: name.to_owned(), state, detail: detail.into(), fix: None }
+    }
+
+    /// The same finding, with what to do about it.
+    pub(crate) fn with_fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// The same finding if `is_good`; otherwise limited, which `fix` mends.
+    pub(crate) fn limited_unless(self, is_good: bool, fix: impl Into<String>) -> Self {
+        if is_good { self } else { Self { state: State::Limited, fix: Some(fix.into()), ..self } }
+    }
+}
+
+impl fmt::Display for Area {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Paging => "paging",
+            Self::Privileges => "privileges",
+            Self::Cgroup => "cgroup",
+            Self::Processors => "processors",
+            Self::Memory => "memory",
+            Self::Kernel => "kernel",
+            Self::Links => "links",
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Good => "good",
+            Self::Limited => "limited",
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+        })
+    }
+}

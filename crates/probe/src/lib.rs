@@ -1,0 +1,47 @@
+//! Finds out what this machine can do for Outboard, and says how to mend what is missing.
+//! It changes nothing on the machine and decides nothing: rooms choose their paths by what it found.
+//!
+//! What can be tried is tried, on memory and descriptors of this process that nobody else knows of, rather than
+//! inferred from the kernel's version. The rest is read from `/proc` and `/sys`.
+//!
+//! ```
+//! use outboard_probe::{Options, Report, Route};
+//!
+//! let report = Report::gather(&Options::default());
+//! for finding in &report.findings {
+//!     println!("{} {}: {}", finding.name, finding.state, finding.detail);
+//! }
+//! // Programs do not read sentences:
+//! let moves = report.userfaultfd.operations.as_ref().is_some_and(|can| can.relocate.works());
+//! let prefault_for_system_calls = report.userfaultfd.how == Some(Route::UserModeOnly);
+//! # let _ = (moves, prefault_for_system_calls);
+//! ```
+
+#![deny(unsafe_code)]
+
+mod cgroup;
+mod cores;
+mod fabric;
+mod files;
+mod finding;
+mod kernel;
+mod links;
+mod memory;
+mod privileges;
+mod processors;
+mod quantity;
+mod report;
+mod userfaultfd;
+
+pub use cgroup::{Cgroup, ChildQuota, Version};
+pub use cores::{CoreList, CoreListError};
+pub use fabric::{Fabric, Libfabric};
+pub use finding::{Area, Finding, State};
+pub use kernel::{HardwareCounters, Kernel};
+pub use links::{LinkChoice, LinkKind, Links};
+pub use memory::Memory;
+pub use outboard_link::Address;
+pub use privileges::{Capabilities, Limits, Privileges};
+pub use processors::{Cache, NumaNode, Processors};
+pub use report::{Options, Report, Summary};
+pub use userfaultfd::{Attempt, Features, Operations, Route, Trial, UserfaultfdSupport};

@@ -1,0 +1,210 @@
+//! Which link leads to which peer, and why.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use outboard_link::Address;
+use serde::Serialize;
+
+use crate::files::Files;
+use crate::finding::{Area, Finding, State};
+
+/// What decides which link leads to a peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Links {
+    /// Whether memory can be shared with neighbours.
+    pub shared_memory: bool,
+    /// The addresses of this machine.
+    pub local_addresses: Vec<IpAddr>,
+}
+
+/// The links there are to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LinkKind {
+    /// Shared memory, with a peer on the same machine.
+    Shm,
+    /// A stream, with anybody.
+    Tcp,
+}
+
+impl fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+/// Which link leads to a peer, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LinkChoice {
+    /// Where the peer listens.
+    pub peer: String,
+    /// The link; none if there is no way.
+    pub link: Option<LinkKind>,
+    /// Why this one.
+    pub reason: String,
+    /// How to get a better one, if there is a way.
+    pub better: Option<String>,
+}
+
+impl Links {
+    pub(crate) fn probe(files: &Files<'_>, shared_memory: bool) -> Self {
+        let mut local_addresses = local_v4(&files.text("/proc/net/fib_trie").unwrap_or_default());
+        local_addresses.extend(local_v6(&files.text("/proc/net/if_inet6").unwrap_or_default()));
+        local_addresses.sort_unstable();
+        local_addresses.dedup();
+        Self { shared_memory, local_addresses }
+    }
+
+    /// Chooses the link to a peer. The peer is not spoken to.
+    pub fn choose(&self, peer: &Address) -> LinkChoice {
+        let (link, reason, better) = match peer {
+            Address::Abstract(_) | Address::Path(_) if self.shared_memory => (
+                Some(LinkKind::Shm),
+                "a Unix socket leads to this machine only, where memory can be shared",
+                None,
+            ),
+            Address::Abstract(_) | Address::Path(_) => (
+                None,
+                "a Unix socket leads to shared memory, which this kernel refuses",
+                Some("let the peer listen on tcp:127.0.0.1:PORT"),
+            ),
+            Address::Tcp(socket) if self.is_here(socket.ip()) => (
+                Some(LinkKind::Tcp),
+                "this machine, but the address asks for tcp",
+                self.shared_memory
+                    .then_some("let the peer listen on unix:@NAME: shared memory is several times faster"),
+            ),
+            Address::Tcp(_) => (
+                Some(LinkKind::Tcp),
+                "another machine, or a network card with processors of its own: \
+                    memory cannot be shared with it",
+                None,
+            ),
+        };
+        LinkChoice {
+            peer: peer.to_string(),
+            link,
+            reason: reason.to_owned(),
+            better: better.map(str::to_owned),
+        }
+    }
+
+    fn is_here(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_loopback() || address.is_unspecified() || self.local_addresses.contains(&address)
+    }
+}
+
+impl LinkChoice {
+    /// What it means for whoever asks for this peer.
+    pub fn finding(&self) -> Finding {
+        let (state, detail) = match (&self.link, &self.better) {
+            (Some(link), None) => (State::Good, format!("{link}: {}", self.reason)),
+            (Some(link), Some(_)) => (State::Limited, format!("{link}: {}", self.reason)),
+            (None, _) => (State::Missing, self.reason.clone()),
+        };
+        Finding { fix: self.better.clone(), ..Finding::new(Area::Links, &self.peer, state, detail) }
+    }
+}
+
+/// This machine's addresses in `/proc/net/fib_trie`: those that are followed by `/32 host LOCAL`.
+fn local_v4(trie: &str) -> Vec<IpAddr> {
+    let mut last = None;
+    let mut found = Vec::new();
+    for line in trie.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse::<Ipv4Addr>().ok();
+        } else if line == "/32 host LOCAL" {
+            found.extend(last.map(IpAddr::V4));
+        }
+    }
+    found
+}
+
+/// This machine's addresses in `/proc/net/if_inet6`: 32 hexadecimal digits at the beginning of a line.
+fn local_v6(table: &str) -> Vec<IpAddr> {
+    let parse = |line: &str| u128::from_str_radix(line.split_whitespace().next()?, 16).ok();
+    table.lines().filter_map(parse).map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::sample::with_files;
+
+    const TRIE: &str = "\
+Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     +-- 127.0.0.0/8 2 0 2
+           |-- 127.0.0.0
+              /8 host LOCAL
+           |-- 127.0.0.1
+              /32 host LOCAL
+           |-- 192.0.2.0
+              /24 link UNICAST
+           |-- 192.0.2.2
+              /32 host LOCAL
+        |-- 192.0.2.255
+           /32 link BROADCAST
+";
+    const INET6: &str = "\
+00000000000000000000000000000001 01 80 10 80       lo
+fe8000000000000000fc00fffe000001 04 40 20 80     eth0
+";
+
+    fn links(shared_memory: bool) -> Links {
+        let files = [("/proc/net/fib_trie", TRIE), ("/proc/net/if_inet6", INET6)];
+        with_files(&files, |files| Links::probe(files, shared_memory))
+    }
+
+    fn chosen(links: &Links, peer: &str) -> LinkChoice {
+        links.choose(&peer.parse().unwrap())
+    }
+
+    #[test]
+    fn this_machine_knows_its_addresses() {
+        let here: Vec<_> = links(true).local_addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(here, ["127.0.0.1", "192.0.2.2", "::1", "fe80::fc:ff:fe00:1"]);
+        assert!(local_v4("nonsense\n/32 host LOCAL\n").is_empty());
+        assert!(local_v6("zz\n\n").is_empty());
+    }
+
+    #[test]
+    fn neighbours_share_memory_and_others_do_not() {
+        let links = links(true);
+        for peer in ["unix:@agent", "unix:/run/outboard.sock"] {
+            let choice = chosen(&links, peer);
+            assert_eq!((choice.link, choice.finding().state), (Some(LinkKind::Shm), State::Good), "{peer}");
+        }
+        for peer in ["tcp:127.0.0.1:7000", "tcp:192.0.2.2:7000", "tcp:[::1]:7000", "tcp:[::ffff:192.0.2.2]:1"]
+        {
+            let choice = chosen(&links, peer);
+            assert_eq!(
+                (choice.link, choice.finding().state),
+                (Some(LinkKind::Tcp), State::Limited),
+                "{peer}"
+            );
+            assert!(choice.better.unwrap().contains("unix:@"), "{peer}");
+        }
+        for peer in ["tcp:192.0.2.3:7000", "tcp:[2001:db8::1]:7000"] {
+            let choice = chosen(&links, peer);
+            assert_eq!((choice.link, choice.finding().state), (Some(LinkKind::Tcp), State::Good), "{peer}");
+        }
+    }
+
+    #[test]
+    fn without_shared_memory_a_unix_address_leads_nowhere() {
+        let links = links(false);
+        let unix = chosen(&links, "unix:@agent");
+        assert_eq!((unix.link, unix.finding().state), (None, State::Missing));
+        assert!(unix.finding().fix.unwrap().contains("tcp:127.0.0.1"));
+        assert_eq!(chosen(&links, "tcp:127.0.0.1:1").finding().state, State::Good);
+    }
+}

@@ -1,0 +1,174 @@
+//! Everything that was found out.
+
+use outboard_link::Address;
+use serde::Serialize;
+
+use crate::cgroup::Cgroup;
+use crate::fabric::Fabric;
+use crate::files::Files;
+use crate::finding::{Finding, State};
+use crate::kernel::Kernel;
+use crate::links::{LinkChoice, Links};
+use crate::memory::Memory;
+use crate::privileges::Privileges;
+use crate::processors::Processors;
+use crate::userfaultfd::UserfaultfdSupport;
+
+/// What to find out beyond what is always looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Peers for which to say which link leads to them. Default: none.
+    pub peers: Vec<Address>,
+}
+
+/// Everything that was found out: for programs by area, for people as findings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// In the order of their areas.
+    pub findings: Vec<Finding>,
+    /// How many findings there are of each kind.
+    pub summary: Summary,
+    /// For far memory.
+    pub userfaultfd: UserfaultfdSupport,
+    /// Who this process is, and what it may use.
+    pub privileges: Privileges,
+    /// What its control groups allow.
+    pub cgroup: Cgroup,
+    /// Cores, caches and memory nodes.
+    pub processors: Processors,
+    /// Memory, and how the kernel deals it out.
+    pub memory: Memory,
+    /// The kernel, and what else it offers.
+    pub kernel: Kernel,
+    /// libfabric and the network cards it would drive.
+    pub fabric: Fabric,
+    /// What decides which link leads to a peer.
+    pub links: Links,
+    /// Which link leads to each peer that was asked for.
+    pub choices: Vec<LinkChoice>,
+}
+
+/// How many findings there are of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// There, and where it could be tried, working.
+    pub good: usize,
+    /// Weak or absent, with something to take its place.
+    pub limited: usize,
+    /// Needed and absent.
+    pub missing: usize,
+    /// Not found out.
+    pub unknown: usize,
+}
+
+impl Report {
+    /// Looks around. Takes some milliseconds, waits for nobody and leaves the machine as it was.
+    pub fn gather(options: &Options) -> Self {
+        let files = Files::of_this_machine();
+        let userfaultfd = UserfaultfdSupport::with_files(&files);
+        let privileges = Privileges::probe(&files);
+        let cgroup = Cgroup::probe(&files);
+        let processors = Processors::probe(&files);
+        let memory = Memory::probe(&files);
+        let kernel = Kernel::probe(&files);
+        let fabric = Fabric::probe();
+        let links = Links::probe(&files, kernel.memfd_sealing);
+        let choices: Vec<_> = options.peers.iter().map(|peer| links.choose(peer)).collect();
+
+        let mut findings = userfaultfd.findings();
+        findings.extend(privileges.findings());
+        findings.extend(cgroup.findings());
+        findings.extend(processors.findings());
+        findings.extend(memory.findings());
+        findings.extend(kernel.findings());
+        findings.extend(fabric.findings());
+        findings.extend(choices.iter().map(LinkChoice::finding));
+        let summary = Summary::of(&findings);
+        Self {
+            findings,
+            summary,
+            userfaultfd,
+            privileges,
+            cgroup,
+            processors,
+            memory,
+            kernel,
+            fabric,
+            links,
+            choices,
+        }
+    }
+
+    /// What is needed and absent. While this is empty, everything works, if not at its best.
+    pub fn missing(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.state == State::Missing)
+    }
+
+    /// One line of JSON.
+    pub fn to_json(&self) -> String {
+        // Strings as keys and finite numbers always serialise.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Summary {
+    fn of(findings: &[Finding]) -> Self {
+        let mut summary = Self::default();
+        for finding in findings {
+            *match finding.state {
+                State::Good => &mut summary.good,
+                State::Limited => &mut summary.limited,
+                State::Missing => &mut summary.missing,
+                State::Unknown => &mut summary.unknown,
+            } += 1;
+        }
+        summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_this_machine_is_complete_and_consistent() {
+        let peers = vec!["unix:@a".parse().unwrap(), "tcp:192.0.2.200:1".parse().unwrap()];
+        let report = Report::gather(&Options { peers });
+        assert!(report.findings.is_sorted_by_key(|finding| finding.area));
+        for finding in &report.findings {
+            assert!(!finding.name.is_empty() && !finding.detail.is_empty(), "{finding:?}");
+            assert!(finding.state != State::Limited || finding.fix.is_some(), "no fix: {finding:?}");
+            assert!(finding.state != State::Good || finding.fix.is_none(), "nothing to fix: {finding:?}");
+        }
+        let Summary { good, limited, missing, unknown } = report.summary;
+        assert_eq!(good + limited + missing + unknown, report.findings.len());
+        assert_eq!(missing, report.missing().count());
+        assert!(report.userfaultfd.is_usable() || missing > 0);
+        assert_eq!(report.choices.len(), 2);
+    }
+
+    #[test]
+    fn json_has_the_agreed_fields() {
+        let report = Report::gather(&Options::default());
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = [
+            "cgroup",
+            "choices",
+            "fabric",
+            "findings",
+            "kernel",
+            "links",
+            "memory",
+            "privileges",
+            "processors",
+            "summary",
+            "userfaultfd",
+        ];
+        assert_eq!(keys, expected);
+        let finding: Vec<_> = json["findings"][0].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(finding, ["area", "detail", "fix", "name", "state"]);
+        assert_eq!(json["findings"][0]["area"], "paging");
+        assert_eq!(json["memory"]["page_size"], rustix::param::page_size());
+    }
+}

@@ -1,0 +1,148 @@
+//! What the state of userfaultfd means, and how to mend it.
+
+use rustix::io::Errno;
+
+use super::{DEVICE, Operations, Route, Trial, UserfaultfdSupport};
+use crate::finding::{Area, Finding, State};
+
+impl UserfaultfdSupport {
+    /// What it means for far memory.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![self.access_finding()];
+        findings.extend(self.operations.iter().flat_map(Operations::findings));
+        findings
+    }
+
+    fn access_finding(&self) -> Finding {
+        let (state, effect) = match self.how {
+            Some(Route::Syscall | Route::Device) => {
+                (State::Good, "serves faults of this process and of its system calls")
+            }
+            Some(Route::UserModeOnly) => (
+                State::Limited,
+                "serves faults in user mode only: a system call given far memory that is not resident fails with \
+                 EFAULT, so prefault() or pin() it first",
+            ),
+            None => (State::Missing, "there is no way to get one: far memory cannot be used"),
+        };
+        let detail = format!("{effect} ({})", self.ways());
+        let finding = Finding::new(Area::Paging, "userfaultfd", state, detail);
+        if state == State::Good { finding } else { finding.with_fix(self.access_fix()) }
+    }
+
+    /// What was tried, and with which result.
+    fn ways(&self) -> String {
+        let ways = self.attempts.iter().map(|attempt| {
+            let name = match attempt.route {
+                Route::Syscall => "system call",
+                Route::Device => DEVICE,
+                Route::UserModeOnly => "system call for user mode",
+            };
+            match attempt.refused {
+                None => format!("{name} works"),
+                Some(errno) => format!("{name} {}", reason(errno)),
+            }
+        });
+        ways.collect::<Vec<_>>().join(", ")
+    }
+
+    fn refusal(&self, route: Route) -> Option<Errno> {
+        self.attempts.iter().find(|attempt| attempt.route == route).and_then(|attempt| attempt.refused)
+    }
+
+    /// How to get a userfaultfd that serves everything.
+    fn access_fix(&self) -> String {
+        if self.refusal(Route::Syscall) == Some(Errno::NOSYS) {
+            return "use a kernel built with CONFIG_USERFAULTFD=y".to_owned();
+        }
+        let sysctl = "sudo sysctl -w vm.unprivileged_userfaultfd=1";
+        // The kernel itself refuses this to nobody.
+        if self.refusal(Route::UserModeOnly) == Some(Errno::PERM) {
+            return "allow the system call userfaultfd in the seccomp filter (docker run --security-opt \
+                    seccomp=PROFILE), or pass the device in (docker run --device /dev/userfaultfd)"
+                .to_owned();
+        }
+        if !self.device_exists {
+            return format!("{sysctl}, or run as root");
+        }
+        format!(
+            "let your group open {DEVICE}: echo 'KERNEL==\"userfaultfd\", GROUP=\"users\", MODE=\"0660\"' | sudo tee \
+             /etc/udev/rules.d/60-userfaultfd.rules && sudo udevadm control --reload && sudo udevadm trigger \
+             --name-match=userfaultfd; or for everybody: {sysctl}"
+        )
+    }
+}
+
+impl Operations {
+    fn findings(&self) -> Vec<Finding> {
+        let newer = |version| format!("use Linux {version} or newer");
+        let protect = match (&self.write_protect, &self.copy_protected) {
+            (Trial::Works, second) => second,
+            (first, _) => first,
+        };
+        let names: Vec<_> = self.features.names().collect();
+        let handshake = if names.is_empty() { State::Unknown } else { State::Good };
+        vec![
+            tried(
+                "UFFDIO_COPY",
+                &self.copy,
+                "an absent page was filled",
+                State::Missing,
+                "far memory cannot be used",
+            )
+            .with_fix_unless_good(newer("5.11")),
+            tried(
+                "UFFDIO_MOVE",
+                &self.relocate,
+                "a page was moved: chunks are moved in and out without a copy",
+                State::Limited,
+                "chunks are copied in and thrown away, which takes about twice as long",
+            )
+            .with_fix_unless_good(newer("6.8")),
+            tried(
+                "write protection",
+                protect,
+                "a page was protected while it was filled, and later: first stores can be seen",
+                State::Limited,
+                "changed chunks are found by their fingerprints alone",
+            )
+            .with_fix_unless_good(newer(if cfg!(target_arch = "aarch64") {
+                "6.10"
+            } else {
+                "5.7"
+            })),
+            tried(
+                "UFFDIO_POISON",
+                &self.poison,
+                "a page was poisoned: a lost server raises SIGBUS at the access that needs it",
+                State::Limited,
+                "a lost server ends the process that needs it",
+            )
+            .with_fix_unless_good(newer("6.6")),
+            Finding::new(Area::Paging, "features", handshake, names.join(", ")),
+        ]
+    }
+}
+
+impl Finding {
+    fn with_fix_unless_good(self, fix: String) -> Self {
+        if self.state == State::Good { self } else { self.with_fix(fix) }
+    }
+}
+
+fn tried(name: &str, trial: &Trial, works: &str, otherwise: State, then: &str) -> Finding {
+    match trial {
+        Trial::Works => Finding::new(Area::Paging, name, State::Good, works),
+        Trial::Fails { why } => Finding::new(Area::Paging, name, otherwise, format!("{why}; {then}")),
+    }
+}
+
+fn reason(errno: Errno) -> String {
+    match errno {
+        Errno::PERM | Errno::ACCESS => "is not permitted".to_owned(),
+        Errno::NOENT => "does not exist".to_owned(),
+        Errno::NOSYS => "is not in this kernel".to_owned(),
+        Errno::INVAL => "is not known to this kernel".to_owned(),
+        other => format!("fails: {other}"),
+    }
+}
