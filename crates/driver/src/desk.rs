@@ -127,7 +127,7 @@ enum DialState {
 
 /// Receives and makes connections. A peer that says nothing or nonsense costs a place among the handshakes until
 /// its time is up, and nobody else anything.
-pub struct FrontDesk<R> {
+pub struct FrontDesk<N, R> {
     config: FrontDeskConfig,
     clock: Clock,
     poller: Poller,
@@ -137,7 +137,7 @@ pub struct FrontDesk<R> {
     /// By age: the first is the oldest.
     waiting: BTreeMap<u64, Waiting>,
     next_key: u64,
-    workers: Vec<WorkerHandle>,
+    workers: Vec<WorkerHandle<N>>,
     next_worker: usize,
     report: R,
 }
@@ -145,13 +145,13 @@ pub struct FrontDesk<R> {
 /// The poller's key of the mailbox; listeners follow, then handshakes.
 const ORDERS_KEY: u64 = 0;
 
-impl<R: FnMut(&ConnectError)> FrontDesk<R> {
+impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     /// A desk that gives links to `workers` in turn and tells `report` of connections that came to nothing.
     pub fn new(
         config: FrontDeskConfig,
         clock: Clock,
         (listeners, dials): (Vec<Listener>, Vec<Dial>),
-        workers: Vec<WorkerHandle>,
+        workers: Vec<WorkerHandle<N>>,
         report: R,
     ) -> Result<Self, Errno> {
         let poller = Poller::new()?;
@@ -180,7 +180,7 @@ impl<R: FnMut(&ConnectError)> FrontDesk<R> {
     }
 
     /// What ends [`run`](FrontDesk::run) from another thread.
-    pub fn stopper(&self) -> impl Fn() + Send + use<R> {
+    pub fn stopper(&self) -> impl Fn() + Send + use<N, R> {
         let orders = Arc::clone(&self.orders);
         move || orders.post(Order::Stop)
     }

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 pub struct LinkId(pub u64);
 
 impl LinkId {
-    pub(crate) fn next() -> Self {
+    /// A number that no link has had.
+    pub fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }

@@ -7,6 +7,12 @@ use crate::{LinkId, Origin};
 
 /// The state machines that one worker thread runs over its links. Nothing here may block.
 pub trait Service {
+    /// What other threads may tell this service; use `()` if nothing.
+    type Note: Send + 'static;
+
+    /// Another thread has sent a note through the worker's handle.
+    fn on_note(&mut self, note: Self::Note, now: Time);
+
     /// A link is open.
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time);
 

@@ -32,27 +32,38 @@ impl Default for WorkerConfig {
     }
 }
 
-enum Letter {
+enum Letter<N> {
     Link(NewLink, Origin),
+    Note(N),
     Stop(String),
 }
 
-/// How others reach a worker.
-#[derive(Clone)]
-pub struct WorkerHandle {
-    shared: Arc<Shared>,
+/// How others reach a worker whose service takes notes of type `N`.
+pub struct WorkerHandle<N> {
+    shared: Arc<Shared<N>>,
 }
 
-struct Shared {
-    letters: Mailbox<Letter>,
+impl<N> Clone for WorkerHandle<N> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+struct Shared<N> {
+    letters: Mailbox<Letter<N>>,
     links: AtomicUsize,
     desk: OnceLock<Arc<Mailbox<Order>>>,
 }
 
-impl WorkerHandle {
+impl<N> WorkerHandle<N> {
     /// Makes the worker the owner of a link.
     pub fn give(&self, link: NewLink, origin: Origin) {
         self.shared.letters.post(Letter::Link(link, origin));
+    }
+
+    /// Tells the worker's service something.
+    pub fn tell(&self, note: N) {
+        self.shared.letters.post(Letter::Note(note));
     }
 
     /// Tells the worker to close its links with this reason and end.
@@ -72,11 +83,11 @@ impl WorkerHandle {
 }
 
 /// Owns links and runs a service over them: spins for a while when there is nothing to do, then sleeps.
-pub struct Worker<S> {
+pub struct Worker<S: Service> {
     config: WorkerConfig,
     clock: Clock,
     service: S,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<S::Note>>,
     poller: Poller,
     links: Links,
 }
@@ -86,7 +97,11 @@ const LETTERS_KEY: u64 = 0;
 
 impl<S: Service> Worker<S> {
     /// A worker without links.
-    pub fn new(config: WorkerConfig, clock: Clock, service: S) -> Result<(Self, WorkerHandle), Errno> {
+    pub fn new(
+        config: WorkerConfig,
+        clock: Clock,
+        service: S,
+    ) -> Result<(Self, WorkerHandle<S::Note>), Errno> {
         let shared =
             Arc::new(Shared { letters: Mailbox::new()?, links: AtomicUsize::new(0), desk: OnceLock::new() });
         let poller = Poller::new()?;
@@ -148,6 +163,7 @@ impl<S: Service> Worker<S> {
             match letter {
                 Letter::Stop(reason) => return Ok(Some(reason)),
                 Letter::Link(link, origin) => self.take_in(link, origin)?,
+                Letter::Note(note) => self.service.on_note(note, self.clock.now()),
             }
         }
         Ok(None)
@@ -183,7 +199,7 @@ fn watch<L: Link>(poller: &Poller, held: &mut Held<L>) -> Result<(), Errno> {
 fn pump_all<S: Service, L: Link + RemoteMemory>(
     service: &mut S,
     links: &mut Vec<Held<L>>,
-    shared: &Shared,
+    shared: &Shared<S::Note>,
     most: usize,
     now: Time,
 ) -> bool {
