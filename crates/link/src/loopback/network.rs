@@ -1,6 +1,6 @@
 //! Where links within a process are made.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use outboard_wire::Time;
@@ -20,7 +20,10 @@ pub type Dialing = stream::Dialing<LoopbackBytes>;
 /// What all connections of a network have in common.
 pub(super) struct Shared {
     pub(super) seed: u64,
-    pub(super) plan: FaultPlan,
+    plan: FaultPlan,
+    /// What is left of the plan once the network is calm.
+    calm_plan: FaultPlan,
+    is_calm: AtomicBool,
     pub(super) config: Config,
     pub(super) tally: Tally,
     now: AtomicU64,
@@ -29,6 +32,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn plan(&self) -> &FaultPlan {
+        if self.is_calm.load(Relaxed) { &self.calm_plan } else { &self.plan }
+    }
+
     pub(super) fn now(&self) -> Time {
         Time::from_nanos(self.now.load(Relaxed))
     }
@@ -59,6 +66,8 @@ impl Network {
     pub fn with_config(seed: u64, plan: FaultPlan, config: Config) -> Self {
         Self(Arc::new(Shared {
             seed,
+            calm_plan: FaultPlan::delayed(plan.delay_min, plan.delay_max),
+            is_calm: AtomicBool::new(false),
             plan,
             config,
             tally: Tally::default(),
@@ -84,6 +93,12 @@ impl Network {
         let wires = self.0.wires.lock().unwrap_or_else(PoisonError::into_inner);
         let wires = wires.iter().filter_map(Weak::upgrade);
         wires.filter_map(|wire| wire.lock().unwrap_or_else(PoisonError::into_inner).first_event()).min()
+    }
+
+    /// From now on nothing goes wrong any more on any link, old or new; frames still take their time. A link that
+    /// is damaged already stays so.
+    pub fn calm(&self) {
+        self.0.is_calm.store(true, Relaxed);
     }
 
     /// What has gone wrong so far.

@@ -78,7 +78,7 @@ impl ByteStream for LoopbackBytes {
 
     fn begin_records(&mut self) {
         let end = self.end;
-        self.wire().pipes[end].begin_records(&self.network.plan);
+        self.wire().pipes[end].begin_records(self.network.plan());
     }
 
     fn send(&mut self, now: Time, bytes: &[u8]) -> Result<usize, Loss> {
@@ -89,7 +89,7 @@ impl ByteStream for LoopbackBytes {
         if pipe.is_abandoned || pipe.is_finished {
             return Err(Loss::Gone);
         }
-        match pipe.put(now, bytes, &network.plan, &network.tally) {
+        match pipe.put(now, bytes, network.plan(), &network.tally) {
             Taken::Bytes(len) => {
                 wire.blocked[end] = len < bytes.len();
                 Ok(len)
@@ -135,7 +135,7 @@ impl ByteStream for LoopbackBytes {
     }
 
     fn tear(&mut self, borders: usize) -> Option<usize> {
-        let border = self.dice.tear(&self.network.plan, borders)?;
+        let border = self.dice.tear(self.network.plan(), borders)?;
         self.network.tally.torn.fetch_add(1, Relaxed);
         Some(border)
     }

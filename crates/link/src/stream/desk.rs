@@ -97,18 +97,24 @@ impl Desk {
         true
     }
 
-    /// Answers waiting reads and gives slots back as far as there is room. Returns whether any of it was done.
-    pub(super) fn answer_waiting(&mut self) -> Result<bool, Violation> {
+    /// Gives slots back as far as there is room. Comes before every request, so that whoever closes a region and
+    /// opens another finds the place free.
+    pub(super) fn give_back(&mut self) -> bool {
         let mut moved = false;
-        while let Some(slot) = self.requester.closing.front() {
-            let request = Request::Close { slot: *slot };
+        while let Some(slot) = self.requester.closing.front().copied() {
             if !self.outbox.has_room(FIXED_LEN_MAX) {
                 break;
             }
-            self.outbox.request(0, &request, Window::from(&[][..]));
+            self.outbox.request(0, &Request::Close { slot }, Window::from(&[][..]));
             self.requester.closing.pop_front();
             moved = true;
         }
+        moved
+    }
+
+    /// Answers waiting reads as far as there is room. Returns whether there were any.
+    pub(super) fn answer_waiting(&mut self) -> Result<bool, Violation> {
+        let mut moved = self.give_back();
         while self.can_answer() {
             let len = self.server.next_reply_len().unwrap_or(0);
             self.server.serve_next(&mut self.outbox)?;

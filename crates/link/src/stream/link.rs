@@ -325,7 +325,9 @@ impl<S: ByteStream> Link for StreamLink<S> {
             return Some(self.pulse.now());
         }
         let next = self.pulse.next(self.desk.awaited());
-        Some(self.stream.next_event().map_or(next, |event| event.min(next)))
+        // What arrives has to wait while there is no room for it.
+        let event = if self.inbox.is_full() { None } else { self.stream.next_event() };
+        Some(event.map_or(next, |event| event.min(next)))
     }
 
     fn prepare_to_wait(&mut self) -> bool {

@@ -38,6 +38,7 @@ impl<S: ByteStream> StreamLink<S> {
     fn begin(&mut self, request: &Request, data: Window<'_>, pending: Pending) -> Result<(), AccessError> {
         self.check()?;
         let desk = &mut self.desk;
+        desk.give_back();
         if !desk.requester.has_room() || !desk.admit(FIXED_LEN_MAX + data.len()) {
             return Err(AccessError::Full);
         }
