@@ -44,6 +44,14 @@ impl Listener {
         }
     }
 
+    /// Where it listens; a port that was left to the system is filled in.
+    pub fn address(&self) -> Address {
+        match self {
+            Self::Shm(listener) => listener.address().clone(),
+            Self::Tcp(listener) => Address::Tcp(listener.address()),
+        }
+    }
+
     fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Shm(listener) => listener.descriptor(),
@@ -191,7 +199,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         loop {
             let now = self.clock.now();
             let until = self.next_look(now);
-            let keys: Vec<u64> = self.poller.wait(now, until)?.collect();
+            let keys: Vec<u64> = self.poller.wait(now, until)?.to_vec();
             let now = self.clock.now();
             for key in keys {
                 match key {

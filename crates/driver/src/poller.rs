@@ -1,5 +1,6 @@
 //! Sleeping on many descriptors at once.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
 /// How many events one wait reports; the rest come with the next.
-const EVENTS_MAX: usize = 256;
+const EVENTS_MAX: usize = 64;
 
 /// An epoll instance.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<Event>,
+    keys: Vec<u64>,
 }
 
 fn flags(writable: bool) -> EventFlags {
@@ -24,7 +25,7 @@ fn flags(writable: bool) -> EventFlags {
 impl Poller {
     pub(crate) fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Self { epoll, keys: Vec::with_capacity(EVENTS_MAX) })
     }
 
     /// Watches a descriptor; it is forgotten when it is closed.
@@ -38,20 +39,18 @@ impl Poller {
     }
 
     /// Sleeps until something happens or `until`, and returns the keys of what did.
-    pub(crate) fn wait(
-        &mut self,
-        now: Time,
-        until: Option<Time>,
-    ) -> Result<impl Iterator<Item = u64> + '_, Errno> {
+    pub(crate) fn wait(&mut self, now: Time, until: Option<Time>) -> Result<&[u64], Errno> {
         let timeout = until.map(|until| {
             let span = until.since(now).min(Duration::from_secs(3600));
             Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() }
         });
-        self.events.clear();
-        let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(self.events.iter().map(|event| event.data.u64())),
-            Err(error) => Err(error),
+        self.keys.clear();
+        let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
+        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => self.keys.extend(events.iter().map(|event| event.data.u64())),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
         }
+        Ok(&self.keys)
     }
 }

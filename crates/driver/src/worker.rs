@@ -155,7 +155,7 @@ impl<S: Service> Worker<S> {
         });
         // Even with work to do the mailbox is looked at, or a busy worker could not be stopped.
         let until = if ready { Some(now) } else { until };
-        Ok(self.poller.wait(now, until)?.any(|key| key == LETTERS_KEY))
+        Ok(self.poller.wait(now, until)?.contains(&LETTERS_KEY))
     }
 
     fn read_letters(&mut self) -> Result<Option<String>, Errno> {

@@ -4,10 +4,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::{Answer, DecodeError, HANDSHAKE_LEN, Time};
+use outboard_wire::{Answer, DecodeError, HANDSHAKE_LEN, Refusal, RefusalReason, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, connect as connect_socket};
+use rustix::net::{SocketAddrUnix, connect as connect_socket, sockopt::socket_peercred};
 
 use super::channel::{Channel, MESSAGE_MAX, Received};
 use super::config::{Config, is_ring_size, max_payload};
@@ -76,6 +76,7 @@ impl Dialing {
                 }
             }
             self.connected = true;
+            self.check_listener(channel.descriptor())?;
             channel.send(&self.hello, None).map_err(|loss| self.setup.lost(loss))?;
         }
         let mut bytes = [0; MESSAGE_MAX];
@@ -87,6 +88,20 @@ impl Dialing {
                 self.hear(answer, segment).map(Some)
             }
         }
+    }
+
+    /// A name without a file can be taken by any user of the machine, so the listener must be one we trust.
+    fn check_listener(&self, socket: BorrowedFd<'_>) -> Result<(), ConnectError> {
+        let listener =
+            socket_peercred(socket).map_err(|source| self.setup.system("getsockopt(SO_PEERCRED)", source))?;
+        let user = listener.uid.as_raw();
+        if self.setup.config.users.include(user) {
+            return Ok(());
+        }
+        let detail =
+            format!("its listener belongs to user {user}, whom the setting `users` does not include");
+        let refusal = Box::new(Refusal::new(RefusalReason::Credentials, &detail));
+        Err(ConnectError::TurnedAway { address: self.setup.address.clone(), refusal })
     }
 
     /// Takes the segment that the other side made, or its refusal.

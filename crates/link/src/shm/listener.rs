@@ -1,7 +1,7 @@
 //! The side that accepts.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use outboard_wire::{
@@ -28,8 +28,9 @@ const BACKLOG: i32 = 128;
 pub struct ShmListener {
     socket: OwnedFd,
     setup: Setup,
-    /// Removed when the listener ends. After a kill it stays until the next listener there takes its place.
-    path: Option<PathBuf>,
+    /// If it is a file, it is removed when the listener ends. After a kill it stays until the next listener there
+    /// takes its place.
+    address: Address,
 }
 
 impl ShmListener {
@@ -53,8 +54,12 @@ impl ShmListener {
             Ok(()) => {}
         }
         listen(&socket, BACKLOG).map_err(|source| setup.system("listen", source))?;
-        let path = if let Address::Path(path) = address { Some(path.clone()) } else { None };
-        Ok(Self { socket, setup, path })
+        Ok(Self { socket, setup, address: address.clone() })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Becomes readable when someone connects.
@@ -78,7 +83,7 @@ impl ShmListener {
 
 impl Drop for ShmListener {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
+        if let Address::Path(path) = &self.address {
             // Whoever removed it before us did what we wanted.
             let _ = std::fs::remove_file(path);
         }

@@ -1,0 +1,105 @@
+//! What every daemon counts, whatever it serves.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::status::{Gauge, StatusPage};
+
+/// What every daemon counts.
+pub(crate) struct Counts {
+    pub(crate) clients: Gauge,
+    pub(crate) clients_total: Gauge,
+    pub(crate) clients_lost_total: Gauge,
+    pub(crate) questions_total: Gauge,
+    pub(crate) questions_refused_total: Gauge,
+    pub(crate) echoes_total: Gauge,
+    pub(crate) errors: ErrorLog,
+}
+
+impl Counts {
+    pub(crate) fn new(page: &StatusPage) -> Self {
+        Self {
+            clients: page.gauge("clients"),
+            clients_total: page.gauge("clients_total"),
+            clients_lost_total: page.gauge("clients_lost_total"),
+            questions_total: page.gauge("questions_total"),
+            questions_refused_total: page.gauge("questions_refused_total"),
+            echoes_total: page.gauge("echoes_total"),
+            errors: ErrorLog::new(page.gauge("errors_total"), page.gauge("errors_distinct")),
+        }
+    }
+
+    /// A client has come.
+    pub(crate) fn came(&self) {
+        self.clients.add(1);
+        self.clients_total.add(1);
+    }
+
+    /// A client has gone, by its own will or not.
+    pub(crate) fn went(&self, by_its_own_will: bool) {
+        self.clients.add(u64::MAX);
+        if !by_its_own_will {
+            self.clients_lost_total.add(1);
+        }
+    }
+}
+
+/// How many different errors are told apart; later ones are only counted.
+const DISTINCT_MAX: usize = 256;
+
+/// Logs every different error once, and counts the rest: a flood of bad clients must not fill a disk.
+pub(crate) struct ErrorLog {
+    total: Gauge,
+    distinct: Gauge,
+    seen: Mutex<HashMap<String, u64>>,
+}
+
+impl ErrorLog {
+    fn new(total: Gauge, distinct: Gauge) -> Self {
+        Self { total, distinct, seen: Mutex::default() }
+    }
+
+    /// An error of this kind has happened; `detail` is what differs from one to the next. Returns whether it was
+    /// logged: the first time, and then whenever the count reaches a power of ten.
+    pub(crate) fn note(&self, kind: &str, detail: &dyn std::fmt::Display) -> bool {
+        self.total.add(1);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= DISTINCT_MAX && !seen.contains_key(kind) {
+            return false;
+        }
+        let count = seen.entry(kind.to_owned()).or_default();
+        *count += 1;
+        let count = *count;
+        self.distinct.set(seen.len() as u64);
+        let is_milestone = count == 1 || (count >= 10 && is_power_of_ten(count));
+        if is_milestone {
+            tracing::warn!(count, "{kind}: {detail}");
+        }
+        is_milestone
+    }
+}
+
+fn is_power_of_ten(mut number: u64) -> bool {
+    while number >= 10 && number.is_multiple_of(10) {
+        number /= 10;
+    }
+    number == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_wire::Role;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_of_one_error_is_logged_a_few_times_and_counted_in_full() {
+        let page = StatusPage::create(Role::Agent, "test").unwrap();
+        let counts = Counts::new(&page);
+        let logged = (0..1000).filter(|_| counts.errors.note("garbage", &"…")).count();
+        assert_eq!(logged, 4, "at 1, 10, 100 and 1000");
+        assert!(counts.errors.note("stalled", &"…"));
+        let view = page.view().unwrap();
+        assert_eq!((view.get("errors_total"), view.get("errors_distinct")), (Some(1001), Some(2)));
+    }
+}

@@ -1,0 +1,232 @@
+//! A daemon as a whole: listeners, front desk, workers, status page, metrics.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use outboard_driver::{
+    Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
+};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
+use outboard_settings::Settings;
+use outboard_wire::{Role, ServerId};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::agent_service::{AgentService, SharedAgent};
+use crate::counts::Counts;
+use crate::memory_service::{MemoryService, SharedStore};
+use crate::metrics::MetricsEndpoint;
+use crate::rendezvous::Rendezvous;
+use crate::status::StatusPage;
+use crate::store::{RegionStore, StoreConfig};
+
+/// Why a daemon could not be started.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It cannot listen there.
+    #[error(transparent)]
+    Listen(#[from] ConnectError),
+    /// The operating system refused.
+    #[error("the operating system refused: {0}")]
+    System(#[from] Errno),
+    /// A thread could not be made.
+    #[error("no thread could be started: {0}")]
+    Thread(std::io::Error),
+    /// The metrics endpoint cannot listen there.
+    #[error("no metrics on {address}: {source}; choose another address")]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("the data directory {path} cannot be used: {source}")]
+    DataDirectory {
+        /// Which one.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A daemon that runs in threads of this process.
+pub struct Daemon {
+    identity: Identity,
+    page: Arc<StatusPage>,
+    metrics: Option<MetricsEndpoint>,
+    listening: Vec<Address>,
+    stop: Box<dyn Fn(&str) + Send>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What both kinds of daemon are made of before their threads start.
+struct Parts {
+    identity: Identity,
+    exports: Arc<Exports>,
+    page: Arc<StatusPage>,
+    counts: Arc<Counts>,
+    desk: FrontDeskConfig,
+    listeners: Vec<Listener>,
+    clock: Clock,
+}
+
+impl Parts {
+    fn new(role: Role, name: &str, listen: &[Address], settings: &Settings) -> Result<Self, StartError> {
+        let identity = Identity::new(role, name);
+        let page = Arc::new(StatusPage::create(role, name)?);
+        let exports = Exports::new();
+        exports.add(page.export());
+        let desk = FrontDeskConfig {
+            shm: settings.link.shm(),
+            tcp: settings.link.tcp(),
+            ..FrontDeskConfig::default()
+        };
+        let bind = |address: &Address| Listener::bind(address, &identity, &exports, &desk);
+        let listeners = listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let counts = Arc::new(Counts::new(&page));
+        Ok(Self { identity, exports, page, counts, desk, listeners, clock: Clock::start() })
+    }
+
+    fn start<S: Service + Send + 'static>(
+        self,
+        services: Vec<S>,
+        config: WorkerConfig,
+        (dials, settings): (Vec<Dial>, &Settings),
+        announce: impl FnOnce(Vec<WorkerHandle<S::Note>>),
+    ) -> Result<Daemon, StartError> {
+        let mut threads = Vec::new();
+        let mut handles = Vec::new();
+        let mut workers = Vec::new();
+        for service in services {
+            let (worker, handle) = Worker::new(config, self.clock, service)?;
+            workers.push(worker);
+            handles.push(handle);
+        }
+        announce(handles.clone());
+        let listening = self.listeners.iter().map(Listener::address).collect();
+        let counts = Arc::clone(&self.counts);
+        let report = move |error: &ConnectError| {
+            counts.errors.note(kind_of(error), error);
+        };
+        let desk = FrontDesk::new(self.desk, self.clock, (self.listeners, dials), handles.clone(), report)?;
+        let stop_desk = desk.stopper();
+        let metrics = settings.metrics.listen.map(|address| {
+            MetricsEndpoint::start(address, Arc::clone(&self.page))
+                .map_err(|source| StartError::Metrics { address, source })
+        });
+        let metrics = metrics.transpose()?;
+        for (index, worker) in workers.into_iter().enumerate() {
+            threads.push(spawn(&format!("worker-{index}"), move || worker.run().map(drop))?);
+        }
+        threads.push(spawn("front-desk", move || desk.run())?);
+        let stop = Box::new(move |reason: &str| {
+            stop_desk();
+            handles.iter().for_each(|handle| handle.stop(reason));
+        });
+        Ok(Daemon { identity: self.identity, page: self.page, metrics, listening, stop, threads })
+    }
+}
+
+fn spawn(
+    name: &str,
+    run: impl FnOnce() -> Result<(), Errno> + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let shown = name.to_owned();
+    let body = move || {
+        if let Err(error) = run() {
+            tracing::error!("thread {shown} ended: {error}");
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(StartError::Thread)
+}
+
+/// What makes errors alike: a thousand strangers are one kind, whatever each of them sent.
+fn kind_of(error: &ConnectError) -> &'static str {
+    match error {
+        ConnectError::Unreachable { .. } => "peer unreachable",
+        ConnectError::TimedOut { .. } => "handshake timed out",
+        ConnectError::HungUp { .. } => "peer hung up during the handshake",
+        ConnectError::Garbage { .. } => "peer speaks another protocol",
+        ConnectError::Refused { .. } => "refused by peer",
+        ConnectError::TurnedAway { .. } => "turned away",
+        ConnectError::Violation { .. } => "peer broke the protocol",
+        _ => "connection failed",
+    }
+}
+
+impl Daemon {
+    /// Starts a memory server.
+    pub fn memory(settings: &Settings) -> Result<Self, StartError> {
+        let memory = &settings.memory;
+        let parts = Parts::new(Role::MemoryServer, &memory.name, &memory.listen, settings)?;
+        let config = StoreConfig {
+            server: server_id(&memory.name),
+            incarnation: parts.identity.incarnation,
+            capacity: memory.capacity.bytes(),
+        };
+        let store = RegionStore::new(config, Arc::clone(&parts.exports));
+        let store = Arc::new(SharedStore::new(store, &parts.page));
+        let service = || MemoryService::new(Arc::clone(&store), Arc::clone(&parts.counts));
+        let services = vec![service(), service()];
+        parts.start(services, WorkerConfig::default(), (Vec::new(), settings), drop)
+    }
+
+    /// Starts an agent.
+    pub fn agent(settings: &Settings) -> Result<Self, StartError> {
+        let agent = &settings.agent;
+        let parts = Parts::new(Role::Agent, &agent.name, &agent.listen, settings)?;
+        let rendezvous = Rendezvous::new(settings.job.join_timeout);
+        let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page));
+        let services = (0..agent.workers)
+            .map(|index| AgentService::new(index, Arc::clone(&shared), Arc::clone(&parts.counts)))
+            .collect();
+        let dial = |address: &Address| Dial {
+            address: address.clone(),
+            identity: parts.identity.clone(),
+            exports: Arc::clone(&parts.exports),
+        };
+        let dials = agent.memory_servers.iter().chain(&agent.peers).map(dial).collect();
+        let config = WorkerConfig { spin: agent.spin, wire: agent.wire, ..WorkerConfig::default() };
+        parts.start(services, config, (dials, settings), |handles| shared.set_workers(handles))
+    }
+
+    /// Where it listens; a port that was left to the system is filled in.
+    pub fn listening(&self) -> &[Address] {
+        &self.listening
+    }
+
+    /// Where its metrics are.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsEndpoint::address)
+    }
+
+    /// Who it says it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What it counts.
+    pub fn page(&self) -> &StatusPage {
+        &self.page
+    }
+
+    /// Says goodbye to everyone and ends all threads.
+    pub fn stop(mut self, reason: &str) {
+        (self.stop)(reason);
+        for thread in self.threads.drain(..) {
+            // A panic there has been printed; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A number for a server that stays the same over its restarts: the hash of its name (FNV-1a).
+fn server_id(name: &str) -> ServerId {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    ServerId(hash)
+}
