@@ -27,6 +27,9 @@ pub struct Shaped<L> {
     full: u64,
     /// Nothing can be sent any more. What has arrived can still be received.
     pub(super) severed: Option<LinkError>,
+    /// This side has closed the link; the reason is still to be told if the link beneath had no room for all.
+    farewell: Option<String>,
+    is_closed: bool,
 }
 
 /// The least that the wire holds, beside twice what fits between its ends.
@@ -70,6 +73,8 @@ impl<L: Link> Shaped<L> {
             is_blocked: false,
             full: 0,
             severed: None,
+            farewell: None,
+            is_closed: false,
         })
     }
 
@@ -81,6 +86,19 @@ impl<L: Link> Shaped<L> {
     /// How many flushed frames and one-sided requests are still on the wire.
     pub fn queued(&self) -> usize {
         self.frames.queued() + self.operations.queued()
+    }
+
+    /// The link beneath, without what is still on the wire.
+    pub fn into_inner(self) -> L {
+        self.inner
+    }
+
+    /// Why nothing new is sent.
+    pub(super) fn check(&self) -> Result<(), LinkError> {
+        if self.is_closed {
+            return Err(LinkError { peer: self.peer().clone(), loss: Loss::ClosedHere });
+        }
+        self.severed.clone().map_or(Ok(()), Err)
     }
 
     /// Puts what was begun or flushed since the last time on the wire. Operations go first: a frame flushed after
@@ -102,19 +120,17 @@ impl<L: Link> Shaped<L> {
 
     /// Hands what comes out of the wire by `until` to the link beneath.
     fn release(&mut self, until: Time) -> bool {
-        let mut frames = 0;
-        let mut operations = 0;
+        let (mut released, mut frames) = (0, 0);
         self.is_blocked = false;
         while let Some((at, is_operation)) = self.next_out() {
             if at > until || self.severed.is_some() {
                 break;
             }
-            let released = if is_operation { self.release_operation() } else { self.release_frame() };
-            if !released {
+            if !if is_operation { self.release_operation() } else { self.release_frame() } {
                 break;
             }
-            (frames, operations) =
-                if is_operation { (frames, operations + 1) } else { (frames + 1, operations) };
+            released += 1;
+            frames += usize::from(!is_operation);
         }
         self.operations.close_regions(&mut self.inner);
         if frames > 0
@@ -122,7 +138,7 @@ impl<L: Link> Shaped<L> {
         {
             self.sever(lost);
         }
-        frames + operations > 0
+        released > 0
     }
 
     fn release_operation(&mut self) -> bool {
@@ -169,6 +185,26 @@ impl<L: Link> Shaped<L> {
         self.severed.get_or_insert(lost);
     }
 
+    /// What remains of a link that is closed here: hands over what was flushed, then the reason.
+    fn linger(&mut self) -> Result<bool, LinkError> {
+        let over = self.check();
+        if self.severed.is_none() {
+            self.release(Time::MAX);
+        }
+        // Where this side has closed the link it is told so, whatever else happens to it.
+        let _ = self.inner.progress(self.now);
+        self.operations.collect(&mut self.inner, self.now);
+        if self.queued() == 0
+            && let Some(reason) = self.farewell.take()
+        {
+            self.inner.close(&reason);
+            if let Err(closed) = &over {
+                self.sever(closed.clone());
+            }
+        }
+        over.map(|()| false)
+    }
+
     fn note<T>(&mut self, result: Result<T, LinkError>) -> Result<T, LinkError> {
         if let Err(lost) = &result {
             self.sever(lost.clone());
@@ -193,9 +229,7 @@ impl<L: Link> Link for Shaped<L> {
 
     fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
         let max = self.capabilities.max_payload;
-        if let Some(lost) = &self.severed {
-            return Err(lost.clone().into());
-        }
+        self.check()?;
         if len > max {
             return Err(SendError::TooLong { len, max });
         }
@@ -213,8 +247,9 @@ impl<L: Link> Link for Shaped<L> {
     }
 
     fn flush(&mut self) -> Result<(), LinkError> {
+        self.check()?;
         self.frames.flush();
-        self.severed.clone().map_or(Ok(()), Err)
+        Ok(())
     }
 
     fn receive<F>(&mut self, max_frames: usize, sink: F) -> Result<usize, LinkError>
@@ -227,6 +262,9 @@ impl<L: Link> Link for Shaped<L> {
 
     fn progress(&mut self, now: Time) -> Result<bool, LinkError> {
         self.now = self.now.max(now);
+        if self.is_closed {
+            return self.linger();
+        }
         self.put_on_wire();
         let mut moved = self.release(self.now);
         let progressed = self.inner.progress(now);
@@ -260,13 +298,14 @@ impl<L: Link> Link for Shaped<L> {
     }
 
     fn close(&mut self, reason: &str) {
-        if self.severed.is_none() {
-            self.put_on_wire();
-            self.release(Time::MAX);
+        if self.is_closed {
+            return;
         }
-        self.inner.close(reason);
-        let lost = LinkError { peer: self.peer().clone(), loss: Loss::ClosedHere };
-        self.sever(lost);
+        self.put_on_wire();
+        self.is_closed = true;
+        self.farewell = Some(reason.to_owned());
+        // The error is for those who use the link after this.
+        let _ = self.linger();
     }
 }
 

@@ -19,15 +19,18 @@
 //! - A waiter that sleeps adds what the kernel's timers add, some 50 µs. Spin to see a latency below that.
 //! - The heartbeats and the goodbye of the link beneath are not shaped, and neither is what it pays itself: shape
 //!   to something slower than it is.
-//! - [`close`](crate::Link::close) does not wait: it hands everything that was flushed to the link beneath at
-//!   once, as far as that has room. A side that must not lose the rest waits until [`Shaped::queued`] is zero.
-//!   What is on the wire when the link is dropped without `close` is lost, as if the wire were cut.
+//! - [`close`](crate::Link::close) does not wait for the wire: it hands everything that was flushed to the link
+//!   beneath at once. If that has no room, further calls of `progress` hand over the rest and then the goodbye,
+//!   until [`Shaped::queued`] is zero. What is on the wire when the link is dropped is lost, as if the wire were
+//!   cut.
 
 mod link;
 mod operations;
 mod pace;
 mod queue;
 mod remote;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod wire;
 
 pub use link::Shaped;

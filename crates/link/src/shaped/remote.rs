@@ -9,10 +9,8 @@ use crate::{AccessError, Completion, Link, OpenRegion, RemoteMemory, Token};
 
 impl<L: Link + RemoteMemory> Shaped<L> {
     fn begin(&mut self, request: Request, token: Token) -> Result<(), AccessError> {
-        match &self.severed {
-            Some(lost) => Err(lost.clone().into()),
-            None => self.operations.begin(request, token),
-        }
+        self.check()?;
+        self.operations.begin(request, token)
     }
 
     fn check_len(&self, len: usize) -> Result<(), AccessError> {
@@ -54,9 +52,7 @@ impl<L: Link + RemoteMemory> RemoteMemory for Shaped<L> {
         token: Token,
     ) -> Result<(), AccessError> {
         self.check_len(data.len())?;
-        if let Some(lost) = &self.severed {
-            return Err(lost.clone().into());
-        }
+        self.check()?;
         let at = self.operations.keep(data).ok_or(AccessError::Full)?;
         self.begin(Request::Write { region, offset, at, len: data.len() }, token)
     }
