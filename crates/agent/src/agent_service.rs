@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use outboard_driver::{LinkId, Origin, Service, WorkerHandle};
+use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
 
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
-use crate::outbox::Outbox;
-use crate::rendezvous::{Addressed, Rendezvous};
 use crate::status::{Gauge, StatusPage};
 
 /// What the workers of an agent share. Locked for questions, never for data.

@@ -8,6 +8,7 @@ use outboard_driver::{
     Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
 };
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
+use outboard_rendezvous::Rendezvous;
 use outboard_settings::Settings;
 use outboard_wire::{Role, ServerId};
 use rustix::io::Errno;
@@ -17,7 +18,6 @@ use crate::agent_service::{AgentService, SharedAgent};
 use crate::counts::Counts;
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
-use crate::rendezvous::Rendezvous;
 use crate::status::StatusPage;
 use crate::store::{RegionStore, StoreConfig};
 

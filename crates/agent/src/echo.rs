@@ -1,12 +1,11 @@
 //! What every daemon answers alike.
 
-use outboard_driver::LinkId;
+use outboard_driver::{LinkId, Outbox};
 use outboard_link::{Disposition, Frame};
 use outboard_wire::control::{ControlAnswer, Failure};
 use outboard_wire::{DecodeError, Room};
 
 use crate::counts::Counts;
-use crate::outbox::Outbox;
 
 /// Sends a trial frame back as it came; any other frame is not for this daemon and is counted as refused.
 pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Frame<'_>) -> Disposition {

@@ -10,12 +10,9 @@ mod daemon;
 mod echo;
 mod memory_service;
 mod metrics;
-mod outbox;
-mod rendezvous;
 mod status;
 mod store;
 
 pub use daemon::{Daemon, StartError};
-pub use rendezvous::{Addressed, Rendezvous};
 pub use status::{Gauge, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
 pub use store::{RegionStore, StoreConfig};

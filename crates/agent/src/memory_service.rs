@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_wire::Time;
 use outboard_wire::control::{ControlAnswer, Question};
 
 use crate::counts::Counts;
 use crate::echo::echo;
-use crate::outbox::Outbox;
 use crate::status::{Gauge, StatusPage};
 use crate::store::RegionStore;
 

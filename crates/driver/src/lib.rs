@@ -8,6 +8,7 @@
 mod desk;
 mod links;
 mod mailbox;
+mod outbox;
 mod pending;
 mod poller;
 mod service;
@@ -17,6 +18,7 @@ mod worker;
 pub use desk::{Dial, FrontDesk, FrontDeskConfig, Listener};
 pub use links::{LinkId, NewLink, Origin};
 pub use mailbox::Mailbox;
+pub use outbox::Outbox;
 pub use service::Service;
 pub use signals::{Signals, raise_descriptor_limit};
 pub use worker::{Worker, WorkerConfig, WorkerHandle};

@@ -96,9 +96,9 @@ fn questions() -> impl Strategy<Value = Question> {
             key: RegionKey(key)
         }),
         any::<u64>().prop_map(|after| Question::List { after: RegionId(after) }),
-        (any::<(u64, [u8; 16], u32)>(), members()).prop_map(|((job, secret, size), member)| Question::Join {
+        (any::<(u64, [u8; 32], u32)>(), members()).prop_map(|((job, half, size), member)| Question::Join {
             job: JobId(job),
-            secret: JobSecret(secret),
+            secret: JobSecret(std::array::from_fn(|at| half[at / 2])),
             size,
             member
         }),

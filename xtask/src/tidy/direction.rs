@@ -21,8 +21,15 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/writing", &["crates/wire", "crates/steering"]),
     ("crates/sim", &["crates/link", SERVICES]),
     ("crates/driver", &["crates/settings", "crates/link", "crates/probe", SERVICES]),
-    ("crates/agent", &["crates/driver", "crates/settings", "crates/link", "crates/probe", SERVICES]),
-    ("crates/outboard", &["crates/driver", "crates/settings", "crates/link", "crates/probe", SERVICES]),
+    ("crates/rendezvous", &["crates/driver", "crates/link", "crates/wire"]),
+    (
+        "crates/agent",
+        &["crates/driver", "crates/rendezvous", "crates/settings", "crates/link", "crates/probe", SERVICES],
+    ),
+    (
+        "crates/outboard",
+        &["crates/driver", "crates/rendezvous", "crates/settings", "crates/link", "crates/probe", SERVICES],
+    ),
     ("bench", &["crates/ebpf", "crates/agent", "crates/outboard", "crates/driver", "crates/link", SERVICES]),
     // It starts processes and knows nothing of what they say to each other.
     ("crates/launch", &[]),
@@ -34,6 +41,7 @@ const RULES: &[(&str, &[&str])] = &[
             "bench",
             "crates/sim",
             "crates/launch",
+            "crates/rendezvous",
             "crates/agent",
             "crates/outboard",
             "crates/driver",

@@ -3,21 +3,32 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::id::same_in_constant_time;
 use crate::text::Text;
-use crate::{DecodeError, Incarnation, Rank, RegionKey};
+use crate::{DecodeError, Incarnation, Rank};
 
 /// Where a rank can be reached, as text.
 pub type MemberAddress = Text<112>;
 
-/// The secret that the ranks of one job share.
+/// The secret that the ranks of one job share: up to 64 bytes, padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub struct JobSecret(pub [u8; 16]);
+pub struct JobSecret(pub [u8; JobSecret::LEN_MAX]);
 
 impl JobSecret {
+    /// The longest secret in bytes.
+    pub const LEN_MAX: usize = 64;
+
+    /// The secret that is this text; `None` if it is too long.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut bytes = [0; Self::LEN_MAX];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Self(bytes))
+    }
+
     /// Compares without telling by its duration how much of the secret was right.
     pub fn matches(&self, other: &Self) -> bool {
-        RegionKey(self.0).matches(&RegionKey(other.0))
+        same_in_constant_time(&self.0, &other.0)
     }
 }
 

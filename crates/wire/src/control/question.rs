@@ -111,7 +111,7 @@ struct JoinBytes {
 const _: () = assert!(size_of::<ReserveBytes>() == 80);
 const _: () = assert!(size_of::<OpenNamedBytes>() == 72);
 const _: () = assert!(size_of::<FreeBytes>() == 32);
-const _: () = assert!(size_of::<JoinBytes>() == 160);
+const _: () = assert!(size_of::<JoinBytes>() == 208);
 
 fn all_zero(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum | u64::from(*byte))

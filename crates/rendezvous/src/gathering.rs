@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     const JOB: JobId = JobId(5);
-    const SECRET: JobSecret = JobSecret([3; 16]);
+    const SECRET: JobSecret = JobSecret([3; 64]);
 
     fn member(rank: u32) -> Member {
         Member { rank: Rank(rank), pid: 100 + rank, incarnation: Incarnation(1), address: Text::new("") }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(failure(&join(&mut rendezvous, 20, 0, 2)).0, Failure::RankTaken);
         assert_eq!(failure(&join(&mut rendezvous, 21, 1, 3)).0, Failure::SizeDiffers);
         assert_eq!(failure(&join(&mut rendezvous, 22, 7, 2)).0, Failure::BadRequest);
-        let stranger = rendezvous.on_join(Time::ZERO, (23, 9), (JOB, JobSecret([4; 16]), 2), member(1));
+        let stranger = rendezvous.on_join(Time::ZERO, (23, 9), (JOB, JobSecret([4; 64]), 2), member(1));
         assert_eq!(failure(&stranger).0, Failure::WrongSecret);
         rendezvous.on_gone(20);
         assert_eq!(join(&mut rendezvous, 11, 1, 2).len(), 2);

@@ -1,0 +1,301 @@
+//! One process's connection to a daemon.
+
+use std::time::{Duration, Instant};
+
+use outboard_link::memory::{Buffer, Window};
+use outboard_link::shm::{self, ShmLink};
+use outboard_link::tcp::{self, TcpLink};
+use outboard_link::{
+    AccessError, Address, Completion, ConnectError, Disposition, Exports, Identity, Link, LinkError,
+    OpenRegion, Outcome, Peer, RemoteMemory, SendError, Token, Waiter,
+};
+use outboard_settings::LinkSettings;
+use outboard_wire::control::{ControlAnswer, Failure, Question};
+use outboard_wire::{DecodeError, FrameHead, Grant, Kind, Rights, Room};
+use thiserror::Error;
+
+/// Why a daemon did not do what it was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// It said no.
+    #[error("{daemon} refused: {detail}")]
+    Refused {
+        /// Who.
+        daemon: Peer,
+        /// Why, for programs.
+        failure: Failure,
+        /// Why, for people.
+        detail: String,
+    },
+    /// It answered something that is no answer to the question.
+    #[error("{daemon} gave an answer that does not fit the question")]
+    Unexpected {
+        /// Who.
+        daemon: Peer,
+    },
+    /// Its answer could not be read.
+    #[error("{daemon} gave an answer that cannot be read: {source}")]
+    Unreadable {
+        /// Who.
+        daemon: Peer,
+        /// What was wrong.
+        source: DecodeError,
+    },
+    /// The bytes cannot be reached.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// No local memory for the transfer.
+    #[error("no memory for a transfer: {0}")]
+    NoMemory(String),
+    /// The link is gone, or the answer did not come in time.
+    #[error(transparent)]
+    Lost(#[from] LinkError),
+}
+
+/// A link of the kind that the address asked for. Chosen once, when connecting.
+enum AnyLink {
+    Shm(Box<ShmLink>),
+    Tcp(Box<TcpLink>),
+}
+
+macro_rules! on_link {
+    ($any:expr, $link:ident => $body:expr) => {
+        match $any {
+            AnyLink::Shm($link) => $body,
+            AnyLink::Tcp($link) => $body,
+        }
+    };
+}
+
+/// How much one transfer of a long read or write moves.
+const PIECE: usize = 128 << 10;
+
+/// A connection to a daemon, for one thread. Every call ends within the client's patience.
+pub struct Client {
+    link: AnyLink,
+    waiter: Waiter,
+    patience: Duration,
+    next_tag: u32,
+    buffer: Option<Buffer>,
+}
+
+impl Client {
+    /// Connects to the daemon at `address`.
+    pub fn connect(
+        address: &Address,
+        identity: Identity,
+        settings: &LinkSettings,
+    ) -> Result<Self, ConnectError> {
+        let exports = Exports::new();
+        let link = match address {
+            Address::Tcp(socket) => {
+                AnyLink::Tcp(Box::new(tcp::connect(*socket, identity, exports, settings.tcp())?))
+            }
+            address => AnyLink::Shm(Box::new(shm::connect(address, identity, exports, settings.shm())?)),
+        };
+        let patience = settings.deadline;
+        Ok(Self { link, waiter: Waiter::new(), patience, next_tag: 1, buffer: None })
+    }
+
+    /// The same client, waiting for `patience` at most in every call.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
+        on_link!(&self.link, link => link.peer())
+    }
+
+    /// Which kind of link this is.
+    pub fn link_name(&self) -> &'static str {
+        on_link!(&self.link, link => link.capabilities().name)
+    }
+
+    /// Asks a question and waits for its answer. A no is an error.
+    pub fn ask(&mut self, question: &Question) -> Result<ControlAnswer, AskError> {
+        self.ask_within(question, self.patience)
+    }
+
+    /// The same, for an answer that may take longer than the client's usual patience.
+    pub fn ask_within(&mut self, question: &Question, patience: Duration) -> Result<ControlAnswer, AskError> {
+        let mut payload = Vec::new();
+        question.encode(&mut payload);
+        let (kind, bytes) = self.exchange(FrameHead::new(question.kind()), &payload, patience)?;
+        let daemon = self.peer().clone();
+        match ControlAnswer::decode(kind, &bytes) {
+            Ok(ControlAnswer::Failed { failure, detail }) => {
+                Err(AskError::Refused { daemon, failure, detail: detail.to_string() })
+            }
+            Ok(answer) => Ok(answer),
+            Err(source) => Err(AskError::Unreadable { daemon, source }),
+        }
+    }
+
+    /// Sends bytes there and back, checks that they are the same, and says how long it took.
+    pub fn echo(&mut self, payload: &[u8]) -> Result<Duration, AskError> {
+        let began = Instant::now();
+        let head = FrameHead::new(Kind::new(Room::Trial, 0));
+        let (_, bytes) = self.exchange(head, payload, self.patience)?;
+        let took = began.elapsed();
+        if bytes == payload { Ok(took) } else { Err(AskError::Unexpected { daemon: self.peer().clone() }) }
+    }
+
+    fn exchange(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        patience: Duration,
+    ) -> Result<(Kind, Vec<u8>), AskError> {
+        let tag = self.next_tag;
+        self.next_tag = self.next_tag.wrapping_add(1);
+        let waiter = self.waiter;
+        let head = head.with_tag(tag);
+        on_link!(&mut self.link, link => exchange(link.as_mut(), waiter, patience, head, payload))
+    }
+
+    /// Opens a region that the daemon exports.
+    pub fn open(&mut self, grant: &Grant, rights: Rights) -> Result<OpenRegion, AskError> {
+        let outcome = self.operate("a region to open", |link, token| match link {
+            AnyLink::Shm(link) => link.open(grant, rights, token),
+            AnyLink::Tcp(link) => link.open(grant, rights, token),
+        })?;
+        match outcome {
+            Outcome::Opened(region) => Ok(region),
+            _ => Err(AskError::Unexpected { daemon: self.peer().clone() }),
+        }
+    }
+
+    /// Gives an open region back.
+    pub fn close_region(&mut self, region: OpenRegion) {
+        on_link!(&mut self.link, link => link.close_region(region));
+    }
+
+    /// Reads bytes of an open region.
+    pub fn read(&mut self, region: OpenRegion, offset: u64, into: &mut [u8]) -> Result<(), AskError> {
+        let buffer = self.buffer()?;
+        let mut offset = offset;
+        for piece in into.chunks_mut(PIECE) {
+            self.operate("a read", |link, token| {
+                on_link!(link, link => link.read(region, offset, &buffer, 0, piece.len(), token))
+            })?;
+            buffer.window().read(0, piece);
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of an open region; they are visible there when the call returns.
+    pub fn write(&mut self, region: OpenRegion, offset: u64, from: &[u8]) -> Result<(), AskError> {
+        let mut offset = offset;
+        for piece in from.chunks(PIECE) {
+            self.operate(
+                "a write",
+                |link, token| on_link!(link, link => link.write(region, offset, Window::from(piece), token)),
+            )?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Adds to a word of an open region and returns what it held before.
+    pub fn fetch_add(&mut self, region: OpenRegion, offset: u64, addend: u64) -> Result<u64, AskError> {
+        let outcome = self.operate(
+            "a fetch-add",
+            |link, token| on_link!(link, link => link.fetch_add(region, offset, addend, token)),
+        )?;
+        match outcome {
+            Outcome::Old(old) => Ok(old),
+            _ => Err(AskError::Unexpected { daemon: self.peer().clone() }),
+        }
+    }
+
+    /// Reads a whole region that the daemon exports to whoever holds its grant.
+    pub fn read_region(&mut self, grant: &Grant) -> Result<Vec<u8>, AskError> {
+        let region = self.open(grant, Rights::READ)?;
+        let mut bytes = vec![0; grant.size as usize];
+        let result = self.read(region, 0, &mut bytes);
+        self.close_region(region);
+        result.map(|()| bytes)
+    }
+
+    fn buffer(&mut self) -> Result<Buffer, AskError> {
+        match &self.buffer {
+            Some(buffer) => Ok(buffer.clone()),
+            None => {
+                let buffer =
+                    Buffer::allocate(PIECE).map_err(|error| AskError::NoMemory(error.to_string()))?;
+                self.buffer = Some(buffer.clone());
+                Ok(buffer)
+            }
+        }
+    }
+
+    /// Begins one operation and waits for its end.
+    fn operate(
+        &mut self,
+        awaited: &'static str,
+        begin: impl FnOnce(&mut AnyLink, Token) -> Result<(), AccessError>,
+    ) -> Result<Outcome, AskError> {
+        let token = Token(u64::from(self.next_tag));
+        self.next_tag = self.next_tag.wrapping_add(1);
+        begin(&mut self.link, token)?;
+        let (waiter, patience) = (self.waiter, self.patience);
+        let completion =
+            on_link!(&mut self.link, link => complete(link.as_mut(), waiter, patience, awaited, token))?;
+        Ok(completion.result?)
+    }
+
+    /// Says goodbye.
+    pub fn close(mut self, reason: &str) {
+        on_link!(&mut self.link, link => link.close(reason));
+    }
+}
+
+fn exchange<L: Link>(
+    link: &mut L,
+    waiter: Waiter,
+    patience: Duration,
+    head: FrameHead,
+    payload: &[u8],
+) -> Result<(Kind, Vec<u8>), AskError> {
+    waiter.until(link, patience, "room for a question", |link| match link.send(head, payload) {
+        Ok(()) => Ok(Some(Ok(()))),
+        Err(SendError::Full) => Ok(None),
+        Err(SendError::Lost(error)) => Err(error),
+        Err(SendError::TooLong { len, max }) => Ok(Some(Err(AccessError::TooLong { len, max }))),
+    })??;
+    link.flush()?;
+    let mut answer = None;
+    let arrived = waiter.until(link, patience, "an answer", |link| {
+        link.receive(1, |frame| {
+            // Answers to questions that were given up may still come.
+            if frame.head.tag == head.tag {
+                answer = Some((frame.head.kind, frame.payload.to_vec()));
+            }
+            Disposition::Taken
+        })?;
+        Ok(answer.take())
+    })?;
+    Ok(arrived)
+}
+
+fn complete<L: Link + RemoteMemory>(
+    link: &mut L,
+    waiter: Waiter,
+    patience: Duration,
+    awaited: &'static str,
+    token: Token,
+) -> Result<Completion, LinkError> {
+    link.flush()?;
+    waiter.until(link, patience, awaited, |link| {
+        let mut found = None;
+        link.completions(|completion| {
+            if completion.token == token {
+                found = Some(completion);
+            }
+        });
+        Ok(found)
+    })
+}

@@ -1,0 +1,21 @@
+//! The library that an application links: finds its job, its agent and its memory server, and talks to them.
+//!
+//! It starts no processes; `outboard run` does. Everything here blocks the calling thread for a bounded time.
+//!
+//! ```no_run
+//! let job = outboard::Job::join()?;
+//! println!("rank {} of {}", job.rank(), job.size());
+//! # Ok::<(), outboard::JobError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod job;
+mod memory;
+
+pub use client::{AskError, Client};
+pub use job::{Job, JobError};
+pub use memory::{FarRegion, Memory};
+pub use outboard_link::Address;
+pub use outboard_settings::{Configuration, Inputs, Settings};
