@@ -29,7 +29,8 @@ mod operations;
 mod pace;
 mod queue;
 mod remote;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod wire;
 

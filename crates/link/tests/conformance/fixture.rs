@@ -1,0 +1,91 @@
+//! What a link must provide so that every check can run on it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outboard_link::{Clock, ConnectError, Exports, Identity, Link, RemoteMemory};
+use outboard_wire::{HANDSHAKE_LEN, Role, Time};
+
+/// The side that connects, by the name that the other side's errors give it.
+pub(crate) const ADA: &str = "ada";
+/// The side that accepts.
+pub(crate) const BEN: &str = "ben";
+
+/// What the two sides of a link start with.
+#[derive(Clone, Default)]
+pub(crate) struct Sides {
+    /// What the connecting side exports.
+    pub(crate) ada: Arc<Exports>,
+    /// What the accepting side exports.
+    pub(crate) ben: Arc<Exports>,
+}
+
+pub(crate) fn identity(name: &str) -> Identity {
+    Identity::new(Role::Tool, name)
+}
+
+/// Both sides' word on one handshake.
+pub(crate) struct Handshake {
+    pub(crate) dialler: Result<(), ConnectError>,
+    pub(crate) acceptor: Result<(), ConnectError>,
+}
+
+/// A link and everything that its checks need to reach.
+pub(crate) trait Fixture: 'static {
+    type Link: Link + RemoteMemory + Send + 'static;
+    type Vandal: Vandal;
+
+    /// A fresh link: the connecting side, then the accepting side.
+    fn pair(sides: &Sides) -> (Self::Link, Self::Link);
+
+    /// A link whose peer did the handshake as it should and now does as it likes.
+    fn vandal(sides: &Sides) -> (Self::Link, Self::Vandal);
+
+    /// A handshake in which the connecting side says these bytes. If it has to say more to be heard out, it
+    /// hangs up instead.
+    fn dial_raw(hello: &[u8; HANDSHAKE_LEN]) -> Handshake;
+
+    /// The time that the link lives in.
+    fn clock() -> TestClock;
+}
+
+/// A peer that writes what it likes wherever it can.
+pub(crate) trait Vandal {
+    /// Does some damage.
+    fn scribble(&mut self, random: &mut fastrand::Rng);
+
+    /// Lets the transport move what was written, where it needs help.
+    fn progress(&mut self, _now: Time) {}
+}
+
+/// Where the checks get the time from.
+#[derive(Clone)]
+pub(crate) enum TestClock {
+    Real(Clock),
+    /// Each look at it lets this much time pass.
+    Virtual {
+        now: Cell<Time>,
+        step: Duration,
+    },
+}
+
+impl TestClock {
+    pub(crate) fn real() -> Self {
+        Self::Real(Clock::start())
+    }
+
+    pub(crate) fn virtual_with_step(step: Duration) -> Self {
+        Self::Virtual { now: Cell::new(Time::ZERO), step }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        match self {
+            Self::Real(clock) => clock.now(),
+            Self::Virtual { now, step } => {
+                now.set(now.get() + *step);
+                now.get()
+            }
+        }
+    }
+}

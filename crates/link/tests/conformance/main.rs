@@ -1,0 +1,60 @@
+//! What every link must do, whatever it is made of.
+//!
+//! Each check is written once against the traits. A link takes part with a [`Fixture`](fixture::Fixture); no
+//! check asks which link it has, only what its `Capabilities` say.
+
+#[cfg(test)]
+mod checks;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod pair;
+
+/// Runs all checks on each link.
+macro_rules! conformance {
+    ($($link:ident: $fixture:ty;)+) => {
+        $(mod $link {
+            use super::*;
+            each_check! { $fixture =>
+                frames: arrive_in_order, are_invisible_until_flushed, are_written_in_place,
+                    are_committed_only_when_reserved, have_any_length_up_to_the_limit;
+                pressure: loses_nothing, does_not_deadlock, defers_frames;
+                death: in_the_middle_of_a_batch, of_the_accepting_side, with_a_goodbye, ends_operations;
+                handshake: introduces_both_sides, refuses_another_version, refuses_unknown_authentication,
+                    refuses_garbage;
+                garbage: never_crashes_or_stalls;
+                access: reads_and_writes, does_atomics, completes_each_token_once,
+                    orders_frames_after_writes, reopens_regions;
+                refusal: of_wrong_grants, out_of_bounds, of_long_accesses, of_writes_without_the_right,
+                    of_misaligned_atomics, of_foreign_handles, of_removed_regions;
+                contention: keeps_sums, swaps_for_one_only, reads_whole_words, writes_whole_words;
+                waiting: is_ended_by_frames, is_ended_by_room, is_ended_by_death, is_ended_by_its_limit;
+            }
+        })+
+    };
+}
+
+macro_rules! each_check {
+    ($fixture:ty => $($subject:ident: $($check:ident),+;)+) => {
+        $(mod $subject {
+            use super::*;
+            $(
+                #[test]
+                fn $check() {
+                    checks::$subject::$check::<$fixture>();
+                }
+            )+
+        })+
+    };
+}
+
+conformance! {
+    shm: fixtures::Shm;
+    tcp: fixtures::Tcp;
+    loopback: fixtures::Loopback;
+    shaped_shm: fixtures::Slow<fixtures::Shm>;
+    shaped_tcp: fixtures::Slow<fixtures::Tcp>;
+    shaped_loopback: fixtures::Slow<fixtures::Loopback>;
+}
