@@ -19,7 +19,8 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/routing", &["crates/wire", "crates/steering"]),
     ("crates/calling", &["crates/wire", "crates/steering", "crates/ebpf"]),
     ("crates/writing", &["crates/wire", "crates/steering"]),
-    ("crates/sim", &["crates/link", SERVICES]),
+    // Runs every machine there is: those of the services, and of the daemons.
+    ("crates/sim", &["crates/agent", "crates/rendezvous", "crates/driver", "crates/link", "crates/ebpf", SERVICES]),
     ("crates/driver", &["crates/settings", "crates/link", "crates/probe", SERVICES]),
     ("crates/rendezvous", &["crates/driver", "crates/link", "crates/wire"]),
     (
