@@ -2,13 +2,31 @@
 
 use std::process::ExitCode;
 
+use outboard_settings::{Origin, SettingsError};
+
 /// The command line makes no sense.
 const USAGE: u8 = 2;
 
 /// Prints an error with its causes.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("outboard: {error:#}");
-    ExitCode::FAILURE
+    eprintln!("outboard: {}", chain(error));
+    match error.downcast_ref() {
+        Some(SettingsError::BadValue { origin: Origin::Flag(_), .. }) => ExitCode::from(USAGE),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// An error and its causes; a cause that its error has told already is not told again.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Prints what is wrong with the command line, or the help or version that was asked for.

@@ -4,7 +4,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
+mod config_flags;
+mod daemon_ready;
 mod failure;
+mod log;
+mod numbers;
+mod serve;
+mod survey;
+mod terminal;
 
 use std::process::ExitCode;
 

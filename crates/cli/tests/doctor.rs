@@ -5,7 +5,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn doctor(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_outboard")).arg("doctor").args(arguments).output().expect("outboard was built")
+    Command::new(env!("CARGO_BIN_EXE_outboard"))
+        .arg("doctor")
+        .args(arguments)
+        .output()
+        .expect("outboard was built")
 }
 
 /// Whatever this machine lacks, the exit code and the JSON agree about it.

@@ -103,4 +103,9 @@ impl Memory {
     pub fn fetch_add(&mut self, region: &FarRegion, offset: u64, addend: u64) -> Result<u64, AskError> {
         self.client.fetch_add(region.open, offset, addend)
     }
+
+    /// Says goodbye.
+    pub fn close(self, reason: &str) {
+        self.client.close(reason);
+    }
 }

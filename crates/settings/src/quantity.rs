@@ -1,7 +1,11 @@
 //! Sizes, durations and percentages as people write them, read and shown exactly.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
+
+use crate::ValueError;
+use crate::value::Value;
 
 /// A number of bytes, for example `4GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +65,14 @@ impl ByteSize {
             Part::Size => "it is too large",
         })?;
         u64::try_from(bytes).map(Self).map_err(|_| "it is too large")
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        Self::parse(text).map_err(|why| <Self as Value>::unfit(text, why))
     }
 }
 

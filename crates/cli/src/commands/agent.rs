@@ -1,0 +1,66 @@
+//! `outboard agent`: an agent in the foreground.
+
+use anyhow::Result;
+use outboard_agent::Daemon;
+use outboard_launch::Quota;
+use outboard_settings::{AgentSettings, Percent};
+
+use crate::config_flags::{About, ConfigFlags};
+use crate::daemon_ready;
+use crate::serve::serve;
+
+/// Run an agent in the foreground: it communicates on behalf of the applications of this machine
+///
+/// Applications of this machine reach it through shared memory, others over TCP. It connects to memory servers and to
+/// the agents of other machines, and connects again when they are restarted. SIGTERM or Ctrl-C ends it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard agent                                       for this user, at the usual socket
+  outboard agent --listen tcp:127.0.0.1:7001           where others can reach it
+  outboard agent --memory-servers tcp:192.0.2.7:7000 --peers tcp:192.0.2.8:7001
+  outboard agent --quota 30% --wire 10gbit,5us         a stand-in for a slower processor on a slower wire
+  outboard agent --print-config                        every setting, and where it came from")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    config: ConfigFlags<AboutAgent>,
+    /// With --print-config, print a JSON array instead of TOML
+    #[arg(long, requires = "print-config")]
+    json: bool,
+}
+
+struct AboutAgent;
+
+impl About for AboutAgent {
+    const SECTION: &'static str = "agent";
+    const OTHERS: &'static [&'static str] = &["job", "link", "log", "metrics"];
+    const DECIDED: &'static [&'static str] =
+        &["job.agent", "job.memory", "job.rendezvous", "job.id", "job.rank", "job.size"];
+}
+
+/// Serves until it is asked to end.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
+    let settings = &configuration.settings;
+    // Held as long as the agent runs.
+    let limit =
+        settings.agent.quota.and_then(quota).map(|quota| quota.apply(std::process::id())).transpose()?;
+    if let Some(limit) = &limit {
+        tracing::info!("limited to {limit}");
+        limit.warning().into_iter().for_each(|warning| tracing::warn!("{warning}"));
+    }
+    serve(&about(&settings.agent), || Daemon::agent(settings))
+}
+
+/// A quota in whole percents, at least one.
+pub(super) fn quota(percent: Percent) -> Option<Quota> {
+    Quota::percent((percent.as_fraction() * 100.0).round().max(1.0) as u32)
+}
+
+fn about(agent: &AgentSettings) -> String {
+    let servers = match agent.memory_servers.as_slice() {
+        [] => "no memory server".to_owned(),
+        servers => format!("memory at {}", daemon_ready::show(servers)),
+    };
+    let wire = agent.wire.map(|wire| format!(", links slowed down to {wire}")).unwrap_or_default();
+    format!(", {} workers, {servers}{wire}", agent.workers)
+}

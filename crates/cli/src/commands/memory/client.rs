@@ -1,0 +1,172 @@
+//! What clients ask of a memory server: `list`, `reserve` and `free`.
+
+use anyhow::{Context, Result, bail};
+use outboard::{Client, Memory};
+use outboard_link::{Address, Identity};
+use outboard_settings::{ByteSize, Configuration, default_socket};
+use outboard_wire::control::{ListedRegion, RegionName};
+use outboard_wire::{Rights, Role};
+use serde_json::json;
+
+use crate::config_flags::{ConfigFlags, Tool};
+use crate::{numbers, terminal};
+
+/// What to ask of a running server.
+#[derive(clap::Subcommand)]
+pub(super) enum Ask {
+    List(List),
+    Reserve(Reserve),
+    Free(Free),
+}
+
+/// List the regions of a memory server
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard memory list
+  outboard memory list --server tcp:192.0.2.7:7000 --json")]
+pub(super) struct List {
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Reserve a region that stays until it is freed
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard memory reserve --name table --size 1GiB")]
+pub(super) struct Reserve {
+    #[command(flatten)]
+    server: Server,
+    /// The name by which processes open it, up to 64 bytes
+    #[arg(long, value_parser = name)]
+    name: String,
+    /// How many bytes, for example 64MiB
+    #[arg(long, value_parser = size)]
+    size: ByteSize,
+}
+
+/// Free a named region, with all that is in it
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard memory free table")]
+pub(super) struct Free {
+    #[command(flatten)]
+    server: Server,
+    /// The region's name
+    #[arg(value_parser = name)]
+    name: String,
+}
+
+/// Which server, and how to answer.
+#[derive(clap::Args)]
+struct Server {
+    /// The memory server; without it, the one of the settings (job.memory) or at this user's usual socket
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<Address>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlags<Tool>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("a region's name cannot be empty".to_owned()),
+        len if len > size_of::<RegionName>() => Err("a region's name has at most 64 bytes".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn size(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>() {
+        Ok(ByteSize(0)) => Err("a region has at least one byte".to_owned()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+impl Ask {
+    /// Asks, and prints the answer.
+    pub(super) fn run(&self) -> Result<()> {
+        let server = match self {
+            Self::List(List { server }) | Self::Reserve(Reserve { server, .. }) => server,
+            Self::Free(Free { server, .. }) => server,
+        };
+        let Some(configuration) = server.config.open(server.json)? else { return Ok(()) };
+        let mut memory = server.connect(&configuration)?;
+        let answer = self.ask(&mut memory, server.json);
+        memory.close("done");
+        terminal::print(&answer?)
+    }
+
+    fn ask(&self, memory: &mut Memory, as_json: bool) -> Result<String> {
+        Ok(match self {
+            Self::List(_) => list(&memory.list()?, as_json),
+            Self::Reserve(Reserve { name, size, .. }) => {
+                let region = memory.reserve(size.0, Some(name))?;
+                let id = region.descriptor.grant.region.0;
+                match as_json {
+                    true => json!({"name": name, "region": id, "size_bytes": region.size()}).to_string(),
+                    false => format!("reserved {} as “{name}”", numbers::bytes(region.size())),
+                }
+            }
+            Self::Free(Free { name, .. }) => {
+                let region = memory.open(name, Rights::READ.and(Rights::WRITE))?;
+                let size = region.size();
+                memory.free(region)?;
+                match as_json {
+                    true => json!({"name": name, "size_bytes": size}).to_string(),
+                    false => format!("freed {} of “{name}”", numbers::bytes(size)),
+                }
+            }
+        })
+    }
+}
+
+impl Server {
+    fn connect(&self, configuration: &Configuration) -> Result<Memory> {
+        let settings = &configuration.settings;
+        let configured = || settings.job.memory.address("memory");
+        let Some(address) = self.server.clone().or_else(configured) else {
+            bail!(
+                "the settings say to go without a memory server (job.memory); name one with --server ADDRESS"
+            );
+        };
+        let identity = Identity::new(Role::Tool, "outboard memory");
+        let client = Client::connect(&address, identity, &settings.link).with_context(|| {
+            let usual = address == default_socket("memory");
+            if usual {
+                "no memory server runs here; start one with `outboard memory`"
+            } else {
+                "no memory server"
+            }
+        })?;
+        if client.peer().intro().role != Role::MemoryServer {
+            bail!("{} is no memory server; name one with --server ADDRESS", client.peer());
+        }
+        Ok(Memory::new(client))
+    }
+}
+
+fn list(regions: &[ListedRegion], as_json: bool) -> String {
+    if as_json {
+        let region = |region: &ListedRegion| {
+            let owner = (region.owner_pid > 0).then_some(region.owner_pid);
+            let name = Some(region.name.to_string()).filter(|name| !name.is_empty());
+            json!({"region": region.region.0, "name": name, "size_bytes": region.size, "owner_pid": owner})
+        };
+        return json!(regions.iter().map(region).collect::<Vec<_>>()).to_string();
+    }
+    if regions.is_empty() {
+        return "no regions".to_owned();
+    }
+    let mut table = terminal::table(["region", "name", "size", "owner"]);
+    for region in regions {
+        let owner = match region.owner_pid {
+            0 => "none: freed by name only".to_owned(),
+            pid => format!("process {pid}"),
+        };
+        let size = numbers::bytes(region.size);
+        table.add_row([region.region.0.to_string(), region.name.to_string(), size, owner]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,208 @@
+//! Settings on the command line: a flag for every key, without a line here for any of them.
+
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
+use outboard_launch::READY_FD_VARIABLE;
+use outboard_settings::{Configuration, Entry, Inputs, Key, Literal, Notice};
+use serde_json::{Value, json};
+
+use crate::{log, terminal};
+
+/// Which keys a command has flags for.
+pub(crate) trait About {
+    /// The section whose keys go by their short names: `--capacity` where it is `memory`.
+    const SECTION: &'static str;
+    /// Further sections, whose keys go by their full names: `--link-ring`.
+    const OTHERS: &'static [&'static str];
+    /// Keys that the command sets itself.
+    const DECIDED: &'static [&'static str] = &[];
+}
+
+/// What a tool that speaks to daemons can be told.
+pub(crate) struct Tool;
+
+impl About for Tool {
+    const SECTION: &'static str = "";
+    const OTHERS: &'static [&'static str] = &["link", "log"];
+}
+
+/// Short names that people expect, beside the ones that follow from the keys.
+const ALIASES: [(&str, &str); 2] = [("metrics.listen", "metrics"), ("agent.wire", "wire")];
+
+const CONFIG: &str = "config";
+const PRINT_CONFIG: &str = "print-config";
+const HEADING: &str = "Settings";
+
+/// The flags of all settings, `--config` and `--print-config`.
+pub(crate) struct ConfigFlags<A> {
+    inputs: Inputs,
+    print: bool,
+    about: PhantomData<A>,
+}
+
+impl<A: About> ConfigFlags<A> {
+    /// Finds the configuration and starts the log. If only the configuration was asked for, prints it: then there
+    /// is nothing more to do, and no configuration to do it with.
+    pub(crate) fn open(&self, as_json: bool) -> Result<Option<Configuration>> {
+        let configuration = Configuration::load(&self.inputs)?;
+        if self.print {
+            let text = if as_json { to_json(configuration.entries()) } else { configuration.to_toml() };
+            terminal::print(text.trim_end())?;
+            return Ok(None);
+        }
+        log::start(&configuration.settings.log);
+        for notice in configuration.notices().iter().filter(|notice| !is_ours(notice)) {
+            tracing::warn!("{notice}");
+        }
+        Ok(Some(configuration))
+    }
+}
+
+/// Whether it is about a variable that this program has set for itself.
+fn is_ours(notice: &Notice) -> bool {
+    matches!(notice, Notice::UnknownVariable { name, .. } if name == READY_FD_VARIABLE)
+}
+
+fn to_json(entries: &[Entry]) -> String {
+    let value = |literal: &Literal| match literal {
+        Literal::Text(text) => json!(text),
+        Literal::Number(number) => {
+            number.parse::<u64>().map_or_else(|_| json!(number), |number| json!(number))
+        }
+        Literal::Switch(on) => json!(on),
+        Literal::List(parts) => json!(parts),
+        Literal::Secret | Literal::Foreign(_) => Value::Null,
+    };
+    let entry = |entry: &Entry| {
+        json!({
+            "key": entry.key.name(), "value": value(&entry.value), "origin": entry.origin.to_string(),
+        })
+    };
+    Value::Array(entries.iter().map(entry).collect()).to_string()
+}
+
+/// The keys that a command has flags for, with the flags' names.
+fn flags<A: About>() -> impl Iterator<Item = (Key, String)> {
+    let wanted = |key: &Key| A::SECTION == key.section || A::OTHERS.contains(&key.section);
+    let keys = outboard_settings::keys().into_iter().filter(move |key| wanted(key));
+    keys.filter(|key| !A::DECIDED.contains(&key.name().as_str())).filter_map(|key| {
+        let flag = key.flag(A::SECTION)?;
+        Some((key, flag))
+    })
+}
+
+/// How its values are written on a command line.
+fn form(key: &Key) -> &'static str {
+    match (key.is_list, key.kind) {
+        (true, _) => "several: repeat the flag, or separate them by commas",
+        (false, "text") => "a text",
+        (false, _) => key.example,
+    }
+}
+
+fn flag(key: &Key, name: &str, is_main: bool) -> Arg {
+    let doc = key.doc.trim_end_matches('.');
+    let mut arg = Arg::new(key.name())
+        .long(name.to_owned())
+        .value_name(key.kind.to_uppercase())
+        .help(format!("{doc} [default: {}]", key.default))
+        .long_help(format!("{doc}\n\n[{}] [default: {}] [env: {}]", form(key), key.default, key.variable()))
+        .help_heading(HEADING)
+        .hide_short_help(!is_main)
+        .action(if key.is_list { ArgAction::Append } else { ArgAction::Set });
+    if let Literal::Switch(_) = key.default {
+        arg = arg.num_args(0..=1).default_missing_value("on").require_equals(true);
+    }
+    let alias = ALIASES.iter().find(|(known, alias)| *known == key.name() && *alias != name);
+    match alias {
+        Some((_, alias)) => arg.visible_alias(*alias),
+        None => arg,
+    }
+}
+
+impl<A: About> clap::Args for ConfigFlags<A> {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new(CONFIG)
+            .long(CONFIG)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("Read settings from this TOML file; none reads no file")
+            .help_heading(HEADING);
+        let print = Arg::new(PRINT_CONFIG)
+            .long(PRINT_CONFIG)
+            .action(ArgAction::SetTrue)
+            .help("Print all settings and where each came from, and do nothing else")
+            .help_heading(HEADING);
+        let flags = flags::<A>().map(|(key, name)| flag(&key, &name, key.section == A::SECTION));
+        command.arg(config).arg(print).args(flags)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<A: About> FromArgMatches for ConfigFlags<A> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut inputs = Inputs::from_process();
+        if let Some(path) = matches.get_one::<PathBuf>(CONFIG) {
+            inputs = inputs.config(path);
+        }
+        for (key, name) in flags::<A>() {
+            for value in matches.get_many::<String>(&key.name()).into_iter().flatten() {
+                inputs = inputs.flag(&key.name(), &format!("--{name}"), value);
+            }
+        }
+        Ok(Self { inputs, print: matches.get_flag(PRINT_CONFIG), about: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Everything;
+
+    impl About for Everything {
+        const SECTION: &'static str = "memory";
+        const OTHERS: &'static [&'static str] = &["agent", "job", "link", "log", "metrics"];
+    }
+
+    #[test]
+    fn every_key_has_a_flag_except_secrets() {
+        let command = <ConfigFlags<Everything> as clap::Args>::augment_args(Command::new("test"));
+        command.clone().debug_assert();
+        for key in outboard_settings::keys() {
+            let found = command.get_arguments().any(|arg| arg.get_id() == key.name().as_str());
+            assert_eq!(found, !key.is_secret, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_flag_reaches_the_settings_under_its_own_name_and_its_alias() {
+        let command = <ConfigFlags<Everything> as clap::Args>::augment_args(Command::new("test"));
+        let line = [
+            "test",
+            "--config",
+            "none",
+            "--capacity",
+            "1GiB",
+            "--metrics",
+            "127.0.0.1:9",
+            "--link-allow-remote",
+        ];
+        let flags = ConfigFlags::<Everything>::from_arg_matches(&command.get_matches_from(line)).unwrap();
+        let settings = Configuration::load(&flags.inputs).unwrap().settings;
+        assert_eq!(settings.memory.capacity.bytes(), 1 << 30);
+        assert_eq!(settings.metrics.listen, Some("127.0.0.1:9".parse().unwrap()));
+        assert!(settings.link.allow_remote);
+    }
+}

@@ -1,0 +1,26 @@
+//! A daemon in the foreground, from its start to the signal that ends it.
+
+use anyhow::{Context, Result};
+use outboard_agent::{Daemon, StartError};
+use outboard_driver::{Signals, raise_descriptor_limit};
+
+use crate::daemon_ready;
+
+/// Starts a daemon, says that it is ready, and serves until SIGTERM or SIGINT. `about` is what else to say of it.
+pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartError>) -> Result<()> {
+    raise_descriptor_limit();
+    // Before the start, so that whoever knows of the daemon can end it cleanly.
+    let mut signals = Signals::collect().context("cannot receive signals")?;
+    let daemon = start()?;
+    let identity = daemon.identity();
+    let (role, name, listening) = (identity.role, identity.name.clone(), daemon.listening());
+    tracing::info!("{role} “{name}” listens at {}{about}", daemon_ready::show(listening));
+    if let Some(address) = daemon.metrics() {
+        tracing::info!("metrics at http://{address}/metrics");
+    }
+    daemon_ready::announce(listening);
+    let waited = signals.wait().context("cannot wait for signals");
+    daemon.stop("it was asked to end");
+    tracing::info!("{role} “{name}” has ended, as asked");
+    waited
+}

@@ -1,0 +1,112 @@
+//! What was seen, for people and for programs.
+
+use std::time::SystemTime;
+
+use comfy_table::CellAlignment;
+use outboard_agent::StatusView;
+use serde_json::{Map, Value, json};
+
+use super::{Sight, Sights};
+use crate::daemon_ready::show;
+use crate::{numbers, terminal};
+
+/// A table for each daemon.
+pub(crate) fn to_text(sights: &Sights) -> String {
+    let failed = sights.failed.iter().map(|(address, error)| format!("{address}: {error:#}"));
+    sights.seen.iter().map(table).chain(failed).collect::<Vec<_>>().join("\n\n")
+}
+
+/// An array with an object for each daemon.
+pub(crate) fn to_json(sights: &Sights) -> String {
+    Value::Array(sights.seen.iter().map(object).collect()).to_string()
+}
+
+fn table(sight: &Sight) -> String {
+    let StatusView { role, name, pid, .. } = &sight.view;
+    let (place, up) = (show(&sight.addresses), numbers::uptime(uptime(sight)));
+    let mut table = terminal::table(["number", "now", "per second"]);
+    for (index, (name, value)) in sight.view.entries.iter().enumerate() {
+        let rate = sight.rates.as_ref().and_then(|rates| rates.get(index)).filter(|_| is_counter(name));
+        let rate = rate.map(|rate| format!("{rate:.0}")).unwrap_or_default();
+        table.add_row([spoken(name), shown(name, *value), rate]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    if sight.rates.is_none()
+        && let Some(rate) = table.column_mut(2)
+    {
+        rate.set_constraint(comfy_table::ColumnConstraint::Hidden);
+    }
+    format!("{role} “{name}” (process {pid}) at {place}, up {up}\n{table}")
+}
+
+fn object(sight: &Sight) -> Value {
+    let StatusView { role, name, pid, entries, .. } = &sight.view;
+    let addresses: Vec<String> = sight.addresses.iter().map(ToString::to_string).collect();
+    let counted: Map<String, Value> =
+        entries.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let mut object = json!({
+        "role": role.to_string(), "name": name, "pid": pid, "addresses": addresses, "link": sight.link,
+        "uptime_s": uptime(sight).as_secs_f64(), "numbers": counted,
+    });
+    if let Some(rates) = &sight.rates {
+        let counters = entries.iter().zip(rates).filter(|((name, _), _)| is_counter(name));
+        let rates: Map<String, Value> =
+            counters.map(|((name, _), rate)| (name.clone(), json!(rate))).collect();
+        object["per_second"] = Value::Object(rates);
+    }
+    object
+}
+
+fn uptime(sight: &Sight) -> std::time::Duration {
+    SystemTime::now().duration_since(sight.view.started).unwrap_or_default()
+}
+
+/// Whether it only grows.
+fn is_counter(name: &str) -> bool {
+    name.ends_with("_total")
+}
+
+/// `clients_lost_total` as people say it; the unit stands beside the number.
+fn spoken(name: &str) -> String {
+    let name = name.strip_suffix("_total").map_or_else(|| name.to_owned(), |name| format!("{name} so far"));
+    name.strip_suffix("_bytes").unwrap_or(&name).replace('_', " ")
+}
+
+fn shown(name: &str, value: u64) -> String {
+    if name.ends_with("_bytes") { numbers::bytes(value) } else { value.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use outboard_wire::Role;
+
+    use super::*;
+
+    fn sight(rates: Option<Vec<f64>>) -> Sight {
+        let entries = vec![("used_bytes".to_owned(), 3 << 20), ("echoes_total".to_owned(), 100)];
+        let started = SystemTime::now() - Duration::from_secs(61);
+        let view = StatusView { role: Role::Agent, name: "node-7".into(), pid: 12, started, entries };
+        Sight { addresses: vec!["unix:@a".parse().unwrap()], link: "shm", view, rates }
+    }
+
+    #[test]
+    fn people_see_numbers_with_units_and_rates_only_of_what_grows() {
+        let text = table(&sight(Some(vec![9.0, 25.0])));
+        assert!(text.starts_with("agent “node-7” (process 12) at unix:@a, up 1 min 1 s\n"), "{text}");
+        assert!(text.contains("3 MiB") && text.contains("echoes so far") && text.contains("25"), "{text}");
+        assert!(!text.contains(" 9 "), "{text}");
+        assert!(!table(&sight(None)).contains("per second"));
+    }
+
+    #[test]
+    fn programs_see_the_names_as_they_are() {
+        let object = object(&sight(Some(vec![9.0, 25.0])));
+        assert_eq!(object["numbers"]["used_bytes"], 3 << 20);
+        assert_eq!(object["per_second"], json!({"echoes_total": 25.0}));
+        assert_eq!((&object["pid"], &object["role"]), (&json!(12), &json!("agent")));
+    }
+}
