@@ -1,0 +1,92 @@
+//! What a child process is told to be.
+
+use std::process::ExitStatus;
+
+const VARIABLE: &str = "OUTBOARD_KILL_CHILD";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Shm,
+    Tcp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Listen,
+    Dial,
+}
+
+impl Side {
+    /// The name that the other side's errors must give it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Listen => "the-listener",
+            Self::Dial => "the-dialler",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Exchange frames and one-sided operations, and check them.
+    Trade,
+    /// The same for a while without checking: the other side scribbles.
+    Endure,
+    /// Trade at first, then write anything anywhere.
+    Scribble,
+}
+
+/// How a child ends, as its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The peer was lost, and this was reported.
+    Lost = 42,
+    /// The peer was gone before there was a link.
+    NeverMet = 43,
+    /// Nothing came of the scribbling.
+    CarriedOn = 44,
+    /// A frame or a completion was wrong.
+    Wrong = 45,
+}
+
+impl End {
+    /// `None` for a process that was killed, crashed or panicked.
+    pub(crate) fn of(status: ExitStatus) -> Option<Self> {
+        let ends = [Self::Lost, Self::NeverMet, Self::CarriedOn, Self::Wrong];
+        ends.into_iter().find(|end| status.code() == Some(*end as i32))
+    }
+}
+
+/// All that a child needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) transport: Transport,
+    pub(crate) side: Side,
+    pub(crate) act: Act,
+    pub(crate) at: String,
+    pub(crate) seed: u64,
+}
+
+impl Spec {
+    pub(crate) fn to_environment(&self) -> (&'static str, String) {
+        let Self { transport, side, act, at, seed } = self;
+        (VARIABLE, format!("{transport:?} {side:?} {act:?} {at} {seed}"))
+    }
+
+    pub(crate) fn from_environment() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let mut words = text.split(' ');
+        let mut word = || words.next().expect("the variable has five words");
+        Some(Self {
+            transport: if word() == "Shm" { Transport::Shm } else { Transport::Tcp },
+            side: if word() == "Listen" { Side::Listen } else { Side::Dial },
+            act: match word() {
+                "Trade" => Act::Trade,
+                "Endure" => Act::Endure,
+                _ => Act::Scribble,
+            },
+            at: word().to_owned(),
+            seed: word().parse().expect("a seed is a number"),
+        })
+    }
+}
