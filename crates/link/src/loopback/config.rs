@@ -21,7 +21,8 @@ pub struct Config {
     pub regions_max: usize,
     /// How long a side says nothing before it shows that it lives; default 500 ms.
     pub heartbeat: Duration,
-    /// How long a silence means that the peer is lost; at least two heartbeats; default 5 s.
+    /// How long a silence means that the peer is lost; at least two heartbeats; default 5 s. A one-sided
+    /// operation that does not end for four times as long while nothing else moves means so too.
     pub deadline: Duration,
     /// How long a handshake may take; default 2 s.
     pub handshake_timeout: Duration,

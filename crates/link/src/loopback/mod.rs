@@ -6,8 +6,8 @@
 //! trace, as long as the links are driven in the same order.
 //!
 //! Faults break promises that links otherwise keep, on purpose. Frames that are dropped are not sent again, and
-//! those that are duplicated arrive twice. A one-sided operation whose request or reply is lost ends the link when
-//! its deadline has passed, one whose message is duplicated ends it at once. A truncated record swallows the
+//! those that are duplicated arrive twice. A one-sided operation whose request or reply is lost ends the link after
+//! four deadlines without other traffic, one whose message is duplicated ends it at once. A truncated record swallows the
 //! beginning of what follows, so one frame may be handed out with a foreign end before the link breaks.
 //!
 //! The ends may live on different threads: a thread that sleeps until a link's next deadline is unparked when

@@ -116,7 +116,8 @@ fn one_seed_gives_one_trace_and_another_gives_another() {
 #[test]
 fn each_fault_happens_and_ends_cleanly() {
     let none = FaultPlan::none();
-    let plans: [(FaultPlan, fn(&FaultCounts) -> u64); 6] = [
+    type Count = fn(&FaultCounts) -> u64;
+    let plans: [(FaultPlan, Count); 6] = [
         (delays(), |faults| faults.delayed),
         (FaultPlan { duplicate: 0.05, ..none.clone() }, |faults| faults.duplicated),
         (FaultPlan { drop: 0.05, ..none.clone() }, |faults| faults.dropped),

@@ -300,6 +300,10 @@ impl<S: ByteStream> Link for StreamLink<S> {
         if let First::Nothing = self.handle_own()? {
             self.report_end()?;
         }
+        if self.ended.is_some() {
+            // Nobody is there to answer or to wait for; only frames are left to be taken.
+            return Ok(moved);
+        }
         moved |= self.desk.answer_waiting().map_err(|violation| self.lose(violation.into()))?;
         if !self.desk.outbox.has_released()
             && let Some(number) = self.pulse.ping()

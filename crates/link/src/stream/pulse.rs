@@ -6,6 +6,10 @@ use outboard_wire::Time;
 
 use crate::Loss;
 
+/// How many deadlines an operation may take while nothing but heartbeats moves. Longer than a silence, because
+/// the peer may hold it back behind a frame that it has no room for.
+const PATIENCE: u32 = 4;
+
 /// Counts silences on both sides.
 ///
 /// A long gap between two looks is this side's own absence: the process was stopped, or busy elsewhere. It counts
@@ -112,7 +116,7 @@ impl Pulse {
             };
             return Some(Loss::Stalled { silent: self.now().since(self.heard_at), awaited: what });
         }
-        if awaited.operations && self.idle >= self.deadline {
+        if awaited.operations && self.idle >= self.deadline * PATIENCE {
             let awaited = "the end of a one-sided operation, though it lives";
             return Some(Loss::Stalled { silent: self.idle, awaited });
         }
@@ -124,7 +128,7 @@ impl Pulse {
         let Some(now) = self.now else { return Time::ZERO };
         let mut next = now + self.deadline.saturating_sub(self.silent);
         if awaited.operations {
-            next = next.min(now + self.deadline.saturating_sub(self.idle));
+            next = next.min(now + (self.deadline * PATIENCE).saturating_sub(self.idle));
         }
         if !awaited.backlog {
             next = next.min(self.sent_at + self.heartbeat);

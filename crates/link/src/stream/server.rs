@@ -247,7 +247,7 @@ impl Server {
     /// Answers the first waiting read. There must be room for it.
     pub(super) fn serve_next(&mut self, outbox: &mut Outbox) -> Result<(), Violation> {
         let Some(read) = self.queue.pop_front() else { return Ok(()) };
-        if self.exports.version() != self.version && !self.exports.still_has(&read.export) {
+        if !self.exports.still_has(&read.export) {
             return answer(outbox, read.tag, &Reply::Done { status: Status::NotOpen, old: 0 });
         }
         let memory = &read.export.memory;

@@ -19,7 +19,7 @@ pub struct Config {
     /// How long a side says nothing before it shows that it lives, in whole milliseconds; default 500 ms.
     pub heartbeat: Duration,
     /// How long a silence means that the peer is lost, in whole milliseconds; at least two heartbeats; default
-    /// 5 s.
+    /// 5 s. A one-sided operation that does not end for four times as long while nothing else moves means so too.
     pub deadline: Duration,
     /// How long a handshake may take, the connecting included; default 2 s.
     pub handshake_timeout: Duration,

@@ -93,6 +93,17 @@ fn regions_that_are_closed_or_withdrawn_are_not_open() {
 }
 
 #[test]
+fn a_read_that_waits_is_not_served_from_a_withdrawn_region() {
+    let mut pair = Pair::new(FaultPlan { tear: 1.0, ..FaultPlan::none() });
+    let region = pair.open(Rights::READ).unwrap();
+    pair.first.read(region, 0, &buffer(), 0, 64, Token(1)).unwrap();
+    pair.first.progress(pair.now).unwrap();
+    pair.second.progress(pair.now).unwrap();
+    pair.exports.remove(RegionId(7));
+    assert!(matches!(pair.complete().unwrap()[0].result, Err(AccessError::NotOpen)));
+}
+
+#[test]
 fn slots_are_bounded_and_come_back() {
     let config = Config { regions_max: 3, ..small() };
     let mut pair = Pair::with_config(1, FaultPlan::none(), config);
