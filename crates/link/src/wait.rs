@@ -32,7 +32,9 @@ impl Clock {
 pub struct Waiter {
     /// Where time comes from.
     pub clock: Clock,
-    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core.
+    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core. Links
+    /// that move bytes only when they progress, each time with a system call, sleep at once: the kernel likes to
+    /// run both ends of a socket on one core, and whoever spins there keeps the other from answering.
     pub spin: Duration,
 }
 
@@ -63,7 +65,12 @@ impl Waiter {
     where
         L: Link,
     {
-        for _ in 0..SPINS_PER_LOOK {
+        let (spin, looks) = if link.capabilities().needs_target_progress {
+            (Duration::ZERO, 1)
+        } else {
+            (self.spin, SPINS_PER_LOOK)
+        };
+        for _ in 0..looks {
             if let Some(value) = step(link)? {
                 return Ok(value);
             }
@@ -76,7 +83,7 @@ impl Waiter {
             if link.progress(now)? {
                 idle_since = now;
             }
-            for _ in 0..SPINS_PER_LOOK {
+            for _ in 0..looks {
                 if let Some(value) = step(link)? {
                     return Ok(value);
                 }
@@ -86,7 +93,7 @@ impl Waiter {
                 let loss = Loss::Stalled { silent: now.since(began), awaited };
                 return Err(LinkError { peer: link.peer().clone(), loss });
             }
-            if now.since(idle_since) >= self.spin {
+            if now.since(idle_since) >= spin {
                 self.sleep(link, began + limit)?;
                 idle_since = self.clock.now();
             }
