@@ -14,10 +14,13 @@
 mod courier;
 mod digest;
 mod either;
+mod memory;
 mod recorder;
 mod run;
 mod weather;
 mod world;
+#[cfg(test)]
+mod wrong;
 
 pub use digest::{Digest, chances};
 pub use either::Either;
@@ -27,4 +30,4 @@ pub use weather::{Loss, Weather};
 pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_end};
 
 /// Every scenario, in the order in which they are played.
-pub const SCENARIOS: &[Scenario] = &[courier::SCENARIO];
+pub const SCENARIOS: &[Scenario] = &[courier::SCENARIO, memory::SCENARIO];

@@ -62,7 +62,7 @@ impl Weather {
             close: rate(random, true) / 4.0,
             tear: if random.bool() { random.f64() } else { 0.0 },
         };
-        let every = |random: &mut Rng| random.bool().then(|| Duration::from_millis(random.u64(100..1000)));
+        let every = |random: &mut Rng| random.bool().then(|| Duration::from_millis(random.u64(50..600)));
         Self {
             plan,
             crash_every: every(random),

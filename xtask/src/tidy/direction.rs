@@ -20,7 +20,10 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/calling", &["crates/wire", "crates/steering", "crates/ebpf"]),
     ("crates/writing", &["crates/wire", "crates/steering"]),
     // Runs every machine there is: those of the services, and of the daemons.
-    ("crates/sim", &["crates/agent", "crates/rendezvous", "crates/driver", "crates/link", "crates/ebpf", SERVICES]),
+    (
+        "crates/sim",
+        &["crates/agent", "crates/rendezvous", "crates/driver", "crates/link", "crates/ebpf", SERVICES],
+    ),
     ("crates/driver", &["crates/settings", "crates/link", "crates/probe", SERVICES]),
     ("crates/rendezvous", &["crates/driver", "crates/link", "crates/wire"]),
     (

@@ -174,8 +174,10 @@ impl<S: Service> World<S> {
     pub fn calm(&mut self) {
         self.is_calm = true;
         self.network.calm();
-        self.recorder.leave(self.now);
-        self.recorder.note("calm", &[]);
+        if !self.recorder.is_broken() {
+            self.recorder.leave(self.now);
+            self.recorder.note("calm", &[]);
+        }
     }
 
     /// Lets things happen until `end`, until `done` says so, or until a promise is broken. Returns whether `done`.
