@@ -3,12 +3,14 @@
 // Talking to the terminal is what this program is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod children;
 mod commands;
 mod config_flags;
 mod daemon_ready;
 mod failure;
 mod log;
 mod numbers;
+mod ranks;
 mod serve;
 mod survey;
 mod terminal;

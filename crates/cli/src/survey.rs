@@ -122,9 +122,11 @@ fn found_here() -> Vec<Address> {
         Address::Abstract(prefix) => prefix,
         Address::Path(_) | Address::Tcp(_) => return Vec::new(),
     };
-    // Ranks meet at these; they are no daemons.
-    let meeting = format!("{prefix}job-");
-    let names =
-        listening().into_iter().filter(|name| name.starts_with(&prefix) && !name.starts_with(&meeting));
+    let names = listening().into_iter().filter(|name| name.starts_with(&prefix) && !is_meeting(name));
     names.map(Address::Abstract).collect()
+}
+
+/// Ranks meet at these; they are no daemons.
+fn is_meeting(name: &str) -> bool {
+    name.contains("-job-")
 }

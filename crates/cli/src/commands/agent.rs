@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use outboard_agent::Daemon;
-use outboard_launch::Quota;
-use outboard_settings::{AgentSettings, Percent};
+use outboard_settings::AgentSettings;
 
+use crate::children::quota;
 use crate::config_flags::{About, ConfigFlags};
 use crate::daemon_ready;
 use crate::serve::serve;
@@ -49,11 +49,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         limit.warning().into_iter().for_each(|warning| tracing::warn!("{warning}"));
     }
     serve(&about(&settings.agent), || Daemon::agent(settings))
-}
-
-/// A quota in whole percents, at least one.
-pub(super) fn quota(percent: Percent) -> Option<Quota> {
-    Quota::percent((percent.as_fraction() * 100.0).round().max(1.0) as u32)
 }
 
 fn about(agent: &AgentSettings) -> String {

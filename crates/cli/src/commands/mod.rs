@@ -5,6 +5,7 @@ mod bench;
 mod bench_peer;
 mod doctor;
 mod memory;
+mod run;
 mod status;
 
 use anyhow::Result;
@@ -14,6 +15,7 @@ use anyhow::Result;
 pub(crate) enum Command {
     Memory(memory::Args),
     Agent(agent::Args),
+    Run(run::Args),
     Status(status::Args),
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
@@ -26,6 +28,7 @@ impl Command {
         match self {
             Self::Memory(args) => memory::run(&args),
             Self::Agent(args) => agent::run(&args),
+            Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),

@@ -1,0 +1,91 @@
+//! `outboard run`: the ranks of a job on this machine, and an agent beside them.
+
+mod agent;
+mod summary;
+
+use std::ffi::OsString;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use outboard_launch::{AgentCores, Console, Interrupts, StdinTo, Style};
+
+use crate::children::{self, GRACE};
+use crate::config_flags::{About, ConfigFlags};
+use crate::ranks::{Ended, Ranks};
+use crate::terminal;
+
+/// Run a program as several ranks on this machine
+///
+/// Every rank learns by its environment (OUTBOARD_JOB_…) which rank it is, of how many, and where it meets the others.
+/// What the ranks print is shown line by line with their numbers. When one of them fails, the others are ended, and
+/// the exit code is 1.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard run -n 4 ./program input.txt                   four ranks
+  outboard run -n 4 --agent other-cores -- ./program      with an agent on processors of its own
+  outboard run -n 2 --agent same-cores --agent-quota 30% --wire 10gbit,5us -- ./program
+                                                          with a stand-in for a slower agent far away
+  outboard run -n 2 --json -- ./program                   the last line says what became of it")]
+pub(crate) struct Args {
+    /// How many ranks
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    /// Where the agent runs: none, same-cores (as the ranks) or other-cores; one that runs already is used as it is.
+    /// Without this flag the ranks look for one and go without if there is none
+    #[arg(long, value_name = "CORES")]
+    agent: Option<AgentCores>,
+    /// Show lines without the number of the rank that printed them
+    #[arg(long)]
+    no_prefix: bool,
+    /// Pass the standard input on to this rank; nobody reads it otherwise
+    #[arg(long, value_name = "RANK")]
+    stdin: Option<u32>,
+    /// At the end, print one JSON object that says what became of the job
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlags<AboutRun>,
+    /// The program, and its arguments
+    #[arg(value_name = "PROGRAM", required_unless_present = "print-config", trailing_var_arg = true)]
+    program: Vec<OsString>,
+}
+
+struct AboutRun;
+
+impl About for AboutRun {
+    const SECTION: &'static str = "";
+    const OTHERS: &'static [&'static str] = &["agent", "job", "link", "log"];
+    const DECIDED: &'static [&'static str] = &["job.id", "job.rank", "job.size", "job.rendezvous"];
+}
+
+/// Runs the job and says what became of it.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
+    let mut settings = children::quiet(&configuration);
+    let style = if args.no_prefix { Style::Plain } else { Style::Prefixed };
+    let mut console = Console::stdio(style)?;
+    // Before anything is started, so that Ctrl-C leaves nothing behind.
+    let interrupts = Interrupts::catch()?;
+    let began = Instant::now();
+    let beside = agent::find_or_start(args.agent, args.ranks, &settings, &mut console)?;
+    if let Some(whereabouts) = beside.whereabouts() {
+        settings.job.agent = whereabouts;
+    }
+    let stdin = args.stdin.map_or(StdinTo::Nobody, StdinTo::Rank);
+    let ranks = Ranks {
+        program: &args.program,
+        count: args.ranks,
+        settings: &settings,
+        cpus: beside.cpus_of_ranks(),
+        stdin,
+    };
+    let ended = ranks.run(&mut console, Some(&interrupts));
+    let agent = beside.summary();
+    beside.stop(GRACE);
+    let Ended { id, outcome } = ended?;
+    if args.json {
+        terminal::print(&summary::to_json(id, &outcome, agent, began.elapsed()))?;
+    }
+    if outcome.is_success() { Ok(()) } else { bail!("{outcome}") }
+}

@@ -1,0 +1,129 @@
+//! The agent beside a job: one that runs already, or one of its own.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use outboard::Client;
+use outboard_launch::{AgentCores, Console, Placement, PlacementRequest, Stream, allowed_cpus};
+use outboard_link::{Address, ConnectError, Identity};
+use outboard_settings::{Settings, Whereabouts};
+use outboard_wire::Role;
+use serde_json::{Value, json};
+
+use crate::children::Child;
+use crate::daemon_ready;
+
+/// The agent beside a job.
+pub(super) enum Beside {
+    /// The ranks look for themselves.
+    Unsaid,
+    /// There shall be none.
+    Nobody,
+    /// One that somebody else has started.
+    Running { address: Address, who: String },
+    /// One of the job's own.
+    Own { child: Child, address: Address, placement: Placement },
+}
+
+/// Sees to it that there is an agent, if one is wanted, and says which.
+pub(super) fn find_or_start(
+    cores: Option<AgentCores>,
+    ranks: u32,
+    settings: &Settings,
+    console: &mut Console,
+) -> Result<Beside> {
+    let agent = match cores {
+        None => return Ok(Beside::Unsaid),
+        Some(AgentCores::None) => return Ok(Beside::Nobody),
+        Some(agent) => agent,
+    };
+    if let Some(running) = running(settings)? {
+        console.say(Stream::Err, &format!("outboard: using {}, as it runs already", running.1));
+        let (address, who) = running;
+        return Ok(Beside::Running { address, who });
+    }
+    if let Whereabouts::At(address) = &settings.job.agent
+        && !settings.agent.listen.contains(address)
+    {
+        bail!("no agent at {address} (job.agent), and it would not listen there: see --agent-listen");
+    }
+    let placement = Placement::plan(&allowed_cpus()?, PlacementRequest { ranks, cpus_per_rank: 1, agent })?;
+    let child = Child::agent(settings, placement.agent.clone(), console.clone())?;
+    let address = child.local().or_else(|_| child.remote())?.clone();
+    let (pid, at) = (child.process.pid(), daemon_ready::show(&child.listening));
+    let limit = child.process.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
+    console
+        .say(Stream::Err, &format!("outboard: started an agent (process {pid}) at {at}: {placement}{limit}"));
+    if let Some(warning) = child.process.warning() {
+        console.say(Stream::Err, &format!("outboard: warning: {warning}"));
+    }
+    Ok(Beside::Own { child, address, placement })
+}
+
+/// An agent that runs where the settings say, if there is one.
+fn running(settings: &Settings) -> Result<Option<(Address, String)>> {
+    let places = match &settings.job.agent {
+        Whereabouts::At(address) => std::slice::from_ref(address),
+        Whereabouts::Auto | Whereabouts::None => settings.agent.listen.as_slice(),
+    };
+    for address in places.iter().filter(|address| !is_any_port(address)) {
+        match Client::connect(address, Identity::new(Role::Tool, "outboard run"), &settings.link) {
+            Ok(client) if client.peer().intro().role == Role::Agent => {
+                let who = client.peer().to_string();
+                client.close("only looked who is there");
+                return Ok(Some((address.clone(), who)));
+            }
+            Ok(client) => bail!("{} is no agent; choose another address with --agent-listen", client.peer()),
+            Err(ConnectError::Unreachable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the system is to choose the port: nobody can be there yet.
+fn is_any_port(address: &Address) -> bool {
+    matches!(address, Address::Tcp(socket) if socket.port() == 0)
+}
+
+impl Beside {
+    /// What to tell the ranks, if anything.
+    pub(super) fn whereabouts(&self) -> Option<Whereabouts> {
+        match self {
+            Self::Unsaid => None,
+            Self::Nobody => Some(Whereabouts::None),
+            Self::Running { address, .. } | Self::Own { address, .. } => {
+                Some(Whereabouts::At(address.clone()))
+            }
+        }
+    }
+
+    /// The processors that are left to the ranks; none for all.
+    pub(super) fn cpus_of_ranks(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::Own { placement, .. } => placement.ranks.clone(),
+            Self::Unsaid | Self::Nobody | Self::Running { .. } => None,
+        }
+    }
+
+    /// For programs.
+    pub(super) fn summary(&self) -> Value {
+        match self {
+            Self::Unsaid | Self::Nobody => Value::Null,
+            Self::Running { address, who } => {
+                json!({"started": false, "address": address.to_string(), "who": who})
+            }
+            Self::Own { child, address, placement } => json!({
+                "started": true, "address": address.to_string(), "pid": child.process.pid(),
+                "placement": placement.to_string(), "limit": child.process.limit(),
+            }),
+        }
+    }
+
+    /// Ends the job's own agent.
+    pub(super) fn stop(self, grace: Duration) {
+        if let Self::Own { child, .. } = self {
+            child.process.stop(grace);
+        }
+    }
+}
