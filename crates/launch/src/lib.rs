@@ -12,6 +12,18 @@
 //! | choose the processors of ranks and agent | [`Placement`] |
 //! | hold a process to a share of a processor | [`Quota`] |
 //!
+//! ```
+//! use outboard_launch::{Console, Launch, Style};
+//!
+//! let launch = Launch::new("sh").args(["-c", "echo I am rank $MY_RANK"]).ranks(2);
+//! let running = launch.env(|rank| vec![("MY_RANK".into(), rank.to_string())]).start()?;
+//! // [0] I am rank 0
+//! // [1] I am rank 1
+//! let outcome = running.wait(&mut Console::stdio(Style::Prefixed)?, None)?;
+//! assert_eq!(outcome.to_string(), "ranks 0, 1 succeeded");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What ends when
 //!
 //! Every process started here leads a process group of its own and is asked to end with `SIGTERM` to the whole
@@ -20,7 +32,8 @@
 //!
 //! When the launcher itself is killed with `SIGKILL`, the kernel kills what it started
 //! (`PR_SET_PDEATHSIG`), and a guard, a second process that waits for the launcher's death, kills what the ranks
-//! had started in turn. A process that leaves its group (`setsid`) leaves the job: nothing here follows it.
+//! had started in turn. A daemon has no guard: it is expected to start nothing. A process that leaves its group
+//! (`setsid`) leaves the job: nothing here follows it.
 
 mod daemon;
 mod interrupts;

@@ -24,7 +24,7 @@ pub struct Running {
     guard: Option<Guard>,
     first_failure: Option<Failure>,
     interrupted_by: Option<i32>,
-    /// How many ranks' ends have been looked at.
+    /// Which ranks' ends have been looked at.
     judged: Vec<bool>,
     stays_with_thread: PhantomData<*const ()>,
 }
@@ -90,7 +90,8 @@ impl Running {
         })
     }
 
-    /// Acts on an interrupt; false when it was not the first and the job is to be left at once.
+    /// Acts on an interrupt; false when the job is to be left at once: at the second, or when all that is left to
+    /// wait for is somebody who does not read.
     fn interrupt(&mut self, interrupts: Option<&Interrupts>) -> bool {
         while let Some(signal) = interrupts.and_then(Interrupts::take) {
             if self.interrupted_by.is_some() {
@@ -100,7 +101,7 @@ impl Running {
             self.interrupted_by = Some(signal);
             self.crew.ask_all();
         }
-        true
+        !self.crew.is_over()
     }
 
     /// Looks at the ranks that have ended, and ends the job if one of them has failed.
