@@ -81,12 +81,14 @@ pub(crate) fn quota(percent: Percent) -> Option<Quota> {
 /// The settings for children of a program that speaks for them: warnings only, unless somebody wants to hear more.
 pub(crate) fn quiet(configuration: &Configuration) -> Settings {
     let mut settings = configuration.settings.clone();
-    let is_default = |name: &str| {
-        let mut entries = configuration.entries().iter();
-        entries.any(|entry| entry.key.name() == name && entry.origin == Origin::Default)
-    };
-    if is_default("log.level") {
+    if is_default(configuration, "log.level") {
         settings.log.level = LogLevel::Warn;
     }
     settings
+}
+
+/// Whether nobody has set this key.
+pub(crate) fn is_default(configuration: &Configuration, key: &str) -> bool {
+    let mut entries = configuration.entries().iter();
+    entries.any(|entry| entry.key.name() == key && entry.origin == Origin::Default)
 }

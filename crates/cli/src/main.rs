@@ -30,8 +30,13 @@ struct Outboard {
 }
 
 const EXAMPLES: &str = "Examples:
+  outboard demo                      a whole cluster at work on this machine, in a few seconds
+  outboard up                        a local cluster to work with, until Ctrl-C
+  outboard run -n 4 -- ./program     a program as four ranks
+  outboard status --watch            what the daemons are doing
+  outboard doctor                    what this machine can do, and how to mend the rest
   outboard bench link --quick        what the links cost on this machine, within a minute
-  outboard help bench                more about one command
+  outboard help run                  more about one command
 
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 

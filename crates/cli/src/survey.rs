@@ -14,7 +14,7 @@ use outboard_settings::{LinkSettings, default_socket};
 use outboard_wire::Role;
 
 pub(crate) use sockets::listening;
-pub(crate) use view::{to_json, to_text};
+pub(crate) use view::{changes, side_by_side, to_json, to_text};
 
 /// Daemons that are looked at again and again.
 pub(crate) struct Survey {

@@ -40,3 +40,23 @@ pub(crate) fn redraw(text: &str) -> Result<()> {
     let written = write!(out, "{TO_TOP}{lines}{CLEAR_BELOW}").and_then(|()| out.flush());
     written.context("cannot write to the standard output")
 }
+
+/// The terminal's second screen, for as long as it lives: what was on the first comes back afterwards.
+pub(crate) struct Screen(());
+
+impl Screen {
+    /// Turns to it.
+    pub(crate) fn enter() -> Result<Self> {
+        let mut out = std::io::stdout().lock();
+        let written = write!(out, "\x1b[?1049h\x1b[?25l").and_then(|()| out.flush());
+        written.context("cannot write to the terminal").map(|()| Self(()))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let mut out = std::io::stdout().lock();
+        // A terminal that is gone needs no turning back.
+        let _ = write!(out, "\x1b[?25h\x1b[?1049l").and_then(|()| out.flush());
+    }
+}

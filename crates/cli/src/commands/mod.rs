@@ -3,16 +3,24 @@
 mod agent;
 mod bench;
 mod bench_peer;
+mod completions;
+mod demo;
+mod demo_rank;
 mod doctor;
+mod man;
 mod memory;
 mod run;
 mod status;
+mod up;
 
 use anyhow::Result;
 
 /// What the program can do.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
+    Demo(demo::Args),
+    DemoRank(demo_rank::Args),
+    Up(up::Args),
     Memory(memory::Args),
     Agent(agent::Args),
     Run(run::Args),
@@ -20,12 +28,17 @@ pub(crate) enum Command {
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
     Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
     /// Does it.
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Self::Demo(args) => demo::run(&args),
+            Self::DemoRank(args) => demo_rank::run(&args),
+            Self::Up(args) => up::run(&args),
             Self::Memory(args) => memory::run(&args),
             Self::Agent(args) => agent::run(&args),
             Self::Run(args) => run::run(&args),
@@ -33,6 +46,8 @@ impl Command {
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),
             Self::Doctor(args) => doctor::run(&args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
         }
     }
 }

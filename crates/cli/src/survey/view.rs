@@ -1,5 +1,6 @@
 //! What was seen, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use comfy_table::CellAlignment;
@@ -14,6 +15,59 @@ use crate::{numbers, terminal};
 pub(crate) fn to_text(sights: &Sights) -> String {
     let failed = sights.failed.iter().map(|(address, error)| format!("{address}: {error:#}"));
     sights.seen.iter().map(table).chain(failed).collect::<Vec<_>>().join("\n\n")
+}
+
+/// One table for all daemons, with a column for each.
+pub(crate) fn side_by_side(sights: &Sights) -> String {
+    let names: Vec<&String> =
+        sights.seen.iter().flat_map(|sight| sight.view.entries.iter().map(|(name, _)| name)).collect();
+    let mut rows: Vec<&String> = Vec::new();
+    for name in names {
+        if !rows.contains(&name) {
+            rows.push(name);
+        }
+    }
+    let mut table = terminal::table(["number"]);
+    let heads =
+        sights.seen.iter().map(|sight| format!("{}, up {}", sight.view.name, numbers::uptime(uptime(sight))));
+    table.set_header(std::iter::once("number".to_owned()).chain(heads));
+    for name in rows {
+        let cells = sights.seen.iter().map(|sight| cell(sight, name));
+        table.add_row(std::iter::once(spoken(name)).chain(cells));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let failed = sights.failed.iter().map(|(address, error)| format!("\n{address}: {error:#}"));
+    std::iter::once(table.to_string()).chain(failed).collect()
+}
+
+/// A number and, while it grows, how fast.
+fn cell(sight: &Sight, name: &str) -> String {
+    let Some(index) = sight.view.entries.iter().position(|(known, _)| known == name) else {
+        return String::new();
+    };
+    let value = shown(name, sight.view.entries[index].1);
+    let rate = sight.rates.as_ref().and_then(|rates| rates.get(index)).copied().unwrap_or(0.0);
+    if is_counter(name) && rate >= 0.5 { format!("{value} (+{rate:.0}/s)") } else { value }
+}
+
+/// A line for every number that is not what it was; `known` is what it was. Numbers that only grow are left out,
+/// unless they count errors.
+pub(crate) fn changes(sights: &Sights, known: &mut BTreeMap<String, u64>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for sight in &sights.seen {
+        let entries =
+            sight.view.entries.iter().filter(|(name, _)| !is_counter(name) || name == "errors_total");
+        for (name, value) in entries {
+            let daemon = &sight.view.name;
+            let before = known.insert(format!("{daemon}.{name}"), *value);
+            if before.unwrap_or(0) != *value {
+                lines.push(format!("{daemon}: {} {}", spoken(name), shown(name, *value)));
+            }
+        }
+    }
+    lines
 }
 
 /// An array with an object for each daemon.

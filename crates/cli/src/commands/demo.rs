@@ -1,0 +1,116 @@
+//! `outboard demo`: a cluster on this machine, shown at work and taken down again.
+
+mod stage;
+mod steps;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Map, Value, json};
+
+use crate::{numbers, terminal};
+use stage::Stage;
+use steps::{Finding, STEPS, Step};
+
+/// Show a whole cluster at work on this machine, in a few seconds
+///
+/// Starts a memory server and an agent as processes of their own, at sockets that nobody else uses, goes through
+/// everything that exists, kills the agent to show what that costs, and stops everything again. Nothing is installed,
+/// changed or left behind, and no privilege is needed.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard demo                a table of what happened
+  outboard demo --json         the same as one JSON object")]
+pub(crate) struct Args {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of one step.
+struct Done {
+    name: &'static str,
+    result: Result<Finding>,
+    took: Duration,
+}
+
+/// Goes through all steps and prints what happened.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let began = Instant::now();
+    let mut stage = Stage::new()?;
+    let done = go_through(&mut stage);
+    let said = stage.said();
+    drop(stage);
+    let failed = done.iter().find(|done| done.result.is_err()).map(|done| done.name);
+    let took = began.elapsed();
+    terminal::print(&if args.json { to_json(&done, took) } else { to_text(&done, &said, took) })?;
+    match failed {
+        None => Ok(()),
+        Some(step) => bail!("the demo failed at “{step}”; `outboard doctor` says what this machine lacks"),
+    }
+}
+
+/// Takes one step after the other, and after one that went wrong only the last, which cleans up.
+fn go_through(stage: &mut Stage) -> Vec<Done> {
+    let bar = ProgressBar::new(STEPS.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        bar.set_style(style);
+    }
+    let mut all: Vec<Done> = Vec::new();
+    for (number, step) in STEPS.iter().enumerate() {
+        let went_wrong = all.iter().any(|done| done.result.is_err());
+        if went_wrong && number + 1 < STEPS.len() {
+            continue;
+        }
+        bar.set_message(step.name);
+        all.push(take(step, stage));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    all
+}
+
+fn take(step: &Step, stage: &mut Stage) -> Done {
+    let began = Instant::now();
+    let result = (step.run)(stage);
+    Done { name: step.name, result, took: began.elapsed() }
+}
+
+fn to_text(done: &[Done], said: &[String], took: Duration) -> String {
+    let mut table = terminal::table(["step", "what happened", "took"]);
+    for Done { name, result, took } in done {
+        let result = match result {
+            Ok(finding) => finding.text.clone(),
+            Err(error) => format!("FAILED: {error:#}"),
+        };
+        table.add_row([(*name).to_owned(), result, numbers::time(*took)]);
+    }
+    let verdict = match done.iter().all(|done| done.result.is_ok()) {
+        true => format!("everything worked, in {}; nothing is left behind", numbers::time(took)),
+        false if said.is_empty() => "not everything worked".to_owned(),
+        false => format!("not everything worked; the daemons said:\n  {}", said.join("\n  ")),
+    };
+    format!("{table}\n{verdict}")
+}
+
+fn to_json(done: &[Done], took: Duration) -> String {
+    let step = |done: &Done| {
+        let (text, figures) = match &done.result {
+            Ok(finding) => (finding.text.clone(), finding.figures.as_slice()),
+            Err(error) => (format!("{error:#}"), [].as_slice()),
+        };
+        let figures: Map<String, Value> =
+            figures.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        json!({
+            "step": done.name, "ok": done.result.is_ok(), "result": text, "figures": figures,
+            "seconds": done.took.as_secs_f64(),
+        })
+    };
+    json!({
+        "success": done.iter().all(|done| done.result.is_ok()),
+        "seconds": took.as_secs_f64(),
+        "steps": done.iter().map(step).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
