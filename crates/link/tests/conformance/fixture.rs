@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_link::{Clock, ConnectError, Exports, Identity, Link, RemoteMemory};
-use outboard_wire::{HANDSHAKE_LEN, Role, Time};
+use outboard_wire::{FrameHeader, HANDSHAKE_LEN, Role, Time};
 
 /// The side that connects, by the name that the other side's errors give it.
 pub(crate) const ADA: &str = "ada";
@@ -55,6 +55,12 @@ pub(crate) trait Vandal {
     /// Does some damage.
     fn scribble(&mut self, random: &mut fastrand::Rng);
 
+    /// Sends a frame with this header, where the victim looks for frames.
+    fn send_frame(&mut self, header: FrameHeader, payload: &[u8]);
+
+    /// Sends a message with this header, where the victim looks for what concerns the link itself.
+    fn send_message(&mut self, header: FrameHeader, payload: &[u8]);
+
     /// Lets the transport move what was written, where it needs help.
     fn progress(&mut self, _now: Time) {}
 }
@@ -88,4 +94,11 @@ impl TestClock {
             }
         }
     }
+}
+
+/// A header and its payload as they travel.
+pub(crate) fn record(header: FrameHeader, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = header.to_words().map(u64::to_le_bytes).concat();
+    bytes.extend_from_slice(payload);
+    bytes
 }

@@ -24,7 +24,7 @@ macro_rules! conformance {
                 death: in_the_middle_of_a_batch, of_the_accepting_side, with_a_goodbye, ends_operations;
                 handshake: introduces_both_sides, refuses_another_version, refuses_unknown_authentication,
                     refuses_garbage;
-                garbage: never_crashes_or_stalls;
+                garbage: never_crashes_or_stalls, is_not_waited_for, is_called_by_its_name;
                 access: reads_and_writes, does_atomics, completes_each_token_once,
                     orders_frames_after_writes, reopens_regions;
                 refusal: of_wrong_grants, out_of_bounds, of_long_accesses, of_writes_without_the_right,

@@ -205,13 +205,13 @@ pub(crate) fn reads_whole_words<F: Fixture>() {
         let _stop = Stop(&stop);
         shared.run(
             |_, user, opened| {
-                let buffer = Buffer::allocate(words * 8).unwrap();
+                let buffer = Buffer::allocate(words * 8 + 8).unwrap();
                 for round in 0..300 {
-                    // Odd lengths leave the words within them whole as well.
-                    let skip = round % 3 * 8;
+                    // Odd lengths and places leave the words within them whole as well.
+                    let (skip, to) = (round % 3 * 8, round % 5);
                     let len = words * 8 - skip - round % 8;
-                    run(user, |link, token| link.read(opened, skip as u64, &buffer, 0, len, token));
-                    (0..len / 8).for_each(|word| assert_whole(buffer.window().word(word * 8)));
+                    run(user, |link, token| link.read(opened, skip as u64, &buffer, to, len, token));
+                    (0..len / 8).for_each(|word| assert_whole(buffer.window().word(to + word * 8)));
                 }
             },
             || (),
@@ -238,10 +238,10 @@ pub(crate) fn writes_whole_words<F: Fixture>() {
     shared.run(
         |number, user, opened| {
             let colour = [BLACK, WHITE][number];
-            let data = colour.to_le_bytes().repeat(words);
+            let data = colour.to_le_bytes().repeat(words + 1);
             for round in 0..300 {
-                let skip = round % 3 * 8;
-                let part = &data[skip..];
+                let (skip, from) = (round % 3 * 8, round % 2 * 8);
+                let part = &data[from..from + words * 8 - skip];
                 run(user, |link, token| link.write(opened, skip as u64, part.into(), token));
             }
         },

@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
 use outboard_link::{
-    AccessError, Disposition, Link, LinkError, Outcome, RemoteMemory, SendError, Token, Waiter,
+    AccessError, Disposition, Link, LinkError, Loss, Outcome, RemoteMemory, SendError, Token, Violation,
+    Waiter,
 };
-use outboard_wire::Rights;
+use outboard_wire::access::{Reply, Status};
+use outboard_wire::liveness::Liveness;
+use outboard_wire::{FrameHead, FrameHeader, Kind, Rights, Room, Text};
 
 use crate::fixture::{Fixture, Sides, TestClock, Vandal};
-use crate::pair::{ALL, LIMIT, frame, region};
+use crate::pair::{ALL, LIMIT, Patience, frame, region};
 
 const ROUNDS: u64 = 300;
 const TURNS: usize = 60;
@@ -118,4 +121,53 @@ pub(crate) fn never_crashes_or_stalls<F: Fixture>() {
         lost += u64::from(outcome.unwrap_or_default());
     }
     assert!(lost > 0, "the vandals were not noticed in {ROUNDS} rounds");
+}
+
+/// What a victim says of a peer that did this.
+fn verdict<F: Fixture>(act: impl FnOnce(&mut F::Vandal, usize)) -> LinkError {
+    let (mut link, mut vandal) = F::vandal(&Sides::default());
+    let clock = F::clock();
+    act(&mut vandal, link.capabilities().max_payload);
+    let patience = Patience::new("the vandal to be noticed");
+    loop {
+        vandal.progress(clock.now());
+        let turn = link.progress(clock.now()).and_then(|_| link.receive(8, |_| Disposition::Taken));
+        if let Err(lost) = turn {
+            return lost;
+        }
+        patience.check();
+    }
+}
+
+/// A frame that claims to be longer than was agreed is reported at once, not waited for.
+pub(crate) fn is_not_waited_for<F: Fixture>() {
+    for beyond in [1usize, 4096, 1 << 20, u32::MAX as usize] {
+        let lost = verdict::<F>(|vandal, max| {
+            let claimed = max.saturating_add(beyond).min(u32::MAX as usize) as u32;
+            vandal.send_frame(FrameHeader::new(frame(1, 0).head, claimed), &[0; 64]);
+        });
+        assert!(matches!(lost.loss, Loss::Broke(Violation::Oversize { .. })), "{beyond} beyond: {lost}");
+    }
+}
+
+/// Messages that a correct peer never sends end the link with a word on what was wrong.
+pub(crate) fn is_called_by_its_name<F: Fixture>() {
+    let reply = Reply::Done { status: Status::Done, old: 0 };
+    let messages = [
+        ("a reply to nothing", reply.kind(), reply.encode().as_bytes().to_vec()),
+        ("a message of no known kind", Kind::new(Room::Link, 250), vec![0; 8]),
+        ("a ping of the wrong length", Liveness::Ping(1).kind(), vec![0; 5]),
+        (
+            "a goodbye that is no text",
+            Liveness::Goodbye { code: 0, reason: Text::new("") }.kind(),
+            vec![0xff; 64],
+        ),
+    ];
+    for (what, kind, payload) in messages {
+        let head = FrameHead::new(kind).with_tag(77);
+        let header = FrameHeader::new(head, payload.len() as u32);
+        let lost = verdict::<F>(|vandal, _| vandal.send_message(header, &payload));
+        assert!(matches!(lost.loss, Loss::Broke(_)), "{what}: {lost}");
+        assert!(lost.to_string().contains("broke the protocol"), "{what}: {lost}");
+    }
 }

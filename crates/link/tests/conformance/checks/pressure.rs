@@ -12,7 +12,7 @@ const LEN: usize = 3000;
 /// Sends numbered frames from one side until it is told `Full` for good: time passes and it stays full.
 fn fill<F: Fixture>(pair: &mut Pair<F>, next: &mut u32) {
     let mut refusals = 0;
-    while refusals < 50 {
+    while refusals < 15 {
         let sent = frame(*next, LEN);
         match pair.ada.send(sent.head, &sent.payload) {
             Ok(()) => {
