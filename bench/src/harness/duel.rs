@@ -50,7 +50,7 @@ impl Standing {
         self.samples_ns.extend(round.samples_ns);
     }
 
-    /// The round that was disturbed least: the same code can only be slower than this.
+    /// The round that was disturbed least.
     fn best(&self, better: Better) -> f64 {
         self.scores.iter().copied().reduce(|one, other| better.of(one, other)).unwrap_or(0.0)
     }
@@ -74,12 +74,16 @@ pub(crate) struct Duel {
 }
 
 impl Duel {
-    /// The best rounds compared. Each counts `scale` of the figure's unit.
+    /// The median rounds, each counting `scale` of the figure's unit, and the median of the ratios within the
+    /// rounds.
     pub(crate) fn figure(&self, name: &str, unit: Unit, scale: f64, versus: &str) -> Figure {
         let sides = [&self.ours, &self.yardstick];
-        let [ours, yardstick] = sides.map(|side| side.best(unit.better()) * scale);
-        let medians = Some(sides.map(|side| side.median() * scale));
-        Figure { medians, ..Figure::new(name, unit, ours, yardstick, versus) }
+        let [ours, yardstick] = sides.map(|side| side.median() * scale);
+        let best = Some(sides.map(|side| side.best(unit.better()) * scale));
+        let pairs = self.ours.scores.iter().zip(&self.yardstick.scores);
+        let mut ratios: Vec<f64> = pairs.map(|(ours, yardstick)| ours / yardstick).collect();
+        let ratio = percentile(&mut ratios, 0.5);
+        Figure { best, ratio, ..Figure::new(name, unit, ours, yardstick, versus) }
     }
 
     /// A percentile over all rounds compared.

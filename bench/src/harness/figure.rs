@@ -80,9 +80,9 @@ pub struct Figure {
     /// The yardstick's own number.
     #[serde(skip)]
     pub yardstick: f64,
-    /// The medians of both over all rounds, if the numbers are the best: they differ where something disturbed.
+    /// The best rounds of both, if the numbers are medians over rounds: far from them where something disturbed.
     #[serde(skip)]
-    pub medians: Option<[f64; 2]>,
+    pub best: Option<[f64; 2]>,
 }
 
 impl Figure {
@@ -90,7 +90,7 @@ impl Figure {
     pub fn new(name: impl Into<String>, unit: Unit, value: f64, yardstick: f64, versus: &str) -> Self {
         let versus = format!("{versus} ({})", unit.better().words());
         let (name, ratio) = (name.into(), value / yardstick);
-        Self { name, value, unit, versus, ratio, yardstick, medians: None }
+        Self { name, value, unit, versus, ratio, yardstick, best: None }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Measures two sides at the same work by turns and reports how they compare.
 //!
-//! A *round* is a short stretch of work, 5 to 20 ms; a *score* is its result. A figure is the best round's score
-//! on each side: on a machine that others use as well, disturbance only ever makes a round worse.
+//! A *round* is a short stretch of work, 5 to 20 ms on each side; a *score* is its result, chosen so that being
+//! interrupted for a while does not change it: the median time, or the best window. A figure is the median over
+//! the rounds, and its ratio the median of the ratios within the rounds: what changes more slowly than a round,
+//! such as the clock rate or where a hypervisor puts the cores, cancels out.
 
 mod duel;
 mod effort;

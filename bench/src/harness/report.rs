@@ -30,19 +30,18 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING);
-        table.set_header(["figure", "ours", "(median)", "yardstick", "(median)", "ratio", "versus"]);
+        table.set_header(["figure", "ours", "(best)", "yardstick", "(best)", "ratio", "versus"]);
         let mut notes: Vec<&str> = Vec::new();
-        for Figure { name, value, unit, versus, ratio, yardstick, medians } in &self.figures {
+        for Figure { name, value, unit, versus, ratio, yardstick, best } in &self.figures {
             let known = notes.iter().position(|note| note == versus);
             let note = known.unwrap_or_else(|| {
                 notes.push(versus);
                 notes.len() - 1
             });
-            let medians = medians.map(|medians| medians.map(|median| unit.show(median)));
-            let [ours_median, median] = medians.unwrap_or_default();
+            let [ours_best, best] = best.map(|both| both.map(|best| unit.show(best))).unwrap_or_default();
             let (ours, yardstick) = (unit.show(*value), unit.show(*yardstick));
             let (ratio, note) = (format!("{ratio:.2}"), format!("[{}]", note + 1));
-            table.add_row([name.clone(), ours, ours_median, yardstick, median, ratio, note]);
+            table.add_row([name.clone(), ours, ours_best, yardstick, best, ratio, note]);
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);

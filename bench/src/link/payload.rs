@@ -40,6 +40,8 @@ impl Digest {
 pub(super) struct Source {
     blocks: Vec<Block>,
     message_len: usize,
+    /// Turns a message's number into its place; the count is a power of two.
+    mask: usize,
 }
 
 impl Source {
@@ -48,7 +50,7 @@ impl Source {
         assert!(message_len.is_multiple_of(BLOCK) && messages.is_power_of_two(), "whole blocks");
         let mut rng = Rng::with_seed(seed);
         let blocks = (0..messages * message_len / BLOCK).map(|_| core::array::from_fn(|_| rng.u64(..)));
-        Self { blocks: blocks.collect(), message_len }
+        Self { blocks: blocks.collect(), message_len, mask: messages - 1 }
     }
 
     /// All messages, one after the other.
@@ -60,8 +62,7 @@ impl Source {
     /// The message that is sent as number `number`; they come round again.
     #[inline]
     pub(super) fn message(&self, number: u64) -> &[u8] {
-        let messages = self.bytes().len() / self.message_len;
-        let index = number as usize & (messages - 1);
+        let index = number as usize & self.mask;
         &self.bytes()[index * self.message_len..][..self.message_len]
     }
 

@@ -16,9 +16,9 @@ use crate::raw::BareRings;
 /// Frames that become visible at once, on both sides.
 const BATCH: u64 = 32;
 
-/// A window takes half a millisecond and is eight times what fits into a ring; the 256 different frames stay in
+/// A window takes some hundred microseconds and is twice what fits into a ring; the 256 different frames stay in
 /// the first-level cache.
-const LOAD: Load = Load { window: 1 << 16, windows: 16, messages: 256, message_len: BLOCK };
+const LOAD: Load = Load { window: 1 << 14, windows: 64, messages: 256, message_len: BLOCK };
 
 const VERSUS: &str = "a bare SPSC ring in shared memory: 64-byte slots, batches of 32, spinning";
 

@@ -8,7 +8,7 @@ use outboard_link::{Address, Exports};
 use super::transport::{Transport, accept};
 use crate::BenchError;
 use crate::harness::{Effort, Progress};
-use crate::pair::{Control, Cores, Order, Peer};
+use crate::pair::{Answer, Control, Cores, Order, Peer};
 
 /// Where the lead measures.
 pub(super) struct Stage<'a> {
@@ -29,6 +29,8 @@ impl Stage<'_> {
         let (listener, address) = T::listen()?;
         let core = self.cores.chosen().get(1).copied();
         self.control().send(&Order::Meet { core, link: address.to_string(), socket })?;
+        // It may have begun on this core; only when it has left may we spin here.
+        self.control().ready()?;
         accept::<T>(&listener)
     }
 }
@@ -49,6 +51,7 @@ pub(super) fn join<T: Transport>(
         return Err(BenchError::PeerGone { awaited });
     };
     Cores::settle(core)?;
+    control.send(&Answer::Ready)?;
     let address: Address = link.parse()?;
     Ok(Met { link: T::connect(&address, exports)?, socket })
 }

@@ -124,16 +124,20 @@ pub(super) struct LinkStream<L> {
 impl<L: Link> Outlet for LinkStream<L> {
     fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
         let head = FrameHead::new(Kind::new(Room::Trial, 0));
-        for number in first..first + count {
-            let message = source.message(number);
-            match self.pump.link.send(head, message) {
-                Ok(()) => {}
-                Err(SendError::Full) => self.pump.send_when_possible(head, message)?,
-                Err(error) => return Err(error.into()),
+        let end = first + count;
+        let mut number = first;
+        while number < end {
+            let batch_end = end.min(number + self.batch);
+            while number < batch_end {
+                let message = source.message(number);
+                match self.pump.link.send(head, message) {
+                    Ok(()) => {}
+                    Err(SendError::Full) => self.pump.send_when_possible(head, message)?,
+                    Err(error) => return Err(error.into()),
+                }
+                number += 1;
             }
-            if (number + 1).is_multiple_of(self.batch) {
-                self.pump.link.flush()?;
-            }
+            self.pump.link.flush()?;
         }
         Ok(())
     }
