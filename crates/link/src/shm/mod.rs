@@ -19,7 +19,8 @@ pub mod raw;
 mod regions;
 mod rings;
 mod setup;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use config::{Config, Users};

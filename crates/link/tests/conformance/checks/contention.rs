@@ -123,7 +123,7 @@ fn old(outcome: Outcome) -> u64 {
 /// Two links add to the same words, and so does the owner where its atomics belong to the same domain.
 pub(crate) fn keeps_sums<F: Fixture>() {
     let mut shared = Shared::<F>::new();
-    let rounds = 2000u64;
+    let rounds = 1000u64;
     let in_domain = shared.users[0].capabilities().atomics == AtomicDomain::Cpu;
     let memory = Arc::clone(&shared.memory);
     let mut by_owner = 0;
@@ -206,7 +206,7 @@ pub(crate) fn reads_whole_words<F: Fixture>() {
         shared.run(
             |_, user, opened| {
                 let buffer = Buffer::allocate(words * 8 + 8).unwrap();
-                for round in 0..300 {
+                for round in 0..150 {
                     // Odd lengths and places leave the words within them whole as well.
                     let (skip, to) = (round % 3 * 8, round % 5);
                     let len = words * 8 - skip - round % 8;
@@ -239,7 +239,7 @@ pub(crate) fn writes_whole_words<F: Fixture>() {
         |number, user, opened| {
             let colour = [BLACK, WHITE][number];
             let data = colour.to_le_bytes().repeat(words + 1);
-            for round in 0..300 {
+            for round in 0..150 {
                 let (skip, from) = (round % 3 * 8, round % 2 * 8);
                 let part = &data[from..from + words * 8 - skip];
                 run(user, |link, token| link.write(opened, skip as u64, part.into(), token));
