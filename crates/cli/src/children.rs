@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use outboard_launch::{Daemon, DaemonConfig, Quota, Sink};
+use anyhow::{Context, Result, anyhow};
+use outboard_launch::{Daemon, DaemonConfig, DaemonError, Quota, Sink};
 use outboard_link::Address;
 use outboard_settings::{Configuration, LogLevel, Origin, Percent, Settings};
 
@@ -76,6 +76,16 @@ fn shared(settings: &Settings) -> Vec<(String, String)> {
 /// A quota in whole percents, at least one.
 pub(crate) fn quota(percent: Percent) -> Option<Quota> {
     Quota::percent((percent.as_fraction() * 100.0).round().max(1.0) as u32)
+}
+
+/// Leaves out what a daemon printed before it failed to start: on a console it has been seen.
+pub(crate) fn seen(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(DaemonError::Died { name, end, last_lines }) if !last_lines.is_empty() => {
+            anyhow!("{name} {end} before it was ready")
+        }
+        _ => error,
+    }
 }
 
 /// The settings for children of a program that speaks for them: warnings only, unless somebody wants to hear more.

@@ -4,11 +4,16 @@ use std::process::ExitCode;
 
 use outboard_settings::{Origin, SettingsError};
 
+use crate::terminal::ReaderGone;
+
 /// The command line makes no sense.
 const USAGE: u8 = 2;
 
 /// Prints an error with its causes.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.is::<ReaderGone>() {
+        return ExitCode::SUCCESS;
+    }
     eprintln!("outboard: {}", chain(error));
     match error.downcast_ref() {
         Some(SettingsError::BadValue { origin: Origin::Flag(_), .. }) => ExitCode::from(USAGE),

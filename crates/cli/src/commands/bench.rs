@@ -1,10 +1,10 @@
 //! `outboard bench`: how fast is it here, and beside what?
 
-use std::io::Write;
-
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use outboard_bench::{Effort, Options, PeerProgram};
+
+use crate::terminal;
 
 /// Measure, always beside a yardstick in the same run
 ///
@@ -43,5 +43,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = outboard_bench::run(&args.name, &options)
         .with_context(|| format!("the benchmark {} has no result", args.name))?;
     let text = if args.json { report.to_json() } else { report.to_string() };
-    writeln!(std::io::stdout(), "{text}").context("cannot write the report")
+    terminal::print(&text)
 }

@@ -1,7 +1,7 @@
 //! `outboard completions`: what a shell needs to complete our command lines.
 
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::{Outboard, terminal};
@@ -20,6 +20,13 @@ pub(crate) struct Args {
 /// Prints the script.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Outboard::command(), "outboard", &mut script);
+    clap_complete::generate(args.shell, &mut for_people(), "outboard", &mut script);
     terminal::print(String::from_utf8_lossy(&script).trim_end())
+}
+
+/// The program without the commands that it only calls itself.
+fn for_people() -> Command {
+    let whole = Outboard::command();
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("outboard").version(env!("CARGO_PKG_VERSION")).subcommands(commands)
 }

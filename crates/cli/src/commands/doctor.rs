@@ -1,10 +1,10 @@
 //! `outboard doctor`: what can this machine do, and what would mend the rest?
 
-use std::io::Write;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
 use outboard_probe::{Address, Options, Report, State, Summary};
+
+use crate::terminal;
 
 /// Find out what this machine can do for Outboard, and how to mend what is missing
 ///
@@ -27,24 +27,13 @@ pub(crate) struct Args {
 /// Looks around and prints what was found.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::gather(&Options { peers: args.peers.clone() });
-    let text = if args.json { report.to_json() } else { for_people(&report, width()) };
-    writeln!(std::io::stdout(), "{text}").context("cannot write the report")?;
+    let text = if args.json { report.to_json() } else { for_people(&report, terminal::width()) };
+    terminal::print(&text)?;
     let missing: Vec<_> = report.missing().map(|finding| finding.name.as_str()).collect();
     if !missing.is_empty() {
         bail!("this machine lacks what Outboard needs: {}", missing.join(", "));
     }
     Ok(())
-}
-
-/// A terminal's own width, or one that suits a file.
-fn width() -> u16 {
-    const WITHOUT_TERMINAL: u16 = 120;
-    const LEAST: u16 = 60;
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.ok()
-        .map(|size| size.ws_col)
-        .filter(|columns| *columns > 0)
-        .map_or(WITHOUT_TERMINAL, |n| n.max(LEAST))
 }
 
 fn for_people(report: &Report, width: u16) -> String {

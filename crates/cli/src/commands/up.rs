@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => Cluster::start(&configuration, settings, || board.sink())?,
         false => {
             let console = Console::stdio(Style::Prefixed)?;
-            Cluster::start(&configuration, settings, || console.clone())?
+            Cluster::start(&configuration, settings, || console.clone()).map_err(children::seen)?
         }
     };
     board.begin(&cluster.introduction())?;

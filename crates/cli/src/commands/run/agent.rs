@@ -10,7 +10,7 @@ use outboard_settings::{Settings, Whereabouts};
 use outboard_wire::Role;
 use serde_json::{Value, json};
 
-use crate::children::Child;
+use crate::children::{self, Child};
 use crate::daemon_ready;
 
 /// The agent beside a job.
@@ -48,7 +48,7 @@ pub(super) fn find_or_start(
         bail!("no agent at {address} (job.agent), and it would not listen there: see --agent-listen");
     }
     let placement = Placement::plan(&allowed_cpus()?, PlacementRequest { ranks, cpus_per_rank: 1, agent })?;
-    let child = Child::agent(settings, placement.agent.clone(), console.clone())?;
+    let child = Child::agent(settings, placement.agent.clone(), console.clone()).map_err(children::seen)?;
     let address = child.local().or_else(|_| child.remote())?.clone();
     let (pid, at) = (child.process.pid(), daemon_ready::show(&child.listening));
     let limit = child.process.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
