@@ -1,7 +1,6 @@
 //! How the ranks of a job find each other.
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::{Entry, HashMap};
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::time::Duration;
 
 use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, RANKS_MAX};
@@ -27,6 +26,8 @@ struct Joined {
 struct Gathering {
     secret: JobSecret,
     size: u32,
+    /// Known before anyone came, and until its time is up nobody else's, whoever comes and goes.
+    is_announced: bool,
     joined: BTreeMap<Rank, Joined>,
     /// When the missing are named and everyone is sent home; none once all are there.
     deadline: Option<Time>,
@@ -36,7 +37,8 @@ struct Gathering {
 /// names of those that have not.
 pub struct Rendezvous {
     patience: Duration,
-    jobs: HashMap<JobId, Gathering>,
+    /// In order, so that the same questions always give the same answers in the same order.
+    jobs: BTreeMap<JobId, Gathering>,
 }
 
 /// How many missing ranks an answer names.
@@ -45,13 +47,14 @@ const NAMED_MAX: usize = 16;
 impl Rendezvous {
     /// Waits `patience` from a job's first rank to its last.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, jobs: HashMap::new() }
+        Self { patience, jobs: BTreeMap::new() }
     }
 
     /// Announces a job, so that nobody else can be first with another secret.
     pub fn expect(&mut self, now: Time, job: JobId, secret: JobSecret, size: u32) {
         let deadline = Some(now + self.patience);
-        self.jobs.insert(job, Gathering { secret, size, joined: BTreeMap::new(), deadline });
+        let joined = BTreeMap::new();
+        self.jobs.insert(job, Gathering { secret, size, is_announced: true, joined, deadline });
     }
 
     /// How many jobs are known.
@@ -90,7 +93,8 @@ impl Rendezvous {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let deadline = Some(now + self.patience);
-                entry.insert(Gathering { secret, size, joined: BTreeMap::new(), deadline })
+                let joined = BTreeMap::new();
+                entry.insert(Gathering { secret, size, is_announced: false, joined, deadline })
             }
         };
         if !gathering.secret.matches(&secret) {
@@ -114,13 +118,14 @@ impl Rendezvous {
         Ok(if gathering.joined.len() == size as usize { gathering.complete() } else { Vec::new() })
     }
 
-    /// A client has gone. Its rank can join again, unless all were there already; then the job is forgotten with
-    /// its last rank.
+    /// A client has gone. Its rank can join again, unless all were there already. A job is forgotten with its last
+    /// rank, unless it was announced and its time is not up.
     pub fn on_gone(&mut self, client: u64) {
         self.jobs.retain(|_, gathering| {
             let before = gathering.joined.len();
             gathering.joined.retain(|_, joined| joined.client != client);
-            gathering.joined.len() == before || !gathering.joined.is_empty()
+            let is_awaited = gathering.is_announced && gathering.deadline.is_some();
+            is_awaited || gathering.joined.len() == before || !gathering.joined.is_empty()
         });
     }
 
@@ -238,6 +243,21 @@ mod tests {
         assert_eq!(failure(&stranger).0, Failure::WrongSecret);
         rendezvous.on_gone(20);
         assert_eq!(join(&mut rendezvous, 11, 1, 2).len(), 2);
+    }
+
+    #[test]
+    fn an_announced_job_is_nobody_elses_when_its_first_rank_dies() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        rendezvous.expect(Time::ZERO, JOB, SECRET, 2);
+        join(&mut rendezvous, 10, 0, 2);
+        rendezvous.on_gone(10);
+        let stranger = rendezvous.on_join(Time::ZERO, (23, 9), (JOB, JobSecret([4; 64]), 2), member(1));
+        assert_eq!(failure(&stranger).0, Failure::WrongSecret);
+        assert_eq!(rendezvous.next_deadline(), Some(Time::ZERO + Duration::from_secs(1)));
+        assert_eq!(join(&mut rendezvous, 11, 0, 2), []);
+        assert_eq!(join(&mut rendezvous, 12, 1, 2).len(), 2);
+        [11, 12].into_iter().for_each(|client| rendezvous.on_gone(client));
+        assert_eq!(rendezvous.count(), 0);
     }
 
     #[test]
