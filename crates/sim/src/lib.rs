@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod courier;
+mod daemons;
 mod digest;
 mod either;
 mod memory;
@@ -30,4 +31,4 @@ pub use weather::{Loss, Weather};
 pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_end};
 
 /// Every scenario, in the order in which they are played.
-pub const SCENARIOS: &[Scenario] = &[courier::SCENARIO, memory::SCENARIO];
+pub const SCENARIOS: &[Scenario] = &[courier::SCENARIO, memory::SCENARIO, daemons::SCENARIO];

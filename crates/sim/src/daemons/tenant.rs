@@ -1,0 +1,197 @@
+//! A client that reserves, frees, lists and joins.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+use outboard_driver::{LinkId, Origin, Service};
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question};
+use outboard_wire::{
+    FrameHead, Grant, Incarnation, JobId, Rank, RegionDescriptor, RegionId, RegionKey, Rights, Text, Time,
+};
+
+use super::desk::SECRET;
+use crate::{Boot, Recorder};
+
+/// How many jobs there are to join.
+const JOBS: u64 = 3;
+
+/// What a question was about.
+enum Asked {
+    Reserve { is_named: bool },
+    Free(RegionId),
+    Other,
+}
+
+/// Asks all sorts of things, and expects one answer to each.
+pub(super) struct Tenant {
+    rank: u32,
+    ranks: u32,
+    incarnation: Incarnation,
+    recorder: Recorder,
+    random: Rng,
+    link: Option<LinkId>,
+    /// Regions without names, which it holds as long as its link lives.
+    held: BTreeMap<RegionId, Grant>,
+    /// A region that it has given back, or never had.
+    stale: Option<Grant>,
+    waiting: BTreeMap<u32, Asked>,
+    next_tag: u32,
+    next_at: Time,
+    until: Time,
+}
+
+impl Tenant {
+    pub(super) fn new(boot: Boot, (rank, ranks): (u32, u32), recorder: Recorder, until: Time) -> Self {
+        Self {
+            rank,
+            ranks,
+            incarnation: boot.incarnation,
+            recorder,
+            random: boot.random,
+            link: None,
+            held: BTreeMap::new(),
+            stale: None,
+            waiting: BTreeMap::new(),
+            next_tag: 1,
+            next_at: boot.now,
+            until,
+        }
+    }
+
+    /// Bytes of regions without names.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held.values().map(|grant| grant.size).sum()
+    }
+
+    /// Whether it is linked and has all its answers.
+    pub(super) fn is_settled(&self) -> bool {
+        self.link.is_some() && self.waiting.is_empty()
+    }
+
+    fn choose(&mut self) -> (Question, Asked) {
+        match self.random.u8(..16) {
+            0..=4 => self.reserve(),
+            5..=8 => self.free(),
+            9 => (Question::OpenNamed { name: self.name(), rights: self.rights() }, Asked::Other),
+            10 => (Question::List { after: RegionId(self.random.u64(..8)) }, Asked::Other),
+            _ => (self.join(), Asked::Other),
+        }
+    }
+
+    fn name(&mut self) -> Text<64> {
+        Text::new(["graph", "index", "table"][self.random.usize(..3)])
+    }
+
+    fn rights(&mut self) -> Rights {
+        if self.random.bool() { Rights::READ } else { Rights::READ.and(Rights::WRITE) }
+    }
+
+    fn reserve(&mut self) -> (Question, Asked) {
+        let is_named = self.random.u8(..) < 40;
+        let name = if is_named { self.name() } else { Text::new("") };
+        let size = if self.random.u8(..) < 8 { 0 } else { self.random.u64(1..60_000) };
+        (Question::Reserve { size, chunk_log2: 16, name }, Asked::Reserve { is_named })
+    }
+
+    fn free(&mut self) -> (Question, Asked) {
+        let nth = self.random.usize(..self.held.len().max(1));
+        let own = self.held.values().nth(nth).copied();
+        let grant = if self.random.u8(..) < 200 { own.or(self.stale) } else { self.stale };
+        let Some(Grant { region, generation, mut key, .. }) = grant else { return self.reserve() };
+        if self.random.u8(..) < 16 {
+            key = RegionKey([0; 16]);
+        }
+        (Question::Free { region, generation, key }, Asked::Free(region))
+    }
+
+    fn join(&mut self) -> Question {
+        let rank = if self.random.u8(..) < 240 { self.rank } else { self.random.u32(..=self.ranks) };
+        let size = if self.random.u8(..) < 248 { self.ranks } else { self.ranks + 1 };
+        let stranger = JobSecret([4; JobSecret::LEN_MAX]);
+        let secret = if self.random.u8(..) < 240 { SECRET } else { stranger };
+        let member = Member {
+            rank: Rank(rank),
+            pid: self.rank,
+            incarnation: self.incarnation,
+            address: Text::new("loopback"),
+        };
+        Question::Join { job: JobId(self.random.u64(1..=JOBS)), secret, size, member }
+    }
+
+    fn on_answer(&mut self, tag: u32, answer: ControlAnswer) {
+        let Some(asked) = self.waiting.remove(&tag) else {
+            return self.recorder.fail(format!("each question is answered once: {answer:?} comes again"));
+        };
+        match (asked, answer) {
+            (Asked::Reserve { is_named: false }, ControlAnswer::Region(RegionDescriptor { grant, .. })) => {
+                self.held.insert(grant.region, grant);
+            }
+            (Asked::Free(region), ControlAnswer::Freed) => {
+                self.stale = self.held.remove(&region).or(self.stale);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Service for Tenant {
+    type Note = ();
+
+    fn on_note(&mut self, (): (), _: Time) {}
+
+    fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, now: Time) {
+        self.link = Some(link);
+        self.next_at = self.next_at.max(now);
+    }
+
+    fn on_frame(&mut self, _: LinkId, frame: Frame<'_>, _: Time) -> Disposition {
+        match ControlAnswer::decode(frame.head.kind, &frame.payload.to_vec()) {
+            Ok(answer) => self.on_answer(frame.head.tag, answer),
+            Err(error) => self.recorder.fail(format!("what was answered can be read: {error}")),
+        }
+        Disposition::Taken
+    }
+
+    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
+
+    fn send<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        now: Time,
+    ) -> Result<bool, LinkError> {
+        if self.link != Some(id) || now < self.next_at || now >= self.until {
+            return Ok(false);
+        }
+        self.next_at = now + Duration::from_micros(self.random.u64(50..4000));
+        let (question, asked) = self.choose();
+        let (mut payload, tag) = (Vec::new(), self.next_tag);
+        question.encode(&mut payload);
+        match link.send(FrameHead::new(question.kind()).with_tag(tag), &payload) {
+            Ok(()) => {
+                self.next_tag += 1;
+                self.waiting.insert(tag, asked);
+                Ok(true)
+            }
+            Err(SendError::Lost(lost)) => Err(lost),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// What it held without a name is gone with the link.
+    fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
+        if self.link.take_if(|own| *own == link).is_some() {
+            self.stale = self.held.pop_first().map(|(_, grant)| grant).or(self.stale);
+            self.held.clear();
+            self.waiting.clear();
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.link.filter(|_| self.next_at < self.until).map(|_| self.next_at)
+    }
+
+    fn on_time(&mut self, _: Time) {}
+}
