@@ -67,6 +67,7 @@ pub(crate) fn is_ended_by_room<F: Fixture>() {
         for number in 0..total {
             assert_eq!(wait_for_frame(&waiter, &mut ben, LIMIT).unwrap(), frame(number, len));
         }
+        ben.close("all taken");
         ben
     });
     let waiter = sleeper();
@@ -75,10 +76,8 @@ pub(crate) fn is_ended_by_room<F: Fixture>() {
     }
     // A link that can swallow all of it was never full.
     let _ = full.send(());
-    let drained = waiter.until(&mut ada, LIMIT, "the receiver to end", |_| {
-        Ok(if receiver.is_finished() { Some(()) } else { None })
-    });
-    drained.unwrap();
+    let closed = wait_for_frame(&waiter, &mut ada, LIMIT).unwrap_err();
+    assert_eq!(closed.loss, Loss::Closed { reason: "all taken".to_owned() }, "{closed}");
     receiver.join().unwrap();
 }
 
