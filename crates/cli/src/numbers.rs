@@ -40,11 +40,12 @@ pub(crate) fn uptime(time: Duration) -> String {
     }
 }
 
-/// Three digits that count.
+/// Three digits that count, and none after the point of a whole number.
 fn short(value: f64) -> String {
+    let is_whole = (value - value.round()).abs() < 1e-6;
     match value {
-        ..10.0 if value.fract() > 0.0 => format!("{value:.2}"),
-        ..100.0 if value.fract() > 0.0 => format!("{value:.1}"),
+        ..10.0 if !is_whole => format!("{value:.2}"),
+        ..100.0 if !is_whole => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
 }

@@ -42,20 +42,28 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let mut survey = Survey::new(args.addresses.clone(), configuration.settings.link.clone());
-    let mut sights = survey.look();
+    let sights = survey.look();
     if sights.seen.is_empty() && args.addresses.is_empty() {
         return nothing_runs(sights);
     }
-    while args.watch {
-        show(&sights, args.json, std::io::stdout().is_terminal())?;
-        // tidy: allow(sleep) rates need time to pass between two looks
-        thread::sleep(PERIOD);
-        sights = survey.look();
+    if args.watch {
+        return watch(survey, sights, args.json);
     }
     show(&sights, args.json, false)?;
     match sights.failed.is_empty() || args.addresses.is_empty() {
         true => Ok(()),
         false => bail!("no status of {}", failed(&sights)),
+    }
+}
+
+/// Shows and looks again, until interrupted or until nobody reads any more.
+fn watch(mut survey: Survey, mut sights: Sights, as_json: bool) -> Result<()> {
+    let in_place = std::io::stdout().is_terminal();
+    loop {
+        show(&sights, as_json, in_place)?;
+        // tidy: allow(sleep) rates need time to pass between two looks
+        thread::sleep(PERIOD);
+        sights = survey.look();
     }
 }
 

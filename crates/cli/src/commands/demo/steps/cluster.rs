@@ -60,9 +60,9 @@ pub(super) fn stop(stage: &mut Stage) -> Result<Finding> {
     stage.agent_links.clear();
     let mut parts = Vec::new();
     for child in [stage.agent.take(), stage.memory.take()].into_iter().flatten() {
-        let (name, had_ended) = (child.process.name().to_owned(), child.process.end().is_some());
+        let name = child.process.name().to_owned();
         let end = child.process.stop(GRACE);
-        ensure!(had_ended || end.is_success(), "{name} {end} when it was asked to end");
+        ensure!(end.is_success(), "{name} {end} when it was asked to end");
         parts.push(format!("{name} {end}"));
     }
     let listening = survey::listening();

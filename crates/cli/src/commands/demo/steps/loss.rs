@@ -8,6 +8,7 @@ use outboard_link::{Address, ConnectError, LinkError};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Finding;
+use crate::children::GRACE;
 use crate::commands::demo::stage::{By, Stage};
 use crate::numbers;
 
@@ -38,6 +39,8 @@ pub(super) fn kill_agent(stage: &mut Stage) -> Result<Finding> {
         let intro = error.peer.intro();
         words = format!("lost {} {}: {}", intro.role, intro.name, error.loss);
     }
+    let end = stage.agent.take().map(|agent| agent.process.stop(GRACE));
+    ensure!(end.is_some_and(|end| !end.is_success()), "the agent has survived");
     await_nobody(stage, &address)?;
     let mut read = *b"------";
     direct.read(&region, 0, &mut read)?;

@@ -1,0 +1,68 @@
+//! Settings: from where they come, how they are shown, and what is said of mistakes.
+
+use serde_json::Value;
+
+use crate::support::{Folder, outboard, program};
+
+#[test]
+fn a_mistake_in_a_file_is_named_with_its_line_and_key() {
+    let folder = Folder::new();
+    let bad_value = folder.write("value.toml", "[memory]\nname = \"a\"\ncapacity = \"lots\"\n");
+    outboard(&["memory", "--config", &bad_value]).failed(1, &["value.toml:3", "memory.capacity", "lots"]);
+    let bad_key = folder.write("key.toml", "[agent]\nworker = 4\n");
+    outboard(&["agent", "--config", &bad_key]).failed(1, &["key.toml:2", "agent.worker", "agent.workers"]);
+    let bad_toml = folder.write("toml.toml", "[memory]\ncapacity = 4GiB\n");
+    outboard(&["memory", "--config", &bad_toml]).failed(1, &["toml.toml:2", "capacity"]);
+    let missing = folder.path().join("none.toml");
+    let missing = missing.to_str().unwrap();
+    outboard(&["status", "--config", missing]).failed(1, &["none.toml", "--config"]);
+}
+
+#[test]
+fn the_printed_configuration_says_where_each_value_came_from() {
+    let folder = Folder::new();
+    let file = folder.write("c.toml", "[memory]\nname = \"from-file\"\ncapacity = \"1GiB\"\n");
+    let arguments = ["memory", "--config", &file, "--listen", "unix:@a,tcp:127.0.0.1:7", "--print-config"];
+    let output = program(&arguments).env("OUTBOARD_MEMORY_CAPACITY", "2GiB").output().unwrap();
+    let toml = String::from_utf8(output.stdout).unwrap();
+    for (assignment, origin) in [
+        ("name = \"from-file\"", "c.toml:2"),
+        ("capacity = \"2GiB\"", "$OUTBOARD_MEMORY_CAPACITY"),
+        ("listen = [\"unix:@a\", \"tcp:127.0.0.1:7\"]", "--listen"),
+        ("workers = 2", "default"),
+    ] {
+        let line = toml.lines().find(|line| line.starts_with(assignment)).expect(assignment);
+        assert!(line.ends_with(origin), "{line}");
+    }
+}
+
+#[test]
+fn the_printed_configuration_read_back_gives_the_same_values() {
+    let folder = Folder::new();
+    let flags = ["--workers", "7", "--wire", "10gbit,5us", "--quota", "30%", "--link-ring", "1MiB"];
+    let print = [&["agent", "--print-config"][..], &flags].concat();
+    let file = folder.write("c.toml", &outboard(&print).succeeded());
+    let values = |json: Value| -> Vec<(Value, Value)> {
+        let entries = json.as_array().unwrap().iter();
+        entries.map(|entry| (entry["key"].clone(), entry["value"].clone())).collect()
+    };
+    let first = values(outboard(&[&print[..], &["--json"]].concat()).json());
+    let again = values(outboard(&["run", "--config", &file, "--print-config", "--json"]).json());
+    assert_eq!(first, again);
+    assert!(first.contains(&("agent.workers".into(), 7.into())), "{first:?}");
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_warned_of() {
+    let output = program(&["memory", "list", "--server", "unix:@outboard-nobody-here"])
+        .env("OUTBOARD_MEMORY_CAPACITI", "1GiB")
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("WARN") && err.contains("OUTBOARD_MEMORY_CAPACITY?"), "{err}");
+}
+
+#[test]
+fn json_output_of_the_configuration_needs_the_configuration() {
+    outboard(&["memory", "--json"]).failed(2, &["--print-config"]);
+}

@@ -1,0 +1,135 @@
+//! `outboard memory`: the server and its clients.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::support::{Folder, Running, outboard, program, socket, socket_exists};
+
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn regions_are_reserved_listed_and_freed() {
+    let at = socket();
+    let _server = Running::daemon(&["memory", "--listen", &at, "--capacity", "8MiB"]);
+    let ask = |arguments: &[&str]| outboard(&[&["memory"], arguments, &["--server", &at]].concat());
+    assert_eq!(ask(&["list"]).succeeded(), "no regions\n");
+    assert!(ask(&["reserve", "--name", "table", "--size", "1MiB"]).succeeded().contains("1 MiB"));
+    assert!(ask(&["list"]).succeeded().contains("table"));
+    let list = ask(&["list", "--json"]).json();
+    assert_eq!((&list[0]["name"], &list[0]["size_bytes"]), (&"table".into(), &(1 << 20).into()));
+    ask(&["reserve", "--name", "table", "--size", "1MiB"]).failed(1, &["table"]);
+    ask(&["reserve", "--name", "huge", "--size", "1GiB"]).failed(1, &["refused"]);
+    assert_eq!(ask(&["free", "table", "--json"]).json()["size_bytes"], 1 << 20);
+    ask(&["free", "table"]).failed(1, &["table", "outboard memory list"]);
+    assert_eq!(ask(&["list", "--json"]).json(), serde_json::json!([]));
+}
+
+#[test]
+fn it_ends_cleanly_when_asked_by_either_signal() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let at = socket();
+        let server = Running::daemon(&["memory", "--listen", &at]);
+        server.signal(signal);
+        let (code, lines) = server.wait();
+        assert_eq!(code, Some(0), "{lines:?}");
+        assert!(lines.last().unwrap().contains("has ended"), "{lines:?}");
+        assert!(!socket_exists(&at.replace("unix:", "")));
+    }
+}
+
+#[test]
+fn a_second_one_at_the_same_address_fails_at_once() {
+    let at = socket();
+    let _first = Running::daemon(&["memory", "--listen", &at]);
+    outboard(&["memory", "--listen", &at]).failed(1, &[&at, "already in use"]);
+    outboard(&["agent", "--listen", &at]).failed(1, &[&at, "already in use"]);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("127.0.0.1:{}", holder.local_addr().unwrap().port());
+    let at = format!("tcp:{port}");
+    outboard(&["memory", "--listen", &at]).failed(1, &[&at, "already in use"]);
+    outboard(&["memory", "--listen", &socket(), "--metrics", &port]).failed(1, &[&port, "metrics"]);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    for at in [socket(), "tcp:127.0.0.1:1".to_owned()] {
+        outboard(&["memory", "list", "--server", &at]).failed(1, &[&at, "cannot reach"]);
+    }
+}
+
+#[test]
+fn a_port_that_speaks_another_protocol_is_told_from_a_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("tcp:{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 64]);
+            let body = "x".repeat(1000);
+            let _ = stream.write_all(format!("HTTP/1.1 400 Bad Request\r\n\r\n{body}").as_bytes());
+        }
+    });
+    outboard(&["memory", "list", "--server", &at]).failed(1, &[&at, "does not speak this protocol"]);
+    outboard(&["status", &at]).failed(1, &[&at]);
+}
+
+#[test]
+fn an_agent_is_not_taken_for_a_memory_server() {
+    let at = socket();
+    let _agent = Running::daemon(&["agent", "--listen", &at, "--memory-servers", "none"]);
+    outboard(&["memory", "list", "--server", &at]).failed(1, &[&at, "is no memory server"]);
+}
+
+#[test]
+fn a_place_without_permission_is_named() {
+    let folder = Folder::new();
+    let mut command = if is_root() {
+        // The folder is root's, and open to nobody else.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(folder.path(), mode).unwrap();
+        let mut command = program(&["memory", "--listen", &format!("unix:{}/s", folder.path().display())]);
+        command.uid(NOBODY).gid(NOBODY);
+        command
+    } else {
+        program(&["memory", "--listen", "unix:/proc/outboard-test"])
+    };
+    let output = crate::support::Ended::from(command.output().unwrap());
+    output.failed(1, &["unix:/"]);
+}
+
+/// Only root can play another user.
+#[test]
+fn another_user_is_turned_away_and_told_why() {
+    if !is_root() {
+        return;
+    }
+    let at = socket();
+    let _server = Running::daemon(&["memory", "--listen", &at]);
+    let mut command = program(&["memory", "list", "--server", &at]);
+    command.uid(NOBODY).gid(NOBODY);
+    crate::support::Ended::from(command.output().unwrap()).failed(1, &[&at, "user"]);
+    outboard(&["memory", "list", "--server", &at]).succeeded();
+}
+
+#[test]
+fn logs_are_json_when_asked() {
+    let mut command = program(&["memory", "--listen", &socket(), "--log-format", "json"]);
+    command.env("OUTBOARD_MEMORY_NAME", "jason");
+    let mut server = Running::start(command);
+    let line: serde_json::Value = serde_json::from_str(&server.await_line("listens at")).unwrap();
+    assert_eq!(line["level"], "INFO");
+    assert!(line["message"].as_str().unwrap().contains("jason"), "{line}");
+}

@@ -1,0 +1,73 @@
+//! Help, usage errors, completions and manual pages.
+
+use crate::support::{Folder, outboard};
+
+const COMMANDS: &[&[&str]] = &[
+    &["agent"],
+    &["bench"],
+    &["completions"],
+    &["demo"],
+    &["doctor"],
+    &["man"],
+    &["memory"],
+    &["memory", "free"],
+    &["memory", "list"],
+    &["memory", "reserve"],
+    &["run"],
+    &["status"],
+    &["up"],
+];
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    for command in COMMANDS {
+        let help = outboard(&[command, &["--help"][..]].concat()).succeeded();
+        assert!(help.contains("Examples:\n  outboard "), "{command:?}: {help}");
+    }
+    let overview = outboard(&["--help"]).succeeded();
+    for command in COMMANDS {
+        assert!(overview.contains(&format!("\n  {} ", command[0])), "{command:?} is not in {overview}");
+    }
+    assert!(!overview.contains("demo-rank") && !overview.contains("bench-peer"), "{overview}");
+}
+
+#[test]
+fn an_unknown_flag_is_wrong_usage_everywhere() {
+    for command in COMMANDS {
+        let needed: &[&str] = match *command {
+            ["memory", "free"] => &["name"],
+            ["memory", "reserve"] => &["--name", "a", "--size", "1"],
+            _ => &[],
+        };
+        outboard(&[command, &["--no-such-flag"][..], needed].concat()).failed(2, &["--no-such-flag"]);
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_wrong_usage_and_named() {
+    outboard(&["agent", "--workers", "0"]).failed(2, &["--workers", "at least one"]);
+    outboard(&["agent", "--wire", "fast"]).failed(2, &["--wire", "fast"]);
+    outboard(&["memory", "--listen", "localhost"]).failed(2, &["--listen", "unix:@name"]);
+    outboard(&["memory", "reserve", "--name", "", "--size", "1"]).failed(2, &["--name", "empty"]);
+    outboard(&["memory", "reserve", "--name", &"n".repeat(65), "--size", "1"]).failed(2, &["--name", "64"]);
+    outboard(&["memory", "reserve", "--name", "a", "--size", "much"]).failed(2, &["--size", "4GiB"]);
+    outboard(&["run", "--agent", "cores", "true"]).failed(2, &["--agent", "same-cores"]);
+    outboard(&["run", "-n", "0", "true"]).failed(2, &["--ranks"]);
+    outboard(&["status", "somewhere"]).failed(2, &["somewhere", "tcp:ip:port"]);
+}
+
+#[test]
+fn shells_and_manuals_know_the_commands_for_people() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = outboard(&["completions", shell]).succeeded();
+        assert!(script.contains("memory-servers") && !script.contains("demo-rank"), "{shell}");
+    }
+    assert!(outboard(&["man"]).succeeded().contains(".TH outboard"));
+    let folder = Folder::new();
+    let pages = folder.path().join("man1");
+    outboard(&["man", pages.to_str().unwrap()]).succeeded();
+    for page in ["outboard.1", "outboard-run.1", "outboard-memory-reserve.1"] {
+        assert!(pages.join(page).is_file(), "{page}");
+    }
+    assert!(!pages.join("outboard-demo-rank.1").exists());
+}

@@ -1,0 +1,48 @@
+//! `outboard up`: a cluster that comes and goes as a whole.
+
+use rustix::process::{Pid, Signal};
+
+use crate::support::{Running, await_end, outboard, program, socket, socket_exists};
+
+fn start(memory: &str, agent: &str) -> (Running, Vec<Pid>) {
+    let arguments = ["up", "--memory-listen", memory, "--agent-listen", agent, "--memory-capacity", "64MiB"];
+    let mut cluster = Running::start(program(&arguments));
+    let pids = ["memory (process", "agent (process"].map(|part| {
+        let line = cluster.await_line(part);
+        let number = line.split_once("(process ").unwrap().1.split_once(')').unwrap().0;
+        Pid::from_raw(number.parse().unwrap()).unwrap()
+    });
+    cluster.await_line("agent: memory servers connected 1");
+    (cluster, pids.to_vec())
+}
+
+#[test]
+fn it_serves_until_it_is_interrupted_and_leaves_nothing() {
+    let (memory, agent) = (socket(), socket());
+    let (mut cluster, pids) = start(&memory, &agent);
+    outboard(&["memory", "reserve", "--server", &memory, "--name", "a", "--size", "1MiB"]).succeeded();
+    cluster.await_line("memory: regions 1");
+    outboard(&["up", "--memory-listen", &memory]).failed(1, &[&memory, "already in use"]);
+    cluster.signal(Signal::INT);
+    assert_eq!(cluster.wait().0, Some(0));
+    pids.into_iter().for_each(await_end);
+    assert!(!socket_exists(&memory.replace("unix:", "")) && !socket_exists(&agent.replace("unix:", "")));
+}
+
+#[test]
+fn the_death_of_one_daemon_is_named_and_ends_the_other() {
+    let (cluster, pids) = start(&socket(), &socket());
+    rustix::process::kill_process(pids[1], Signal::KILL).unwrap();
+    let (code, lines) = cluster.wait();
+    assert_eq!(code, Some(1), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("agent was killed by SIGKILL")), "{lines:?}");
+    pids.into_iter().for_each(await_end);
+}
+
+#[test]
+fn killed_without_warning_it_takes_its_daemons_along() {
+    let (cluster, pids) = start(&socket(), &socket());
+    cluster.signal(Signal::KILL);
+    cluster.wait();
+    pids.into_iter().for_each(await_end);
+}
