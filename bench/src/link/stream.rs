@@ -127,15 +127,15 @@ impl<L: Link> Outlet for LinkStream<L> {
         let end = first + count;
         let mut number = first;
         while number < end {
-            let batch_end = end.min(number + self.batch);
-            while number < batch_end {
-                let message = source.message(number);
-                match self.pump.link.send(head, message) {
-                    Ok(()) => {}
-                    Err(SendError::Full) => self.pump.send_when_possible(head, message)?,
-                    Err(error) => return Err(error.into()),
+            let batch = number..end.min(number + self.batch);
+            let frames = batch.map(|number| (head, source.message(number)));
+            match self.pump.link.send_batch(frames) {
+                Ok(sent) => number += sent as u64,
+                Err(SendError::Full) => {
+                    self.pump.send_when_possible(head, source.message(number))?;
+                    number += 1;
                 }
-                number += 1;
+                Err(error) => return Err(error.into()),
             }
             self.pump.link.flush()?;
         }

@@ -117,6 +117,12 @@ impl<C: Deref<Target = Cursors>> Producer<C> {
         Ok(())
     }
 
+    /// Up to where the ring is known to be free, without looking at the consumer.
+    #[inline]
+    pub fn known_limit(&self) -> u64 {
+        self.head + self.capacity
+    }
+
     /// Counts `len` bytes as written.
     #[inline]
     pub fn advance(&mut self, len: u64) {

@@ -120,6 +120,29 @@ impl Link for ShmLink {
     }
 
     #[inline]
+    fn send_batch<'a, I>(&mut self, frames: I) -> Result<usize, SendError>
+    where
+        I: IntoIterator<Item = (FrameHead, &'a [u8])>,
+    {
+        let mut frames = frames.into_iter();
+        let mut sent = 0;
+        loop {
+            let (count, bytes, refused) =
+                self.outgoing.append_known(&mut frames, self.capabilities.max_payload);
+            self.counters.frames_sent += count;
+            self.counters.bytes_sent += bytes;
+            sent += count as usize;
+            // The usual way finds out whether it is too long, or whether the peer has made room meanwhile.
+            let Some((head, payload)) = refused else { return Ok(sent) };
+            match self.send(head, payload) {
+                Ok(()) => sent += 1,
+                Err(SendError::Full) if sent > 0 => return Ok(sent),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<(), LinkError> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use outboard_wire::{FrameHead, FrameHeader};
 use rustix::io::Errno;
 
+use crate::memory::copy::copy_to_shared;
 use crate::memory::{Mirror, Segment, Window, WindowMut};
 use crate::ring::{Consumer, Cursors, Producer, record_len};
 use crate::{Frame, Violation};
@@ -89,14 +90,38 @@ unsafe fn load_word(at: NonNull<u8>) -> u64 {
     u64::from_le(unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.load(Relaxed))
 }
 
-/// Stores a word of a ring that the peer may be touching.
+/// Stores a frame header into a ring that the peer may be touching.
+///
+/// One store instead of two, where the processor has it: a ring fills as fast as stores leave the store buffer,
+/// and each takes a place there.
 ///
 /// # Safety
-/// `at` is an aligned word inside a live writable mapping.
+/// `at` is aligned to 16, and 16 bytes from there are inside a live writable mapping.
 #[inline]
-unsafe fn store_word(at: NonNull<u8>, word: u64) {
-    // SAFETY: as above.
-    unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.store(word.to_le(), Relaxed);
+unsafe fn store_header(at: NonNull<u8>, words: [u64; 2]) {
+    let [first, second] = words.map(u64::to_le);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: by the caller's word. The compiler cannot see into the store, so it may race with the peer's.
+    unsafe {
+        core::arch::asm!(
+            "movq {low}, {first}",
+            "movq {high}, {second}",
+            "punpcklqdq {low}, {high}",
+            "movaps [{at}], {low}",
+            first = in(reg) first,
+            second = in(reg) second,
+            at = in(reg) at.as_ptr(),
+            low = out(xmm_reg) _,
+            high = out(xmm_reg) _,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(any(miri, not(target_arch = "x86_64")))]
+    // SAFETY: by the caller's word; shared memory may be used through atomics.
+    unsafe {
+        AtomicU64::from_ptr(at.cast().as_ptr()).store(first, Relaxed);
+        AtomicU64::from_ptr(at.add(8).cast().as_ptr()).store(second, Relaxed);
+    }
 }
 
 /// The ring that this side writes.
@@ -118,13 +143,45 @@ impl Outgoing {
     #[inline]
     pub(super) fn append(&mut self, head: FrameHead, len: usize) {
         let at = self.mirror.at(self.producer.position());
-        let words = FrameHeader::new(head, len as u32).to_words();
-        // SAFETY: positions are multiples of 16 and a whole record fits here, so these are its first two words.
-        unsafe {
-            store_word(at, words[0]);
-            store_word(at.add(8), words[1]);
-        }
+        // SAFETY: positions are multiples of 16 and a whole record fits here, so these are its first 16 bytes.
+        unsafe { store_header(at, FrameHeader::new(head, len as u32).to_words()) };
         self.producer.advance(record_len(len) as u64);
+    }
+
+    /// Writes frames as long as the ring is known to be free. Returns how many, and their payload bytes; the
+    /// iterator stands at the frame after the first that did not fit, which is returned.
+    #[inline]
+    pub(super) fn append_known<'a, I>(
+        &mut self,
+        frames: &mut I,
+        max_payload: usize,
+    ) -> (u64, u64, Option<(FrameHead, &'a [u8])>)
+    where
+        I: Iterator<Item = (FrameHead, &'a [u8])>,
+    {
+        let begin = self.producer.position();
+        let limit = self.producer.known_limit();
+        let (mut position, mut count, mut bytes) = (begin, 0, 0);
+        let mut refused = None;
+        for (head, payload) in frames.by_ref() {
+            let end = position + record_len(payload.len()) as u64;
+            if payload.len() > max_payload || end > limit {
+                refused = Some((head, payload));
+                break;
+            }
+            let at = self.mirror.at(position);
+            // SAFETY: the whole record lies before the limit, so in free space, and a mirror is contiguous;
+            // positions are multiples of 16.
+            unsafe {
+                copy_to_shared(payload.as_ptr(), at.as_ptr().add(FrameHeader::LEN), payload.len());
+                store_header(at, FrameHeader::new(head, payload.len() as u32).to_words());
+            }
+            position = end;
+            count += 1;
+            bytes += payload.len() as u64;
+        }
+        self.producer.advance(position - begin);
+        (count, bytes, refused)
     }
 }
 
