@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
@@ -161,8 +161,6 @@ impl Service for AgentService {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _link: LinkId, _completion: Completion, _now: Time) {}
 
     fn send<L: Link + RemoteMemory>(
         &mut self,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_wire::Time;
 use outboard_wire::control::{ControlAnswer, Question};
 
@@ -56,8 +56,6 @@ impl MemoryService {
 impl Service for MemoryService {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _now: Time) {}
-
     fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
         tracing::debug!("{peer} has come");
         self.counts.came();
@@ -85,8 +83,6 @@ impl Service for MemoryService {
         Disposition::Taken
     }
 
-    fn on_completion(&mut self, _link: LinkId, _completion: Completion, _now: Time) {}
-
     fn send<L: Link + RemoteMemory>(
         &mut self,
         id: LinkId,
@@ -108,10 +104,4 @@ impl Service for MemoryService {
         self.outbox.forget(link);
         self.peers.remove(&link);
     }
-
-    fn next_deadline(&self) -> Option<Time> {
-        None
-    }
-
-    fn on_time(&mut self, _now: Time) {}
 }

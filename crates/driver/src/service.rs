@@ -11,7 +11,7 @@ pub trait Service {
     type Note: Send + 'static;
 
     /// Another thread has sent a note through the worker's handle.
-    fn on_note(&mut self, note: Self::Note, now: Time);
+    fn on_note(&mut self, _note: Self::Note, _now: Time) {}
 
     /// A link is open.
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time);
@@ -20,7 +20,7 @@ pub trait Service {
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition;
 
     /// A one-sided operation has ended.
-    fn on_completion(&mut self, link: LinkId, completion: Completion, now: Time);
+    fn on_completion(&mut self, _link: LinkId, _completion: Completion, _now: Time) {}
 
     /// Puts what is due for this link into it, as far as it has room. Returns whether anything was sent.
     fn send<L: Link + RemoteMemory>(
@@ -34,8 +34,10 @@ pub trait Service {
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time);
 
     /// When [`on_time`](Service::on_time) is due.
-    fn next_deadline(&self) -> Option<Time>;
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
 
     /// Time has passed.
-    fn on_time(&mut self, now: Time);
+    fn on_time(&mut self, _now: Time) {}
 }

@@ -59,7 +59,15 @@ impl Exports {
     }
 
     /// Lets others open `export`. An earlier region of that id is withdrawn.
+    ///
+    /// # Panics
+    /// If a key allows writing to memory that is mapped here to read only.
     pub fn add(&self, export: Export) {
+        let may_write = export.keys.iter().any(|(_, rights)| rights.includes(Rights::WRITE));
+        assert!(
+            !may_write || export.memory.is_writable(),
+            "a key to write for memory that is read only here"
+        );
         self.change(|table| {
             table.insert(export.region, Arc::new(export));
         });

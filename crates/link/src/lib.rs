@@ -16,6 +16,7 @@ mod capabilities;
 mod counters;
 mod error;
 mod export;
+mod hello;
 mod identity;
 mod link;
 pub mod loopback;

@@ -37,8 +37,8 @@ pub struct WaitOn<'a> {
 
 /// One end of a connection that carries frames in order, each once.
 ///
-/// Nothing here blocks. Frames sent become visible to the peer at [`Link::flush`]; until then they are a batch
-/// in the making. What the peer sent before it was lost is handed out before the loss is reported; a peer that
+/// Nothing here blocks. Frames sent become visible to the peer at [`Link::flush`] at the latest; until then they
+/// are a batch in the making. What the peer sent before it was lost is handed out before the loss is reported; a peer that
 /// breaks the protocol is reported at once.
 pub trait Link {
     /// Who is at the other end.
@@ -51,7 +51,7 @@ pub trait Link {
     fn counters(&self) -> Counters;
 
     /// Makes room for a frame of up to `len` bytes where the link will send it from. Write into the window,
-    /// then [`commit`](Link::commit); another `reserve` before that abandons it.
+    /// then [`commit`](Link::commit); any other call before that abandons it.
     fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError>;
 
     /// Appends the reserved frame with its first `len` bytes to the batch.
@@ -95,7 +95,7 @@ pub trait Link {
         F: FnMut(Frame<'_>) -> Disposition;
 
     /// Does what is due: moves bytes, serves one-sided access, shows that it lives, looks whether the peer
-    /// still does. Returns whether anything moved.
+    /// still does. Returns whether anything moved. `now` comes from one clock for the whole life of the link.
     fn progress(&mut self, now: Time) -> Result<bool, LinkError>;
 
     /// When [`progress`](Link::progress) must be called even if nothing arrives.

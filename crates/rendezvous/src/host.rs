@@ -9,8 +9,7 @@ use outboard_driver::{
     FrontDesk, FrontDeskConfig, LinkId, Listener, Origin, Outbox, Service, Worker, WorkerConfig,
 };
 use outboard_link::{
-    Address, Clock, Completion, ConnectError, Disposition, Exports, Frame, Identity, Link, LinkError, Peer,
-    RemoteMemory,
+    Address, Clock, ConnectError, Disposition, Exports, Frame, Identity, Link, LinkError, Peer, RemoteMemory,
 };
 use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Question};
 use outboard_wire::{JobId, Time};
@@ -126,8 +125,6 @@ impl Meeting {
 impl Service for Meeting {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _now: Time) {}
-
     fn on_open(&mut self, link: LinkId, _peer: &Peer, _origin: Origin, _now: Time) {
         self.here.insert(link);
     }
@@ -157,8 +154,6 @@ impl Service for Meeting {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _link: LinkId, _completion: Completion, _now: Time) {}
 
     fn send<L: Link + RemoteMemory>(
         &mut self,

@@ -79,6 +79,11 @@ impl Segment {
         self.len == 0
     }
 
+    /// Whether it is mapped to write.
+    pub fn is_writable(&self) -> bool {
+        self.access == SegmentAccess::ReadWrite
+    }
+
     /// The descriptor to hand to a peer that may write.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()

@@ -4,9 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use outboard_wire::{
-    Auth, DecodeError, HANDSHAKE_LEN, Hello, Refusal, RefusalReason, Time, Versions, Welcome,
-};
+use outboard_wire::{RefusalReason, Time, Welcome};
 use rustix::io::Errno;
 use rustix::net::{
     SocketAddrUnix, SocketFlags, accept_with, bind, connect as connect_socket, listen,
@@ -18,6 +16,7 @@ use super::config::{Config, max_payload};
 use super::link::ShmLink;
 use super::rings::{Layout, Side};
 use super::setup::{Setup, open_socket, socket_address};
+use crate::hello::{check_hello, refuse};
 use crate::memory::Segment;
 use crate::{Address, ConnectError, Exports, Identity, Peer};
 
@@ -130,23 +129,26 @@ impl Accepting {
         match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
             Received::Nothing | Received::Doorbell if now < self.deadline => Ok(None),
             Received::Nothing | Received::Doorbell => Err(self.setup.timed_out()),
-            Received::Message(len, _) => {
-                let hello = Hello::decode(&bytes[..len.min(HANDSHAKE_LEN + 1)]);
-                self.greet(hello).map(Some)
-            }
+            Received::Message(len, _) => self.greet(&bytes[..len]).map(Some),
         }
     }
 
     /// Checks who is there and hands over the segment, or says why not.
-    fn greet(&mut self, hello: Result<Hello, DecodeError>) -> Result<ShmLink, ConnectError> {
+    fn greet(&mut self, hello: &[u8]) -> Result<ShmLink, ConnectError> {
         let channel = self
             .channel
             .take()
             .ok_or_else(|| ConnectError::HungUp { address: self.setup.address.clone() })?;
         let user = socket_peercred(channel.descriptor())
             .map_err(|source| self.setup.system("getsockopt(SO_PEERCRED)", source))?;
-        let checked = check_hello(hello, user.uid.as_raw(), &self.setup.config);
-        let hello = checked.map_err(|refusal| {
+        let checked = match user.uid.as_raw() {
+            uid if self.setup.config.users.include(uid) => check_hello(hello),
+            uid => {
+                let detail = format!("user {uid} may not connect; see the listener's setting `users`");
+                refuse(RefusalReason::Credentials, &detail)
+            }
+        };
+        let (hello, version) = checked.map_err(|refusal| {
             // If it is gone already, our own error says enough.
             let _ = channel.send(&refusal.encode(), None);
             ConnectError::TurnedAway { address: self.setup.address.clone(), refusal }
@@ -155,7 +157,7 @@ impl Accepting {
         let segment = Segment::create(c"outboard-link", Layout::new(ring_bytes).segment_len())
             .map_err(|source| self.setup.system("memfd_create", source))?;
         let welcome = Welcome {
-            version: Versions::OURS.common(hello.versions).unwrap_or(Versions::OURS.max),
+            version,
             intro: self.setup.identity.introduction(max_payload(ring_bytes) as u32),
             ring_bytes,
             heartbeat_ms: 0,
@@ -171,24 +173,4 @@ impl Accepting {
         let peer = Peer::new(intro, self.setup.address.clone());
         self.setup.link(Side::Accepting, channel, segment, (peer, ring_bytes))
     }
-}
-
-fn check_hello(hello: Result<Hello, DecodeError>, user: u32, config: &Config) -> Result<Hello, Box<Refusal>> {
-    let refuse = |reason, detail: String| Err(Box::new(Refusal::new(reason, &detail)));
-    let hello = match hello {
-        Ok(hello) => hello,
-        Err(error) => return refuse(RefusalReason::Malformed, error.to_string()),
-    };
-    if !config.users.include(user) {
-        let detail = format!("user {user} may not connect; see the listener's setting `users`");
-        return refuse(RefusalReason::Credentials, detail);
-    }
-    if Versions::OURS.common(hello.versions).is_none() {
-        return refuse(RefusalReason::Version, format!("no common version: you speak {}", hello.versions));
-    }
-    if hello.intro.auth.method != Auth::NONE.method {
-        let detail = format!("authentication method {} is not known", hello.intro.auth.method);
-        return refuse(RefusalReason::Credentials, detail);
-    }
-    Ok(hello)
 }

@@ -4,13 +4,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use outboard_wire::{
-    Answer, Auth, DecodeError, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Time, Versions,
-    Welcome,
+    Answer, DecodeError, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Time, Versions, Welcome,
 };
 
 use super::bytes::{Arrival, ByteStream};
 use super::link::StreamLink;
 use super::terms::{PAYLOAD_MIN, Terms};
+use crate::hello::{check_hello, refuse};
 use crate::{ConnectError, Exports, Identity, Loss, Peer};
 
 /// What every link of this process starts from.
@@ -124,7 +124,7 @@ impl<S: ByteStream> Accepting<S> {
 
     fn greet(&mut self, now: Time) -> Result<StreamLink<S>, ConnectError> {
         let Some(mut stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
-        let (hello, version) = check_hello(&self.incoming.bytes).map_err(|refusal| {
+        let (hello, version) = check_stream_hello(&self.incoming.bytes).map_err(|refusal| {
             // If it is gone already, our own error says enough.
             let _ = stream.send(now, &refusal.encode());
             stream.finish();
@@ -157,28 +157,13 @@ fn send_whole(
     }
 }
 
-/// The hello and the version to speak, or why not.
-fn check_hello(bytes: &[u8; HANDSHAKE_LEN]) -> Result<(Hello, u16), Box<Refusal>> {
-    let refuse = |reason, detail: String| Err(Box::new(Refusal::new(reason, &detail)));
-    let hello = match Hello::decode(bytes) {
-        Ok(hello) => hello,
-        Err(error) => {
-            let detail = format!("expected an Outboard hello of {HANDSHAKE_LEN} bytes: {error}");
-            return refuse(RefusalReason::Malformed, detail);
-        }
-    };
-    let Some(version) = Versions::OURS.common(hello.versions) else {
-        let detail = format!("no common version: you speak {}, we speak {}", hello.versions, Versions::OURS);
-        return refuse(RefusalReason::Version, detail);
-    };
-    if hello.intro.auth.method != Auth::NONE.method {
-        let detail = format!("authentication method {} is not known", hello.intro.auth.method);
-        return refuse(RefusalReason::Credentials, detail);
-    }
+/// The hello and the version to speak, or why not. A peer that takes no frames worth sending is refused too.
+fn check_stream_hello(bytes: &[u8; HANDSHAKE_LEN]) -> Result<(Hello, u16), Box<Refusal>> {
+    let (hello, version) = check_hello(bytes)?;
     if hello.intro.max_payload < PAYLOAD_MIN {
         let detail =
             format!("max_payload {} is less than the smallest, {PAYLOAD_MIN}", hello.intro.max_payload);
-        return refuse(RefusalReason::Malformed, detail);
+        return refuse(RefusalReason::Malformed, &detail);
     }
     Ok((hello, version))
 }
