@@ -4,6 +4,7 @@
 //! decoder gets one more line in [`TARGETS`].
 #![forbid(unsafe_code)]
 
+mod control;
 mod mutator;
 mod wire;
 
@@ -74,6 +75,18 @@ pub const TARGETS: &[Target] = &[
         what: "answers to one-sided requests",
         run: wire::reply,
         seeds: wire::reply_seeds,
+    },
+    Target {
+        name: "question",
+        what: "what clients ask of daemons",
+        run: control::question,
+        seeds: control::question_seeds,
+    },
+    Target {
+        name: "control_answer",
+        what: "what daemons answer",
+        run: control::control_answer,
+        seeds: control::control_answer_seeds,
     },
 ];
 

@@ -17,14 +17,14 @@ use crate::Verdict;
 
 /// Checks that what was decoded from `bytes` encodes to them again, and can be shown.
 #[track_caller]
-fn returns(decoded: &impl Debug, bytes: &[u8], encoded: &[u8]) -> Verdict {
+pub(crate) fn returns(decoded: &impl Debug, bytes: &[u8], encoded: &[u8]) -> Verdict {
     assert_eq!(encoded, bytes, "{decoded:?} does not encode to the bytes it was decoded from");
     assert!(!format!("{decoded:?}").is_empty());
     Verdict::Decoded
 }
 
 /// Shows an error, as a log line would.
-fn refused(error: impl std::error::Error) -> Verdict {
+pub(crate) fn refused(error: impl std::error::Error) -> Verdict {
     assert!(!error.to_string().is_empty());
     Verdict::Refused
 }
@@ -204,12 +204,12 @@ pub(crate) fn reply_seeds() -> Vec<Vec<u8>> {
 }
 
 /// Decoders that are told the frame's kind get it from the first two bytes of an input.
-fn split_kind(bytes: &[u8]) -> Option<(Kind, &[u8])> {
+pub(crate) fn split_kind(bytes: &[u8]) -> Option<(Kind, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk()?;
     Some((Kind(u16::from_le_bytes(*kind)), rest))
 }
 
-fn kind_bytes(kind: Kind) -> Vec<u8> {
+pub(crate) fn kind_bytes(kind: Kind) -> Vec<u8> {
     kind.0.to_le_bytes().to_vec()
 }
 

@@ -68,8 +68,8 @@ pub trait Link {
         Ok(())
     }
 
-    /// Appends copies of as many frames as there is room for, and returns how many; `Full` means none. Cheaper by
-    /// the frame than [`send`](Link::send) where the link keeps its place in registers meanwhile.
+    /// Appends copies of as many frames as can be sent, and returns how many; an error is about the first. Cheaper
+    /// by the frame than [`send`](Link::send) where the link keeps its place in registers meanwhile.
     #[inline]
     fn send_batch<'a, I>(&mut self, frames: I) -> Result<usize, SendError>
     where
@@ -79,7 +79,7 @@ pub trait Link {
         for (head, payload) in frames {
             match self.send(head, payload) {
                 Ok(()) => sent += 1,
-                Err(SendError::Full) if sent > 0 => break,
+                Err(SendError::Full | SendError::TooLong { .. }) if sent > 0 => break,
                 Err(error) => return Err(error),
             }
         }

@@ -136,7 +136,7 @@ impl Link for ShmLink {
             let Some((head, payload)) = refused else { return Ok(sent) };
             match self.send(head, payload) {
                 Ok(()) => sent += 1,
-                Err(SendError::Full) if sent > 0 => return Ok(sent),
+                Err(SendError::Full | SendError::TooLong { .. }) if sent > 0 => return Ok(sent),
                 Err(error) => return Err(error),
             }
         }

@@ -19,7 +19,8 @@ macro_rules! conformance {
             use super::*;
             each_check! { $fixture =>
                 frames: arrive_in_order, are_invisible_until_flushed, are_written_in_place,
-                    are_committed_only_when_reserved, have_any_length_up_to_the_limit;
+                    are_committed_only_when_reserved, have_any_length_up_to_the_limit,
+                    end_a_batch_before_what_is_too_long;
                 pressure: loses_nothing, does_not_deadlock, defers_frames;
                 death: in_the_middle_of_a_batch, of_the_accepting_side, with_a_goodbye, ends_operations;
                 handshake: introduces_both_sides, refuses_another_version, refuses_unknown_authentication,

@@ -27,12 +27,20 @@ impl Talk {
 
     fn send_batch(&mut self, link: &mut impl Link) {
         let batch = self.random.u32(0..20).min(self.total - self.sent);
-        for _ in 0..batch {
-            let next = Self::nth(self.sent);
-            match link.send(next.head, &next.payload) {
-                Ok(()) => self.sent += 1,
-                Err(SendError::Full) => break,
+        let frames: Vec<Sent> = (self.sent..self.sent + batch).map(Self::nth).collect();
+        if self.random.bool() {
+            match link.send_batch(frames.iter().map(|next| (next.head, &next.payload[..]))) {
+                Ok(sent) => self.sent += sent as u32,
+                Err(SendError::Full) => {}
                 Err(error) => panic!("{error}"),
+            }
+        } else {
+            for next in frames {
+                match link.send(next.head, &next.payload) {
+                    Ok(()) => self.sent += 1,
+                    Err(SendError::Full) => break,
+                    Err(error) => panic!("{error}"),
+                }
             }
         }
         link.flush().unwrap();
@@ -48,6 +56,21 @@ impl Talk {
             self.received += 1;
         }
     }
+}
+
+/// A batch ends before what can never be sent, and says how far it came.
+pub(crate) fn end_a_batch_before_what_is_too_long<F: Fixture>() {
+    let mut pair = Pair::<F>::new();
+    let max = pair.ada.capabilities().max_payload;
+    let good = frame(7, 100);
+    let long = vec![0; max + 1];
+    let batch = [(good.head, &good.payload[..]), (good.head, &long[..]), (good.head, &good.payload[..])];
+    assert_eq!(pair.ada.send_batch(batch).unwrap(), 1);
+    let refused = pair.ada.send_batch(batch.into_iter().skip(1)).unwrap_err();
+    assert!(matches!(refused, SendError::TooLong { len, max: most } if len == max + 1 && most == max));
+    pair.ada.flush().unwrap();
+    assert_eq!(pair.take(1), [good]);
+    assert_eq!(pair.ada.counters().frames_sent, 1);
 }
 
 /// Thousands of frames in both directions at once, in batches and turns of random sizes.
