@@ -18,6 +18,7 @@ mod either;
 mod memory;
 mod recorder;
 mod run;
+mod steering;
 mod weather;
 mod world;
 #[cfg(test)]
@@ -31,4 +32,5 @@ pub use weather::{Loss, Weather};
 pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_end};
 
 /// Every scenario, in the order in which they are played.
-pub const SCENARIOS: &[Scenario] = &[courier::SCENARIO, memory::SCENARIO, daemons::SCENARIO];
+pub const SCENARIOS: &[Scenario] =
+    &[courier::SCENARIO, memory::SCENARIO, daemons::SCENARIO, steering::SCENARIO];

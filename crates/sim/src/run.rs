@@ -84,3 +84,24 @@ impl fmt::Display for Report {
         f.write_str(&listed.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_broken_promise_with_the_events_before_it() {
+        let scenario = Scenario {
+            name: "clumsy",
+            about: "falls over",
+            play: |seed, recorder| {
+                recorder.note("trip", &[("over", seed)]);
+                panic!("fell over {seed}");
+            },
+        };
+        let report = scenario.run(3, &Recorder::new(4));
+        assert_eq!(report.broken.as_ref().unwrap().promise, "nothing panics: fell over 3");
+        assert_eq!(report.latest.len(), 1);
+        assert!(report.to_string().starts_with("seed 3: clumsy BROKEN, 1 events, 0.0 s virtual"), "{report}");
+    }
+}

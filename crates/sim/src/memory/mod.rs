@@ -34,8 +34,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const STORM: Duration = Duration::from_millis(400);
 /// How long clients go on after that.
 const CALM: Duration = Duration::from_millis(50);
-/// How long the last operations may take.
-const AFTERMATH: Duration = Duration::from_millis(5 * LINK_DEADLINE.as_millis() as u64);
+/// How long the last operations may take: a link gives a lost operation of a living peer several deadlines.
+const AFTERMATH: Duration = Duration::from_millis(12 * LINK_DEADLINE.as_millis() as u64);
 
 fn play(seed: u64, recorder: &Recorder) -> Hardships {
     play_with(seed, recorder, Owner::new, |accessor| accessor, |accessor| accessor)

@@ -343,7 +343,7 @@ impl<S: Service> World<S> {
             self.recorder.note("pause", &[("span_ns", span.as_nanos() as u64)]);
         }
         if let Some(every) = self.weather.pause_every {
-            self.plan_around(every, Happening::Pause(index));
+            self.plan_around(span + every, Happening::Pause(index));
         }
     }
 
