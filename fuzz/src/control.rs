@@ -28,6 +28,7 @@ pub(crate) fn question_seeds() -> Vec<Vec<u8>> {
         Question::Reserve { size: 1 << 20, chunk_log2: 16, name: Text::new("graph") },
         Question::OpenNamed { name: Text::new("graph"), rights: Rights::READ },
         Question::Free { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
+        Question::Load { path: Text::new("graphs/web.bin"), rights: Rights::READ },
         Question::List { after: RegionId(0) },
         Question::Join { job: JobId(3), secret: JobSecret([6; 64]), size: 4, member: member() },
     ];

@@ -108,6 +108,7 @@ impl AgentService {
             }
             Question::Reserve { .. }
             | Question::OpenNamed { .. }
+            | Question::Load { .. }
             | Question::Free { .. }
             | Question::List { .. } => {
                 self.counts.questions_refused_total.add(1);

@@ -1,6 +1,7 @@
 //! A daemon as a whole: listeners, front desk, workers, status page, metrics.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -16,6 +17,7 @@ use thiserror::Error;
 
 use crate::agent_service::{AgentService, SharedAgent};
 use crate::counts::Counts;
+use crate::files::DataDirectory;
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
 use crate::status::StatusPage;
@@ -48,7 +50,7 @@ pub enum StartError {
         /// Which one.
         path: String,
         /// Why.
-        source: std::io::Error,
+        source: Errno,
     },
 }
 
@@ -157,6 +159,14 @@ fn kind_of(error: &ConnectError) -> &'static str {
     }
 }
 
+/// How many threads serve a memory server's links.
+const MEMORY_WORKERS: usize = 2;
+
+fn open_data_directory(path: &Path) -> Result<DataDirectory, StartError> {
+    DataDirectory::open(path)
+        .map_err(|source| StartError::DataDirectory { path: path.display().to_string(), source })
+}
+
 impl Daemon {
     /// Starts a memory server.
     pub fn memory(settings: &Settings) -> Result<Self, StartError> {
@@ -168,10 +178,12 @@ impl Daemon {
             capacity: memory.capacity.bytes(),
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
-        let store = Arc::new(SharedStore::new(store, &parts.page));
-        let service = || MemoryService::new(Arc::clone(&store), Arc::clone(&parts.counts));
-        let services = vec![service(), service()];
-        parts.start(services, WorkerConfig::default(), (Vec::new(), settings), drop)
+        let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;
+        let store = Arc::new(SharedStore::new(store, directory, &parts.page));
+        let service = |index| MemoryService::new(index, Arc::clone(&store), Arc::clone(&parts.counts));
+        let services = (0..MEMORY_WORKERS).map(service).collect();
+        let announce = |handles| store.set_workers(handles);
+        parts.start(services, WorkerConfig::default(), (Vec::new(), settings), announce)
     }
 
     /// Starts an agent.

@@ -8,6 +8,7 @@ mod agent_service;
 mod counts;
 mod daemon;
 mod echo;
+mod files;
 mod memory_service;
 mod metrics;
 mod status;

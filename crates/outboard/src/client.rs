@@ -42,6 +42,16 @@ pub enum AskError {
         /// What was wrong.
         source: DecodeError,
     },
+    /// A name that does not fit.
+    #[error("“{name}” is no {what}: it must be at most {max} bytes without zeros")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What it should name.
+        what: &'static str,
+        /// How long it may be.
+        max: usize,
+    },
     /// The bytes cannot be reached.
     #[error(transparent)]
     Access(#[from] AccessError),

@@ -1,5 +1,7 @@
 //! Regions on a memory server, for programs that reserve, open and free them.
 
+use std::time::Duration;
+
 use outboard_link::OpenRegion;
 use outboard_wire::control::{ControlAnswer, ListedRegion, Question};
 use outboard_wire::{Grant, RegionDescriptor, RegionId, Rights, Text};
@@ -42,14 +44,23 @@ impl Memory {
 
     /// Reserves `size` bytes. With a name, the region outlives this process and others can open it.
     pub fn reserve(&mut self, size: u64, name: Option<&str>) -> Result<FarRegion, AskError> {
-        let name = Text::new(name.unwrap_or_default());
+        let name = fit(name.unwrap_or_default(), "region name")?;
         let answer = self.client.ask(&Question::Reserve { size, chunk_log2: CHUNK_LOG2, name })?;
         self.opened(answer, Rights::READ.and(Rights::WRITE))
     }
 
     /// Opens a named region.
     pub fn open(&mut self, name: &str, rights: Rights) -> Result<FarRegion, AskError> {
-        let answer = self.client.ask(&Question::OpenNamed { name: Text::new(name), rights })?;
+        let name = fit(name, "region name")?;
+        let answer = self.client.ask(&Question::OpenNamed { name, rights })?;
+        self.opened(answer, rights)
+    }
+
+    /// Opens a file below the server's data directory, which loads it unless it has already; all who open it
+    /// share it. `patience` is how long loading may take.
+    pub fn load(&mut self, path: &str, rights: Rights, patience: Duration) -> Result<FarRegion, AskError> {
+        let question = Question::Load { path: fit(path, "file path")?, rights };
+        let answer = self.client.ask_within(&question, patience)?;
         self.opened(answer, rights)
     }
 
@@ -108,4 +119,9 @@ impl Memory {
     pub fn close(self, reason: &str) {
         self.client.close(reason);
     }
+}
+
+/// A name as it travels. Cut to fit, it would be another one.
+fn fit<const N: usize>(name: &str, what: &'static str) -> Result<Text<N>, AskError> {
+    Text::exact(name).ok_or_else(|| AskError::BadName { name: name.to_owned(), what, max: N })
 }

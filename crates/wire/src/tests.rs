@@ -90,6 +90,10 @@ fn questions() -> impl Strategy<Value = Question> {
             name: Text::new(&name),
             rights: Rights::from_bits(rights).unwrap()
         }),
+        (".{0,90}", 0u8..8).prop_map(|(path, rights)| Question::Load {
+            path: Text::new(&path),
+            rights: Rights::from_bits(rights).unwrap()
+        }),
         any::<(u64, u32, [u8; 16])>().prop_map(|(region, generation, key)| Question::Free {
             region: RegionId(region),
             generation: Generation(generation),
@@ -118,7 +122,7 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
         (prop::collection::vec(listed, 0..20), any::<bool>())
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),
-        (1u16..=9, ".{0,80}").prop_map(|(failure, detail)| {
+        (1u16..=10, ".{0,80}").prop_map(|(failure, detail)| {
             ControlAnswer::failed(Failure::try_from(failure).unwrap(), &detail)
         }),
     ]

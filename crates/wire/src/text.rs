@@ -21,6 +21,12 @@ impl<const N: usize> Text<N> {
         Self(bytes)
     }
 
+    /// The text, if it fits as it is: for names, where a part would be another name.
+    pub fn exact(text: &str) -> Option<Self> {
+        let whole = Self::new(text);
+        (whole.as_str() == text).then_some(whole)
+    }
+
     /// Whether a peer sent UTF-8 with nothing after the padding begins.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), DecodeError> {
         let len = self.len();
@@ -71,6 +77,7 @@ mod tests {
     fn cuts_between_characters_and_refuses_bytes_behind_the_padding() {
         assert_eq!(Text::<4>::new("añño").as_str(), "añ");
         assert_eq!(Text::<8>::new("ab\0cd").as_str(), "ab");
+        assert!(Text::<4>::exact("full").is_some() && Text::<4>::exact("longer").is_none());
         assert!(Text::<4>(*b"a\0b\0").check("name").is_err());
         assert!(Text::<2>([0xff, 0]).check("name").is_err());
         assert!(Text::<4>::new("full").check("name").is_ok());

@@ -74,6 +74,33 @@ fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
 }
 
 #[test]
+fn a_file_is_loaded_once_and_shared_until_it_is_freed() {
+    let mut store = store();
+    let plan = |store: &mut RegionStore| store.begin_load("a/web.bin", 5000).unwrap();
+    let (first, second) = (plan(&mut store), plan(&mut store));
+    assert_eq!(store.used(), 2 * 8192);
+    let loaded = region(store.finish_load((1, 100), first, Rights::READ, Ok(())));
+    assert_eq!((loaded.grant.size, loaded.grant.rights, loaded.check()), (5000, Rights::READ, Ok(())));
+    let same = region(store.finish_load((2, 100), second, Rights::READ.and(Rights::WRITE), Ok(())));
+    assert_eq!((same.grant.region, store.used()), (loaded.grant.region, 8192));
+    assert_eq!(store.client_gone(1), 0);
+    assert_eq!(region(store.loaded("a/web.bin", Rights::READ).unwrap()), loaded);
+    let Grant { region, generation, key, .. } = same.grant;
+    assert_eq!(store.answer(2, 1, &Question::Free { region, generation, key }), ControlAnswer::Freed);
+    assert_eq!((store.used(), store.loaded("a/web.bin", Rights::READ)), (0, None));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_gives_its_room_back() {
+    let mut store = store();
+    let plan = store.begin_load("web.bin", 5000).unwrap();
+    let answer =
+        store.finish_load((1, 100), plan, Rights::READ, Err(std::io::ErrorKind::UnexpectedEof.into()));
+    assert_eq!((failure(&answer), store.used()), (Some(Failure::NoSuchFile), 0));
+    assert!(matches!(store.begin_load("web.bin", 1 << 40), Err((Failure::NoCapacity, _))));
+}
+
+#[test]
 fn a_long_list_comes_in_pages() {
     let mut store = store();
     for _ in 0..LIST_MAX {

@@ -53,6 +53,8 @@ pub enum Failure {
     RanksMissing = 8,
     /// This daemon does not do that.
     NotServed = 9,
+    /// There is no such file below the data directory, or it cannot be read.
+    NoSuchFile = 10,
 }
 
 /// What a daemon answers.
@@ -250,6 +252,7 @@ impl TryFrom<u16> for Failure {
             7 => Self::SizeDiffers,
             8 => Self::RanksMissing,
             9 => Self::NotServed,
+            10 => Self::NoSuchFile,
             _ => return Err(DecodeError::BadValue { what: "failure", value: value.into() }),
         })
     }

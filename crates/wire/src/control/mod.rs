@@ -8,7 +8,7 @@ mod question;
 
 pub use answer::{ControlAnswer, Failure, LIST_MAX, ListedRegion, RANKS_MAX};
 pub use member::{JobSecret, Member, MemberAddress};
-pub use question::{Question, RegionName};
+pub use question::{FilePath, Question, RegionName};
 
 use crate::DecodeError;
 

@@ -16,9 +16,12 @@ const OPEN_NAMED: Kind = Kind::new(Room::Control, 2);
 const FREE: Kind = Kind::new(Room::Control, 3);
 const LIST: Kind = Kind::new(Room::Control, 4);
 const JOIN: Kind = Kind::new(Room::Control, 5);
+const LOAD: Kind = Kind::new(Room::Control, 6);
 
 /// The name of a region; empty means that it has none and ends with its client.
 pub type RegionName = Text<64>;
+/// The path of a file below a server's data directory.
+pub type FilePath = Text<256>;
 
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,13 @@ pub enum Question {
     OpenNamed {
         /// Its name.
         name: RegionName,
+        /// What it will be used for.
+        rights: Rights,
+    },
+    /// Load this file into a region that all who ask share. Answered by [`ControlAnswer::Region`] when it is there.
+    Load {
+        /// Where it lies below the server's data directory.
+        path: FilePath,
         /// What it will be used for.
         rights: Rights,
     },
@@ -108,6 +118,15 @@ struct JoinBytes {
     member: MemberBytes,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct LoadBytes {
+    path: FilePath,
+    rights: u8,
+    reserved: [u8; 7],
+}
+
+const _: () = assert!(size_of::<LoadBytes>() == 264);
 const _: () = assert!(size_of::<ReserveBytes>() == 80);
 const _: () = assert!(size_of::<OpenNamedBytes>() == 72);
 const _: () = assert!(size_of::<FreeBytes>() == 32);
@@ -123,6 +142,7 @@ impl Question {
         match self {
             Self::Reserve { .. } => RESERVE,
             Self::OpenNamed { .. } => OPEN_NAMED,
+            Self::Load { .. } => LOAD,
             Self::Free { .. } => FREE,
             Self::List { .. } => LIST,
             Self::Join { .. } => JOIN,
@@ -131,7 +151,7 @@ impl Question {
 
     /// Whether frames of this kind are questions.
     pub const fn is_question(kind: Kind) -> bool {
-        matches!(kind, RESERVE | OPEN_NAMED | FREE | LIST | JOIN)
+        matches!(kind, RESERVE | OPEN_NAMED | LOAD | FREE | LIST | JOIN)
     }
 
     /// Appends the payload.
@@ -143,6 +163,10 @@ impl Question {
             Self::OpenNamed { name, rights } => out.extend_from_slice(
                 OpenNamedBytes { name, rights: rights.bits(), reserved: [0; 7] }.as_bytes(),
             ),
+            Self::Load { path, rights } => {
+                let bytes = LoadBytes { path, rights: rights.bits(), reserved: [0; 7] };
+                out.extend_from_slice(bytes.as_bytes());
+            }
             Self::Free { region, generation, key } => out.extend_from_slice(
                 FreeBytes {
                     region: region.0.into(),
@@ -175,6 +199,12 @@ impl Question {
                 unused("reserved bytes of an open", all_zero(&bytes.reserved))?;
                 bytes.name.check("region name")?;
                 Ok(Self::OpenNamed { name: bytes.name, rights: Rights::from_bits(bytes.rights)? })
+            }
+            LOAD => {
+                let bytes: &LoadBytes = exact("load request", payload)?;
+                unused("reserved bytes of a load", all_zero(&bytes.reserved))?;
+                bytes.path.check("file path")?;
+                Ok(Self::Load { path: bytes.path, rights: Rights::from_bits(bytes.rights)? })
             }
             FREE => {
                 let bytes: &FreeBytes = exact("free request", payload)?;
