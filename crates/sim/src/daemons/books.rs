@@ -101,6 +101,8 @@ impl Books {
                 }
             }
             Question::Join { .. } => true,
+            // There are no files in this world.
+            Question::Load { .. } => is_failure(answer, &[Failure::NotServed]),
         };
         let summary = answer.kind().0.into();
         self.recorder.note("answered", &[("client", client), ("kind", summary), ("used", self.used())]);
