@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use outboard_link::memory::Segment;
 use outboard_link::{Export, Exports};
-use outboard_wire::control::{ControlAnswer, Failure, LIST_MAX, ListedRegion, Question, RegionName};
+use outboard_wire::control::{
+    ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName,
+};
 use outboard_wire::{
     Extent, ExtentRole, Generation, Grant, Incarnation, RegionDescriptor, RegionId, RegionKey, Rights,
     ServerId,
@@ -142,6 +144,11 @@ impl RegionStore {
 
     fn reserve(&mut self, owner: Owner, size: u64, chunk_log2: u8, name: &RegionName) -> Answer {
         let name = name.as_str();
+        if name.starts_with(FILE_PREFIX) {
+            let detail =
+                format!("“{name}” is kept for a file; choose a name that does not begin with {FILE_PREFIX}");
+            return Err((Failure::BadRequest, detail));
+        }
         if self.names.contains_key(name) {
             let detail = format!("a region named “{name}” exists; open it, or free it first");
             return Err((Failure::NameTaken, detail));
@@ -267,7 +274,11 @@ impl RegionStore {
     }
 
     fn open_named(&self, name: &RegionName, rights: Rights) -> Answer {
-        let found = self.names.get(name.as_str()).and_then(|id| Some((*id, self.regions.get(id)?)));
+        let id = match name.as_str().strip_prefix(FILE_PREFIX) {
+            Some(path) => self.files.get(path),
+            None => self.names.get(name.as_str()),
+        };
+        let found = id.and_then(|id| Some((*id, self.regions.get(id)?)));
         let (region, stored) = found.ok_or_else(|| {
             (Failure::NoSuchRegion, format!("no region is named “{name}”; `outboard memory list` shows all"))
         })?;
@@ -331,7 +342,7 @@ impl Kept {
         match self {
             Self::WithClient => RegionName::new(""),
             Self::ByName(name) => RegionName::new(name),
-            Self::ByFile(path) => RegionName::new(&format!("file:{path}")),
+            Self::ByFile(path) => RegionName::new(&format!("{FILE_PREFIX}{path}")),
         }
     }
 }

@@ -85,6 +85,9 @@ fn a_file_is_loaded_once_and_shared_until_it_is_freed() {
     assert_eq!((same.grant.region, store.used()), (loaded.grant.region, 8192));
     assert_eq!(store.client_gone(1), 0);
     assert_eq!(region(store.loaded("a/web.bin", Rights::READ).unwrap()), loaded);
+    let by_name = Question::OpenNamed { name: Text::new("file:a/web.bin"), rights: Rights::READ };
+    assert_eq!(region(store.answer(2, 1, &by_name)), loaded);
+    assert_eq!(failure(&reserve(&mut store, 2, 4096, "file:mine")), Some(Failure::BadRequest));
     let Grant { region, generation, key, .. } = same.grant;
     assert_eq!(store.answer(2, 1, &Question::Free { region, generation, key }), ControlAnswer::Freed);
     assert_eq!((store.used(), store.loaded("a/web.bin", Rights::READ)), (0, None));

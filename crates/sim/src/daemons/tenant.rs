@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
-use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question};
+use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question, RegionName};
 use outboard_wire::{
     FrameHead, Grant, Incarnation, JobId, Rank, RegionDescriptor, RegionId, RegionKey, Rights, Text, Time,
 };
@@ -80,7 +80,7 @@ impl Tenant {
         }
     }
 
-    fn name(&mut self) -> Text<64> {
+    fn name(&mut self) -> RegionName {
         Text::new(["graph", "index", "table"][self.random.usize(..3)])
     }
 

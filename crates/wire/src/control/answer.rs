@@ -111,7 +111,7 @@ struct FailedBytes {
     detail: Text<238>,
 }
 
-const _: () = assert!(size_of::<ListedBytes>() == 88);
+const _: () = assert!(size_of::<ListedBytes>() == 152);
 const _: () = assert!(size_of::<FailedBytes>() == 240);
 
 impl ListedBytes {

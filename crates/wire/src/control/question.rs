@@ -19,9 +19,12 @@ const JOIN: Kind = Kind::new(Room::Control, 5);
 const LOAD: Kind = Kind::new(Room::Control, 6);
 
 /// The name of a region; empty means that it has none and ends with its client.
-pub type RegionName = Text<64>;
-/// The path of a file below a server's data directory.
-pub type FilePath = Text<256>;
+pub type RegionName = Text<128>;
+/// The path of a file below a server's data directory. With [`FILE_PREFIX`] before it, it names its region.
+pub type FilePath = Text<120>;
+
+/// What the names of regions begin with that were loaded from files; no other name may.
+pub const FILE_PREFIX: &str = "file:";
 
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +129,9 @@ struct LoadBytes {
     reserved: [u8; 7],
 }
 
-const _: () = assert!(size_of::<LoadBytes>() == 264);
-const _: () = assert!(size_of::<ReserveBytes>() == 80);
-const _: () = assert!(size_of::<OpenNamedBytes>() == 72);
+const _: () = assert!(size_of::<LoadBytes>() == 128);
+const _: () = assert!(size_of::<ReserveBytes>() == 144);
+const _: () = assert!(size_of::<OpenNamedBytes>() == 136);
 const _: () = assert!(size_of::<FreeBytes>() == 32);
 const _: () = assert!(size_of::<JoinBytes>() == 208);
 

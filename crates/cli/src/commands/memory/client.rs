@@ -1,4 +1,6 @@
-//! What clients ask of a memory server: `list`, `reserve` and `free`.
+//! What clients ask of a memory server: `list`, `reserve`, `load` and `free`.
+
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use outboard::{Client, Memory};
@@ -16,6 +18,7 @@ use crate::{numbers, terminal};
 pub(super) enum Ask {
     List(List),
     Reserve(Reserve),
+    Load(Load),
     Free(Free),
 }
 
@@ -36,7 +39,7 @@ pub(super) struct List {
 pub(super) struct Reserve {
     #[command(flatten)]
     server: Server,
-    /// The name by which processes open it, up to 64 bytes
+    /// The name by which processes open it, up to 128 bytes
     #[arg(long, value_parser = name)]
     name: String,
     /// How many bytes, for example 64MiB
@@ -44,14 +47,31 @@ pub(super) struct Reserve {
     size: ByteSize,
 }
 
-/// Free a named region, with all that is in it
+/// Have the server load a file of its data directory into a region that stays until it is freed
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard memory free table")]
+  outboard memory --data-dir /srv/graphs
+  outboard memory load web/edges.bin
+  outboard memory free file:web/edges.bin")]
+pub(super) struct Load {
+    #[command(flatten)]
+    server: Server,
+    /// Where the file lies below the server's data directory
+    path: String,
+    /// How long the server may take to read it
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    within: u64,
+}
+
+/// Free a named region or a loaded file, with all that is in it
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard memory free table
+  outboard memory free file:web/edges.bin")]
 pub(super) struct Free {
     #[command(flatten)]
     server: Server,
-    /// The region's name
+    /// The region's name, as `outboard memory list` shows it
     #[arg(value_parser = name)]
     name: String,
 }
@@ -72,7 +92,7 @@ struct Server {
 fn name(text: &str) -> Result<String, String> {
     match text.len() {
         0 => Err("a region's name cannot be empty".to_owned()),
-        len if len > size_of::<RegionName>() => Err("a region's name has at most 64 bytes".to_owned()),
+        len if len > size_of::<RegionName>() => Err("a region's name has at most 128 bytes".to_owned()),
         _ => Ok(text.to_owned()),
     }
 }
@@ -89,7 +109,7 @@ impl Ask {
     pub(super) fn run(&self) -> Result<()> {
         let server = match self {
             Self::List(List { server }) | Self::Reserve(Reserve { server, .. }) => server,
-            Self::Free(Free { server, .. }) => server,
+            Self::Load(Load { server, .. }) | Self::Free(Free { server, .. }) => server,
         };
         let Some(configuration) = server.config.open(server.json)? else { return Ok(()) };
         let mut memory = server.connect(&configuration)?;
@@ -107,6 +127,14 @@ impl Ask {
                 match as_json {
                     true => json!({"name": name, "region": id, "size_bytes": region.size()}).to_string(),
                     false => format!("reserved {} as “{name}”", numbers::bytes(region.size())),
+                }
+            }
+            Self::Load(Load { path, within, .. }) => {
+                let region = memory.load(path, Rights::READ, Duration::from_secs(*within))?;
+                let id = region.descriptor.grant.region.0;
+                match as_json {
+                    true => json!({"file": path, "region": id, "size_bytes": region.size()}).to_string(),
+                    false => format!("loaded {} from “{path}”", numbers::bytes(region.size())),
                 }
             }
             Self::Free(Free { name, .. }) => {
