@@ -1,5 +1,6 @@
 //! How the program says that something went wrong.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use outboard_settings::{Origin, SettingsError};
@@ -14,11 +15,16 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<ReaderGone>() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("outboard: {}", chain(error));
+    say(&format!("outboard: {}\n", chain(error)));
     match error.downcast_ref() {
         Some(SettingsError::BadValue { origin: Origin::Flag(_), .. }) => ExitCode::from(USAGE),
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Whoever does not read the standard error still gets the exit code.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// An error and its causes; a cause that its error has told already is not told again.
@@ -42,6 +48,6 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
-    eprint!("outboard: {}", text.strip_prefix("error: ").unwrap_or(&text));
+    say(&format!("outboard: {}", text.strip_prefix("error: ").unwrap_or(&text)));
     ExitCode::from(USAGE)
 }

@@ -1,5 +1,7 @@
 //! A daemon in the foreground, from its start to the signal that ends it.
 
+use std::{panic, process};
+
 use anyhow::{Context, Result};
 use outboard_agent::{Daemon, StartError};
 use outboard_driver::{Signals, raise_descriptor_limit};
@@ -9,6 +11,7 @@ use crate::daemon_ready;
 /// Starts a daemon, says that it is ready, and serves until SIGTERM or SIGINT. `about` is what else to say of it.
 pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartError>) -> Result<()> {
     raise_descriptor_limit();
+    end_as_a_whole();
     // Before the start, so that whoever knows of the daemon can end it cleanly.
     let mut signals = Signals::collect().context("cannot receive signals")?;
     let daemon = start()?;
@@ -23,4 +26,13 @@ pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartErr
     daemon.stop("it was asked to end");
     tracing::info!("{role} “{name}” has ended, as asked");
     waited
+}
+
+/// A daemon that has lost a thread would let its clients wait. When it ends, they know.
+fn end_as_a_whole() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        report(info);
+        process::abort();
+    }));
 }

@@ -1,8 +1,9 @@
 //! `outboard memory`: the server and its clients.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 use std::thread;
 
 use rustix::process::Signal;
@@ -132,4 +133,16 @@ fn logs_are_json_when_asked() {
     let line: serde_json::Value = serde_json::from_str(&server.await_line("listens at")).unwrap();
     assert_eq!(line["level"], "INFO");
     assert!(line["message"].as_str().unwrap().contains("jason"), "{line}");
+}
+
+#[test]
+fn it_serves_on_when_nobody_reads_its_log() {
+    let at = socket();
+    let mut command = program(&["memory", "--listen", &at, "--log-level", "trace"]);
+    let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let answers = [0; 4].map(|_| outboard(&["memory", "list", "--server", &at]));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    answers.into_iter().for_each(|answer| assert_eq!(answer.succeeded(), "no regions\n"));
 }
