@@ -43,7 +43,7 @@ pub(super) fn lead(
     Duel::run(stage.effort, stage.progress, |side| {
         seed += 1;
         let source = Source::new(seed, MESSAGES, load.message_len);
-        stage.control().send(&Order::Run { side, items, windows: 1, seed })?;
+        stage.control().send(&Order::Run { side, variant: 0, items, windows: 1, seed })?;
         stage.control().ready()?;
         let round = match side {
             Side::Ours => trips(ours, &source, items)?,
@@ -161,6 +161,6 @@ impl Echo for BareSocket {
     }
 
     fn receive(&mut self, message: &mut [u8]) -> Result<(), BenchError> {
-        self.read_exact_spinning(message)
+        self.read_exact(message)
     }
 }

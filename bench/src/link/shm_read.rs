@@ -64,7 +64,7 @@ pub(super) fn lead(stage: &Stage<'_>) -> Result<Vec<Figure>, BenchError> {
     let mut seed = 0;
     let duel = Duel::run(stage.effort, stage.progress, |side| {
         seed += 1;
-        stage.control().send(&Order::Run { side, items, windows: 1, seed })?;
+        stage.control().send(&Order::Run { side, variant: 0, items, windows: 1, seed })?;
         stage.control().ready()?;
         let round = reader.round(side, items, &Source::new(seed, 2, CHUNK))?;
         stage.control().done()?;

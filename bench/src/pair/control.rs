@@ -34,6 +34,8 @@ pub(crate) enum Order {
     Run {
         /// By which means.
         side: Side,
+        /// Which of the yardstick's ways, if it has several.
+        variant: usize,
         /// How many items, in each window if there are several.
         items: u64,
         /// How many windows.

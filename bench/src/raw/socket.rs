@@ -1,11 +1,10 @@
 //! A TCP connection on loopback, with nothing around it.
 
-use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::BenchError;
 use crate::error::Named;
@@ -34,47 +33,83 @@ impl BareListener {
     }
 }
 
+/// How to wait for a socket. Which is faster depends on the machine and on what else it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// In the kernel, which wakes us.
+    Asleep,
+    /// By asking again and again.
+    Spinning,
+}
+
+impl Waits {
+    /// Both ways, to try them by turns.
+    pub(crate) const BOTH: [Self; 2] = [Self::Asleep, Self::Spinning];
+}
+
 /// One end of the connection.
-pub(crate) struct BareSocket(TcpStream);
+pub(crate) struct BareSocket {
+    stream: TcpStream,
+    pub(crate) waits: Waits,
+}
 
 impl BareSocket {
     fn new(stream: TcpStream) -> Result<Self, BenchError> {
         stream.set_nodelay(true).named("setsockopt")?;
         stream.set_read_timeout(Some(PATIENCE)).named("setsockopt")?;
         stream.set_write_timeout(Some(PATIENCE)).named("setsockopt")?;
-        Ok(Self(stream))
+        Ok(Self { stream, waits: Waits::Asleep })
     }
 
     pub(crate) fn connect(address: SocketAddr) -> Result<Self, BenchError> {
         Self::new(TcpStream::connect_timeout(&address, PATIENCE).named("connect")?)
     }
 
-    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
-        self.0.write_all(bytes).named("write")
+    /// Writes everything.
+    pub(crate) fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), BenchError> {
+        let flags = SendFlags::NOSIGNAL | self.flag(SendFlags::DONTWAIT, SendFlags::empty());
+        while !bytes.is_empty() {
+            let sent = self.retry("room on the bare socket", || send(&self.stream, bytes, flags))?;
+            bytes = &bytes[sent..];
+        }
+        Ok(())
     }
 
-    /// Fills `bytes` without ever sleeping: the fastest way where both processes have a core of their own.
-    pub(crate) fn read_exact_spinning(&mut self, bytes: &mut [u8]) -> Result<(), BenchError> {
+    /// Fills `bytes`.
+    pub(crate) fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), BenchError> {
         let mut filled = 0;
         while filled < bytes.len() {
-            filled += spin_until("bytes on the bare socket", || {
-                match recv(&self.0, &mut bytes[filled..], RecvFlags::DONTWAIT) {
-                    Ok((0, _)) => Some(Err(Errno::CONNRESET)),
-                    Ok((len, _)) => Some(Ok(len)),
-                    Err(Errno::AGAIN) => None,
-                    Err(errno) => Some(Err(errno)),
-                }
-            })?
-            .named("recv")?;
+            filled += self.read_some(&mut bytes[filled..])?;
         }
         Ok(())
     }
 
     /// Reads what there is, at least one byte.
     pub(crate) fn read_some(&mut self, bytes: &mut [u8]) -> Result<usize, BenchError> {
-        match self.0.read(bytes).named("read")? {
-            0 => Err(BenchError::PeerGone { awaited: "bytes on the bare socket" }),
+        let (awaited, flags) =
+            ("bytes on the bare socket", self.flag(RecvFlags::DONTWAIT, RecvFlags::empty()));
+        match self.retry(awaited, || recv(&self.stream, &mut *bytes, flags).map(|(len, _)| len))? {
+            0 => Err(BenchError::PeerGone { awaited }),
             len => Ok(len),
         }
+    }
+
+    fn flag<F>(&self, dont_wait: F, none: F) -> F {
+        if self.waits == Waits::Spinning { dont_wait } else { none }
+    }
+
+    /// Calls until the socket is ready; asleep, the first call waits until its timeout.
+    fn retry(
+        &self,
+        awaited: &'static str,
+        mut call: impl FnMut() -> Result<usize, Errno>,
+    ) -> Result<usize, BenchError> {
+        let is_asleep = self.waits == Waits::Asleep;
+        let len = spin_until(awaited, || match call() {
+            Err(Errno::AGAIN) if is_asleep => Some(Err(Errno::TIMEDOUT)),
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            done => Some(done),
+        })?;
+        len.named("the bare socket")
     }
 }
