@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
 use outboard_wire::{Incarnation, Rank, Time};
 
 use super::ledger::Ledger;
@@ -55,8 +55,6 @@ impl Destination {
 impl Service for Destination {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
         let source = (peer.intro().rank, peer.incarnation());
         self.latest.insert(source.0, source.1);
@@ -79,8 +77,6 @@ impl Service for Destination {
         Disposition::Taken
     }
 
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
-
     fn send<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L, _: Time) -> Result<bool, LinkError> {
         let Some(sender) = self.senders.get_mut(&id).filter(|sender| sender.owes_receipt) else {
             return Ok(false);
@@ -102,10 +98,4 @@ impl Service for Destination {
             self.expected.remove(&source);
         }
     }
-
-    fn next_deadline(&self) -> Option<Time> {
-        None
-    }
-
-    fn on_time(&mut self, _: Time) {}
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
 use outboard_wire::{Incarnation, Time};
 
 use super::ledger::Ledger;
@@ -106,8 +106,6 @@ impl Source {
 impl Service for Source {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
         let peer = peer.incarnation();
         self.way = Some(Way { link, peer, next: self.base, moved_at: now, resend_at: now + RESEND });
@@ -122,8 +120,6 @@ impl Service for Source {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(
         &mut self,

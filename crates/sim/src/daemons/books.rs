@@ -119,19 +119,19 @@ impl Books {
         let size = asked.next_multiple_of(self.page);
         let is_taken = self.by_name(name).is_some();
         let fits = size <= CAPACITY - self.used();
-        match answer {
-            ControlAnswer::Region(RegionDescriptor { grant, .. }) => {
-                let is_new = grant.region > self.latest;
-                self.latest = grant.region;
-                let kept = Kept { client: Some(client), name: *name, size, key: grant.key };
-                self.regions.insert(grant.region, kept);
-                asked > 0 && fits && !is_taken && is_new && grant.size == size
-            }
-            answer if asked == 0 => is_failure(answer, &[Failure::BadRequest]),
-            answer if !fits && is_taken => is_failure(answer, &[Failure::NoCapacity, Failure::NameTaken]),
-            answer if !fits => is_failure(answer, &[Failure::NoCapacity]),
-            answer => is_taken && is_failure(answer, &[Failure::NameTaken]),
-        }
+        let reasons =
+            [(asked == 0, Failure::BadRequest), (!fits, Failure::NoCapacity), (is_taken, Failure::NameTaken)];
+        // Where several apply, any will do.
+        let reasons: Vec<Failure> =
+            reasons.into_iter().filter(|(applies, _)| *applies).map(|(_, failure)| failure).collect();
+        let ControlAnswer::Region(RegionDescriptor { grant, .. }) = answer else {
+            return is_failure(answer, &reasons);
+        };
+        let is_new = grant.region > self.latest;
+        self.latest = grant.region;
+        let kept = Kept { client: Some(client), name: *name, size, key: grant.key };
+        self.regions.insert(grant.region, kept);
+        reasons.is_empty() && is_new && grant.size == size
     }
 
     /// A client has gone, and the store says how many bytes came free.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outboard_agent::{RegionStore, StoreConfig};
 use outboard_driver::{LinkId, Origin, Outbox, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_wire::control::{JobSecret, Question};
 use outboard_wire::{JobId, ServerId, Time};
@@ -81,8 +81,6 @@ impl Desk {
 impl Service for Desk {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
         self.clients.insert(link, peer.intro().rank.0);
     }
@@ -97,8 +95,6 @@ impl Service for Desk {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L, _: Time) -> Result<bool, LinkError> {
         self.outbox.send(id, link)

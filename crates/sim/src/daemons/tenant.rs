@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
 use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question, RegionName};
 use outboard_wire::{
     FrameHead, Grant, Incarnation, JobId, Rank, RegionDescriptor, RegionId, RegionKey, Rights, Text, Time,
@@ -139,8 +139,6 @@ impl Tenant {
 impl Service for Tenant {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, now: Time) {
         self.link = Some(link);
         self.next_at = self.next_at.max(now);
@@ -153,8 +151,6 @@ impl Service for Tenant {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(
         &mut self,
@@ -192,6 +188,4 @@ impl Service for Tenant {
     fn next_deadline(&self) -> Option<Time> {
         self.link.filter(|_| self.next_at < self.until).map(|_| self.next_at)
     }
-
-    fn on_time(&mut self, _: Time) {}
 }

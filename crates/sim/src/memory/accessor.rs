@@ -295,8 +295,6 @@ impl Accessor {
 impl Service for Accessor {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
         self.session = Some(Session {
             link,
@@ -365,6 +363,4 @@ impl Service for Accessor {
         let can_ask = self.session.as_ref().is_some_and(has_room) && self.next_at < self.until;
         can_ask.then_some(self.next_at)
     }
-
-    fn on_time(&mut self, _: Time) {}
 }

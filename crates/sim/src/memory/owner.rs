@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::memory::Segment;
-use outboard_link::{Completion, Disposition, Export, Exports, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_link::{Disposition, Export, Exports, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::{Incarnation, RegionId, Rights, Time};
 
 use super::layout::{FULL, GENERATION, KEPT, READ_ONLY, SHED, SIZE, WITNESS};
@@ -50,8 +50,6 @@ fn export(exports: &Exports, region: RegionId) -> Arc<Segment> {
 impl Service for Owner {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, _: LinkId, _: &Peer, _: Origin, _: Time) {}
 
     fn on_frame(&mut self, _: LinkId, frame: Frame<'_>, _: Time) -> Disposition {
@@ -62,8 +60,6 @@ impl Service for Owner {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(&mut self, _: LinkId, _: &mut L, _: Time) -> Result<bool, LinkError> {
         Ok(false)

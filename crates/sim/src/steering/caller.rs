@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
 use outboard_steering::{Chooser, Config, Evidence, Preference, Signal, Site};
 use outboard_wire::{FrameHead, Role, Time};
 
@@ -132,8 +132,6 @@ impl Caller {
 impl Service for Caller {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
         let site = if peer.intro().role == Role::Agent { Site::Agent } else { Site::Server };
         self.links.insert(link, site);
@@ -146,8 +144,6 @@ impl Service for Caller {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L, _: Time) -> Result<bool, LinkError> {
         let Some(site) = self.links.get(&id) else { return Ok(false) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
 use outboard_steering::Site;
 use outboard_wire::{FrameHead, Kind, Room, Time};
 
@@ -45,8 +45,6 @@ pub(super) fn duration(site: Site, watch: &Watch, random: &mut Rng) -> Duration 
 impl Service for Station {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, _: Time) {
         self.done.insert(link, VecDeque::new());
     }
@@ -58,8 +56,6 @@ impl Service for Station {
         }
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L, _: Time) -> Result<bool, LinkError> {
         let Some(done) = self.done.get_mut(&id) else { return Ok(false) };

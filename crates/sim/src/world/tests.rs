@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use outboard_link::{Completion, Disposition, Frame, LinkError, Peer, RemoteMemory};
+use outboard_link::{Disposition, Frame, LinkError, Peer, RemoteMemory};
 use outboard_wire::{FrameHead, Kind, Role, Room};
 
 use super::*;
@@ -19,8 +19,6 @@ struct Crier {
 impl Service for Crier {
     type Note = ();
 
-    fn on_note(&mut self, (): (), _: Time) {}
-
     fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, _: Time) {
         self.links.push((link, false));
     }
@@ -29,8 +27,6 @@ impl Service for Crier {
         *self.heard.borrow_mut() += u64::from(frame.head.kind == TICK);
         Disposition::Taken
     }
-
-    fn on_completion(&mut self, _: LinkId, _: Completion, _: Time) {}
 
     fn send<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L, _: Time) -> Result<bool, LinkError> {
         let due = self.links.iter_mut().find(|(known, due)| *known == id && *due);
