@@ -115,17 +115,18 @@ impl<S: Service> Worker<S> {
         let mut busy_at = self.clock.now();
         loop {
             let now = self.clock.now();
+            if self.shared.letters.is_filled()
+                && let Some(reason) = self.read_letters()?
+            {
+                for_each_kind!(self.links, held => held.iter_mut().for_each(|h| h.link.close(&reason)));
+                return Ok(self.service);
+            }
             if self.turn(now) {
                 busy_at = now;
             } else if now.since(busy_at) < self.config.spin {
                 std::hint::spin_loop();
             } else {
-                if self.sleep(now)?
-                    && let Some(reason) = self.read_letters()?
-                {
-                    for_each_kind!(self.links, held => held.iter_mut().for_each(|h| h.link.close(&reason)));
-                    return Ok(self.service);
-                }
+                self.sleep(now)?;
                 busy_at = self.clock.now();
             }
         }
@@ -143,8 +144,8 @@ impl<S: Service> Worker<S> {
         moved
     }
 
-    /// Sleeps until there is something to do. Returns whether there are letters.
-    fn sleep(&mut self, now: Time) -> Result<bool, Errno> {
+    /// Sleeps until there is something to do.
+    fn sleep(&mut self, now: Time) -> Result<(), Errno> {
         let mut until = self.service.next_deadline();
         let mut ready = false;
         let poller = &self.poller;
@@ -153,9 +154,10 @@ impl<S: Service> Worker<S> {
             until = until.into_iter().chain(held.link.next_deadline()).min();
             watch(poller, held)?;
         });
-        // Even with work to do the mailbox is looked at, or a busy worker could not be stopped.
-        let until = if ready { Some(now) } else { until };
-        Ok(self.poller.wait(now, until)?.contains(&LETTERS_KEY))
+        if !ready {
+            self.poller.wait(now, until)?;
+        }
+        Ok(())
     }
 
     fn read_letters(&mut self) -> Result<Option<String>, Errno> {

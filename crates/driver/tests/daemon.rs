@@ -1,0 +1,166 @@
+//! A desk and a worker with real sockets: links come, go and are dialled again, whatever else is going on.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use outboard_driver::{
+    Dial, FrontDesk, FrontDeskConfig, LinkId, Listener, Origin, Service, Worker, WorkerConfig, WorkerHandle,
+};
+use outboard_link::shm::{self, ShmLink};
+use outboard_link::{
+    Address, Clock, Disposition, Exports, Frame, Identity, Link, LinkError, Loss, Peer, RemoteMemory, Waiter,
+};
+use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+
+/// Long enough for a loaded machine; nothing waits so long when all is well.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Debug, PartialEq)]
+enum Event {
+    Opened(String, Origin),
+    Lost(String),
+}
+
+/// Counts frames and tells what happens to links. If `is_restless`, it never lets its worker sleep.
+struct Witness {
+    events: Sender<Event>,
+    is_restless: bool,
+    frames: Arc<Mutex<u64>>,
+    names: Vec<(LinkId, String)>,
+}
+
+impl Service for Witness {
+    type Note = ();
+
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
+        let name = peer.intro().name.to_string();
+        self.names.push((link, name.clone()));
+        let _ = self.events.send(Event::Opened(name, origin));
+    }
+
+    fn on_frame(&mut self, _link: LinkId, _frame: Frame<'_>, _now: Time) -> Disposition {
+        *self.frames.lock().unwrap() += 1;
+        Disposition::Taken
+    }
+
+    fn send<L: Link + RemoteMemory>(&mut self, _: LinkId, _: &mut L, _: Time) -> Result<bool, LinkError> {
+        Ok(self.is_restless)
+    }
+
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, _now: Time) {
+        let (_, name) = self.names.iter().find(|(id, _)| *id == link).unwrap();
+        assert!(error.to_string().contains(name.as_str()), "{error}");
+        let _ = self.events.send(Event::Lost(name.clone()));
+    }
+}
+
+struct Running {
+    address: Address,
+    events: Receiver<Event>,
+    frames: Arc<Mutex<u64>>,
+    worker: WorkerHandle<()>,
+    stop_desk: Box<dyn Fn()>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+fn fresh(what: &str) -> Address {
+    let unique = Identity::new(Role::Tool, "").incarnation;
+    Address::Abstract(format!("outboard-driver-{what}-{unique}"))
+}
+
+fn start(name: &str, address: &Address, dials: &[Address], is_restless: bool) -> Running {
+    let (sender, events) = channel();
+    let frames = Arc::new(Mutex::new(0));
+    let witness = Witness { events: sender, is_restless, frames: Arc::clone(&frames), names: Vec::new() };
+    let clock = Clock::start();
+    let config = FrontDeskConfig { redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
+    let identity = Identity::new(Role::Agent, name);
+    let exports = Exports::new();
+    let listener = Listener::bind(address, &identity, &exports, &config).unwrap();
+    let address = listener.address();
+    let dial = |address: &Address| Dial {
+        address: address.clone(),
+        identity: identity.clone(),
+        exports: Arc::clone(&exports),
+    };
+    let dials = dials.iter().map(dial).collect();
+    let (worker, handle) = Worker::new(WorkerConfig::default(), clock, witness).unwrap();
+    let desk = FrontDesk::new(config, clock, (vec![listener], dials), vec![handle.clone()], |_| {}).unwrap();
+    let stop_desk = Box::new(desk.stopper());
+    let threads = vec![
+        std::thread::spawn(move || drop(worker.run().unwrap())),
+        std::thread::spawn(move || desk.run().unwrap()),
+    ];
+    Running { address, events, frames, worker: handle, stop_desk, threads }
+}
+
+impl Running {
+    fn next(&self) -> Event {
+        self.events.recv_timeout(PATIENCE).unwrap()
+    }
+
+    fn stop(self) {
+        (self.stop_desk)();
+        self.worker.stop("test over");
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+fn connect(address: &Address, name: &str) -> ShmLink {
+    shm::connect(address, Identity::new(Role::Tool, name), Exports::new(), shm::Config::default()).unwrap()
+}
+
+/// Waits until the link ends, and says how.
+fn end_of(mut link: ShmLink) -> Loss {
+    let waited: Result<(), LinkError> = Waiter::new().until(&mut link, PATIENCE, "the end", |_| Ok(None));
+    waited.unwrap_err().loss
+}
+
+#[test]
+fn a_worker_without_a_pause_takes_new_links_and_can_be_stopped() {
+    let daemon = start("busy", &fresh("busy"), &[], true);
+    let first = connect(&daemon.address, "first");
+    assert_eq!(daemon.next(), Event::Opened("first".into(), Origin::Accepted));
+    let mut second = connect(&daemon.address, "second");
+    assert_eq!(daemon.next(), Event::Opened("second".into(), Origin::Accepted));
+    second.send(FrameHead::new(Kind::new(Room::Trial, 1)), b"x").unwrap();
+    second.close("done");
+    assert_eq!(daemon.next(), Event::Lost("second".into()));
+    assert_eq!(*daemon.frames.lock().unwrap(), 1, "what was sent before the goodbye is not lost");
+    daemon.stop();
+    assert_eq!(end_of(first), Loss::Closed { reason: "test over".into() });
+}
+
+#[test]
+fn a_lost_peer_is_dialled_until_it_is_back() {
+    let server_address = fresh("server");
+    let agent = start("agent", &fresh("agent"), std::slice::from_ref(&server_address), false);
+    for _ in 0..3 {
+        let server = start("server", &server_address, &[], false);
+        assert_eq!(agent.next(), Event::Opened("server".into(), Origin::Dialled(0)));
+        assert_eq!(server.next(), Event::Opened("agent".into(), Origin::Accepted));
+        server.stop();
+        assert_eq!(agent.next(), Event::Lost("server".into()));
+    }
+    agent.stop();
+}
+
+#[test]
+fn strangers_that_say_nothing_do_not_keep_others_out() {
+    let tcp = "tcp:127.0.0.1:0".parse().unwrap();
+    let daemon = start("open", &tcp, &[], false);
+    let Address::Tcp(socket) = daemon.address else { panic!("it listens on tcp") };
+    let silent: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(socket).unwrap()).collect();
+    let identity = Identity::new(Role::Tool, "friend");
+    let config = outboard_link::tcp::Config { handshake_timeout: PATIENCE, ..Default::default() };
+    let friend = outboard_link::tcp::connect(socket, identity, Exports::new(), config).unwrap();
+    assert_eq!(daemon.next(), Event::Opened("friend".into(), Origin::Accepted));
+    drop(friend);
+    assert_eq!(daemon.next(), Event::Lost("friend".into()));
+    drop(silent);
+    daemon.stop();
+}
