@@ -18,6 +18,8 @@ pub(crate) struct SharedAgent {
     /// Which worker has a client's link, to find it when a job is complete.
     owners: Mutex<HashMap<u64, usize>>,
     rendezvous: Mutex<Rendezvous>,
+    /// Which life of each dialled peer was last seen, to tell a restart from a reconnection.
+    lives: Mutex<HashMap<usize, Incarnation>>,
     workers: OnceLock<Vec<WorkerHandle<Addressed>>>,
     jobs: Gauge,
     memory_servers: Gauge,
@@ -30,6 +32,7 @@ impl SharedAgent {
         Self {
             owners: Mutex::default(),
             rendezvous: Mutex::new(rendezvous),
+            lives: Mutex::default(),
             workers: OnceLock::new(),
             jobs: page.gauge("jobs"),
             memory_servers: page.gauge("memory_servers_connected"),
@@ -53,6 +56,17 @@ impl SharedAgent {
 
     fn owners(&self) -> std::sync::MutexGuard<'_, HashMap<u64, usize>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the peer of this dial is another process than the last time.
+    fn is_restarted(&self, dial: usize, peer: &Peer) -> bool {
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = lives.insert(dial, peer.incarnation());
+        let is_restarted = before.is_some_and(|before| before != peer.incarnation());
+        if is_restarted && peer.intro().role == Role::MemoryServer {
+            self.memory_servers_restarted_total.add(1);
+        }
+        is_restarted
     }
 
     /// Sends answers to the workers whose clients they are for.
@@ -82,20 +96,11 @@ pub(crate) struct AgentService {
     counts: Arc<Counts>,
     outbox: Outbox,
     peers: HashMap<LinkId, (Peer, Origin)>,
-    /// Which life of each dialled server was last seen, to tell a restart from a reconnection.
-    lives: HashMap<usize, Incarnation>,
 }
 
 impl AgentService {
     pub(crate) fn new(index: usize, shared: Arc<SharedAgent>, counts: Arc<Counts>) -> Self {
-        Self {
-            index,
-            shared,
-            counts,
-            outbox: Outbox::default(),
-            peers: HashMap::new(),
-            lives: HashMap::new(),
-        }
+        Self { index, shared, counts, outbox: Outbox::default(), peers: HashMap::new() }
     }
 
     fn ask(&mut self, link: LinkId, tag: u32, question: Question, now: Time) {
@@ -135,14 +140,12 @@ impl Service for AgentService {
             if let Some(gauge) = self.shared.gauge_of(peer.intro().role) {
                 gauge.add(1);
             }
-            let before = self.lives.insert(dial, peer.incarnation());
-            if before.is_some_and(|before| before != peer.incarnation()) {
-                self.shared.memory_servers_restarted_total.add(1);
+            if self.shared.is_restarted(dial, peer) {
                 tracing::warn!("{peer} was restarted: what it held before is gone");
             }
         } else {
             tracing::debug!("{peer} has come");
-            self.counts.came();
+            self.counts.came(peer);
         }
         self.shared.owners().insert(link.0, self.index);
         self.peers.insert(link, (peer.clone(), origin));
@@ -181,9 +184,9 @@ impl Service for AgentService {
                     gauge.add(u64::MAX);
                 }
             }
-            Some((_, Origin::Accepted)) => {
+            Some((peer, Origin::Accepted)) => {
                 tracing::debug!("{error}");
-                self.counts.went(by_its_own_will);
+                self.counts.went(&peer, by_its_own_will);
             }
             None => {}
         }

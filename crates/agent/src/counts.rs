@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use outboard_link::Peer;
+use outboard_wire::Role;
+
 use crate::status::{Gauge, StatusPage};
 
 /// What every daemon counts.
@@ -30,18 +33,29 @@ impl Counts {
     }
 
     /// A client has come.
-    pub(crate) fn came(&self) {
+    pub(crate) fn came(&self, peer: &Peer) {
+        if is_tool(peer) {
+            return;
+        }
         self.clients.add(1);
         self.clients_total.add(1);
     }
 
     /// A client has gone, by its own will or not.
-    pub(crate) fn went(&self, by_its_own_will: bool) {
+    pub(crate) fn went(&self, peer: &Peer, by_its_own_will: bool) {
+        if is_tool(peer) {
+            return;
+        }
         self.clients.add(u64::MAX);
         if !by_its_own_will {
             self.clients_lost_total.add(1);
         }
     }
+}
+
+/// Whoever only looks is not a client: looking must not change what is seen.
+fn is_tool(peer: &Peer) -> bool {
+    peer.intro().role == Role::Tool
 }
 
 /// How many different errors are told apart; later ones are only counted.
@@ -59,9 +73,10 @@ impl ErrorLog {
         Self { total, distinct, seen: Mutex::default() }
     }
 
-    /// An error of this kind has happened; `detail` is what differs from one to the next. Returns whether it was
+    /// An error of this kind has happened; `detail` is what differs from one to the next, and an expected one is
+    /// no reason to warn. Returns whether it was
     /// logged: the first time, and then whenever the count reaches a power of ten.
-    pub(crate) fn note(&self, kind: &str, detail: &dyn std::fmt::Display) -> bool {
+    pub(crate) fn note(&self, kind: &str, detail: &dyn std::fmt::Display, is_expected: bool) -> bool {
         self.total.add(1);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= DISTINCT_MAX && !seen.contains_key(kind) {
@@ -72,8 +87,10 @@ impl ErrorLog {
         let count = *count;
         self.distinct.set(seen.len() as u64);
         let is_milestone = count == 1 || (count >= 10 && is_power_of_ten(count));
-        if is_milestone {
-            tracing::warn!(count, "{kind}: {detail}");
+        match (is_milestone, is_expected) {
+            (true, false) => tracing::warn!(count, "{kind}: {detail}"),
+            (true, true) => tracing::info!(count, "{kind}: {detail}"),
+            (false, _) => {}
         }
         is_milestone
     }
@@ -88,17 +105,15 @@ fn is_power_of_ten(mut number: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use outboard_wire::Role;
-
     use super::*;
 
     #[test]
     fn a_flood_of_one_error_is_logged_a_few_times_and_counted_in_full() {
         let page = StatusPage::create(Role::Agent, "test").unwrap();
         let counts = Counts::new(&page);
-        let logged = (0..1000).filter(|_| counts.errors.note("garbage", &"…")).count();
+        let logged = (0..1000).filter(|_| counts.errors.note("garbage", &"…", false)).count();
         assert_eq!(logged, 4, "at 1, 10, 100 and 1000");
-        assert!(counts.errors.note("stalled", &"…"));
+        assert!(counts.errors.note("stalled", &"…", true));
         let view = page.view().unwrap();
         assert_eq!((view.get("errors_total"), view.get("errors_distinct")), (Some(1001), Some(2)));
     }

@@ -111,7 +111,9 @@ impl Parts {
         let listening = self.listeners.iter().map(Listener::address).collect();
         let counts = Arc::clone(&self.counts);
         let report = move |error: &ConnectError| {
-            counts.errors.note(kind_of(error), error);
+            // A server that is started later is dialled until it is there.
+            let is_expected = matches!(error, ConnectError::Unreachable { .. });
+            counts.errors.note(kind_of(error), error, is_expected);
         };
         let desk = FrontDesk::new(self.desk, self.clock, (self.listeners, dials), handles.clone(), report)?;
         let stop_desk = desk.stopper();

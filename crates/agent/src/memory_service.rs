@@ -156,7 +156,7 @@ impl Service for MemoryService {
 
     fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
         tracing::debug!("{peer} has come");
-        self.counts.came();
+        self.counts.came(peer);
         self.peers.insert(link, peer.clone());
     }
 
@@ -196,8 +196,9 @@ impl Service for MemoryService {
         } else {
             tracing::info!(released_bytes = released, "{error}");
         }
-        self.counts.went(by_its_own_will);
         self.outbox.forget(link);
-        self.peers.remove(&link);
+        if let Some(peer) = self.peers.remove(&link) {
+            self.counts.went(&peer, by_its_own_will);
+        }
     }
 }

@@ -109,8 +109,9 @@ impl Client {
     }
 
     /// The same client, waiting for `patience` at most in every call.
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Who is at the other end.
@@ -257,9 +258,15 @@ impl Client {
         Ok(completion.result?)
     }
 
-    /// Says goodbye.
+    /// Says goodbye with a reason. A client that is dropped says that it is done.
     pub fn close(mut self, reason: &str) {
         on_link!(&mut self.link, link => link.close(reason));
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        on_link!(&mut self.link, link => link.close("done"));
     }
 }
 
