@@ -1,17 +1,19 @@
 //! Drives a link the way an event loop does.
 
-use outboard_link::{Clock, Link, LinkError, SendError};
+use outboard_link::{Clock, Link, LinkError, SendError, Waiter};
 use outboard_wire::FrameHead;
 
 use crate::BenchError;
-use crate::pair::spin_until;
+use crate::pair::{PATIENCE, Waits, spin_until};
 
 /// How often a link whose frames arrive by themselves is looked at before it is asked to progress.
 const LOOKS: u32 = 64;
 
-/// A link and the clock it progresses by. Never sleeps: the yardsticks do not either.
+/// A link and the clock it progresses by.
 pub(super) struct Pump<L> {
     pub(super) link: L,
+    /// How it waits; the yardstick waits in the same way.
+    pub(super) waits: Waits,
     clock: Clock,
     looks: u32,
 }
@@ -19,7 +21,7 @@ pub(super) struct Pump<L> {
 impl<L: Link> Pump<L> {
     pub(super) fn new(link: L) -> Self {
         let looks = if link.capabilities().needs_target_progress { 1 } else { LOOKS };
-        Self { link, clock: Clock::start(), looks }
+        Self { link, waits: Waits::Spinning, clock: Clock::start(), looks }
     }
 
     /// Calls `step` until it returns something.
@@ -29,6 +31,10 @@ impl<L: Link> Pump<L> {
         awaited: &'static str,
         mut step: impl FnMut(&mut L) -> Result<Option<T>, LinkError>,
     ) -> Result<T, BenchError> {
+        if self.waits == Waits::Asleep {
+            let waiter = Waiter { clock: self.clock, ..Waiter::new() };
+            return Ok(waiter.until(&mut self.link, PATIENCE, awaited, step)?);
+        }
         let mut looks = 0;
         let value = spin_until(awaited, || {
             let done = step(&mut self.link).transpose();

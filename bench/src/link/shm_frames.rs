@@ -25,7 +25,7 @@ const VERSUS: &str = "a bare SPSC ring in shared memory: 64-byte slots, batches 
 pub(super) fn lead(stage: &Stage<'_>) -> Result<Vec<Figure>, BenchError> {
     let link = stage.meet::<Shm>(None)?;
     let rings = BareRings::offer(stage.control(), RING_BYTES)?;
-    let mut ours = LinkStream { pump: Pump::new(link), batch: BATCH };
+    let mut ours = LinkStream::<_, 1> { pump: Pump::new(link), batch: BATCH };
     let mut bare = RingStream { ring: rings.writer::<BLOCK>(0), batch: BATCH };
     let duel = stream::lead(stage, &LOAD, &mut ours, &mut bare)?;
     Ok(vec![duel.figure("link.shm.frames_64B.rate", Unit::FramesPerSecond, 1.0, VERSUS)])
@@ -34,7 +34,7 @@ pub(super) fn lead(stage: &Stage<'_>) -> Result<Vec<Figure>, BenchError> {
 pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
     let met = join::<Shm>(control, Exports::new())?;
     let rings = BareRings::take(control, RING_BYTES)?;
-    let mut ours = LinkStream { pump: Pump::new(met.link), batch: BATCH };
+    let mut ours = LinkStream::<_, 1> { pump: Pump::new(met.link), batch: BATCH };
     let mut bare = RingStream { ring: rings.reader::<BLOCK>(0), batch: BATCH };
     stream::serve(control, &mut ours, &mut bare)
 }

@@ -8,8 +8,8 @@ use super::pump::Pump;
 use super::stage::Stage;
 use crate::BenchError;
 use crate::harness::{Duel, Round, Side};
-use crate::pair::{Answer, Control, Order, now_ns};
-use crate::raw::{BareReader, BareSocket, BareWriter, Waits};
+use crate::pair::{Answer, Control, Order, Waits, now_ns};
+use crate::raw::{BareReader, BareSocket, BareWriter};
 
 /// Does its work in one or several ways, of which the best in each round counts.
 pub(super) trait Variants {
@@ -41,7 +41,8 @@ pub(super) trait Inlet: Variants {
 /// neither a sender that runs ahead into an empty buffer nor a receiver that finds a full one counts as speed;
 /// and the best window of a round is one in which neither process was interrupted.
 pub(super) struct Load {
-    /// Messages in a window: several times what fits between the two processes.
+    /// Messages in a window: more than fits between the two processes, or each would be measured by itself; and
+    /// no more than they get through between two interruptions.
     pub(super) window: u64,
     pub(super) windows: u64,
     /// How many different messages there are.
@@ -144,15 +145,21 @@ fn receive_round(
     Ok((digest, marks_ns))
 }
 
-/// A link that sends, or receives, frames in batches of `batch`.
-pub(super) struct LinkStream<L> {
+/// A link that sends, or receives, frames in batches of `batch`, waiting in the first `WAYS` ways.
+pub(super) struct LinkStream<L, const WAYS: usize> {
     pub(super) pump: Pump<L>,
     pub(super) batch: u64,
 }
 
-impl<L> Variants for LinkStream<L> {}
+impl<L, const WAYS: usize> Variants for LinkStream<L, WAYS> {
+    const COUNT: usize = WAYS;
 
-impl<L: Link> Outlet for LinkStream<L> {
+    fn choose(&mut self, variant: usize) {
+        self.pump.waits = Waits::BOTH[variant % WAYS];
+    }
+}
+
+impl<L: Link, const WAYS: usize> Outlet for LinkStream<L, WAYS> {
     fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
         let head = FrameHead::new(Kind::new(Room::Trial, 0));
         let end = first + count;
@@ -178,7 +185,7 @@ impl<L: Link> Outlet for LinkStream<L> {
     }
 }
 
-impl<L: Link> Inlet for LinkStream<L> {
+impl<L: Link, const WAYS: usize> Inlet for LinkStream<L, WAYS> {
     fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError> {
         let mut seen = 0;
         while seen < count {

@@ -9,7 +9,7 @@ use super::transport::Tcp;
 use crate::BenchError;
 use crate::harness::Figure;
 use crate::pair::Control;
-use crate::raw::{BareListener, BareSocket, Waits};
+use crate::raw::{BareListener, BareSocket};
 
 const VERSUS: &str = "a bare socket ping-pong on loopback: message and answer of this size, spinning";
 
@@ -23,7 +23,6 @@ pub(super) fn lead(
     let listener = BareListener::bind()?;
     let link = stage.meet::<Tcp>(Some(listener.address()?))?;
     let mut bare = listener.accept()?;
-    bare.waits = Waits::Spinning;
     let duel = echo::lead(stage, &Load { trips, message_len }, &mut LinkEcho(Pump::new(link)), &mut bare)?;
     Ok(echo::figures(name, &duel, VERSUS))
 }
@@ -32,6 +31,5 @@ pub(super) fn serve(control: &Control, message_len: usize) -> Result<(), BenchEr
     let met = join::<Tcp>(control, Exports::new())?;
     let address = met.socket.ok_or(BenchError::PeerGone { awaited: "the bare socket's address" })?;
     let mut bare = BareSocket::connect(address)?;
-    bare.waits = Waits::Spinning;
     echo::serve(control, message_len, &mut LinkEcho(Pump::new(met.link)), &mut bare)
 }

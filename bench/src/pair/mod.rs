@@ -9,6 +9,6 @@ mod peer;
 
 pub(crate) use control::{Answer, Control, Order};
 pub(crate) use cores::Cores;
-pub(crate) use patience::{PATIENCE, now_ns, spin_until};
+pub(crate) use patience::{PATIENCE, Waits, now_ns, spin_until};
 pub(crate) use peer::Peer;
 pub use peer::PeerProgram;

@@ -10,6 +10,20 @@ use crate::BenchError;
 /// How long either process waits for the other before it gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How a process waits for the other. Which is faster depends on the machine and on what else it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// By asking again and again.
+    Spinning,
+    /// In the kernel, which wakes us.
+    Asleep,
+}
+
+impl Waits {
+    /// Both ways, to try them by turns.
+    pub(crate) const BOTH: [Self; 2] = [Self::Spinning, Self::Asleep];
+}
+
 /// How many spins lie between two looks at the clock.
 const SPINS_PER_LOOK: u32 = 4096;
 

@@ -6,4 +6,4 @@ mod ring;
 mod socket;
 
 pub(crate) use ring::{BareReader, BareRings, BareWriter};
-pub(crate) use socket::{BareListener, BareSocket, Waits};
+pub(crate) use socket::{BareListener, BareSocket};

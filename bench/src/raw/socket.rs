@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::BenchError;
 use crate::error::Named;
-use crate::pair::{PATIENCE, spin_until};
+use crate::pair::{PATIENCE, Waits, spin_until};
 
 /// Where the peer will connect to.
 pub(crate) struct BareListener(TcpListener);
@@ -33,20 +33,6 @@ impl BareListener {
     }
 }
 
-/// How to wait for a socket. Which is faster depends on the machine and on what else it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// In the kernel, which wakes us.
-    Asleep,
-    /// By asking again and again.
-    Spinning,
-}
-
-impl Waits {
-    /// Both ways, to try them by turns.
-    pub(crate) const BOTH: [Self; 2] = [Self::Asleep, Self::Spinning];
-}
-
 /// One end of the connection.
 pub(crate) struct BareSocket {
     stream: TcpStream,
@@ -58,7 +44,7 @@ impl BareSocket {
         stream.set_nodelay(true).named("setsockopt")?;
         stream.set_read_timeout(Some(PATIENCE)).named("setsockopt")?;
         stream.set_write_timeout(Some(PATIENCE)).named("setsockopt")?;
-        Ok(Self { stream, waits: Waits::Asleep })
+        Ok(Self { stream, waits: Waits::Spinning })
     }
 
     pub(crate) fn connect(address: SocketAddr) -> Result<Self, BenchError> {
