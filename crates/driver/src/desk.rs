@@ -269,6 +269,10 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             Ok(None) => {}
             Ok(Some(link)) => {
                 self.waiting.remove(&key);
+                // From now on it is its worker that wakes for it.
+                if let Some(on) = link.wait_on() {
+                    self.poller.remove(on.descriptor);
+                }
                 self.give(link, origin);
             }
             Err(error) => {

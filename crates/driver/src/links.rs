@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outboard_link::shaped::{Shaped, Wire};
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
+use outboard_link::{Link, WaitOn};
 use rustix::io::Errno;
 
 /// A link's number in this process; never given twice.
@@ -34,6 +35,16 @@ pub enum NewLink {
     Shm(Box<ShmLink>),
     /// Between nodes.
     Tcp(Box<TcpLink>),
+}
+
+impl NewLink {
+    /// What to sleep on.
+    pub(crate) fn wait_on(&self) -> Option<WaitOn<'_>> {
+        match self {
+            Self::Shm(link) => link.wait_on(),
+            Self::Tcp(link) => link.wait_on(),
+        }
+    }
 }
 
 /// A link with what the worker remembers of it.

@@ -33,6 +33,12 @@ impl Poller {
         epoll::add(&self.epoll, descriptor, EventData::new_u64(key), flags(writable))
     }
 
+    /// Watches a descriptor no longer, though it stays open.
+    pub(crate) fn remove(&self, descriptor: BorrowedFd<'_>) {
+        // One that was never watched is not watched now.
+        let _ = epoll::delete(&self.epoll, descriptor);
+    }
+
     /// Changes whether becoming writable matters.
     pub(crate) fn change(&self, descriptor: BorrowedFd<'_>, key: u64, writable: bool) -> Result<(), Errno> {
         epoll::modify(&self.epoll, descriptor, EventData::new_u64(key), flags(writable))
