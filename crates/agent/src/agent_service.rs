@@ -1,6 +1,7 @@
 //! What an agent does with its links.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
@@ -13,11 +14,16 @@ use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
 use crate::status::{Gauge, StatusPage};
 
+/// Later than anything that is ever due.
+const NEVER_NS: u64 = u64::MAX;
+
 /// What the workers of an agent share. Locked for questions, never for data.
 pub(crate) struct SharedAgent {
     /// Which worker has a client's link, to find it when a job is complete.
     owners: Mutex<HashMap<u64, usize>>,
     rendezvous: Mutex<Rendezvous>,
+    /// When the rendezvous wants to be told the time, in nanoseconds: looked at without the lock in every turn.
+    rendezvous_due_ns: AtomicU64,
     /// Which life of each dialled peer was last seen, to tell a restart from a reconnection.
     lives: Mutex<HashMap<usize, Incarnation>>,
     workers: OnceLock<Vec<WorkerHandle<Addressed>>>,
@@ -32,6 +38,7 @@ impl SharedAgent {
         Self {
             owners: Mutex::default(),
             rendezvous: Mutex::new(rendezvous),
+            rendezvous_due_ns: AtomicU64::new(NEVER_NS),
             lives: Mutex::default(),
             workers: OnceLock::new(),
             jobs: page.gauge("jobs"),
@@ -51,6 +58,8 @@ impl SharedAgent {
         let mut rendezvous = self.rendezvous.lock().unwrap_or_else(PoisonError::into_inner);
         let result = use_it(&mut rendezvous);
         self.jobs.set(rendezvous.count() as u64);
+        let due_ns = rendezvous.next_deadline().map_or(NEVER_NS, Time::as_nanos);
+        self.rendezvous_due_ns.store(due_ns, Ordering::Relaxed);
         result
     }
 
@@ -196,11 +205,10 @@ impl Service for AgentService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        // One worker keeps the time for all.
-        if self.index == 0 {
-            self.shared.with_rendezvous(|rendezvous| rendezvous.next_deadline())
-        } else {
-            None
+        // Every worker keeps the time: the one that has received a rank sleeps no longer than the rank may wait.
+        match self.shared.rendezvous_due_ns.load(Ordering::Relaxed) {
+            NEVER_NS => None,
+            due_ns => Some(Time::from_nanos(due_ns)),
         }
     }
 
