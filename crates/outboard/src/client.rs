@@ -305,6 +305,8 @@ fn complete<L: Link + RemoteMemory>(
     awaited: &'static str,
     token: Token,
 ) -> Result<Completion, LinkError> {
+    // Where the peer's memory is mapped an operation ends without the peer, and would also after its death.
+    link.progress(waiter.clock.now())?;
     link.flush()?;
     waiter.until(link, patience, awaited, |link| {
         let mut found = None;
