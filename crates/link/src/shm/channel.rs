@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, FrameHeader};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
@@ -15,6 +16,9 @@ use crate::{Loss, Violation};
 
 /// Longer than any message on the socket.
 pub(super) const MESSAGE_MAX: usize = 256;
+
+/// More messages than a socket holds.
+const FAREWELL_MESSAGES_MAX: usize = 4096;
 
 /// A message of this single byte only wakes; messages proper are longer.
 const DOORBELL: [u8; 1] = [0xdb];
@@ -90,11 +94,14 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut was_reset = false;
         let message = loop {
             match recvmsg(&self.socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags) {
                 Ok(message) => break message,
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 Err(Errno::INTR) => {}
+                // The peer has closed with unread messages of ours. Its own to us are told of afterwards.
+                Err(Errno::CONNRESET) if !was_reset => was_reset = true,
                 Err(Errno::CONNRESET | Errno::NOTCONN) => return Err(Loss::Gone),
                 Err(source) => return Err(Loss::System { call: "recvmsg", source }),
             }
@@ -114,6 +121,31 @@ impl Channel {
             }
             len => Ok(Received::Message(len, descriptor)),
         }
+    }
+
+    /// Why the peer has gone: whoever cannot send to it any more may still have to read its goodbye.
+    pub(super) fn farewell(&self) -> Loss {
+        let mut bytes = [0; MESSAGE_MAX];
+        for _ in 0..FAREWELL_MESSAGES_MAX {
+            match self.receive(&mut bytes) {
+                Ok(Received::Message(len, _)) => {
+                    if let Some(reason) = read_goodbye(&bytes[..len]) {
+                        return Loss::Closed { reason };
+                    }
+                }
+                Ok(Received::Doorbell) => {}
+                Ok(Received::Nothing) | Err(_) => break,
+            }
+        }
+        Loss::Gone
+    }
+}
+
+fn read_goodbye(message: &[u8]) -> Option<String> {
+    let (head, payload) = read_message(message).ok()?;
+    match Liveness::decode(head.kind, payload) {
+        Ok(Liveness::Goodbye { reason, .. }) => Some(reason.to_string()),
+        _ => None,
     }
 }
 

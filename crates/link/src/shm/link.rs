@@ -51,6 +51,7 @@ impl ShmLink {
     #[cold]
     pub(super) fn lose(&mut self, loss: Loss) -> LinkError {
         if self.lost.is_none() {
+            let loss = if loss == Loss::Gone { self.channel.farewell() } else { loss };
             self.lost = Some(LinkError { peer: self.peer.clone(), loss });
             self.fail_openings();
         }
