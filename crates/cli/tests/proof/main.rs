@@ -1,0 +1,23 @@
+//! The promises of the daemons, put to the proof with real processes: killed, flooded with nonsense, taken for
+//! something else, and crowded.
+// Also outside test functions a test fails by panicking, and prints the seed that repeats it.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod crowd;
+mod daemon;
+mod doors;
+mod kill;
+mod meeting;
+mod nonsense;
+mod place;
+mod process;
+mod random;
+mod tenant;
+
+/// What clients run; nothing in the test itself.
+#[test]
+fn entry() {
+    if let Some(tenant) = tenant::Tenant::from_environment() {
+        std::process::exit(tenant.run());
+    }
+}
