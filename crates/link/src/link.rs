@@ -51,13 +51,13 @@ pub trait Link {
     fn counters(&self) -> Counters;
 
     /// Makes room for a frame of up to `len` bytes where the link will send it from. Write into the window,
-    /// then [`commit`](Link::commit); any other call before that abandons it.
+    /// then [`commit`](Link::commit) at once: any other call in between may abandon it.
     fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError>;
 
     /// Appends the reserved frame with its first `len` bytes to the batch.
     ///
     /// # Panics
-    /// If nothing is reserved, or less than `len`.
+    /// If nothing is reserved any more, or less than `len`.
     fn commit(&mut self, len: usize);
 
     /// Appends a frame with a copy of `payload` to the batch.

@@ -135,13 +135,18 @@ impl Asked {
     }
 }
 
+/// What an atomic needs: it writes, and it tells what was there.
+pub(crate) const ATOMIC_RIGHTS: Rights = Rights::READ.and(Rights::WRITE);
+
 /// Reads, writes and atomics on regions that the peer has exported.
 ///
 /// Operations complete in any order. Aligned 8-byte words do not tear; there is no order between the words of
 /// one operation. A frame sent after a write on the same link arrives after it. An `Err` means that the
 /// operation was not begun, and no completion follows.
 pub trait RemoteMemory {
-    /// Opens a region for `rights`, presenting its grant. Completes with [`Outcome::Opened`].
+    /// Opens a region for `rights`, presenting its grant. Completes with [`Outcome::Opened`]. Atomics need the
+    /// rights to read and to write; where access is [mapped](crate::OneSided::Mapped), every opening needs the
+    /// right to read.
     fn open(&mut self, grant: &Grant, rights: Rights, token: Token) -> Result<(), AccessError>;
 
     /// Gives an open region back. Operations under way still complete.

@@ -2,7 +2,7 @@
 //!
 //! Another process may write to a mapped segment at any moment, and no lock of ours stops it. So nothing in this
 //! crate ever makes a `&` or `&mut` to such bytes: single words are atomics, and everything else goes through
-//! the two copies in [`copy`], which the compiler cannot look into, merge or repeat. Whoever needs to check
+//! the copies in [`copy`], which the compiler cannot look into, merge or repeat. Whoever needs to check
 //! bytes copies them first and checks the copy.
 
 mod buffer;

@@ -40,6 +40,9 @@ unsafe impl Sync for Segment {}
 /// A peer that could shrink a segment could make us fault.
 const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
+/// The file system of memory files that are made of huge pages.
+const HUGETLBFS_MAGIC: rustix::fs::FsWord = 0x9584_58f6;
+
 impl Segment {
     /// A new segment of `len` zero bytes, a multiple of the page size. `label` shows in `/proc/*/maps`.
     pub fn create(label: &CStr, len: usize) -> Result<Self, Errno> {
@@ -49,6 +52,8 @@ impl Segment {
             Err(Errno::INVAL) => rustix::fs::memfd_create(label, flags)?,
             other => other?,
         };
+        // Whoever is given a read-only descriptor must not be able to open it anew for writing.
+        rustix::fs::fchmod(&descriptor, Mode::RUSR)?;
         rustix::fs::ftruncate(&descriptor, len as u64)?;
         rustix::fs::fcntl_add_seals(&descriptor, NEEDED_SEALS | SealFlags::SEAL)?;
         let start = map(descriptor.as_fd(), len, SegmentAccess::ReadWrite)?;
@@ -61,6 +66,10 @@ impl Segment {
             .map_err(|_| Violation::Segment("not an anonymous memory file"))?;
         if !seals.contains(NEEDED_SEALS) {
             return Err(Violation::Segment("not sealed against shrinking and growing").into());
+        }
+        // Huge pages come from a pool that can be empty when a hole is touched, and that is a fault.
+        if rustix::fs::fstatfs(&descriptor)?.f_type == HUGETLBFS_MAGIC {
+            return Err(Violation::Segment("made of huge pages").into());
         }
         if rustix::fs::fstat(&descriptor)?.st_size != len as i64 || len == 0 {
             return Err(Violation::Segment("not of the announced size").into());
@@ -194,6 +203,29 @@ mod tests {
         let refused = Segment::adopt(fd.try_clone().unwrap(), LEN, SegmentAccess::ReadWrite);
         assert!(matches!(refused, Err(AdoptError::System(Errno::ACCESS | Errno::PERM))), "{refused:?}");
         Segment::adopt(fd, LEN, SegmentAccess::Read).unwrap();
+    }
+
+    #[test]
+    fn another_user_cannot_open_a_read_only_descriptor_to_write() {
+        use std::os::unix::process::CommandExt;
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can start a process of another user");
+            return;
+        }
+        let ours = Segment::create(c"test", LEN).unwrap();
+        let status = |script: &str| {
+            std::process::Command::new("/bin/sh")
+                .args(["-c", script])
+                .stdin(std::process::Stdio::from(ours.read_only_descriptor().unwrap()))
+                .stderr(std::process::Stdio::null())
+                .uid(65534)
+                .gid(65534)
+                .status()
+                .unwrap()
+        };
+        assert!(status("head -c 1 <&0 >/dev/null").success(), "reading is allowed");
+        assert!(!status("echo pwned 1<>/proc/self/fd/0").success());
+        assert_eq!(ours.window(0, 1).array(0), [0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::copy::{copy_from_shared, copy_to_shared};
+use super::copy::{copy_between_shared, copy_from_shared, copy_to_shared};
 
 /// A stretch of memory to read from, which another process may be changing.
 #[derive(Clone, Copy)]
@@ -71,13 +71,10 @@ impl<'a> Window<'a> {
     /// Copies the whole window into `into` at its start.
     ///
     /// # Panics
-    /// If `into` is shorter.
+    /// If `into` is shorter, or the two overlap.
     #[inline]
-    pub fn read_into(&self, into: &WindowMut<'_>) {
-        check(0, self.len, into.len);
-        // SAFETY: both spans are inside their windows. Where both are shared, each is aligned or private; the
-        // order of bytes between two racing processes is undefined anyway.
-        unsafe { copy_from_shared(self.start.as_ptr(), into.start.as_ptr(), self.len) }
+    pub fn read_into(&self, into: &mut WindowMut<'_>) {
+        into.write_window(0, *self);
     }
 
     /// Copies the `N` bytes at `offset`.
@@ -168,12 +165,14 @@ impl<'a> WindowMut<'a> {
     /// Copies `data` to `offset`.
     ///
     /// # Panics
-    /// If it does not fit inside the window.
+    /// If it does not fit inside the window, or overlaps with where it goes.
     #[inline]
     pub fn write_window(&mut self, offset: usize, data: Window<'_>) {
         check(offset, data.len, self.len);
-        // SAFETY: both spans are inside their windows; see `Window::read_into`.
-        unsafe { copy_to_shared(data.as_ptr(), self.start.as_ptr().add(offset), data.len) }
+        let (from, to) = (data.start.addr().get(), self.start.addr().get() + offset);
+        assert!(from + data.len <= to || to + data.len <= from, "a window is copied onto itself");
+        // SAFETY: both spans are inside their windows and do not overlap.
+        unsafe { copy_between_shared(data.as_ptr(), self.start.as_ptr().add(offset), data.len) }
     }
 
     /// Stores a little-endian word at `offset`.
@@ -236,6 +235,13 @@ mod tests {
         assert_eq!(&window.as_window().array::<8>(3), b"outboard");
         assert_eq!(window.as_window().part(16, 8).word(0), 0x0102_0304_0506_0708);
         assert_eq!(window.as_window().to_vec()[11..16], [0; 5]);
+    }
+
+    #[test]
+    #[should_panic(expected = "copied onto itself")]
+    fn a_window_is_not_copied_onto_itself() {
+        let buffer = crate::memory::Buffer::allocate(4096).unwrap();
+        buffer.window_mut().write_window(8, buffer.window().part(0, 16));
     }
 
     #[test]

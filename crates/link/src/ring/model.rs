@@ -92,3 +92,55 @@ fn every_value_arrives_once_in_order_without_a_lost_wake_up() {
         sender.join().unwrap();
     });
 }
+
+/// Batches of two that need the whole ring: the producer sleeps for more than one step, with nothing published in
+/// between, and the consumer takes what it likes.
+#[test]
+fn batches_that_need_the_whole_ring_do_not_lose_a_wake_up() {
+    const BATCHES: u64 = 2;
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (ring, mut producer, mut consumer) = ring();
+        let sender = thread::spawn({
+            let ring = Arc::clone(&ring);
+            move || {
+                for batch in 0..BATCHES {
+                    while !producer.has_room(2 * STEP).unwrap() {
+                        if producer.prepare_to_wait(2 * STEP).unwrap() {
+                            ring.producer_bell.wait();
+                        }
+                    }
+                    for step in 0..2 {
+                        assert!(producer.position() + STEP <= producer.known_limit());
+                        cell(&ring, producer.position()).with_mut(|cell| {
+                            // SAFETY: the checker proves that the consumer is not there.
+                            unsafe { *cell = 2 * batch + step }
+                        });
+                        producer.advance(STEP);
+                    }
+                    if producer.publish() {
+                        ring.consumer_bell.notify();
+                    }
+                }
+            }
+        });
+        for value in 0..2 * BATCHES {
+            while consumer.available().unwrap() == 0 {
+                if consumer.prepare_to_wait().unwrap() {
+                    ring.consumer_bell.wait();
+                }
+            }
+            let found = cell(&ring, consumer.position()).with(|cell| {
+                // SAFETY: the checker proves that the producer is not there.
+                unsafe { *cell }
+            });
+            assert_eq!(found, value);
+            consumer.advance(STEP);
+            if consumer.release() {
+                ring.producer_bell.notify();
+            }
+        }
+        sender.join().unwrap();
+    });
+}

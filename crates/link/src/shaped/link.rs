@@ -233,13 +233,13 @@ impl<L: Link> Link for Shaped<L> {
         if len > max {
             return Err(SendError::TooLong { len, max });
         }
-        match self.frames.reserve(head, len) {
-            Some(place) => Ok(place),
-            None => {
-                self.full += 1;
-                Err(SendError::Full)
-            }
+        if !self.frames.has_room(len) {
+            self.full += 1;
+            // There will be room only once what fills the queue leaves.
+            self.frames.flush();
+            return Err(SendError::Full);
         }
+        self.frames.reserve(head, len).ok_or(SendError::Full)
     }
 
     fn commit(&mut self, len: usize) {

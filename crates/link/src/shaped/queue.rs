@@ -98,9 +98,15 @@ impl FrameQueue {
         Ok(Self { bytes, stamped: 0, flushed: 0, reserved: None, queued: 0, unflushed: 0 })
     }
 
-    pub(super) fn reserve(&mut self, head: FrameHead, len: usize) -> Option<WindowMut<'_>> {
+    /// Whether a frame of `len` bytes fits. Whatever was reserved before is abandoned.
+    pub(super) fn has_room(&mut self, len: usize) -> bool {
         self.reserved = None;
-        if !self.bytes.has_room(entry_len(len)) {
+        self.bytes.has_room(entry_len(len))
+    }
+
+    /// The place of a frame for which there is room.
+    pub(super) fn reserve(&mut self, head: FrameHead, len: usize) -> Option<WindowMut<'_>> {
+        if !self.has_room(len) {
             return None;
         }
         self.reserved = Some((head, len));

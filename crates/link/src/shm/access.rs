@@ -8,7 +8,7 @@ use outboard_wire::{FrameHead, Grant, Rights};
 use super::ShmLink;
 use super::regions::Opening;
 use crate::memory::{Buffer, Window};
-use crate::remote::Asked;
+use crate::remote::{ATOMIC_RIGHTS, Asked};
 use crate::{AccessError, Completion, OpenRegion, Outcome, RemoteMemory, Token};
 
 impl ShmLink {
@@ -77,7 +77,7 @@ impl RemoteMemory for ShmLink {
         self.begin()?;
         let mapped = self.regions.get(region, (offset, len), Rights::READ, false)?;
         let source = mapped.segment.window(offset as usize, len);
-        source.read_into(&into.window_mut().part(into_offset, len));
+        source.read_into(&mut into.window_mut().part(into_offset, len));
         self.end(token, Outcome::Read);
         Ok(())
     }
@@ -107,7 +107,7 @@ impl RemoteMemory for ShmLink {
         token: Token,
     ) -> Result<(), AccessError> {
         self.begin()?;
-        let mapped = self.regions.get(region, (offset, 8), Rights::WRITE, true)?;
+        let mapped = self.regions.get(region, (offset, 8), ATOMIC_RIGHTS, true)?;
         let word = mapped.segment.word(offset as usize);
         let old = match word.compare_exchange(expected, desired, SeqCst, SeqCst) {
             Ok(old) | Err(old) => old,
@@ -125,7 +125,7 @@ impl RemoteMemory for ShmLink {
         token: Token,
     ) -> Result<(), AccessError> {
         self.begin()?;
-        let mapped = self.regions.get(region, (offset, 8), Rights::WRITE, true)?;
+        let mapped = self.regions.get(region, (offset, 8), ATOMIC_RIGHTS, true)?;
         let old = mapped.segment.word(offset as usize).fetch_add(addend, SeqCst);
         self.end(token, Outcome::Old(old));
         Ok(())

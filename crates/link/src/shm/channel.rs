@@ -60,7 +60,8 @@ impl Channel {
         loop {
             return match sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut ancillary, flags) {
                 Ok(_) => Ok(true),
-                Err(Errno::AGAIN) => Ok(false),
+                // The latter are the kernel's limits for this user as a whole, which other peers may have reached.
+                Err(Errno::AGAIN | Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => Ok(false),
                 Err(Errno::INTR) => continue,
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Loss::Gone),
                 Err(source) => Err(Loss::System { call: "sendmsg", source }),

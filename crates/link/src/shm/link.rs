@@ -102,6 +102,8 @@ impl Link for ShmLink {
             Ok(false) => {
                 self.wanted_room = need;
                 self.counters.full += 1;
+                // The peer can make room only by taking what it sees.
+                self.flush()?;
                 return Err(SendError::Full);
             }
             Err(violation) => return Err(SendError::Lost(self.lose(violation.into()))),
@@ -125,6 +127,7 @@ impl Link for ShmLink {
     where
         I: IntoIterator<Item = (FrameHead, &'a [u8])>,
     {
+        self.reserved = None;
         let mut frames = frames.into_iter();
         let mut sent = 0;
         loop {
@@ -145,6 +148,7 @@ impl Link for ShmLink {
 
     #[inline]
     fn flush(&mut self) -> Result<(), LinkError> {
+        self.reserved = None;
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
@@ -160,6 +164,7 @@ impl Link for ShmLink {
     where
         F: FnMut(Frame<'_>) -> Disposition,
     {
+        self.reserved = None;
         if let Some(broken) = self.broken() {
             return Err(broken.clone());
         }
@@ -196,6 +201,7 @@ impl Link for ShmLink {
     }
 
     fn progress(&mut self, now: Time) -> Result<bool, LinkError> {
+        self.reserved = None;
         if self.lost.is_none() {
             if now < self.next_look {
                 return Ok(false);
@@ -224,6 +230,7 @@ impl Link for ShmLink {
     }
 
     fn prepare_to_wait(&mut self) -> bool {
+        self.reserved = None;
         // Whoever sleeps has no use for a pause between two looks at the socket.
         self.next_look = Time::ZERO;
         if self.lost.is_some() || !self.completions.is_empty() {

@@ -3,8 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outboard_wire::{RefusalReason, Time, Welcome};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     SocketAddrUnix, SocketFlags, accept_with, bind, connect as connect_socket, listen,
@@ -20,6 +22,10 @@ use crate::hello::{check_hello, refuse};
 use crate::memory::Segment;
 use crate::{Address, ConnectError, Exports, Identity, Peer};
 
+/// How often and after which pause a folder that is locked is tried again: for a second in all.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -30,6 +36,8 @@ pub struct ShmListener {
     /// If it is a file, it is removed when the listener ends. After a kill it stays until the next listener there
     /// takes its place.
     address: Address,
+    /// Which file it is: if another has taken its place, that is not ours to remove.
+    file: Option<(u64, u64)>,
 }
 
 impl ShmListener {
@@ -44,6 +52,8 @@ impl ShmListener {
         let setup = Setup { address: address.to_string(), identity, exports, config };
         let name = socket_address(address).map_err(|source| setup.system("address", source))?;
         let socket = open_socket().map_err(|source| setup.system("socket", source))?;
+        // Of two listeners that start at once, one must not take the other's fresh file for an abandoned one.
+        let _alone = lock_folder(address).map_err(|source| setup.system("flock", source))?;
         match bind(&socket, &name) {
             Err(Errno::ADDRINUSE) if is_abandoned(address, &name) => {
                 bind(&socket, &name).map_err(|source| setup.system("bind", source))?;
@@ -53,7 +63,7 @@ impl ShmListener {
             Ok(()) => {}
         }
         listen(&socket, BACKLOG).map_err(|source| setup.system("listen", source))?;
-        Ok(Self { socket, setup, address: address.clone() })
+        Ok(Self { socket, setup, file: file_at(address), address: address.clone() })
     }
 
     /// Where it listens.
@@ -82,11 +92,35 @@ impl ShmListener {
 
 impl Drop for ShmListener {
     fn drop(&mut self) {
-        if let Address::Path(path) = &self.address {
+        if let Address::Path(path) = &self.address
+            && file_at(&self.address) == self.file
+        {
             // Whoever removed it before us did what we wanted.
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Keeps other listeners out of the folder of a socket file until it is dropped. Leaves nothing behind.
+fn lock_folder(address: &Address) -> Result<Option<OwnedFd>, Errno> {
+    let Address::Path(path) = address else { return Ok(None) };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let folder =
+        rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN | Errno::INTR) => std::thread::park_timeout(LOCK_PAUSE),
+            other => return other.map(|()| Some(folder)),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// The identity of the file at a path.
+fn file_at(address: &Address) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let Address::Path(path) = address else { return None };
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// Whether a socket file is left over from a process that was killed; if so it is removed.

@@ -10,7 +10,6 @@ use super::ShmLink;
 use super::channel::{MESSAGE_MAX, Received, read_message};
 use super::regions::Opening;
 use crate::memory::{AdoptError, Segment};
-use crate::remote::Asked;
 use crate::{Completion, LinkError, Loss, Outcome, Violation};
 
 /// How many messages of the socket are read in one turn.
@@ -74,6 +73,10 @@ impl ShmLink {
         if self.regions_given >= self.regions_max {
             return Err(Status::Busy);
         }
+        // Mapped memory can always be read.
+        if !rights.includes(Rights::READ) {
+            return Err(Status::NoRight);
+        }
         let descriptor = if rights.includes(Rights::WRITE) {
             memory.descriptor().try_clone_to_owned().map_err(|_| Status::Busy)?
         } else {
@@ -108,17 +111,18 @@ impl ShmLink {
         Ok(())
     }
 
+    /// The answer to an opening. One that breaks the rules leaves the opening to end with the link.
     fn handle_reply(&mut self, tag: u32, reply: Reply, descriptor: Option<OwnedFd>) -> Result<(), Loss> {
-        let Reply::Opened { status, size, .. } = reply else {
-            return Err(Violation::UnknownReply { tag }.into());
-        };
-        let Some(Opening { token, asked }) = self.regions.answered(tag) else {
+        let (Reply::Opened { status, size, .. }, Some(asked)) = (reply, self.regions.asked(tag)) else {
             return Err(Violation::UnknownReply { tag }.into());
         };
         let result = match asked.verdict(status) {
+            Ok(()) if size < asked.size => {
+                return Err(Violation::Segment("smaller than its grant says").into());
+            }
             Ok(()) => {
                 let descriptor = descriptor.ok_or(Violation::Segment("missing"))?;
-                match self.regions.map(descriptor, &Asked { size, ..asked }) {
+                match self.regions.map(descriptor, size, &asked) {
                     Ok(region) => Ok(Outcome::Opened(region)),
                     Err(AdoptError::Violation(violation)) => return Err(violation.into()),
                     Err(AdoptError::System(source)) => return Err(Loss::System { call: "mmap", source }),
@@ -126,7 +130,9 @@ impl ShmLink {
             }
             Err(error) => Err(error),
         };
-        self.completions.push_back(Completion { token, result });
+        if let Some(Opening { token, .. }) = self.regions.answered(tag) {
+            self.completions.push_back(Completion { token, result });
+        }
         Ok(())
     }
 }

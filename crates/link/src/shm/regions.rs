@@ -12,6 +12,8 @@ use crate::{AccessError, OpenRegion, Token};
 /// A region of the peer, mapped with the rights it was opened with.
 pub(super) struct MappedRegion {
     pub(super) segment: Segment,
+    /// What its grant covers; whole pages are mapped.
+    size: u64,
     rights: Rights,
     serial: u32,
 }
@@ -51,6 +53,11 @@ impl Regions {
         place(&mut self.openings, opening)
     }
 
+    /// What the opening with this number asked for.
+    pub(super) fn asked(&self, tag: u32) -> Option<Asked> {
+        Some(self.openings.get(tag as usize)?.as_ref()?.asked)
+    }
+
     /// The opening that an answer belongs to.
     pub(super) fn answered(&mut self, tag: u32) -> Option<Opening> {
         self.openings.get_mut(tag as usize)?.take()
@@ -61,14 +68,19 @@ impl Regions {
         self.openings.drain(..).flatten()
     }
 
-    /// Maps what the peer sent for an opening.
-    pub(super) fn map(&mut self, descriptor: OwnedFd, asked: &Asked) -> Result<OpenRegion, AdoptError> {
+    /// Maps what the peer sent for an opening, which is at least as much as the grant covers.
+    pub(super) fn map(
+        &mut self,
+        descriptor: OwnedFd,
+        mapped_size: u64,
+        asked: &Asked,
+    ) -> Result<OpenRegion, AdoptError> {
         let access =
             if asked.needed.includes(Rights::WRITE) { SegmentAccess::ReadWrite } else { SegmentAccess::Read };
-        let size = usize::try_from(asked.size).map_err(|_| rustix::io::Errno::OVERFLOW)?;
-        let segment = Segment::adopt(descriptor, size, access)?;
+        let len = usize::try_from(mapped_size).map_err(|_| rustix::io::Errno::OVERFLOW)?;
+        let segment = Segment::adopt(descriptor, len, access)?;
         self.serial = self.serial.wrapping_add(1);
-        let region = MappedRegion { segment, rights: asked.needed, serial: self.serial };
+        let region = MappedRegion { segment, size: asked.size, rights: asked.needed, serial: self.serial };
         Ok(OpenRegion { index: place(&mut self.mapped, region), serial: self.serial })
     }
 
@@ -83,7 +95,7 @@ impl Regions {
     ) -> Result<&MappedRegion, AccessError> {
         let mapped = self.mapped.get(region.index as usize).and_then(Option::as_ref);
         let mapped = mapped.filter(|mapped| mapped.serial == region.serial).ok_or(AccessError::NotOpen)?;
-        let asked = Asked { offset, len: len as u64, size: mapped.segment.len() as u64, needed };
+        let asked = Asked { offset, len: len as u64, size: mapped.size, needed };
         match asked.judge(mapped.rights, is_atomic) {
             Status::Done => Ok(mapped),
             status => asked.verdict(status).map(|()| mapped),

@@ -70,8 +70,8 @@ fn a_socket_file_left_by_a_killed_listener_is_taken_over() {
     // As a kill does: the socket closes, and nobody removes the file.
     rustix::net::shutdown(killed.descriptor(), rustix::net::Shutdown::Both).unwrap();
     let survivor = listen(&file.address()).unwrap();
+    drop(killed);
     pair(&survivor, &file.address());
-    std::mem::forget(killed);
 }
 
 #[test]

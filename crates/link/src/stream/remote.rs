@@ -7,7 +7,7 @@ use super::bytes::ByteStream;
 use super::link::StreamLink;
 use super::requester::{Pending, Wanted};
 use crate::memory::{Buffer, Window};
-use crate::remote::Asked;
+use crate::remote::{ATOMIC_RIGHTS, Asked};
 use crate::{AccessError, Completion, Link, OpenRegion, RemoteMemory, Token};
 
 /// No data.
@@ -100,7 +100,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         desired: u64,
         token: Token,
     ) -> Result<(), AccessError> {
-        let (span, asked) = self.span(region, (offset, 8), Rights::WRITE, true)?;
+        let (span, asked) = self.span(region, (offset, 8), ATOMIC_RIGHTS, true)?;
         let request = Request::CompareSwap { span, expected, desired };
         self.begin(&request, NONE.into(), Pending { token, asked, wanted: Wanted::Word })
     }
@@ -112,7 +112,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         addend: u64,
         token: Token,
     ) -> Result<(), AccessError> {
-        let (span, asked) = self.span(region, (offset, 8), Rights::WRITE, true)?;
+        let (span, asked) = self.span(region, (offset, 8), ATOMIC_RIGHTS, true)?;
         let request = Request::FetchAdd { span, addend };
         self.begin(&request, NONE.into(), Pending { token, asked, wanted: Wanted::Word })
     }

@@ -118,11 +118,16 @@ impl Requester {
         if data.len() as u64 != expected {
             return Err(Violation::Oversize { len: data.len() as u64, available: expected });
         }
+        if let (Reply::Opened { status: Status::Done, size, .. }, Some(pending)) = (reply, pending)
+            && *size < pending.asked.size
+        {
+            return Err(Violation::Segment("smaller than its grant says"));
+        }
         let Pending { token, asked, wanted } = operation.pending.take().ok_or(unknown)?;
         self.free.push(tag as u16);
         let result = match (*reply, wanted) {
-            (Reply::Opened { status, slot, size }, _) => {
-                let opened = Region { slot, size, rights: asked.needed };
+            (Reply::Opened { status, slot, .. }, _) => {
+                let opened = Region { slot, size: asked.size, rights: asked.needed };
                 asked.verdict(status).map(|()| Outcome::Opened(self.insert(opened)))
             }
             (Reply::Done { status, .. }, Wanted::Bytes { buffer, offset }) => {

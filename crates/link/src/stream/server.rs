@@ -12,7 +12,7 @@ use super::outbox::Outbox;
 use super::terms::OPERATIONS_MAX;
 use crate::export::{Export, ExportView};
 use crate::memory::Window;
-use crate::remote::Asked;
+use crate::remote::{ATOMIC_RIGHTS, Asked};
 use crate::{Exports, Violation};
 
 /// What the peer has open, and the reads that wait for room in the outgoing queue.
@@ -184,7 +184,8 @@ impl Server {
 
     /// Does a write or an atomic.
     fn done(&self, span: &Span, is_atomic: bool, access: impl FnOnce(&Export, usize) -> u64) -> Reply {
-        match self.find(span, Rights::WRITE, is_atomic) {
+        let needed = if is_atomic { ATOMIC_RIGHTS } else { Rights::WRITE };
+        match self.find(span, needed, is_atomic) {
             Ok(lease) => {
                 Reply::Done { status: Status::Done, old: access(&lease.export, span.offset as usize) }
             }

@@ -21,14 +21,14 @@ macro_rules! conformance {
                 frames: arrive_in_order, are_invisible_until_flushed, are_written_in_place,
                     are_committed_only_when_reserved, have_any_length_up_to_the_limit,
                     end_a_batch_before_what_is_too_long;
-                pressure: loses_nothing, does_not_deadlock, defers_frames;
+                pressure: loses_nothing, ends_without_a_flush, does_not_deadlock, defers_frames;
                 death: in_the_middle_of_a_batch, of_the_accepting_side, with_a_goodbye, ends_operations;
                 handshake: introduces_both_sides, refuses_another_version, refuses_unknown_authentication,
                     refuses_garbage;
                 garbage: never_crashes_or_stalls, is_not_waited_for, is_called_by_its_name;
                 access: reads_and_writes, does_atomics, completes_each_token_once,
                     orders_frames_after_writes, reopens_regions;
-                refusal: of_wrong_grants, out_of_bounds, of_long_accesses, of_writes_without_the_right,
+                refusal: of_wrong_grants, of_roundabout_reads, beyond_the_grant, out_of_bounds, of_long_accesses, of_writes_without_the_right,
                     of_misaligned_atomics, of_foreign_handles, of_removed_regions;
                 contention: keeps_sums, swaps_for_one_only, reads_whole_words, writes_whole_words;
                 waiting: is_ended_by_frames, is_ended_by_room, is_ended_by_death, is_ended_by_its_limit;

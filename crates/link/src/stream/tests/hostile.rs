@@ -64,7 +64,7 @@ fn the_owner_judges_for_itself() {
         Status::Done,
     ];
     assert_eq!(replies, expected.map(done));
-    let opened = ask(&mut link, &mut raw, &[(open(Rights::WRITE, 5), &[])]);
+    let opened = ask(&mut link, &mut raw, &[(open(Rights::READ.and(Rights::WRITE), 5), &[])]);
     let [Reply::Opened { status: Status::Done, slot: write_slot, .. }] = opened[..] else {
         panic!("{opened:?}")
     };

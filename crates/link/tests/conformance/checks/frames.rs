@@ -142,6 +142,28 @@ pub(crate) fn are_committed_only_when_reserved<F: Fixture>() {
     assert!(catch_unwind(AssertUnwindSafe(|| pair.ada.commit(0))).is_err());
     pair.ada.reserve(frame(1, 0).head, 10).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| pair.ada.commit(11))).is_err());
+    // A link may keep a reservation over other calls or abandon it, but never sends anything else in its place.
+    let (kept, batched) = (frame(1, 10), frame(2, 10));
+    let mut expected = Vec::new();
+    for what in 0..5 {
+        pair.ada.reserve(kept.head, 10).unwrap().write(0, &kept.payload);
+        match what {
+            0 => {
+                pair.ada.send_batch([(batched.head, &batched.payload[..])]).unwrap();
+                expected.push(batched.clone());
+            }
+            1 => pair.ada.flush().unwrap(),
+            2 => drop(receive_into(&mut pair.ada, 1, &mut Vec::new()).unwrap()),
+            3 => pair.settle(),
+            _ => drop(pair.ada.prepare_to_wait()),
+        }
+        if catch_unwind(AssertUnwindSafe(|| pair.ada.commit(10))).is_ok() {
+            expected.push(kept.clone());
+        }
+    }
+    pair.ada.flush().unwrap();
+    assert_eq!(pair.take(expected.len()), expected);
+    pair.assert_alive();
 }
 
 /// Every length from nothing to the longest arrives; one byte more is refused, and the link lives.

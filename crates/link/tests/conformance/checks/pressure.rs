@@ -30,6 +30,25 @@ fn fill<F: Fixture>(pair: &mut Pair<F>, next: &mut u32) {
     }
 }
 
+/// A batch that fills the link is seen by the peer without a flush: how else would there ever be room?
+pub(crate) fn ends_without_a_flush<F: Fixture>() {
+    let mut pair = Pair::<F>::new();
+    let mut sent = 0;
+    while pair.ada.send(frame(sent, LEN).head, &frame(sent, LEN).payload).is_ok() {
+        sent += 1;
+    }
+    let next = frame(sent, LEN);
+    let mut taken = Vec::new();
+    let patience = Patience::new("room, without a flush");
+    while pair.ada.send(next.head, &next.payload).is_err() {
+        pair.ada.prepare_to_wait();
+        pair.turn();
+        receive_into(&mut pair.ben, 100, &mut taken).unwrap();
+        patience.check();
+    }
+    assert!(!taken.is_empty());
+}
+
 /// Fill until full, drain, continue, several times: every frame arrives once.
 pub(crate) fn loses_nothing<F: Fixture>() {
     let mut pair = Pair::<F>::new();
