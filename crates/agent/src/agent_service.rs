@@ -126,7 +126,7 @@ impl AgentService {
             | Question::Free { .. }
             | Question::List { .. } => {
                 self.counts.questions_refused_total.add(1);
-                let detail = "an agent owns no regions; ask a memory server (--memory ADDRESS)";
+                let detail = "an agent owns no regions; ask a memory server (--server ADDRESS)";
                 self.outbox.answer(link, tag, &ControlAnswer::failed(Failure::NotServed, detail));
             }
         }

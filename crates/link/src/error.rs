@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_wire::{DecodeError, Refusal, Versions};
+use outboard_wire::{DecodeError, Refusal};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -153,7 +153,7 @@ pub enum ConnectError {
         source: DecodeError,
     },
     /// The peer said no.
-    #[error("{address} refused: {} (it speaks version {}, we speak {})", .refusal.detail, .refusal.versions, Versions::OURS)]
+    #[error("{address} refused: {}", .refusal.detail)]
     Refused {
         /// Where.
         address: String,

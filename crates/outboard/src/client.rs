@@ -81,7 +81,8 @@ macro_rules! on_link {
 /// How much one transfer of a long read or write moves.
 const PIECE: usize = 128 << 10;
 
-/// A connection to a daemon, for one thread. Every call ends within the client's patience.
+/// A connection to a daemon, for one thread. Every wait ends within the client's patience; a question waits at most
+/// twice (for room, for the answer), a long read or write once for each 128 KiB.
 pub struct Client {
     link: AnyLink,
     waiter: Waiter,

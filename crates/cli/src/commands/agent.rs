@@ -16,7 +16,7 @@ use crate::serve::serve;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard agent                                       for this user, at the usual socket
-  outboard agent --listen tcp:127.0.0.1:7001           where others can reach it
+  outboard agent --listen tcp:127.0.0.1:7001           over tcp, on this machine
   outboard agent --memory-servers tcp:192.0.2.7:7000 --peers tcp:192.0.2.8:7001
   outboard agent --quota 30% --wire 10gbit,5us         a stand-in for a slower processor on a slower wire
   outboard agent --print-config                        every setting, and where it came from")]

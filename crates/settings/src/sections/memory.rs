@@ -17,7 +17,7 @@ section! {
         /// How many bytes of regions it gives out at most: a size, or a share of the machine's memory (of its
         /// control group's, where that is less). Memory is used as regions are written to, not before.
         pub capacity: Capacity = Capacity::Share(Percent::from_percent(50)),
-        /// The folder where regions that are backed by files lie; none means that there are no such regions.
+        /// The folder below which clients may have files loaded into regions; none means that no files are loaded.
         pub data_dir: Option<PathBuf> = None,
     }
 }
