@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use outboard::AskError;
+use outboard_agent::StartError;
 use outboard_link::{AccessError, AddressError, ConnectError, LinkError, SendError};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -81,6 +83,12 @@ pub enum BenchError {
     /// A one-sided access was refused.
     #[error("the measured link refused an access")]
     Access(#[from] AccessError),
+    /// The measured daemon could not be started.
+    #[error("the measured daemon cannot be started")]
+    Daemon(#[from] StartError),
+    /// The measured daemon did not answer as it should.
+    #[error("the measured daemon did not answer")]
+    Ask(#[from] AskError),
     /// The operating system refused.
     #[error("{call} failed")]
     System {

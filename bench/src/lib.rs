@@ -3,6 +3,7 @@
 //! It measures; it does not judge: a slow figure is a figure, never an error. Names of figures are fixed, so that
 //! runs can be compared.
 
+mod daemon;
 mod error;
 mod harness;
 mod link;
@@ -14,7 +15,7 @@ pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link"];
+pub const NAMES: &[&str] = &["link", "daemon"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -29,11 +30,13 @@ pub struct Options {
 pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
     match name {
         "link" => link::run(options),
+        "daemon" => daemon::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }
 
 /// Plays the second process in `question`, with the control socket as standard input.
 pub fn serve(question: &str) -> Result<(), BenchError> {
-    link::serve(question).unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
+    let served = link::serve(question).or_else(|| daemon::serve(question));
+    served.unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
 }

@@ -40,6 +40,12 @@ pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+    /// Processor time over time: 1 is one core that does nothing else.
+    #[serde(rename = "cores")]
+    Cores,
 }
 
 impl Unit {
@@ -47,13 +53,15 @@ impl Unit {
     pub fn better(self) -> Better {
         match self {
             Self::FramesPerSecond | Self::BytesPerSecond => Better::Higher,
-            Self::Nanoseconds => Better::Lower,
+            Self::Nanoseconds | Self::Milliseconds | Self::Cores => Better::Lower,
         }
     }
 
     /// A number of this unit as people read it.
     pub fn show(self, value: f64) -> String {
         let (steps, unit): (&[(f64, &str)], _) = match self {
+            Self::Milliseconds => return Self::Nanoseconds.show(value * 1e6),
+            Self::Cores => return format!("{value:.5} cores"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
             Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),
@@ -105,6 +113,8 @@ mod tests {
         assert_eq!(Unit::Nanoseconds.show(2e9), "2.00 s");
         assert_eq!(Unit::BytesPerSecond.show(2.5e9), "2.50 GB/s");
         assert_eq!(Unit::FramesPerSecond.show(12.0), "12.00 frames/s");
+        assert_eq!(Unit::Milliseconds.show(0.25), "250.00 µs");
+        assert_eq!(Unit::Cores.show(0.01), "0.01000 cores");
     }
 
     #[test]

@@ -20,3 +20,4 @@ pub use environment::Environment;
 pub use figure::{Better, Figure, Unit};
 pub(crate) use progress::Progress;
 pub use report::Report;
+pub(crate) use samples::percentile;

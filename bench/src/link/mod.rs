@@ -17,7 +17,7 @@ mod transport;
 use stage::Stage;
 
 use crate::harness::{Environment, Figure, Progress, Report};
-use crate::pair::{Answer, Control, Cores, Peer};
+use crate::pair::{Control, Cores, Peer};
 use crate::{BenchError, Options};
 
 /// The bare rings have the capacity that a shared-memory link has by default, so that both use as much cache.
@@ -79,12 +79,5 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
 /// The peer's part in a question; `None` if there is no such question here.
 pub(crate) fn serve(question: &str) -> Option<Result<(), BenchError>> {
     let question = QUESTIONS.iter().find(|known| known.name == question)?;
-    Some(Control::of_peer().and_then(|control| {
-        let result = (question.serve)(&control);
-        if let Err(error) = &result {
-            // If the lead is gone there is nobody to tell.
-            let _ = control.send(&Answer::Failed { why: crate::error::chain(error) });
-        }
-        result
-    }))
+    Some(Control::play(question.serve))
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::{Control, Order};
+use super::{Answer, Control, Order};
 use crate::BenchError;
 use crate::error::Named;
 
@@ -56,8 +56,19 @@ impl Drop for Peer {
 }
 
 impl Control {
+    /// Plays the second process; the first is told if that fails.
+    pub(crate) fn play(part: impl FnOnce(&Self) -> Result<(), BenchError>) -> Result<(), BenchError> {
+        let control = Self::of_peer()?;
+        let result = part(&control);
+        if let Err(error) = &result {
+            // If the lead is gone there is nobody to tell.
+            let _ = control.send(&Answer::Failed { why: crate::error::chain(error) });
+        }
+        result
+    }
+
     /// The control socket of the second process, its standard input.
-    pub(crate) fn of_peer() -> Result<Self, BenchError> {
+    fn of_peer() -> Result<Self, BenchError> {
         set_parent_process_death_signal(Some(Signal::KILL)).named("prctl")?;
         let stdin = std::io::stdin();
         if rustix::net::getpeername(stdin.as_fd()).is_err() {
