@@ -132,16 +132,24 @@ impl FrameHeader {
     /// Reads a header that was copied out of a ring as two little-endian words.
     #[inline]
     pub fn from_words(words: [u64; 2]) -> Result<Self, DecodeError> {
-        let words = words.map(u64::to_le_bytes);
-        let header: Self = zerocopy::transmute!(words);
-        header.checked()
+        // By shifts rather than through bytes in memory, which would be written in words and read in halves.
+        let [first, second] = words;
+        Self {
+            payload_len: U32::new(first as u32),
+            flow: U32::new((first >> 32) as u32),
+            kind: U16::new(second as u16),
+            marker: U16::new((second >> 16) as u16),
+            tag: U32::new((second >> 32) as u32),
+        }
+        .checked()
     }
 
     /// The header as two little-endian words, for a store without alignment doubts.
     #[inline]
     pub fn to_words(self) -> [u64; 2] {
-        let words: [[u8; 8]; 2] = zerocopy::transmute!(self);
-        words.map(u64::from_le_bytes)
+        let first = u64::from(self.payload_len.get()) | u64::from(self.flow.get()) << 32;
+        let low = u64::from(self.kind.get()) | u64::from(self.marker.get()) << 16;
+        [first, low | u64::from(self.tag.get()) << 32]
     }
 
     #[inline]

@@ -153,6 +153,8 @@ proptest! {
         let header = FrameHeader::new(head, len);
         let again = FrameHeader::from_words(header.to_words()).unwrap();
         prop_assert_eq!(again, header);
+        let bytes = header.to_words().map(u64::to_le_bytes).concat();
+        prop_assert_eq!(FrameHeader::decode(&bytes), Ok(header), "words and bytes are the same header");
         prop_assert_eq!((again.head(), again.payload_len()), (head, len));
     }
 

@@ -27,12 +27,18 @@ unsafe impl Send for Window<'_> {}
 // SAFETY: as above.
 unsafe impl Send for WindowMut<'_> {}
 
+#[inline]
 #[track_caller]
 fn check(offset: usize, len: usize, size: usize) {
-    assert!(
-        offset.checked_add(len).is_some_and(|end| end <= size),
-        "bytes {offset}..+{len} are outside a window of {size}"
-    );
+    if offset.checked_add(len).is_none_or(|end| end > size) {
+        outside(offset, len, size);
+    }
+}
+
+#[cold]
+#[track_caller]
+fn outside(offset: usize, len: usize, size: usize) -> ! {
+    panic!("bytes {offset}..+{len} are outside a window of {size}");
 }
 
 impl<'a> Window<'a> {
