@@ -30,7 +30,7 @@ pub trait Service {
         now: Time,
     ) -> Result<bool, LinkError>;
 
-    /// A link is gone, and with it everything that was under way on it.
+    /// A link is gone. Every one-sided operation on it has ended before, those under way with the loss.
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time);
 
     /// When [`on_time`](Service::on_time) is due.

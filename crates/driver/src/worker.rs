@@ -214,7 +214,9 @@ fn pump_all<S: Service, L: Link + RemoteMemory>(
         }
         Err(error) => {
             moved = true;
-            service.on_lost(held.id, &error, now);
+            let Held { id, link, .. } = held;
+            link.completions(|completion| service.on_completion(*id, completion, now));
+            service.on_lost(*id, &error, now);
             if let (Origin::Dialled(dial), Some(desk)) = (held.origin, shared.desk.get()) {
                 desk.post(Order::Redial(dial));
             }
