@@ -1,5 +1,8 @@
 //! One-sided access to memory that the peer has exported.
 
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use outboard_wire::access::Status;
 use outboard_wire::{Grant, Rights};
 use thiserror::Error;
@@ -11,12 +14,27 @@ use crate::{LinkError, SendError};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// A region that is open on one link. Meaningless on any other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A region that is open on one link. On any other, and after it was closed, it is not open.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpenRegion {
     pub(crate) index: u32,
-    /// Tells this opening from earlier ones that used the same index.
-    pub(crate) serial: u32,
+    /// Tells this opening from all others that this process has made, on whatever link.
+    pub(crate) serial: u64,
+}
+
+impl OpenRegion {
+    /// A serial that no opening has had.
+    pub(crate) fn next_serial() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for OpenRegion {
+    /// Without the serial, which a run that is repeated in the same process does not repeat.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenRegion({})", self.index)
+    }
 }
 
 /// What an operation brought.

@@ -13,6 +13,7 @@ mod nonsense;
 mod place;
 mod process;
 mod random;
+mod restart;
 mod tenant;
 
 /// What clients run; nothing in the test itself.

@@ -15,7 +15,7 @@ pub(super) struct MappedRegion {
     /// What its grant covers; whole pages are mapped.
     size: u64,
     rights: Rights,
-    serial: u32,
+    serial: u64,
 }
 
 /// An opening that the peer has not answered yet.
@@ -29,7 +29,6 @@ pub(super) struct Opening {
 pub(super) struct Regions {
     mapped: Vec<Option<MappedRegion>>,
     openings: Vec<Option<Opening>>,
-    serial: u32,
 }
 
 /// Puts `value` into the first free place.
@@ -79,9 +78,9 @@ impl Regions {
             if asked.needed.includes(Rights::WRITE) { SegmentAccess::ReadWrite } else { SegmentAccess::Read };
         let len = usize::try_from(mapped_size).map_err(|_| rustix::io::Errno::OVERFLOW)?;
         let segment = Segment::adopt(descriptor, len, access)?;
-        self.serial = self.serial.wrapping_add(1);
-        let region = MappedRegion { segment, size: asked.size, rights: asked.needed, serial: self.serial };
-        Ok(OpenRegion { index: place(&mut self.mapped, region), serial: self.serial })
+        let serial = OpenRegion::next_serial();
+        let region = MappedRegion { segment, size: asked.size, rights: asked.needed, serial };
+        Ok(OpenRegion { index: place(&mut self.mapped, region), serial })
     }
 
     /// The mapped region for an access, once bounds, rights and alignment are found right.

@@ -58,7 +58,7 @@ impl Pending {
 }
 
 struct RegionEntry {
-    serial: u32,
+    serial: u64,
     open: Option<Region>,
 }
 
@@ -167,7 +167,7 @@ impl Requester {
             (self.regions.len() - 1) as u32
         });
         let entry = &mut self.regions[index as usize];
-        entry.open = Some(region);
+        *entry = RegionEntry { serial: OpenRegion::next_serial(), open: Some(region) };
         OpenRegion { index, serial: entry.serial }
     }
 
@@ -183,7 +183,6 @@ impl Requester {
         let slot = self.region(region).ok()?.slot;
         let entry = &mut self.regions[region.index as usize];
         entry.open = None;
-        entry.serial = entry.serial.wrapping_add(1);
         self.free_regions.push(region.index);
         Some(slot)
     }
