@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use outboard_link::{Link, LinkError, SendError};
 use outboard_wire::FrameHead;
-use outboard_wire::control::ControlAnswer;
+use outboard_wire::control::{ControlAnswer, Failure};
 
 use crate::LinkId;
 
@@ -41,10 +41,14 @@ impl Outbox {
         let mut sent = false;
         while let Some((head, payload)) = queue.front() {
             match link.send(*head, payload) {
-                // A list that is too long for this link was cut to fit when it was made; nothing else is long.
-                Ok(()) | Err(SendError::TooLong { .. }) => {
+                Ok(()) => {
                     queue.pop_front();
                     sent = true;
+                }
+                Err(SendError::TooLong { len, max }) => {
+                    let tag = head.tag;
+                    queue.pop_front();
+                    queue.push_front(too_long(tag, len, max));
                 }
                 Err(SendError::Full) => break,
                 Err(SendError::Lost(error)) => return Err(error),
@@ -59,5 +63,55 @@ impl Outbox {
     /// Forgets a link.
     pub fn forget(&mut self, link: LinkId) {
         self.waiting.remove(&link);
+    }
+}
+
+/// What is said instead of an answer that does not fit the link: nobody is left waiting for it.
+fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Vec<u8>) {
+    let detail =
+        format!("the answer has {len} bytes and this link carries {max}; raise link.ring on both sides");
+    let answer = ControlAnswer::failed(Failure::TooLong, &detail);
+    let mut payload = Vec::new();
+    answer.encode(&mut payload);
+    (FrameHead::new(answer.kind()).with_tag(tag), payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_link::loopback::{FaultPlan, Network};
+    use outboard_link::{Disposition, Exports, Identity};
+    use outboard_wire::{Kind, Role, Room, Time};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_answered_with_a_no() {
+        let identity = |name| Identity::new(Role::Tool, name);
+        let network = Network::new(1, FaultPlan::none());
+        let (mut ours, mut theirs) =
+            network.connect(identity("a"), Exports::new(), identity("b"), Exports::new()).unwrap();
+        let (id, mut outbox) = (LinkId(1), Outbox::default());
+        let long = vec![0; ours.capabilities().max_payload + 1];
+        outbox.push(id, FrameHead::new(Kind::new(Room::Control, 35)).with_tag(7), long);
+        outbox.answer(id, 8, &ControlAnswer::Freed);
+        assert!(outbox.send(id, &mut ours).unwrap());
+        ours.flush().unwrap();
+        let mut heard = Vec::new();
+        for step in 0..10 {
+            let now = Time::from_nanos(step * 1_000_000);
+            ours.progress(now).unwrap();
+            theirs.progress(now).unwrap();
+            let hear = |frame: outboard_link::Frame<'_>| {
+                let answer = ControlAnswer::decode(frame.head.kind, &frame.payload.to_vec()).unwrap();
+                heard.push((frame.head.tag, answer));
+                Disposition::Taken
+            };
+            theirs.receive(10, hear).unwrap();
+        }
+        assert!(
+            matches!(heard[0], (7, ControlAnswer::Failed { failure: Failure::TooLong, .. })),
+            "{heard:?}"
+        );
+        assert_eq!(heard[1..], [(8, ControlAnswer::Freed)]);
     }
 }

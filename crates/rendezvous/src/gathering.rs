@@ -41,6 +41,9 @@ pub struct Rendezvous {
     jobs: BTreeMap<JobId, Gathering>,
 }
 
+/// How many jobs are known at once. Whoever makes up job numbers fills this, not the memory.
+const JOBS_MAX: usize = 1024;
+
 /// How many missing ranks an answer names.
 const NAMED_MAX: usize = 16;
 
@@ -88,6 +91,10 @@ impl Rendezvous {
         let rank = member.rank;
         if size as usize > RANKS_MAX || rank.0 >= size {
             return Err((Failure::BadRequest, format!("{rank} in a job of {size}")));
+        }
+        if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
+            let detail = format!("{JOBS_MAX} jobs gather here already; try again when one has ended");
+            return Err((Failure::TooManyJobs, detail));
         }
         let gathering = match self.jobs.entry(job) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -257,6 +264,16 @@ mod tests {
         assert_eq!(join(&mut rendezvous, 11, 0, 2), []);
         assert_eq!(join(&mut rendezvous, 12, 1, 2).len(), 2);
         [11, 12].into_iter().for_each(|client| rendezvous.on_gone(client));
+        assert_eq!(rendezvous.count(), 0);
+    }
+
+    #[test]
+    fn made_up_jobs_fill_the_list_and_no_more() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        let mut come = |job| rendezvous.on_join(Time::ZERO, (1, 9), (JobId(job), SECRET, 2), member(0));
+        assert!((0..JOBS_MAX as u64).all(|job| come(job).is_empty()));
+        assert_eq!(failure(&come(JOBS_MAX as u64)).0, Failure::TooManyJobs);
+        rendezvous.on_gone(1);
         assert_eq!(rendezvous.count(), 0);
     }
 

@@ -122,7 +122,7 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
         (prop::collection::vec(listed, 0..20), any::<bool>())
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),
-        (1u16..=10, ".{0,80}").prop_map(|(failure, detail)| {
+        (1u16..=12, ".{0,80}").prop_map(|(failure, detail)| {
             ControlAnswer::failed(Failure::try_from(failure).unwrap(), &detail)
         }),
     ]

@@ -55,6 +55,10 @@ pub enum Failure {
     NotServed = 9,
     /// There is no such file below the data directory, or it cannot be read.
     NoSuchFile = 10,
+    /// The answer does not fit the link.
+    TooLong = 11,
+    /// Too many jobs are gathering.
+    TooManyJobs = 12,
 }
 
 /// What a daemon answers.
@@ -253,6 +257,8 @@ impl TryFrom<u16> for Failure {
             8 => Self::RanksMissing,
             9 => Self::NotServed,
             10 => Self::NoSuchFile,
+            11 => Self::TooLong,
+            12 => Self::TooManyJobs,
             _ => return Err(DecodeError::BadValue { what: "failure", value: value.into() }),
         })
     }
