@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["list"] => {
             for target in TARGETS {
-                println!("{:<14}{}", target.name, target.what);
+                println!("{:<15} {}", target.name, target.what);
             }
             Ok(())
         }

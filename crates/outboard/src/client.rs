@@ -1,5 +1,6 @@
 //! One process's connection to a daemon.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::{Buffer, Window};
@@ -84,7 +85,10 @@ const PIECE: usize = 128 << 10;
 /// A connection to a daemon, for one thread. Every wait ends within the client's patience; a question waits at most
 /// twice (for room, for the answer), a long read or write once for each 128 KiB.
 pub struct Client {
-    link: AnyLink,
+    peer: Peer,
+    link_name: &'static str,
+    /// Shared with the thread that shows that we live while the application computes.
+    link: Arc<Mutex<AnyLink>>,
     waiter: Waiter,
     patience: Duration,
     next_tag: u32,
@@ -105,8 +109,14 @@ impl Client {
             }
             address => AnyLink::Shm(Box::new(shm::connect(address, identity, exports, settings.shm())?)),
         };
+        let (peer, link_name) = on_link!(&link, link => (link.peer().clone(), link.capabilities().name));
+        let is_silent_between_calls = matches!(link, AnyLink::Tcp(_));
+        let (link, waiter) = (Arc::new(Mutex::new(link)), Waiter::new());
+        if is_silent_between_calls {
+            keep_alive(&link, waiter, settings.heartbeat / 2);
+        }
         let patience = settings.deadline;
-        Ok(Self { link, waiter: Waiter::new(), patience, next_tag: 1, buffer: None })
+        Ok(Self { peer, link_name, link, waiter, patience, next_tag: 1, buffer: None })
     }
 
     /// The same client, waiting for `patience` at most in every call.
@@ -117,12 +127,12 @@ impl Client {
 
     /// Who is at the other end.
     pub fn peer(&self) -> &Peer {
-        on_link!(&self.link, link => link.peer())
+        &self.peer
     }
 
     /// Which kind of link this is.
     pub fn link_name(&self) -> &'static str {
-        on_link!(&self.link, link => link.capabilities().name)
+        self.link_name
     }
 
     /// Asks a question and waits for its answer. A no is an error.
@@ -164,7 +174,7 @@ impl Client {
         self.next_tag = self.next_tag.wrapping_add(1);
         let waiter = self.waiter;
         let head = head.with_tag(tag);
-        on_link!(&mut self.link, link => exchange(link.as_mut(), waiter, patience, head, payload))
+        on_link!(&mut *lock(&self.link), link => exchange(link.as_mut(), waiter, patience, head, payload))
     }
 
     /// Opens a region that the daemon exports.
@@ -181,7 +191,7 @@ impl Client {
 
     /// Gives an open region back.
     pub fn close_region(&mut self, region: OpenRegion) {
-        on_link!(&mut self.link, link => link.close_region(region));
+        on_link!(&mut *lock(&self.link), link => link.close_region(region));
     }
 
     /// Reads bytes of an open region.
@@ -252,22 +262,45 @@ impl Client {
     ) -> Result<Outcome, AskError> {
         let token = Token(u64::from(self.next_tag));
         self.next_tag = self.next_tag.wrapping_add(1);
-        begin(&mut self.link, token)?;
+        begin(&mut lock(&self.link), token)?;
         let (waiter, patience) = (self.waiter, self.patience);
-        let completion =
-            on_link!(&mut self.link, link => complete(link.as_mut(), waiter, patience, awaited, token))?;
+        let completion = on_link!(&mut *lock(&self.link), link => complete(link.as_mut(), waiter, patience, awaited, token))?;
         Ok(completion.result?)
     }
 
     /// Says goodbye with a reason. A client that is dropped says that it is done.
-    pub fn close(mut self, reason: &str) {
-        on_link!(&mut self.link, link => link.close(reason));
+    pub fn close(self, reason: &str) {
+        on_link!(&mut *lock(&self.link), link => link.close(reason));
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        on_link!(&mut self.link, link => link.close("done"));
+        on_link!(&mut *lock(&self.link), link => link.close("done"));
+    }
+}
+
+fn lock(link: &Mutex<AnyLink>) -> MutexGuard<'_, AnyLink> {
+    link.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets the link show that it lives while the application computes and makes no calls. Ends with the client.
+fn keep_alive(link: &Arc<Mutex<AnyLink>>, waiter: Waiter, pause: Duration) {
+    let link = Arc::downgrade(link);
+    let beat = move || {
+        while let Some(link) = link.upgrade() {
+            // Whoever holds the lock is in a call, and that shows that we live.
+            if let Ok(mut link) = link.try_lock() {
+                // The next call reports a loss.
+                let _ = on_link!(&mut *link, link => link.progress(waiter.clock.now()));
+            }
+            drop(link);
+            std::thread::park_timeout(pause);
+        }
+    };
+    // Without the thread the application must not be silent for as long as the deadline; it still works.
+    if let Err(error) = std::thread::Builder::new().name("outboard-alive".to_owned()).spawn(beat) {
+        tracing::warn!("no thread to keep links alive: {error}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Condvar, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use outboard::Address;
 use outboard_driver::raise_descriptor_limit;
@@ -112,5 +113,27 @@ fn busy_clients_keep_neither_newcomers_nor_the_end_waiting() {
         let error = newcomer.echo(b"and now?").unwrap_err().to_string();
         assert!(error.contains(&name) && error.contains("it was asked to end"), "{error}");
     }
+    place.assert_nothing_left();
+}
+
+/// A client that computes for longer than the daemon's deadline makes no calls meanwhile, and is still there.
+#[test]
+fn a_client_that_computes_for_long_is_not_given_up() {
+    const DEADLINE: Duration = Duration::from_secs(3);
+    let place = Place::new();
+    let mut memory = Daemon::memory(&place, &place.socket(), &["--link-deadline", "3s"]);
+    let mut client = connect_memory(memory.remote());
+    let region = client.reserve(4096, None).unwrap();
+    client.write(&region, 0, b"kept").unwrap();
+    let began = Instant::now();
+    while began.elapsed() < DEADLINE * 2 {
+        thread::park_timeout(DEADLINE * 2);
+    }
+    let mut bytes = [0; 4];
+    client.read(&region, 0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"kept");
+    assert_eq!(memory.number("clients_lost_total"), 0);
+    drop(client);
+    memory.end();
     place.assert_nothing_left();
 }
