@@ -29,7 +29,7 @@ pub const FILE_PREFIX: &str = "file:";
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Make a region. Answered by [`ControlAnswer::Region`].
+    /// Make a region. Answered by [`Region`](super::ControlAnswer::Region).
     Reserve {
         /// How many bytes.
         size: u64,
@@ -38,21 +38,21 @@ pub enum Question {
         /// A name under which others find it and under which it outlives this client.
         name: RegionName,
     },
-    /// Give me the region of this name. Answered by [`ControlAnswer::Region`].
+    /// Give me the region of this name. Answered by [`Region`](super::ControlAnswer::Region).
     OpenNamed {
         /// Its name.
         name: RegionName,
         /// What it will be used for.
         rights: Rights,
     },
-    /// Load this file into a region that all who ask share. Answered by [`ControlAnswer::Region`] when it is there.
+    /// Load this file into a region that all who ask share. Answered by [`Region`](super::ControlAnswer::Region) when it is there.
     Load {
         /// Where it lies below the server's data directory.
         path: FilePath,
         /// What it will be used for.
         rights: Rights,
     },
-    /// I no longer need this region. Answered by [`ControlAnswer::Freed`].
+    /// I no longer need this region. Answered by [`Freed`](super::ControlAnswer::Freed).
     Free {
         /// Which region.
         region: RegionId,
@@ -61,12 +61,12 @@ pub enum Question {
         /// A key to it that allows writing.
         key: RegionKey,
     },
-    /// Which regions are there, in the order of their ids? Answered by [`ControlAnswer::Regions`].
+    /// Which regions are there, in the order of their ids? Answered by [`Regions`](super::ControlAnswer::Regions).
     List {
         /// Only those with greater ids.
         after: RegionId,
     },
-    /// Here is a rank of a job; who are the others? Answered by [`ControlAnswer::Members`] when all are there.
+    /// Here is a rank of a job; who are the others? Answered by [`Members`](super::ControlAnswer::Members) when all are there.
     Join {
         /// Which job.
         job: JobId,
