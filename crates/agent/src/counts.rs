@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use outboard_link::Peer;
 use outboard_wire::Role;
@@ -17,6 +18,7 @@ pub(crate) struct Counts {
     pub(crate) questions_refused_total: Gauge,
     pub(crate) echoes_total: Gauge,
     pub(crate) errors: ErrorLog,
+    pub(crate) losses: Pace,
 }
 
 impl Counts {
@@ -29,6 +31,7 @@ impl Counts {
             questions_refused_total: page.gauge("questions_refused_total"),
             echoes_total: page.gauge("echoes_total"),
             errors: ErrorLog::new(page.gauge("errors_total"), page.gauge("errors_distinct")),
+            losses: Pace::new(),
         }
     }
 
@@ -56,6 +59,48 @@ impl Counts {
 /// Whoever only looks is not a client: looking must not change what is seen.
 fn is_tool(peer: &Peer) -> bool {
     peer.intro().role == Role::Tool
+}
+
+/// How many lines may come at once, and how long it takes until another may.
+const LINES_AT_ONCE: u32 = 256;
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets each of a few lines through, and of a flood only some: every loss is told by name until they are too many.
+pub(crate) struct Pace {
+    state: Mutex<PaceState>,
+}
+
+struct PaceState {
+    left: u32,
+    refilled: Instant,
+    unsaid: u64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        let state = PaceState { left: LINES_AT_ONCE, refilled: Instant::now(), unsaid: 0 };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Whether another line may be written, with how many were not since the last.
+    pub(crate) fn say(&self) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = state.refilled.elapsed().as_secs() / LINE_EVERY.as_secs();
+        if due > 0 {
+            state.left = state.left.saturating_add(due.min(LINES_AT_ONCE.into()) as u32).min(LINES_AT_ONCE);
+            state.refilled = Instant::now();
+        }
+        match state.left.checked_sub(1) {
+            Some(left) => {
+                state.left = left;
+                Some(std::mem::take(&mut state.unsaid))
+            }
+            None => {
+                state.unsaid += 1;
+                None
+            }
+        }
+    }
 }
 
 /// How many different errors are told apart; later ones are only counted.
@@ -106,6 +151,14 @@ fn is_power_of_ten(mut number: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_of_losses_is_told_in_part() {
+        let pace = Pace::new();
+        assert!((0..LINES_AT_ONCE).all(|_| pace.say() == Some(0)));
+        let told = (0..100_000).filter(|_| pace.say().is_some()).count();
+        assert!(told < 1000, "{told} of a flood were told");
+    }
 
     #[test]
     fn a_flood_of_one_error_is_logged_a_few_times_and_counted_in_full() {

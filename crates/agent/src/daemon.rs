@@ -141,7 +141,9 @@ fn spawn(
     let shown = name.to_owned();
     let body = move || {
         if let Err(error) = run() {
-            tracing::error!("thread {shown} ended: {error}");
+            // Half a daemon would take connections and never answer: better none, which everyone notices.
+            tracing::error!("thread {shown} cannot go on: {error}");
+            std::process::exit(1);
         }
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(StartError::Thread)
@@ -164,6 +166,12 @@ fn kind_of(error: &ConnectError) -> &'static str {
 /// How many threads serve a memory server's links.
 const MEMORY_WORKERS: usize = 2;
 
+/// Each region is a descriptor, and clients need some too.
+fn regions_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |most| most as usize / 2)
+}
+
 fn open_data_directory(path: &Path) -> Result<DataDirectory, StartError> {
     DataDirectory::open(path)
         .map_err(|source| StartError::DataDirectory { path: path.display().to_string(), source })
@@ -178,6 +186,7 @@ impl Daemon {
             server: server_id(&memory.name),
             incarnation: parts.identity.incarnation,
             capacity: memory.capacity.bytes(),
+            regions_max: regions_max(),
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;

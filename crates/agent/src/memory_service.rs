@@ -120,12 +120,22 @@ impl MemoryService {
         let turn = self.store.take_turn()?;
         let plan = self.store.with(|store| store.begin_load(path, size))?;
         let store = Arc::clone(&self.store);
-        std::thread::spawn(move || {
+        let plan = Arc::new(Mutex::new(Some(plan)));
+        let handed = Arc::clone(&plan);
+        let read_file = move || {
+            let Some(plan) = handed.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
             let read = fill(plan.memory(), file, plan.size());
             let answer = store.with(|store| store.finish_load((asker.link.0, asker.pid), plan, rights, read));
             drop(turn);
             worker.tell(Loaded { link: asker.link, tag: asker.tag, answer });
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().name("load".to_owned()).spawn(read_file) {
+            let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+            return Ok(plan.map(|plan| {
+                let client = (asker.link.0, asker.pid);
+                self.store.with(|store| store.finish_load(client, plan, rights, Err(error)))
+            }));
+        }
         Ok(None)
     }
 
@@ -138,6 +148,7 @@ impl MemoryService {
 }
 
 /// Who asked for a file.
+#[derive(Clone, Copy)]
 struct Asker {
     link: LinkId,
     tag: u32,
@@ -191,10 +202,9 @@ impl Service for MemoryService {
     fn on_lost(&mut self, link: LinkId, error: &LinkError, _now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         let released = self.store.with(|store| store.client_gone(link.0));
-        if by_its_own_will {
-            tracing::debug!(released_bytes = released, "{error}");
-        } else {
-            tracing::info!(released_bytes = released, "{error}");
+        tracing::debug!(released_bytes = released, "{error}");
+        if !by_its_own_will && let Some(unsaid) = self.counts.losses.say() {
+            tracing::info!(unsaid, "{error}");
         }
         self.outbox.forget(link);
         if let Some(peer) = self.peers.remove(&link) {

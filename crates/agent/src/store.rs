@@ -22,6 +22,8 @@ pub struct StoreConfig {
     pub incarnation: Incarnation,
     /// How many bytes all regions together may have.
     pub capacity: u64,
+    /// How many regions there may be; each is a descriptor of the server's.
+    pub regions_max: usize,
 }
 
 /// A client of the store, by whatever number its owner tells clients apart.
@@ -144,6 +146,9 @@ impl RegionStore {
 
     fn reserve(&mut self, owner: Owner, size: u64, chunk_log2: u8, name: &RegionName) -> Answer {
         let name = name.as_str();
+        if name.chars().any(char::is_control) {
+            return Err((Failure::BadRequest, "a region's name has no control characters".into()));
+        }
         if name.starts_with(FILE_PREFIX) {
             let detail =
                 format!("“{name}” is kept for a file; choose a name that does not begin with {FILE_PREFIX}");
@@ -165,6 +170,11 @@ impl RegionStore {
         if size == 0 {
             let detail = "a region of no bytes is of no use; ask for at least one";
             return Err((Failure::BadRequest, detail.into()));
+        }
+        if self.regions.len() >= self.config.regions_max {
+            let detail =
+                format!("there are {} regions, and no more descriptors; free some", self.regions.len());
+            return Err((Failure::NoCapacity, detail));
         }
         let page = rustix::param::page_size() as u64;
         let rounded = size.checked_next_multiple_of(page).filter(|size| *size <= i64::MAX as u64);

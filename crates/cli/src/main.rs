@@ -43,7 +43,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage";
 fn main() -> ExitCode {
     match Outboard::try_parse() {
         Ok(outboard) => {
-            outboard.command.run().map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
+            let ended = outboard.command.run();
+            log::finish();
+            ended.map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
         }
         Err(usage) => failure::usage(&usage),
     }

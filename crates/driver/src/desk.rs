@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::mailbox::Mailbox;
 use crate::pending::Pending;
-use crate::poller::Poller;
+use crate::poller::{Interest, Poller};
 use crate::worker::WorkerHandle;
 use crate::{NewLink, Origin};
 
@@ -110,6 +110,8 @@ impl Default for FrontDeskConfig {
 const REDIAL_MAX: Duration = Duration::from_secs(2);
 /// How often handshakes without news are looked at.
 const SWEEP: Duration = Duration::from_millis(20);
+/// How long a listener that could not receive is left alone.
+const DEAF: Duration = Duration::from_millis(100);
 /// How many connections are taken from one listener in one turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
@@ -144,6 +146,8 @@ pub struct FrontDesk<N, R> {
     dials: Vec<(Dial, DialState)>,
     /// By age: the first is the oldest.
     waiting: BTreeMap<u64, Waiting>,
+    /// Listeners that are not watched, and until when.
+    deaf: Vec<(usize, Time)>,
     next_key: u64,
     workers: Vec<WorkerHandle<N>>,
     next_worker: usize,
@@ -164,9 +168,9 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     ) -> Result<Self, Errno> {
         let poller = Poller::new()?;
         let orders = Arc::new(Mailbox::new()?);
-        poller.add(orders.descriptor(), ORDERS_KEY, false)?;
+        poller.add(orders.descriptor(), ORDERS_KEY, Interest::READ)?;
         for (index, listener) in listeners.iter().enumerate() {
-            poller.add(listener.descriptor(), 1 + index as u64, false)?;
+            poller.add(listener.descriptor(), 1 + index as u64, Interest::READ)?;
         }
         for worker in &workers {
             worker.set_desk(Arc::clone(&orders));
@@ -181,6 +185,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             orders,
             listeners,
             waiting: BTreeMap::new(),
+            deaf: Vec::new(),
             workers,
             next_worker: 0,
             report,
@@ -220,6 +225,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                 self.sweep(now);
             }
             self.dial_due(now);
+            self.listen_again(now)?;
         }
     }
 
@@ -229,7 +235,8 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             DialState::UnderWay { .. } | DialState::Open => None,
         });
         let sweep = (!self.waiting.is_empty()).then(|| now + SWEEP);
-        resting.chain(sweep).min()
+        let hearing = self.deaf.iter().map(|(_, until)| *until);
+        resting.chain(sweep).chain(hearing).min()
     }
 
     fn accept(&mut self, listener: usize, now: Time) {
@@ -238,8 +245,11 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                 Ok(Some(pending)) => self.admit(pending, Origin::Accepted, now),
                 Ok(None) => break,
                 Err(error) => {
-                    // Most likely no descriptor is left: the oldest handshake gives its own back.
-                    self.waiting.pop_first();
+                    // Most likely no descriptor is left: the oldest stranger gives its own back, and nobody is
+                    // received for a while.
+                    self.drop_oldest_stranger();
+                    self.poller.remove(self.listeners[listener].descriptor());
+                    self.deaf.push((listener, now + DEAF));
                     (self.report)(&error);
                     break;
                 }
@@ -247,14 +257,31 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         }
     }
 
+    /// Listens again where receiving had failed.
+    fn listen_again(&mut self, now: Time) -> Result<(), Errno> {
+        while let Some(index) = self.deaf.iter().position(|(_, until)| *until <= now) {
+            let (listener, _) = self.deaf.swap_remove(index);
+            self.poller.add(self.listeners[listener].descriptor(), 1 + listener as u64, Interest::READ)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room among the handshakes. Those that we began ourselves stay: nobody else would begin them again.
+    fn drop_oldest_stranger(&mut self) {
+        let oldest = self.waiting.iter().find(|(_, waiting)| waiting.origin == Origin::Accepted);
+        if let Some(key) = oldest.map(|(key, _)| *key) {
+            self.waiting.remove(&key);
+        }
+    }
+
     fn admit(&mut self, pending: Box<dyn Pending>, origin: Origin, now: Time) {
         if self.waiting.len() >= self.config.handshakes_max {
-            self.waiting.pop_first();
+            self.drop_oldest_stranger();
         }
         let key = self.next_key;
         self.next_key += 1;
         if let Some(descriptor) = pending.descriptor()
-            && let Err(source) = self.poller.add(descriptor, key, false)
+            && let Err(source) = self.poller.add(descriptor, key, Interest::READ)
         {
             (self.report)(&ConnectError::System { call: "epoll_ctl", address: String::new(), source });
         }

@@ -8,6 +8,8 @@ use outboard_link::tcp::TcpLink;
 use outboard_link::{Link, WaitOn};
 use rustix::io::Errno;
 
+use crate::poller::Interest;
+
 /// A link's number in this process; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
@@ -52,8 +54,8 @@ pub(crate) struct Held<L> {
     pub(crate) id: LinkId,
     pub(crate) origin: Origin,
     pub(crate) link: L,
-    /// Whether the poller watches for it to become writable.
-    pub(crate) watches_writable: bool,
+    /// What the poller wakes for.
+    pub(crate) interest: Interest,
 }
 
 /// All links of a worker.
@@ -98,7 +100,7 @@ impl Links {
         wire: Option<Wire>,
     ) -> Result<(), Errno> {
         fn hold<L>(links: &mut Vec<Held<L>>, (id, origin): (LinkId, Origin), link: L) {
-            links.push(Held { id, origin, link, watches_writable: false });
+            links.push(Held { id, origin, link, interest: Interest::READ });
         }
         let known = (id, origin);
         match (new, wire) {

@@ -18,8 +18,21 @@ pub(crate) struct Poller {
     keys: Vec<u64>,
 }
 
-fn flags(writable: bool) -> EventFlags {
-    if writable { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+/// What to wake for, on one descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+impl Interest {
+    pub(crate) const READ: Self = Self { readable: true, writable: false };
+
+    fn flags(self) -> EventFlags {
+        let none = EventFlags::empty();
+        let read = if self.readable { EventFlags::IN } else { none };
+        read | if self.writable { EventFlags::OUT } else { none }
+    }
 }
 
 impl Poller {
@@ -29,8 +42,8 @@ impl Poller {
     }
 
     /// Watches a descriptor; it is forgotten when it is closed.
-    pub(crate) fn add(&self, descriptor: BorrowedFd<'_>, key: u64, writable: bool) -> Result<(), Errno> {
-        epoll::add(&self.epoll, descriptor, EventData::new_u64(key), flags(writable))
+    pub(crate) fn add(&self, descriptor: BorrowedFd<'_>, key: u64, on: Interest) -> Result<(), Errno> {
+        epoll::add(&self.epoll, descriptor, EventData::new_u64(key), on.flags())
     }
 
     /// Watches a descriptor no longer, though it stays open.
@@ -39,9 +52,9 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, descriptor);
     }
 
-    /// Changes whether becoming writable matters.
-    pub(crate) fn change(&self, descriptor: BorrowedFd<'_>, key: u64, writable: bool) -> Result<(), Errno> {
-        epoll::modify(&self.epoll, descriptor, EventData::new_u64(key), flags(writable))
+    /// Changes what to wake for.
+    pub(crate) fn change(&self, descriptor: BorrowedFd<'_>, key: u64, on: Interest) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, descriptor, EventData::new_u64(key), on.flags())
     }
 
     /// Sleeps until something happens or `until`, and returns the keys of what did.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::desk::Order;
 use crate::links::{Held, Links, for_each_kind};
 use crate::mailbox::Mailbox;
-use crate::poller::Poller;
+use crate::poller::{Interest, Poller};
 use crate::{LinkId, NewLink, Origin, Service};
 
 /// The settings of a worker.
@@ -105,7 +105,7 @@ impl<S: Service> Worker<S> {
         let shared =
             Arc::new(Shared { letters: Mailbox::new()?, links: AtomicUsize::new(0), desk: OnceLock::new() });
         let poller = Poller::new()?;
-        poller.add(shared.letters.descriptor(), LETTERS_KEY, false)?;
+        poller.add(shared.letters.descriptor(), LETTERS_KEY, Interest::READ)?;
         let handle = WorkerHandle { shared: Arc::clone(&shared) };
         Ok((Self { config, clock, service, shared, poller, links: Links::default() }, handle))
     }
@@ -178,7 +178,7 @@ impl<S: Service> Worker<S> {
         let (service, poller) = (&mut self.service, &self.poller);
         for_each_kind!(self.links, held => if let Some(held) = held.last_mut().filter(|held| held.id == id) {
             if let Some(on) = held.link.wait_on() {
-                poller.add(on.descriptor, id.0, false)?;
+                poller.add(on.descriptor, id.0, Interest::READ)?;
             }
             service.on_open(id, held.link.peer(), origin, now);
         });
@@ -189,11 +189,12 @@ impl<S: Service> Worker<S> {
 
 /// Keeps the poller's interest in step with the link's.
 fn watch<L: Link>(poller: &Poller, held: &mut Held<L>) -> Result<(), Errno> {
-    if let Some(on) = held.link.wait_on()
-        && on.writable != held.watches_writable
-    {
-        poller.change(on.descriptor, held.id.0, on.writable)?;
-        held.watches_writable = on.writable;
+    if let Some(on) = held.link.wait_on() {
+        let interest = Interest { readable: on.readable, writable: on.writable };
+        if interest != held.interest {
+            poller.change(on.descriptor, held.id.0, interest)?;
+            held.interest = interest;
+        }
     }
     Ok(())
 }

@@ -92,6 +92,8 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Introduction { role, name, pid, .. } = &self.0.intro;
+        // A name is a stranger's text: it must not steer the terminal it is shown on.
+        let name: String = name.as_str().chars().filter(|letter| !letter.is_control()).collect();
         write!(f, "{role} “{name}” (process {pid}) at {}", self.0.address)
     }
 }

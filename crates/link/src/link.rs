@@ -22,7 +22,8 @@ pub enum Disposition {
     /// It is dealt with; its place may be used again.
     Taken,
     /// There is no room for it now. It stays where it is, and everything behind it waits too: this is how
-    /// back-pressure reaches the sender.
+    /// back-pressure reaches the sender. A link with a deferred frame does not keep its owner awake: whatever made
+    /// the owner defer it must wake it.
     Deferred,
 }
 
@@ -31,6 +32,8 @@ pub enum Disposition {
 pub struct WaitOn<'a> {
     /// Becomes readable when [`Link::progress`] would find something.
     pub descriptor: BorrowedFd<'a>,
+    /// Whether becoming readable matters: not while a deferred frame is in the way of whatever could be read.
+    pub readable: bool,
     /// Whether becoming writable matters as well, because bytes wait to be sent.
     pub writable: bool,
 }

@@ -112,7 +112,8 @@ impl Waiter {
             std::thread::park_timeout(span);
             return Ok(());
         };
-        let events = if on.writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let read = if on.readable { PollFlags::IN } else { PollFlags::empty() };
+        let events = read | if on.writable { PollFlags::OUT } else { PollFlags::empty() };
         match poll(&mut [PollFd::from_borrowed_fd(on.descriptor, events)], Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(source) => {

@@ -8,7 +8,12 @@ use super::*;
 const CAPACITY: u64 = 1 << 20;
 
 fn store() -> RegionStore {
-    let config = StoreConfig { server: ServerId(7), incarnation: Incarnation(9), capacity: CAPACITY };
+    let config = StoreConfig {
+        server: ServerId(7),
+        incarnation: Incarnation(9),
+        capacity: CAPACITY,
+        regions_max: 300,
+    };
     RegionStore::new(config, Exports::new())
 }
 
@@ -71,6 +76,19 @@ fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
     assert_eq!(store.answer(2, 100, &free(&first.grant)), ControlAnswer::Freed);
     assert_eq!((store.used(), store.count()), (0, 0));
     region(reserve(&mut store, 3, 4096, "graph"));
+}
+
+#[test]
+fn there_are_only_so_many_regions_and_plain_names() {
+    let mut store = store();
+    store.config.capacity = 1 << 30;
+    for _ in 0..300 {
+        region(reserve(&mut store, 1, 4096, ""));
+    }
+    assert_eq!(failure(&reserve(&mut store, 1, 4096, "")), Some(Failure::NoCapacity));
+    store.client_gone(1);
+    assert_eq!(failure(&reserve(&mut store, 1, 4096, "a\x1b[31m")), Some(Failure::BadRequest));
+    region(reserve(&mut store, 1, 4096, "red"));
 }
 
 #[test]

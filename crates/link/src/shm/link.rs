@@ -34,6 +34,8 @@ pub struct ShmLink {
     pub(super) reserved: Option<(FrameHead, usize)>,
     /// How much room the last sender was refused.
     pub(super) wanted_room: u64,
+    /// Whether the next frame was deferred when it was last offered.
+    pub(super) is_deferred: bool,
     pub(super) lost: Option<LinkError>,
     pub(super) look_interval: Duration,
     pub(super) next_look: Time,
@@ -187,6 +189,7 @@ impl Link for ShmLink {
                 Err(violation) => return Err(self.lose(violation.into())),
             }
         }
+        self.is_deferred = deferred;
         if taken > 0 {
             self.counters.frames_received += taken as u64;
             if self.incoming.consumer.release() && self.lost.is_none() {
@@ -238,7 +241,9 @@ impl Link for ShmLink {
         }
         let wanted = std::mem::take(&mut self.wanted_room);
         let for_room = if wanted > 0 { self.outgoing.producer.prepare_to_wait(wanted) } else { Ok(true) };
-        match for_room.and_then(|asleep| Ok(asleep && self.incoming.consumer.prepare_to_wait()?)) {
+        let for_frames =
+            |asleep| Ok(asleep && (self.is_deferred || self.incoming.consumer.prepare_to_wait()?));
+        match for_room.and_then(for_frames) {
             Ok(asleep) => asleep,
             Err(violation) => {
                 self.lose(violation.into());
@@ -248,7 +253,8 @@ impl Link for ShmLink {
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {
-        Some(WaitOn { descriptor: self.channel.descriptor(), writable: !self.unsent.is_empty() })
+        let descriptor = self.channel.descriptor();
+        Some(WaitOn { descriptor, readable: true, writable: !self.unsent.is_empty() })
     }
 
     fn close(&mut self, reason: &str) {

@@ -78,6 +78,7 @@ impl Setup {
             incoming,
             reserved: None,
             wanted_room: 0,
+            is_deferred: false,
             lost: None,
             look_interval: self.config.look_interval,
             next_look: Time::ZERO,

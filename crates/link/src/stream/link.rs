@@ -36,6 +36,8 @@ pub struct StreamLink<S: ByteStream> {
     ended: Option<Loss>,
     /// The peer has been told that this side is finished.
     finished: bool,
+    /// Whether the next frame was deferred when it was last offered.
+    is_deferred: bool,
     pub(super) lost: Option<LinkError>,
 }
 
@@ -74,6 +76,7 @@ impl<S: ByteStream> StreamLink<S> {
             unsendable: None,
             ended: None,
             finished: false,
+            is_deferred: false,
             lost: None,
         })
     }
@@ -274,7 +277,8 @@ impl<S: ByteStream> Link for StreamLink<S> {
                 },
             };
             let len = payload.len();
-            if sink(Frame { head, payload: Window::from(payload) }) == Disposition::Deferred {
+            self.is_deferred = sink(Frame { head, payload: Window::from(payload) }) == Disposition::Deferred;
+            if self.is_deferred {
                 break;
             }
             self.inbox.advance(len);
@@ -339,12 +343,13 @@ impl<S: ByteStream> Link for StreamLink<S> {
         let has_record = !matches!(self.inbox.peek(), Ok(None));
         let has_work = self.lost.is_some() || self.ended.is_some() || self.desk.requester.has_ended();
         let can_answer = self.desk.can_answer() || self.desk.server.has_torn();
-        !has_record && !has_work && !can_answer && self.stream.prepare_to_wait()
+        (!has_record || self.is_deferred) && !has_work && !can_answer && self.stream.prepare_to_wait()
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {
         let descriptor = self.stream.descriptor()?;
-        Some(WaitOn { descriptor, writable: self.desk.outbox.has_released() })
+        let readable = !(self.is_deferred && self.inbox.is_full());
+        Some(WaitOn { descriptor, readable, writable: self.desk.outbox.has_released() })
     }
 
     fn close(&mut self, reason: &str) {

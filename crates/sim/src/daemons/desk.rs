@@ -36,7 +36,12 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(boot: Boot, mut books: Books, ranks: u32) -> Self {
-        let config = StoreConfig { server: ServerId(1), incarnation: boot.incarnation, capacity: CAPACITY };
+        let config = StoreConfig {
+            server: ServerId(1),
+            incarnation: boot.incarnation,
+            capacity: CAPACITY,
+            regions_max: usize::MAX,
+        };
         let mut rendezvous = Rendezvous::new(PATIENCE);
         rendezvous.expect(boot.now, ANNOUNCED, SECRET, ranks);
         books.announce(boot.now, ANNOUNCED, SECRET, ranks);

@@ -74,7 +74,7 @@ fn a_deferred_frame_holds_back_everything_behind_it() {
     assert_eq!(taken.unwrap(), 1);
     pair.settle().unwrap();
     assert_eq!(pair.first.completions(|_| panic!("the opening is behind the frame")), 0);
-    assert!(!pair.second.prepare_to_wait());
+    assert!(pair.second.prepare_to_wait(), "what was deferred keeps nobody awake");
     assert_eq!(take_all(&mut pair.second).unwrap(), [b"two".to_vec()]);
     assert_eq!(pair.complete().unwrap().len(), 1);
 }

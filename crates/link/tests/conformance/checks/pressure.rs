@@ -107,6 +107,7 @@ pub(crate) fn defers_frames<F: Fixture>() {
             Disposition::Deferred
         });
         assert_eq!((taken.unwrap(), offered), (0, vec![sent[0].head]), "nothing overtakes it");
+        assert!(pair.ben.prepare_to_wait(), "what was deferred keeps nobody awake");
     }
 
     let mut received = Vec::new();
