@@ -87,5 +87,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         terminal::print(&summary::to_json(id, &outcome, agent, began.elapsed()))?;
     }
+    if let Some(error) = console.failure() {
+        bail!("some of the ranks' output is lost: {error}");
+    }
     if outcome.is_success() { Ok(()) } else { bail!("{outcome}") }
 }

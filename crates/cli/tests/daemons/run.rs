@@ -126,3 +126,12 @@ fn ranks_that_use_the_library_meet() {
     let out = outboard(&[&["run", "-n", "3"], &flags[..], &["--"], &rank].concat()).succeeded();
     assert!(out.contains("[0] 3 ranks met"), "{out}");
 }
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ended = program(&["run", "-n", "1", "--", "echo", "hi"]).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("output is lost"), "{said}");
+}

@@ -55,6 +55,8 @@ struct Queue {
     written: usize,
     write_max: usize,
     closed: bool,
+    /// Why output was lost, unless its reader has simply gone.
+    failure: Option<Errno>,
 }
 
 impl Console {
@@ -77,6 +79,7 @@ impl Console {
                 _ => WRITE_BYTES_MAX,
             },
             closed: false,
+            failure: None,
         };
         let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let shared = Shared {
@@ -94,6 +97,11 @@ impl Console {
         let queue = self.shared.queue_of[stream.index()];
         self.shared.lock()[queue].bytes.extend_from_slice(format!("{line}\n").as_bytes());
         self.flush();
+    }
+
+    /// Why some of the output could not be written, for example a full disk. A reader that has gone is no failure.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.shared.lock().iter().find_map(|queue| queue.failure).map(io::Error::from)
     }
 }
 
@@ -166,7 +174,8 @@ impl Queue {
                 Ok(len) => self.written += len,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                Err(_) => {
+                Err(error) => {
+                    self.failure = (error != Errno::PIPE).then_some(error);
                     self.closed = true;
                     self.written = self.bytes.len();
                 }
