@@ -73,11 +73,21 @@ fn fresh(what: &str) -> Address {
 }
 
 fn start(name: &str, address: &Address, dials: &[Address], is_restless: bool) -> Running {
+    let config = FrontDeskConfig { redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
+    start_with(config, name, address, dials, is_restless)
+}
+
+fn start_with(
+    config: FrontDeskConfig,
+    name: &str,
+    address: &Address,
+    dials: &[Address],
+    is_restless: bool,
+) -> Running {
     let (sender, events) = channel();
     let frames = Arc::new(Mutex::new(0));
     let witness = Witness { events: sender, is_restless, frames: Arc::clone(&frames), names: Vec::new() };
     let clock = Clock::start();
-    let config = FrontDeskConfig { redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
     let identity = Identity::new(Role::Agent, name);
     let exports = Exports::new();
     let listener = Listener::bind(address, &identity, &exports, &config).unwrap();
@@ -163,4 +173,30 @@ fn strangers_that_say_nothing_do_not_keep_others_out() {
     assert_eq!(daemon.next(), Event::Lost("friend".into()));
     drop(silent);
     daemon.stop();
+}
+
+#[test]
+fn a_flood_does_not_make_a_desk_forget_whom_it_dials() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server_address = silent.local_addr().unwrap();
+    let mut config =
+        FrontDeskConfig { handshakes_max: 2, redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
+    config.tcp.handshake_timeout = Duration::from_millis(300);
+    let dials = [Address::Tcp(server_address)];
+    let agent = start_with(config, "agent", &"tcp:127.0.0.1:0".parse().unwrap(), &dials, false);
+    // The dial is under way, with a peer that says nothing.
+    let (held, _) = silent.accept().unwrap();
+    let Address::Tcp(socket) = agent.address else { panic!("it listens on tcp") };
+    let strangers: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(socket).unwrap()).collect();
+    // Each stranger that was dropped for a later one is told so; then the flood has had its effect.
+    let mut first = &strangers[0];
+    first.set_read_timeout(Some(PATIENCE)).unwrap();
+    let told = std::io::Read::read(&mut first, &mut [0; 1]);
+    assert!(!matches!(&told, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{told:?}");
+    drop((silent, held));
+    let server = start("server", &Address::Tcp(server_address), &[], false);
+    assert_eq!(agent.next(), Event::Opened("server".into(), Origin::Dialled(0)));
+    drop(strangers);
+    server.stop();
+    agent.stop();
 }
