@@ -11,8 +11,10 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/steering", &["crates/wire"]),
     ("crates/ebpf", &[]),
     ("crates/link", &["crates/wire"]),
+    // System calls without an opinion, so that it can be used, tried and measured alike.
+    ("crates/userfaultfd", &[]),
     // It looks at the machine; for an address it names the link.
-    ("crates/probe", &["crates/link"]),
+    ("crates/probe", &["crates/link", "crates/userfaultfd"]),
     ("crates/settings", &["crates/wire", "crates/link"]),
     // The four services are strangers to each other and to I/O.
     ("crates/paging", &["crates/wire", "crates/steering"]),
@@ -24,7 +26,7 @@ const RULES: &[(&str, &[&str])] = &[
         "crates/sim",
         &["crates/agent", "crates/rendezvous", "crates/driver", "crates/link", "crates/ebpf", SERVICES],
     ),
-    ("crates/driver", &["crates/settings", "crates/link", "crates/probe", SERVICES]),
+    ("crates/driver", &["crates/settings", "crates/link", "crates/probe", "crates/userfaultfd", SERVICES]),
     ("crates/rendezvous", &["crates/driver", "crates/link", "crates/wire"]),
     (
         "crates/agent",
@@ -34,7 +36,20 @@ const RULES: &[(&str, &[&str])] = &[
         "crates/outboard",
         &["crates/driver", "crates/rendezvous", "crates/settings", "crates/link", "crates/probe", SERVICES],
     ),
-    ("bench", &["crates/ebpf", "crates/agent", "crates/outboard", "crates/driver", "crates/link", SERVICES]),
+    (
+        "bench",
+        &[
+            "apps/*",
+            "crates/ebpf",
+            "crates/agent",
+            "crates/launch",
+            "crates/outboard",
+            "crates/driver",
+            "crates/link",
+            "crates/userfaultfd",
+            SERVICES,
+        ],
+    ),
     // It starts processes and knows nothing of what they say to each other.
     ("crates/launch", &[]),
     // The papers' applications use the public library and each other's formats.
@@ -42,6 +57,7 @@ const RULES: &[(&str, &[&str])] = &[
     (
         "crates/cli",
         &[
+            "apps/*",
             "bench",
             "crates/sim",
             "crates/launch",

@@ -1,0 +1,1 @@
+//! Graphs in the formats people have, and generators of graphs.

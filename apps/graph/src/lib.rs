@@ -1,0 +1,1 @@
+//! Five graph applications on compressed sparse rows, wherever their arrays lie.

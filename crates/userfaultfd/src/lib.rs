@@ -1,0 +1,1 @@
+//! The system calls of userfaultfd.
