@@ -39,9 +39,9 @@ impl Arena {
     }
 
     /// Where a page begins.
-    pub(super) fn address(&self, page: usize) -> u64 {
+    pub(super) fn address(&self, page: usize) -> usize {
         assert!(page < self.pages, "page {page} of {}", self.pages);
-        (self.start.as_ptr() as usize + page * self.page_size) as u64
+        self.start.as_ptr() as usize + page * self.page_size
     }
 
     /// How long one page is.
@@ -50,8 +50,8 @@ impl Arena {
     }
 
     /// How long all pages are.
-    pub(super) fn len(&self) -> u64 {
-        (self.pages * self.page_size) as u64
+    pub(super) fn len(&self) -> usize {
+        self.pages * self.page_size
     }
 
     /// Fills a page with `byte`.

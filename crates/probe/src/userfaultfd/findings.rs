@@ -2,7 +2,9 @@
 
 use rustix::io::Errno;
 
-use super::{DEVICE, Operations, Route, Trial, UserfaultfdSupport};
+use outboard_userfaultfd::DEVICE;
+
+use super::{Operations, Route, Trial, UserfaultfdSupport};
 use crate::finding::{Area, Finding, State};
 
 impl UserfaultfdSupport {

@@ -2,11 +2,10 @@
 
 #[expect(unsafe_code)]
 mod arena;
-#[expect(unsafe_code)]
-mod descriptor;
-mod features;
 mod findings;
 mod trial;
+#[expect(unsafe_code)]
+mod watched;
 
 #[cfg(test)]
 mod tests;
@@ -14,38 +13,12 @@ mod tests;
 use rustix::io::Errno;
 use serde::Serialize;
 
-pub use features::Features;
+pub use outboard_userfaultfd::{Features, Route};
 pub use trial::Trial;
 
 use crate::files::Files;
-use descriptor::Userfaultfd;
+use outboard_userfaultfd::{DEVICE, Userfaultfd};
 use trial::Trials;
-
-/// The device that gives userfaultfds to whoever may open it.
-const DEVICE: &str = "/dev/userfaultfd";
-
-/// A way to get a userfaultfd. The first that is open is the best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Route {
-    /// The system call: needs `CAP_SYS_PTRACE` or `vm.unprivileged_userfaultfd=1`.
-    Syscall,
-    /// `/dev/userfaultfd`: needs permission to open it.
-    Device,
-    /// The system call with `UFFD_USER_MODE_ONLY`: needs nothing, but when the kernel itself touches an absent
-    /// page on behalf of a system call, that call fails with `EFAULT`.
-    UserModeOnly,
-}
-
-impl Route {
-    /// Best first.
-    pub const ALL: [Self; 3] = [Self::Syscall, Self::Device, Self::UserModeOnly];
-
-    /// Whether system calls can be given absent pages.
-    pub const fn serves_the_kernel(self) -> bool {
-        !matches!(self, Self::UserModeOnly)
-    }
-}
 
 /// One way that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,12 +6,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use outboard_userfaultfd::{Userfaultfd, Watch};
 use rustix::io::Errno;
 use serde::Serialize;
 use thiserror::Error;
 
 use super::arena::Arena;
-use super::descriptor::{Userfaultfd, Watch};
+use super::watched::Watched;
 use super::{Features, Route};
 
 /// How a trial ended.
@@ -92,7 +93,7 @@ impl Trials {
     /// `UFFDIO_COPY`: fills an absent page.
     pub(super) fn copy(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let mut watched = userfaultfd.watch(&mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
+        let mut watched = Watched::new(&userfaultfd, &mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
         watched.copy(FULL, EMPTY, false).named("UFFDIO_COPY")?;
         drop(watched);
         expect(arena.holds(EMPTY, PATTERN), "UFFDIO_COPY", "the page does not hold what was copied")
@@ -101,7 +102,7 @@ impl Trials {
     /// `UFFDIO_MOVE`: a page changes its place.
     pub(super) fn relocate(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let mut watched = userfaultfd.watch(&mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
+        let mut watched = Watched::new(&userfaultfd, &mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
         let moved = (0..MOVE_ATTEMPTS_MAX)
             .map(|_| watched.relocate(FULL, EMPTY))
             .find(|result| *result != Err(Errno::AGAIN));
@@ -114,7 +115,7 @@ impl Trials {
     /// `UFFDIO_POISON`: a page becomes one that raises SIGBUS, seen by its place being taken.
     pub(super) fn poison(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let mut watched = userfaultfd.watch(&mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
+        let mut watched = Watched::new(&userfaultfd, &mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
         watched.poison(EMPTY).named("UFFDIO_POISON")?;
         let taken = watched.poison(EMPTY) == Err(Errno::EXIST);
         expect(taken, "UFFDIO_POISON", "the page can be poisoned again")
@@ -125,7 +126,7 @@ impl Trials {
         let (userfaultfd, mut arena) = self.begin()?;
         let watch = Watch::MissingAndProtected;
         let mut watched =
-            userfaultfd.watch(&mut arena, watch).named("UFFDIO_REGISTER with write protection")?;
+            Watched::new(&userfaultfd, &mut arena, watch).named("UFFDIO_REGISTER with write protection")?;
         for set in [true, false] {
             watched.protect(FULL, set).named("UFFDIO_WRITEPROTECT")?;
             let seen = self.is_protected(watched.address(FULL));
@@ -144,7 +145,7 @@ impl Trials {
         let (userfaultfd, mut arena) = self.begin()?;
         let watch = Watch::MissingAndProtected;
         let mut watched =
-            userfaultfd.watch(&mut arena, watch).named("UFFDIO_REGISTER with write protection")?;
+            Watched::new(&userfaultfd, &mut arena, watch).named("UFFDIO_REGISTER with write protection")?;
         watched.copy(FULL, EMPTY, true).named("UFFDIO_COPY with write protection")?;
         let seen = self.is_protected(watched.address(EMPTY));
         drop(watched);
@@ -154,14 +155,14 @@ impl Trials {
     }
 
     /// Whether a page is write-protected, if this kernel's page map says.
-    fn is_protected(&self, address: u64) -> Option<bool> {
+    fn is_protected(&self, address: usize) -> Option<bool> {
         const UFFD_WP: u64 = 1 << 57;
         // The page map shows it in all kernels that have this feature, and not in much older ones.
         if !self.features.contains(Features::MINOR_SHMEM) {
             return None;
         }
         let mut entry = [0; 8];
-        let at = address / rustix::param::page_size() as u64 * entry.len() as u64;
+        let at = (address / rustix::param::page_size() * entry.len()) as u64;
         File::open("/proc/self/pagemap").ok()?.read_exact_at(&mut entry, at).ok()?;
         Some(u64::from_ne_bytes(entry) & UFFD_WP != 0)
     }
