@@ -6,6 +6,7 @@
 
 mod control;
 mod mutator;
+mod paging;
 mod wire;
 
 pub use mutator::Mutator;
@@ -87,6 +88,18 @@ pub const TARGETS: &[Target] = &[
         what: "what daemons answer",
         run: control::control_answer,
         seeds: control::control_answer_seeds,
+    },
+    Target {
+        name: "paging_request",
+        what: "what is asked about far memory: attach, fetch, write back, fence",
+        run: paging::paging_request,
+        seeds: paging::paging_request_seeds,
+    },
+    Target {
+        name: "paging_reply",
+        what: "what is answered about far memory",
+        run: paging::paging_reply,
+        seeds: paging::paging_reply_seeds,
     },
 ];
 

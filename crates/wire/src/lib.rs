@@ -13,6 +13,7 @@ mod frame;
 mod handshake;
 mod id;
 pub mod liveness;
+pub mod paging;
 mod region;
 mod text;
 pub mod time;
