@@ -7,6 +7,7 @@ mod daemon;
 mod error;
 mod harness;
 mod link;
+mod paging;
 mod pair;
 mod raw;
 
@@ -15,7 +16,7 @@ pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon"];
+pub const NAMES: &[&str] = &["link", "daemon", "paging"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -31,6 +32,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
     match name {
         "link" => link::run(options),
         "daemon" => daemon::run(options),
+        "paging" => paging::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! They check nothing, name nobody and never sleep more than they must; a peer could crash them at will.
 
+mod recycle;
 mod ring;
+mod server;
 mod socket;
 
+pub(crate) use recycle::{BareRecycle, Shape, Traffic};
 pub(crate) use ring::{BareReader, BareRings, BareWriter};
+pub(crate) use server::BareClient;
 pub(crate) use socket::{BareListener, BareSocket};
