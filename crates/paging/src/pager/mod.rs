@@ -1,1 +1,21 @@
-//! The application's pager.
+//! The application's pager: which chunks are here, which go, which must be saved first.
+//!
+//! Chunks live in *seats*: stretches of a pool, each as large as its chunk. A chunk that the application uses is
+//! *resident*: its pages have been moved from the seat into the region. A chunk that seems no longer needed is
+//! moved out, back into its seat, and stands *aside*: touched again, it is moved in without asking anybody;
+//! otherwise its seat is taken for another chunk. Userfaultfd shows no reference bits, so this second chance is
+//! how recency is learnt: being moved aside and back costs a short fault, and marks the chunk as hot.
+//!
+//! A [`Shard`] holds the state of a share of all chunks and is used by one thread at a time. It moves no bytes: its
+//! caller does what the answers say and reports back.
+
+mod lists;
+mod readahead;
+mod shard;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use readahead::{Ahead, ReadAhead};
+pub use shard::{Access, Answer, ChunkKey, Counts, Frame, Placement, SeatId, Shard, ShardConfig, SizeClass};
+pub use state::{Event, State, TRANSITIONS, edge};

@@ -1,0 +1,139 @@
+//! Which chunks will be wanted next, learnt from those that were wanted.
+
+/// How many recent faults are remembered.
+const HISTORY: usize = 32;
+/// How many streams are followed at once, for threads that scan different places.
+const STREAMS: usize = 16;
+/// The longest step between two chunks of a stream.
+const STRIDE_MAX: i64 = 256;
+/// How many chunks are asked for when a stream is first seen.
+const WINDOW_FIRST: u32 = 4;
+
+/// Chunks to ask for: `count` of them, beginning at `first`, `stride` apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// The first chunk.
+    pub first: u32,
+    /// From one to the next.
+    pub stride: i32,
+    /// How many.
+    pub count: u32,
+    /// Which of them stays in its seat, so that touching it asks for more.
+    pub marker: u32,
+}
+
+impl Ahead {
+    /// Their numbers, in the order in which they will be wanted.
+    pub fn chunks(self) -> impl Iterator<Item = u32> {
+        (0..self.count).map(move |step| self.at(step))
+    }
+
+    fn at(self, step: u32) -> u32 {
+        (i64::from(self.first) + i64::from(step) * i64::from(self.stride)) as u32
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    stride: i64,
+    /// The first chunk that was not asked for yet.
+    next: i64,
+    window: u32,
+    /// When it was last followed.
+    used: u64,
+}
+
+/// Follows streams of faults at constant strides in one region. A fault on the marker of a stream, or on any chunk
+/// that it has asked for, means that the application gets there: the next window is asked for, twice as long.
+#[derive(Debug)]
+pub struct ReadAhead {
+    recent: [i64; HISTORY],
+    at: usize,
+    streams: [Option<Stream>; STREAMS],
+    clock: u64,
+    window_max: u32,
+    chunks: u32,
+}
+
+impl ReadAhead {
+    /// For a region of `chunks` chunks; asks for at most `window_max` at once, and for nothing if that is zero.
+    pub fn new(chunks: u32, window_max: u32) -> Self {
+        Self {
+            recent: [i64::MIN / 4; HISTORY],
+            at: 0,
+            streams: [None; STREAMS],
+            clock: 0,
+            window_max,
+            chunks,
+        }
+    }
+
+    /// Asks for more or less at once from now on.
+    pub fn set_window_max(&mut self, window_max: u32) {
+        self.window_max = window_max;
+    }
+
+    /// A thread waits for this chunk; says which others to ask for.
+    pub fn touched(&mut self, chunk: u32) -> Option<Ahead> {
+        if self.window_max == 0 {
+            return None;
+        }
+        self.clock += 1;
+        let chunk = i64::from(chunk);
+        let ahead = self.follow(chunk).or_else(|| self.discover(chunk));
+        self.recent[self.at] = chunk;
+        self.at = (self.at + 1) % HISTORY;
+        ahead
+    }
+
+    /// A chunk that a stream has asked for, or the one just behind.
+    fn follow(&mut self, chunk: i64) -> Option<Ahead> {
+        let (chunks, window_max, clock) = (self.chunks, self.window_max, self.clock);
+        let stream = self.streams.iter_mut().flatten().find(|stream| {
+            let behind = (stream.next - chunk) / stream.stride;
+            (stream.next - chunk) % stream.stride == 0 && (0..=2 * i64::from(stream.window)).contains(&behind)
+        })?;
+        stream.used = clock;
+        let left = (stream.next - chunk) / stream.stride;
+        // The last window has hardly been begun: what it asked for is not needed yet.
+        if left > i64::from(stream.window) {
+            return None;
+        }
+        stream.window = (stream.window * 2).min(window_max);
+        let first = if left == 0 { chunk + stream.stride } else { stream.next };
+        let ahead = window(first, stream.stride, stream.window, chunks)?;
+        stream.next = first + stream.stride * i64::from(ahead.count);
+        Some(ahead)
+    }
+
+    /// Three faults at the same distance begin a stream.
+    fn discover(&mut self, chunk: i64) -> Option<Ahead> {
+        let has = |wanted: i64| self.recent.contains(&wanted);
+        let stride = self
+            .recent
+            .iter()
+            .map(|before| chunk - before)
+            .filter(|stride| *stride != 0 && stride.abs() <= STRIDE_MAX)
+            .filter(|stride| has(chunk - 2 * stride))
+            .min_by_key(|stride| stride.abs())?;
+        let count = WINDOW_FIRST.min(self.window_max);
+        let ahead = window(chunk + stride, stride, count, self.chunks)?;
+        let next = chunk + stride * (1 + i64::from(ahead.count));
+        let stream = Stream { stride, next, window: count, used: self.clock };
+        let place = (0..STREAMS).min_by_key(|at| self.streams[*at].map_or(0, |stream| stream.used))?;
+        self.streams[place] = Some(stream);
+        Some(ahead)
+    }
+}
+
+/// As much of a window as lies in the region.
+fn window(first: i64, stride: i64, count: u32, chunks: u32) -> Option<Ahead> {
+    let room = if stride > 0 { (i64::from(chunks) - 1 - first) / stride } else { first / -stride };
+    if first < 0 || first >= i64::from(chunks) || room < 0 {
+        return None;
+    }
+    let count = count.min(u32::try_from(room + 1).unwrap_or(u32::MAX));
+    let ahead = Ahead { first: first as u32, stride: stride as i32, count, marker: 0 };
+    // Touching the first of a window leaves the time of the rest to fetch the next one.
+    Some(Ahead { marker: ahead.at(0), ..ahead })
+}

@@ -1,0 +1,653 @@
+//! The state of a share of all chunks.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::lists::{Links, Queue};
+use super::state::{Event, State, TRANSITIONS, edge};
+
+/// A chunk of a region of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChunkKey {
+    /// The region's number in this process.
+    pub region: u32,
+    /// The chunk's number in the region.
+    pub index: u32,
+}
+
+/// The size of chunks, as a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SizeClass(pub u8);
+
+impl SizeClass {
+    /// The size in bytes.
+    pub const fn bytes(self) -> usize {
+        1 << self.0
+    }
+}
+
+/// A seat's number in its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SeatId(u32);
+
+/// Where a seat's bytes lie: a slot among those of its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// How large it is.
+    pub class: SizeClass,
+    /// Which one of that size.
+    pub slot: u32,
+}
+
+/// What the application wants of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read it.
+    Read,
+    /// To write it.
+    Write,
+}
+
+/// What to do about a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is in the region: wake whoever waits.
+    Here,
+    /// It is on its way: whoever waits is woken when it arrives.
+    Joined,
+    /// It is in its seat: move it in and say [`Shard::rescued`].
+    Rescue(SeatId),
+    /// Fill its seat, then say [`Shard::filled`].
+    Fetch(SeatId),
+    /// All seats are in the region: move out [`Shard::oldest`], say so, and ask again.
+    MakeRoom,
+    /// Every seat is on its way from or to a server. It comes again by [`Shard::unpark`].
+    Parked,
+}
+
+/// What to do with bytes that have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Move them in and say [`Shard::arrived`].
+    MoveIn,
+    /// Leave them in the seat; nothing else to say.
+    Stay,
+}
+
+/// What a shard has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Faults that found their chunk in the region already.
+    pub here: u64,
+    /// Faults on chunks under way.
+    pub joined: u64,
+    /// Faults on chunks in their seats.
+    pub rescued: u64,
+    /// Faults on absent chunks.
+    pub fetched: u64,
+    /// Chunks asked for before they were needed.
+    pub ahead: u64,
+    /// Seats taken from one chunk for another.
+    pub evicted: u64,
+    /// Chunks sent to the server.
+    pub saved: u64,
+    /// Faults that found all seats under way.
+    pub parked: u64,
+    /// How often each way of [`TRANSITIONS`] was gone.
+    pub edges: [u64; TRANSITIONS.len()],
+}
+
+/// The settings of a shard.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardConfig {
+    /// How many bytes of seats there may be.
+    pub budget: usize,
+    /// Below this many bytes that can be taken at once, chunks are moved out.
+    pub low: usize,
+    /// Until there are this many.
+    pub high: usize,
+}
+
+impl ShardConfig {
+    /// Moves out below a sixteenth of the budget, until an eighth can be taken.
+    pub const fn with_budget(budget: usize) -> Self {
+        Self { budget, low: budget / 16, high: budget / 8 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    key: ChunkKey,
+    frame: Frame,
+    state: State,
+    /// Rescued since it was last the oldest.
+    is_hot: bool,
+    is_pinned: bool,
+    /// Differs from the server's in unknown places.
+    is_changed: bool,
+    /// What it was at the server is known by its fingerprints.
+    has_baseline: bool,
+    /// Somebody waits for it.
+    is_awaited: bool,
+    /// Whoever waits wants to write.
+    is_for_writing: bool,
+}
+
+/// A fault that found all seats under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ParkedFault {
+    key: ChunkKey,
+    class: SizeClass,
+    access: Access,
+}
+
+/// The state of a share of all chunks.
+pub struct Shard {
+    config: ShardConfig,
+    seats: Vec<Seat>,
+    links: Vec<Links>,
+    chunks: HashMap<ChunkKey, u32, BuildHasherDefault<KeyHasher>>,
+    /// In the region, by the time they came.
+    resident: Queue,
+    /// Clean and in their seats, by the time they left.
+    aside: Queue,
+    /// Changed and in their seats.
+    dirty: Queue,
+    /// Seats without a chunk, whose frames hold old bytes.
+    free: Vec<u32>,
+    /// Places in `seats` without a frame.
+    vacant: Vec<u32>,
+    /// Frames that were given back, to be used again; and to be emptied by the caller.
+    spare_frames: Vec<Frame>,
+    discarded: Vec<Frame>,
+    next_slot: [u32; 32],
+    used: usize,
+    aside_bytes: usize,
+    free_bytes: usize,
+    is_moving_out: bool,
+    parked: VecDeque<ParkedFault>,
+    counts: Counts,
+}
+
+impl Shard {
+    /// A shard without chunks.
+    pub fn new(config: ShardConfig) -> Self {
+        Self {
+            config,
+            seats: Vec::new(),
+            links: Vec::new(),
+            chunks: HashMap::default(),
+            resident: Queue::default(),
+            aside: Queue::default(),
+            dirty: Queue::default(),
+            free: Vec::new(),
+            vacant: Vec::new(),
+            spare_frames: Vec::new(),
+            discarded: Vec::new(),
+            next_slot: [0; 32],
+            used: 0,
+            aside_bytes: 0,
+            free_bytes: 0,
+            is_moving_out: false,
+            parked: VecDeque::with_capacity(64),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes room for the records of as many chunks of this size as fit, so that no fault allocates.
+    pub fn prepare(&mut self, class: SizeClass) {
+        let most = self.config.budget / class.bytes();
+        self.seats.reserve(most);
+        self.links.reserve(most);
+        self.chunks.reserve(most);
+        self.free.reserve(most);
+        self.vacant.reserve(most);
+        self.spare_frames.reserve(most);
+        self.discarded.reserve(most);
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Bytes of seats that exist. Never more than the budget.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Where a chunk stands.
+    pub fn state(&self, key: ChunkKey) -> State {
+        self.chunks.get(&key).map_or(State::Absent, |seat| self.seats[*seat as usize].state)
+    }
+
+    /// Which chunk a seat holds.
+    pub fn key(&self, seat: SeatId) -> ChunkKey {
+        self.seat(seat.0).key
+    }
+
+    /// Where a seat's bytes lie.
+    pub fn frame(&self, seat: SeatId) -> Frame {
+        self.seat(seat.0).frame
+    }
+
+    /// Whether what the server has of it is known by its fingerprints.
+    pub fn has_baseline(&self, seat: SeatId) -> bool {
+        self.seat(seat.0).has_baseline
+    }
+
+    /// Whether it differs from the server's in unknown places.
+    pub fn is_changed(&self, seat: SeatId) -> bool {
+        self.seat(seat.0).is_changed
+    }
+
+    /// Its fingerprints have been taken, and are those of what the server has.
+    pub fn set_baseline(&mut self, seat: SeatId) {
+        self.seat_mut(seat.0).has_baseline = true;
+    }
+
+    /// It is to be treated as changed everywhere.
+    pub fn set_changed(&mut self, seat: SeatId) {
+        let seat = self.seat_mut(seat.0);
+        (seat.is_changed, seat.has_baseline) = (true, false);
+    }
+
+    /// Whether whoever waits for a chunk wants to write it.
+    pub fn is_for_writing(&self, seat: SeatId) -> bool {
+        self.seat(seat.0).is_for_writing
+    }
+
+    /// A thread waits for a chunk.
+    pub fn fault(&mut self, key: ChunkKey, class: SizeClass, access: Access) -> Answer {
+        if let Some(&index) = self.chunks.get(&key) {
+            return self.fault_on_known(index, access);
+        }
+        let Some(index) = self.take_seat(class) else {
+            if self.oldest().is_some() {
+                return Answer::MakeRoom;
+            }
+            self.counts.parked += 1;
+            let fault = ParkedFault { key, class, access };
+            // Several threads may wait for the same chunk; it is asked for once.
+            if !self.parked.iter().any(|parked| parked.key == key && parked.access == access) {
+                self.parked.push_back(fault);
+            }
+            return Answer::Parked;
+        };
+        self.counts.fetched += 1;
+        self.begin_fetch(index, key, Some(access));
+        Answer::Fetch(SeatId(index))
+    }
+
+    fn fault_on_known(&mut self, index: u32, access: Access) -> Answer {
+        let is_for_writing = access == Access::Write;
+        let seat = self.seat_mut(index);
+        match seat.state {
+            State::Resident | State::Returned => {
+                seat.is_hot = true;
+                self.counts.here += 1;
+                Answer::Here
+            }
+            State::Fetching => {
+                seat.is_awaited = true;
+                seat.is_for_writing |= is_for_writing;
+                self.counts.joined += 1;
+                Answer::Joined
+            }
+            State::Aside | State::Dirty | State::Saving => {
+                seat.is_for_writing = is_for_writing;
+                Answer::Rescue(SeatId(index))
+            }
+            State::Absent => unreachable!("absent chunks have no seats"),
+        }
+    }
+
+    /// Takes a seat for a chunk that nobody waits for, unless it is known or that would cost another its place in
+    /// the region.
+    pub fn fetch_ahead(&mut self, key: ChunkKey, class: SizeClass) -> Option<SeatId> {
+        if self.chunks.contains_key(&key) {
+            return None;
+        }
+        let index = self.take_seat(class)?;
+        self.counts.ahead += 1;
+        self.begin_fetch(index, key, None);
+        Some(SeatId(index))
+    }
+
+    fn begin_fetch(&mut self, index: u32, key: ChunkKey, access: Option<Access>) {
+        let frame = self.seat(index).frame;
+        self.seats[index as usize] = Seat {
+            key,
+            frame,
+            state: State::Absent,
+            is_hot: false,
+            is_pinned: false,
+            is_changed: false,
+            has_baseline: false,
+            is_awaited: access.is_some(),
+            is_for_writing: access == Some(Access::Write),
+        };
+        self.go(index, Event::Fetch);
+        self.chunks.insert(key, index);
+    }
+
+    /// The bytes of a chunk are in its seat. With `stay`, it is not moved in unless somebody waits for it.
+    pub fn filled(&mut self, seat: SeatId, stay: bool) -> Placement {
+        if self.seat(seat.0).is_awaited || !stay {
+            return Placement::MoveIn;
+        }
+        self.go(seat.0, Event::Wait);
+        self.enter_aside(seat.0);
+        Placement::Stay
+    }
+
+    /// A chunk that was filled is in the region.
+    pub fn arrived(&mut self, seat: SeatId) {
+        self.go(seat.0, Event::Arrive);
+        self.seat_mut(seat.0).is_awaited = false;
+        self.resident.push_newest(&mut self.links, seat.0);
+    }
+
+    /// The bytes of a chunk cannot be had. Returns whether somebody waits for it.
+    pub fn failed(&mut self, seat: SeatId) -> bool {
+        self.go(seat.0, Event::Fail);
+        let was_awaited = self.seat(seat.0).is_awaited;
+        self.set_free(seat.0);
+        was_awaited
+    }
+
+    /// A chunk was moved from its seat into the region.
+    pub fn rescued(&mut self, seat: SeatId) {
+        match self.seat(seat.0).state {
+            State::Aside => self.leave_aside(seat.0),
+            State::Dirty => self.dirty.remove(&mut self.links, seat.0),
+            _ => {}
+        }
+        self.go(seat.0, Event::Rescue);
+        self.seat_mut(seat.0).is_hot = true;
+        self.counts.rescued += 1;
+        self.resident.push_newest(&mut self.links, seat.0);
+    }
+
+    /// Keeps a chunk in the region, or no longer. Returns whether it is there.
+    pub fn pin(&mut self, key: ChunkKey, is_pinned: bool) -> bool {
+        let Some(&index) = self.chunks.get(&key) else { return false };
+        let seat = self.seat_mut(index);
+        seat.is_pinned = is_pinned;
+        matches!(seat.state, State::Resident | State::Returned)
+    }
+
+    /// Whether chunks should be moved out now, so that the next faults find seats.
+    pub fn wants_room(&mut self) -> bool {
+        let ready = self.config.budget - self.used + self.aside_bytes + self.free_bytes;
+        if ready < self.config.low {
+            self.is_moving_out = true;
+        } else if ready >= self.config.high {
+            self.is_moving_out = false;
+        }
+        self.is_moving_out
+    }
+
+    /// The chunk to be moved out next: the oldest in the region that was not rescued since it was last looked at.
+    /// None if all are pinned or on their way. Say [`left`](Shard::left) or [`stuck`](Shard::stuck).
+    pub fn oldest(&mut self) -> Option<SeatId> {
+        // Each may be passed over once because it is hot and once because it cannot go.
+        for _ in 0..2 * self.resident.len() {
+            let oldest = self.resident.oldest()?;
+            let seat = self.seat_mut(oldest);
+            if !seat.is_hot && !seat.is_pinned && seat.state == State::Resident {
+                return Some(SeatId(oldest));
+            }
+            seat.is_hot = false;
+            self.resident.remove(&mut self.links, oldest);
+            self.resident.push_newest(&mut self.links, oldest);
+        }
+        None
+    }
+
+    /// The chunk of this key, if it is in the region and can be moved out.
+    pub fn resident(&self, key: ChunkKey) -> Option<SeatId> {
+        let index = *self.chunks.get(&key)?;
+        let seat = self.seat(index);
+        (seat.state == State::Resident && !seat.is_pinned).then_some(SeatId(index))
+    }
+
+    /// A chunk was moved out of the region into its seat.
+    pub fn left(&mut self, seat: SeatId, is_changed: bool) {
+        self.resident.remove(&mut self.links, seat.0);
+        if is_changed {
+            self.go(seat.0, Event::LeaveDirty);
+            self.dirty.push_newest(&mut self.links, seat.0);
+        } else {
+            self.go(seat.0, Event::LeaveClean);
+            self.enter_aside(seat.0);
+        }
+    }
+
+    /// A chunk cannot be moved out, because the kernel holds its pages. It counts as new.
+    pub fn stuck(&mut self, seat: SeatId) {
+        self.resident.remove(&mut self.links, seat.0);
+        self.resident.push_newest(&mut self.links, seat.0);
+    }
+
+    /// A chunk in its seat will hardly be needed again: its seat is the next to be taken.
+    pub fn demote(&mut self, key: ChunkKey) {
+        let Some(&index) = self.chunks.get(&key) else { return };
+        if self.seat(index).state == State::Aside {
+            self.aside.remove(&mut self.links, index);
+            self.aside.push_oldest(&mut self.links, index);
+        }
+    }
+
+    /// The next changed chunk for the server. Say [`saved`](Shard::saved) or [`save_failed`](Shard::save_failed).
+    pub fn save_next(&mut self, can_save: impl Fn(ChunkKey) -> bool) -> Option<SeatId> {
+        let mut candidate = self.dirty.oldest();
+        while let Some(index) = candidate {
+            if can_save(self.seat(index).key) {
+                self.dirty.remove(&mut self.links, index);
+                self.go(index, Event::Save);
+                self.counts.saved += 1;
+                return Some(SeatId(index));
+            }
+            candidate = self.dirty.newer(&self.links, index);
+        }
+        None
+    }
+
+    /// How many changed chunks wait for the server.
+    pub fn unsaved(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// The server has a chunk as it was when it was sent.
+    pub fn saved(&mut self, seat: SeatId) {
+        self.go(seat.0, Event::Saved);
+        if self.seat(seat.0).state == State::Aside {
+            self.seat_mut(seat.0).is_changed = false;
+            self.enter_aside(seat.0);
+        }
+    }
+
+    /// The server may not have a chunk. It stays here, changed in unknown places.
+    pub fn save_failed(&mut self, seat: SeatId) {
+        self.go(seat.0, Event::SaveFail);
+        self.set_changed(seat);
+        if self.seat(seat.0).state == State::Dirty {
+            self.dirty.push_newest(&mut self.links, seat.0);
+        }
+    }
+
+    /// A fault that was parked and may find a seat now.
+    pub fn unpark(&mut self) -> Option<(ChunkKey, SizeClass, Access)> {
+        let ParkedFault { key, class, access } = *self.parked.front()?;
+        let has_room = !self.free.is_empty()
+            || self.aside.len() > 0
+            || self.used + class.bytes() <= self.config.budget
+            || self.chunks.contains_key(&key)
+            || self.oldest().is_some();
+        if !has_room {
+            return None;
+        }
+        self.parked.pop_front();
+        Some((key, class, access))
+    }
+
+    /// Drops what can be dropped of a region that is unmapped, changed or not. Returns how many chunks are still
+    /// under way; when they have ended, ask again.
+    pub fn forget(&mut self, region: u32) -> usize {
+        self.parked.retain(|fault| fault.key.region != region);
+        let mut under_way = 0;
+        for index in 0..self.seats.len() as u32 {
+            let seat = *self.seat(index);
+            if seat.key.region != region || self.chunks.get(&seat.key) != Some(&index) {
+                continue;
+            }
+            match seat.state {
+                State::Resident => {
+                    self.resident.remove(&mut self.links, index);
+                    self.go(index, Event::LeaveClean);
+                }
+                State::Aside => self.leave_aside(index),
+                State::Dirty => self.dirty.remove(&mut self.links, index),
+                State::Fetching | State::Saving | State::Returned => {
+                    under_way += 1;
+                    continue;
+                }
+                State::Absent => continue,
+            }
+            self.go(index, Event::Evict);
+            self.set_free(index);
+        }
+        under_way
+    }
+
+    /// Frames whose memory is to be given back to the system.
+    pub fn discarded(&mut self) -> Option<Frame> {
+        let frame = self.discarded.pop()?;
+        self.spare_frames.push(frame);
+        Some(frame)
+    }
+
+    /// A seat of this size without a chunk: a free one, a new one while there is budget, or that of the chunk that
+    /// stood aside for longest.
+    fn take_seat(&mut self, class: SizeClass) -> Option<u32> {
+        if let Some(at) = self.free.iter().rposition(|index| self.seat(*index).frame.class == class) {
+            self.free_bytes -= class.bytes();
+            return Some(self.free.swap_remove(at));
+        }
+        while self.used + class.bytes() > self.config.budget {
+            // Free seats of other sizes go first, then whatever stood aside for longest.
+            if let Some(index) = self.free.pop() {
+                self.free_bytes -= self.seat(index).frame.class.bytes();
+                self.abolish(index);
+                continue;
+            }
+            let index = self.aside.oldest()?;
+            self.leave_aside(index);
+            self.go(index, Event::Evict);
+            self.counts.evicted += 1;
+            let key = self.seat(index).key;
+            self.chunks.remove(&key);
+            if self.seat(index).frame.class == class {
+                return Some(index);
+            }
+            self.abolish(index);
+        }
+        Some(self.found(class))
+    }
+
+    /// Makes a new seat.
+    fn found(&mut self, class: SizeClass) -> u32 {
+        let spare = self.spare_frames.iter().rposition(|frame| frame.class == class);
+        let frame = match spare {
+            Some(at) => self.spare_frames.swap_remove(at),
+            None => {
+                let slot = self.next_slot[usize::from(class.0)];
+                self.next_slot[usize::from(class.0)] += 1;
+                Frame { class, slot }
+            }
+        };
+        self.used += class.bytes();
+        let seat = Seat {
+            key: ChunkKey { region: u32::MAX, index: u32::MAX },
+            frame,
+            state: State::Absent,
+            is_hot: false,
+            is_pinned: false,
+            is_changed: false,
+            has_baseline: false,
+            is_awaited: false,
+            is_for_writing: false,
+        };
+        if let Some(index) = self.vacant.pop() {
+            self.seats[index as usize] = seat;
+            return index;
+        }
+        self.seats.push(seat);
+        self.links.push(Links::default());
+        (self.seats.len() - 1) as u32
+    }
+
+    /// Gives a seat's memory back.
+    fn abolish(&mut self, index: u32) {
+        let frame = self.seat(index).frame;
+        self.used -= frame.class.bytes();
+        self.discarded.push(frame);
+        self.vacant.push(index);
+        self.seat_mut(index).key = ChunkKey { region: u32::MAX, index: u32::MAX };
+    }
+
+    fn set_free(&mut self, index: u32) {
+        let key = self.seat(index).key;
+        self.chunks.remove(&key);
+        self.free_bytes += self.seat(index).frame.class.bytes();
+        self.free.push(index);
+    }
+
+    fn enter_aside(&mut self, index: u32) {
+        self.aside_bytes += self.seat(index).frame.class.bytes();
+        self.aside.push_newest(&mut self.links, index);
+    }
+
+    fn leave_aside(&mut self, index: u32) {
+        self.aside_bytes -= self.seat(index).frame.class.bytes();
+        self.aside.remove(&mut self.links, index);
+    }
+
+    fn go(&mut self, index: u32, event: Event) {
+        let seat = self.seat_mut(index);
+        let Some(way) = edge(seat.state, event) else {
+            unreachable!("{event:?} of a chunk that is {:?}", seat.state);
+        };
+        seat.state = TRANSITIONS[way].2;
+        self.counts.edges[way] += 1;
+    }
+
+    fn seat(&self, index: u32) -> &Seat {
+        &self.seats[index as usize]
+    }
+
+    fn seat_mut(&mut self, index: u32) -> &mut Seat {
+        &mut self.seats[index as usize]
+    }
+}
+
+/// Chunk numbers are small and dense; one multiplication spreads them.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32((*byte).into());
+        }
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.0 = (self.0.rotate_left(32) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

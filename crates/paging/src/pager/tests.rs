@@ -1,0 +1,402 @@
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const CLASS: SizeClass = SizeClass(16);
+const CHUNK: usize = CLASS.bytes();
+
+fn key(index: u32) -> ChunkKey {
+    ChunkKey { region: 0, index }
+}
+
+/// Drives a shard as a caller does whose fetches and saves end at once.
+struct Prompt {
+    shard: Shard,
+    written: HashSet<u32>,
+    /// What replacement costs.
+    fetches: u64,
+    rescues: u64,
+}
+
+impl Prompt {
+    fn new(seats: usize) -> Self {
+        let shard = Shard::new(ShardConfig::with_budget(seats * CHUNK));
+        Self { shard, written: HashSet::new(), fetches: 0, rescues: 0 }
+    }
+
+    fn move_out(&mut self) {
+        let seat = self.shard.oldest().unwrap();
+        let index = self.shard.key(seat).index;
+        self.shard.left(seat, self.written.remove(&index));
+        while let Some(seat) = self.shard.save_next(|_| true) {
+            self.shard.saved(seat);
+        }
+    }
+
+    fn touch(&mut self, index: u32, access: Access) {
+        if !matches!(self.shard.state(key(index)), State::Resident) {
+            loop {
+                match self.shard.fault(key(index), CLASS, access) {
+                    Answer::Fetch(seat) => {
+                        self.fetches += 1;
+                        assert_eq!(self.shard.filled(seat, true), Placement::MoveIn);
+                        self.shard.arrived(seat);
+                        break;
+                    }
+                    Answer::Rescue(seat) => {
+                        self.rescues += 1;
+                        self.shard.rescued(seat);
+                        break;
+                    }
+                    Answer::MakeRoom => self.move_out(),
+                    answer => panic!("{answer:?}"),
+                }
+            }
+        }
+        if access == Access::Write {
+            self.written.insert(index);
+        }
+        while self.shard.wants_room() {
+            self.move_out();
+        }
+    }
+}
+
+/// A skewed choice: low numbers more often, by the inverse of their rank.
+fn zipf(random: &mut fastrand::Rng, count: u32) -> u32 {
+    let exponent = f64::from(count).ln() * random.f64();
+    (exponent.exp() as u32).min(count - 1)
+}
+
+/// Fetches of plain first-in-first-out with as many seats.
+fn fifo(trace: &[u32], seats: usize) -> u64 {
+    let (mut queue, mut here, mut fetches) = (std::collections::VecDeque::new(), HashSet::new(), 0);
+    for &index in trace {
+        if here.insert(index) {
+            fetches += 1;
+            queue.push_back(index);
+            if queue.len() > seats {
+                here.remove(&queue.pop_front().unwrap());
+            }
+        }
+    }
+    fetches
+}
+
+#[test]
+fn replacement_by_recency_beats_first_in_first_out() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let trace: Vec<u32> = (0..200_000).map(|_| zipf(&mut random, 3000)).collect();
+    let mut prompt = Prompt::new(1000);
+    for &index in &trace {
+        prompt.touch(index, Access::Read);
+    }
+    let plain = fifo(&trace, 1000);
+    println!("fetches: {} by recency, {plain} by age; {} rescues", prompt.fetches, prompt.rescues);
+    assert!(prompt.fetches * 100 < plain * 93, "{} fetches, first in first out {plain}", prompt.fetches);
+}
+
+#[test]
+fn a_scan_of_everything_costs_one_fetch_a_chunk() {
+    let mut prompt = Prompt::new(100);
+    for round in 0..3 {
+        for index in 0..300 {
+            prompt.touch(index, Access::Read);
+        }
+        assert_eq!(prompt.fetches, 300 * (round + 1));
+    }
+    assert_eq!(prompt.rescues, 0);
+}
+
+#[test]
+fn what_fits_is_never_moved_out() {
+    let mut prompt = Prompt::new(64);
+    for round in 0..5 {
+        for index in 0..56 {
+            prompt.touch(index, Access::Write);
+        }
+        assert_eq!((prompt.fetches, prompt.rescues), (56, 0), "round {round}");
+    }
+    assert_eq!(prompt.shard.counts().saved, 0);
+}
+
+#[test]
+fn sizes_share_one_budget() {
+    let mut shard = Shard::new(ShardConfig::with_budget(16 * CHUNK));
+    let (large, small) = (SizeClass(16), SizeClass(12));
+    let fill = |shard: &mut Shard, region, index, class: SizeClass| loop {
+        match shard.fault(ChunkKey { region, index }, class, Access::Read) {
+            Answer::Fetch(seat) => {
+                shard.filled(seat, false);
+                shard.arrived(seat);
+                break;
+            }
+            Answer::MakeRoom => {
+                let seat = shard.oldest().unwrap();
+                shard.left(seat, false);
+            }
+            answer => panic!("{answer:?}"),
+        }
+    };
+    for index in 0..20 {
+        fill(&mut shard, 0, index, large);
+    }
+    for index in 0..400 {
+        fill(&mut shard, 1, index, small);
+        assert!(shard.used() <= 16 * CHUNK);
+    }
+    let discarded: Vec<_> = std::iter::from_fn(|| shard.discarded()).collect();
+    assert!(!discarded.is_empty() && discarded.iter().all(|frame| frame.class == large));
+    for index in 0..20 {
+        fill(&mut shard, 0, index, large);
+        assert!(shard.used() <= 16 * CHUNK);
+    }
+}
+
+/// The caller of a shard, with everything that takes time taking it.
+#[derive(Default)]
+struct Slow {
+    fetching: Vec<SeatId>,
+    saving: Vec<(SeatId, u64)>,
+    /// What the application wrote, what the region and the seats hold, and what the server has.
+    newest: HashMap<u32, u64>,
+    local: HashMap<u32, u64>,
+    server: HashMap<u32, u64>,
+    clock: u64,
+    waiting: HashSet<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Touch(u32, bool),
+    Ahead(u32),
+    Arrive(usize, bool),
+    Fail(usize),
+    MoveOut,
+    Stuck,
+    Save,
+    Saved(usize),
+    SaveFail(usize),
+    Unpark,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (0..24u32, any::<bool>()).prop_map(|(index, write)| Act::Touch(index, write)),
+        1 => (0..24u32).prop_map(Act::Ahead),
+        5 => (any::<usize>(), any::<bool>()).prop_map(|(which, stay)| Act::Arrive(which, stay)),
+        1 => any::<usize>().prop_map(Act::Fail),
+        3 => Just(Act::MoveOut),
+        1 => Just(Act::Stuck),
+        3 => Just(Act::Save),
+        3 => any::<usize>().prop_map(Act::Saved),
+        1 => any::<usize>().prop_map(Act::SaveFail),
+        2 => Just(Act::Unpark),
+    ]
+}
+
+impl Slow {
+    fn store(&mut self, index: u32) {
+        self.clock += 1;
+        self.newest.insert(index, self.clock);
+        self.local.insert(index, self.clock);
+    }
+
+    fn touch(&mut self, shard: &mut Shard, index: u32, write: bool) {
+        let access = if write { Access::Write } else { Access::Read };
+        if !matches!(shard.state(key(index)), State::Resident | State::Returned) {
+            match shard.fault(key(index), CLASS, access) {
+                Answer::Rescue(seat) => shard.rescued(seat),
+                Answer::Fetch(seat) => self.fetching.push(seat),
+                Answer::Joined | Answer::Parked | Answer::MakeRoom => {}
+                Answer::Here => panic!("it was not there"),
+            }
+        }
+        if matches!(shard.state(key(index)), State::Resident | State::Returned) {
+            assert_eq!(self.local.get(&index), self.newest.get(&index), "chunk {index} is old");
+            if write {
+                self.store(index);
+            }
+        }
+    }
+
+    fn step(&mut self, shard: &mut Shard, act: Act) {
+        match act {
+            Act::Touch(index, write) => self.touch(shard, index, write),
+            Act::Ahead(index) => self.fetching.extend(shard.fetch_ahead(key(index), CLASS)),
+            Act::Arrive(which, stay) if !self.fetching.is_empty() => {
+                let seat = self.fetching.swap_remove(which % self.fetching.len());
+                let index = shard.key(seat).index;
+                self.waiting.remove(&index);
+                match self.server.get(&index) {
+                    Some(version) => self.local.insert(index, *version),
+                    None => self.local.remove(&index),
+                };
+                if shard.filled(seat, stay) == Placement::MoveIn {
+                    shard.arrived(seat);
+                }
+            }
+            Act::Fail(which) if !self.fetching.is_empty() => {
+                shard.failed(self.fetching.swap_remove(which % self.fetching.len()));
+            }
+            Act::MoveOut => {
+                if let Some(seat) = shard.oldest() {
+                    let index = shard.key(seat).index;
+                    shard.left(seat, self.local.get(&index) != self.server.get(&index));
+                }
+            }
+            Act::Stuck => {
+                if let Some(seat) = shard.oldest() {
+                    shard.stuck(seat);
+                }
+            }
+            Act::Save => {
+                if let Some(seat) = shard.save_next(|_| true) {
+                    let version = self.local[&shard.key(seat).index];
+                    assert!(!self.saving.iter().any(|(other, _)| *other == seat), "saved twice at once");
+                    self.saving.push((seat, version));
+                }
+            }
+            Act::Saved(which) if !self.saving.is_empty() => {
+                let (seat, version) = self.saving.swap_remove(which % self.saving.len());
+                self.server.insert(shard.key(seat).index, version);
+                shard.saved(seat);
+            }
+            Act::SaveFail(which) if !self.saving.is_empty() => {
+                let (seat, version) = self.saving.swap_remove(which % self.saving.len());
+                // It may have got there all the same.
+                if which % 2 == 0 {
+                    self.server.insert(shard.key(seat).index, version);
+                }
+                shard.save_failed(seat);
+            }
+            Act::Unpark => {
+                if let Some((key, _, access)) = shard.unpark() {
+                    self.touch(shard, key.index, access == Access::Write);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    /// Whatever ends when, the application never sees anything but what it wrote last.
+    #[test]
+    fn no_order_of_events_loses_a_store(acts in prop::collection::vec(act(), 1..400)) {
+        let mut shard = Shard::new(ShardConfig::with_budget(6 * CHUNK));
+        let mut slow = Slow::default();
+        for act in acts {
+            slow.step(&mut shard, act);
+            prop_assert!(shard.used() <= 6 * CHUNK);
+        }
+        // Everything that is only here can still be brought home.
+        while let Some((seat, version)) = slow.saving.pop() {
+            slow.server.insert(shard.key(seat).index, version);
+            shard.saved(seat);
+        }
+        while let Some(seat) = shard.oldest() {
+            let index = shard.key(seat).index;
+            shard.left(seat, slow.local.get(&index) != slow.server.get(&index));
+        }
+        while let Some(seat) = shard.save_next(|_| true) {
+            let index = shard.key(seat).index;
+            slow.server.insert(index, slow.local[&index]);
+            shard.saved(seat);
+        }
+        prop_assert_eq!(&slow.server, &slow.newest);
+        for seat in slow.fetching {
+            shard.failed(seat);
+        }
+        prop_assert_eq!(shard.forget(0), 0);
+        prop_assert_eq!(shard.resident(key(0)), None);
+    }
+}
+
+#[test]
+fn every_way_between_states_can_be_gone() {
+    let mut shard = Shard::new(ShardConfig::with_budget(6 * CHUNK));
+    let mut slow = Slow::default();
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for _ in 0..20_000 {
+        let act = proptest::strategy::ValueTree::current(&act().new_tree(&mut runner).unwrap());
+        slow.step(&mut shard, act);
+    }
+    for seat in slow.fetching.drain(..) {
+        shard.failed(seat);
+    }
+    for index in 0..24 {
+        slow.touch(&mut shard, index, true);
+    }
+    for _ in 0..24 {
+        slow.step(&mut shard, Act::MoveOut);
+    }
+    shard.forget(0);
+    for (way, count) in TRANSITIONS.iter().zip(shard.counts().edges) {
+        assert!(count > 0, "{way:?} never happened");
+    }
+}
+
+#[test]
+fn a_scan_is_seen_and_asked_ahead() {
+    let mut ahead = ReadAhead::new(1000, 32);
+    assert_eq!(ahead.touched(10), None);
+    assert_eq!(ahead.touched(11), None);
+    let first = ahead.touched(12).unwrap();
+    assert_eq!(first.chunks().collect::<Vec<_>>(), [13, 14, 15, 16]);
+    let mut asked: Vec<u32> = first.chunks().collect();
+    let mut marker = first.marker;
+    let mut faults = 3;
+    while marker < 900 {
+        faults += 1;
+        let Some(next) = ahead.touched(marker) else { panic!("marker {marker} asks for nothing") };
+        asked.extend(next.chunks());
+        marker = next.marker;
+    }
+    assert_eq!(asked, (13..13 + asked.len() as u32).collect::<Vec<_>>());
+    assert!(faults < 40, "{faults} faults");
+}
+
+#[test]
+fn strides_and_directions_are_seen() {
+    for stride in [-7i64, -1, 3, 100] {
+        let mut ahead = ReadAhead::new(10_000, 16);
+        let at = |step: i64| (5000 + stride * step) as u32;
+        assert_eq!((ahead.touched(at(0)), ahead.touched(at(1))), (None, None));
+        let next = ahead.touched(at(2)).unwrap();
+        assert_eq!(next.chunks().collect::<Vec<_>>(), (3..7).map(at).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn random_faults_ask_for_little() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut ahead = ReadAhead::new(1 << 20, 32);
+    let asked: u32 = (0..10_000)
+        .filter_map(|_| ahead.touched(random.u32(0..1 << 20)))
+        .map(|ahead| ahead.chunks().count() as u32)
+        .sum();
+    assert!(asked < 500, "{asked}");
+}
+
+proptest! {
+    #[test]
+    fn nothing_outside_the_region_is_asked_for(
+        chunks in 1..200u32,
+        faults in prop::collection::vec((0..200u32, -3..4i32), 1..100),
+    ) {
+        let mut ahead = ReadAhead::new(chunks, 16);
+        for (start, stride) in faults {
+            for step in 0..5 {
+                let chunk = start as i32 + stride * step;
+                if (0..chunks as i32).contains(&chunk) {
+                    for asked in ahead.touched(chunk as u32).into_iter().flat_map(Ahead::chunks) {
+                        prop_assert!(asked < chunks);
+                    }
+                }
+            }
+        }
+    }
+}
