@@ -1,1 +1,60 @@
 //! Five graph applications on compressed sparse rows, wherever their arrays lie.
+//! It neither reads files nor reserves far memory: graphs come as [`GraphView`]s on slices, the state of the
+//! vertices from whoever implements [`Arrays`].
+//!
+//! | application | answers | result |
+//! |---|---|---|
+//! | [`bfs`] | how many edges from one vertex to every other | [`bfs::Levels`] |
+//! | [`pagerank`] | how likely a random walk is at a vertex | [`pagerank::Ranks`] |
+//!
+//! ```
+//! use outboard_graph::{CsrView, Dram, GraphView, Run, Workers, bfs};
+//!
+//! // A path 0 – 1 – 2 and a vertex 3 without edges.
+//! let path = CsrView::new(&[0, 1, 3, 4, 4], &[1, 0, 2, 1])?;
+//! let graph = GraphView::symmetric(path);
+//!
+//! let workers = Workers::new(2)?;
+//! let run = Run { workers: &workers, arrays: &Dram, progress: &() };
+//! let levels = bfs::run(graph, 0, &run)?;
+//! assert_eq!((levels.level(2), levels.level(3)), (Some(2), None));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! - A result has the same bits for any number of workers, any placement of the arrays and any timing.
+//! - No lock is held while a worker touches the graph or the state of its vertices: any such touch may be a page
+//!   fault that takes as long as a network does. More workers than cores hide that time.
+//! - Edges are walked in ascending order of vertices, and handed to the workers in that order, so that all of
+//!   them read within one window that moves through the arrays once per pass.
+//! - What decides whether far arrays need to be touched at all (visited bits, frontiers: a bit or a number per
+//!   vertex) is kept in the memory of the process.
+//!
+//! # Caveats
+//!
+//! A view's constructor looks at the ends of the arrays only. An array that is wrong inside (offsets that
+//! decrease, neighbours that do not exist) makes an application panic; [`GraphView::check`] walks all of it
+//! and says what is wrong.
+
+#![deny(unsafe_code)]
+
+mod arrays;
+pub mod bfs;
+mod bitmap;
+mod blocks;
+mod checksum;
+mod frontier;
+pub mod pagerank;
+mod progress;
+mod run;
+mod shared;
+mod top;
+mod view;
+mod workers;
+
+pub use arrays::{Arrays, Dram, OutOfMemory, Plain};
+pub use progress::{Progress, Step};
+pub use run::{Run, RunError};
+pub use view::{CsrView, GraphView, ViewError};
+pub use workers::{Workers, WorkersError};

@@ -1,0 +1,115 @@
+//! The threads that walk a graph.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+
+/// A fixed number of threads that take pieces of work in order.
+///
+/// All of them take from one counter instead of stealing from each other's halves: whoever is free takes the next
+/// piece, so that the work is as well balanced, and at any time the workers are at neighbouring pieces of an
+/// array. Far memory is then read in one stream instead of one per worker.
+#[derive(Debug)]
+pub struct Workers {
+    pool: ThreadPool,
+}
+
+/// There are no such threads.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkersError {
+    /// Nobody would do the work.
+    #[error("a graph application needs at least 1 thread")]
+    None,
+    /// More than can be useful.
+    #[error("{asked} threads are more than the {} that are possible", Workers::MOST)]
+    TooMany {
+        /// How many were wanted.
+        asked: usize,
+    },
+    /// The system did not start them.
+    #[error("cannot start {asked} threads")]
+    NotStarted {
+        /// How many were wanted.
+        asked: usize,
+        /// Why not.
+        source: ThreadPoolBuildError,
+    },
+}
+
+impl Workers {
+    /// The largest number of threads.
+    pub const MOST: usize = 4096;
+
+    /// Starts them. They end with this value.
+    pub fn new(threads: usize) -> Result<Self, WorkersError> {
+        match threads {
+            0 => return Err(WorkersError::None),
+            _ if threads > Self::MOST => return Err(WorkersError::TooMany { asked: threads }),
+            _ => {}
+        }
+        let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("graph-{n}"));
+        let pool = named.build().map_err(|source| WorkersError::NotStarted { asked: threads, source })?;
+        Ok(Self { pool })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Does all pieces of work.
+    pub(crate) fn each(&self, pieces: usize, work: impl Fn(usize) + Sync) {
+        self.gather(pieces, || (), |(), piece| work(piece));
+    }
+
+    /// Does all pieces of work; each worker that took part keeps a result of its own, given back in no
+    /// particular order.
+    pub(crate) fn gather<R: Send>(
+        &self,
+        pieces: usize,
+        begin: impl Fn() -> R + Sync,
+        work: impl Fn(&mut R, usize) + Sync,
+    ) -> Vec<R> {
+        let next = AtomicUsize::new(0);
+        let take_all = || {
+            let mut result = begin();
+            loop {
+                let piece = next.fetch_add(1, Ordering::Relaxed);
+                if piece >= pieces {
+                    return result;
+                }
+                work(&mut result, piece);
+            }
+        };
+        // Waking threads costs more than a single piece does.
+        if pieces <= 1 || self.threads() == 1 {
+            return vec![take_all()];
+        }
+        self.pool.broadcast(|_| take_all())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_done_once() {
+        for threads in [1, 3] {
+            let workers = Workers::new(threads).unwrap();
+            assert_eq!(workers.threads(), threads);
+            for pieces in [0, 1, 2, 1000] {
+                let mut done = workers.gather(pieces, Vec::new, |mine, piece| mine.push(piece)).concat();
+                done.sort_unstable();
+                assert_eq!(done, Vec::from_iter(0..pieces));
+            }
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_of_threads_are_refused() {
+        assert!(matches!(Workers::new(0), Err(WorkersError::None)));
+        assert!(matches!(Workers::new(usize::MAX), Err(WorkersError::TooMany { .. })));
+    }
+}
