@@ -1,0 +1,240 @@
+//! Graph images: this project's own format.
+//!
+//! An image is a folder `NAME.graph` with `graph.toml`, which says what the graph is, and each array in a file of
+//! its own, without any header: `out.offsets` (64 bits each), `out.targets` (32 bits each), and for a graph that is
+//! not symmetric `in.offsets` and `in.targets`; the lowest byte of a number comes first. So a memory server can load
+//! an array as a region just as it lies in the file, and a program can map it.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::csr::{Csr, VERTICES_MAX};
+use crate::draft::{Draft, Existing, write_synced};
+use crate::error::{ReadError, WriteError};
+use crate::graph::Graph;
+use crate::memory::zeroed;
+use crate::progress::Progress;
+use crate::words::{self, Word};
+
+/// A graph image whose files are as long as they should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphImage {
+    folder: PathBuf,
+    metadata: Metadata,
+}
+
+/// What `graph.toml` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metadata {
+    format: u64,
+    vertices: u64,
+    edges: u64,
+    symmetric: bool,
+}
+
+/// Only the version, which has to be understood first.
+#[derive(Deserialize)]
+struct Version {
+    format: u64,
+}
+
+/// One array of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageArray {
+    /// The name of its file within the image, for example `out.targets`.
+    pub name: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// How many numbers it holds.
+    pub len: u64,
+    /// How many bytes each number has.
+    pub word_bytes: u64,
+}
+
+impl ImageArray {
+    /// How long the file is.
+    pub fn bytes(&self) -> u64 {
+        self.len * self.word_bytes
+    }
+}
+
+const FORMAT: u64 = 1;
+const METADATA: &str = "graph.toml";
+const OUT: [&str; 2] = ["out.offsets", "out.targets"];
+const IN: [&str; 2] = ["in.offsets", "in.targets"];
+const KNOWN_FILES: [&str; 5] = [METADATA, OUT[0], OUT[1], IN[0], IN[1]];
+
+impl GraphImage {
+    /// How the names of images end.
+    pub const EXTENSION: &'static str = "graph";
+
+    /// Writes a graph as an image, unless there is something of that name.
+    pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Self, WriteError> {
+        Self::write_with(graph, path.as_ref(), Existing::Keep, &())
+    }
+
+    /// Writes a graph as an image. It appears under its name only when it is complete.
+    pub fn write_with(
+        graph: &Graph,
+        path: &Path,
+        existing: Existing,
+        progress: &dyn Progress,
+    ) -> Result<Self, WriteError> {
+        let draft = Draft::of(path, existing)?;
+        let metadata = Metadata {
+            format: FORMAT,
+            vertices: graph.vertices() as u64,
+            edges: graph.edges() as u64,
+            symmetric: graph.is_symmetric(),
+        };
+        let in_draft = Self { folder: draft.path().to_owned(), metadata };
+        progress.begin("writing", in_draft.arrays().iter().map(ImageArray::bytes).sum());
+        in_draft
+            .write_files(graph, progress)
+            .map_err(|source| WriteError::Io { path: path.to_owned(), source })?;
+        draft.place_folder(&KNOWN_FILES)?;
+        Ok(Self { folder: path.to_owned(), metadata })
+    }
+
+    fn write_files(&self, graph: &Graph, progress: &dyn Progress) -> std::io::Result<()> {
+        fs::create_dir(&self.folder)?;
+        let incoming = (!graph.is_symmetric()).then(|| (graph.incoming(), IN));
+        for (rows, [offsets, targets]) in std::iter::once((graph.out(), OUT)).chain(incoming) {
+            let file = |name: &str| self.folder.join(name);
+            write_synced(&file(offsets), |to| words::write(to, rows.offsets(), progress))?;
+            write_synced(&file(targets), |to| words::write(to, rows.targets(), progress))?;
+        }
+        let Metadata { format, vertices, edges, symmetric } = self.metadata;
+        write_synced(&self.folder.join(METADATA), |file| {
+            writeln!(file, "# An Outboard graph image; the arrays are little-endian numbers.")?;
+            writeln!(file, "format = {format}")?;
+            writeln!(file, "vertices = {vertices}\nedges = {edges}\nsymmetric = {symmetric}")
+        })
+    }
+
+    /// Opens an image and checks that its files are as long as they should be, without reading them.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
+        let folder = path.as_ref().to_owned();
+        let metadata = read_metadata(&folder.join(METADATA))?;
+        let image = Self { folder, metadata };
+        for array in image.arrays() {
+            check_length(&array)?;
+        }
+        Ok(image)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How many vertices.
+    pub fn vertices(&self) -> u64 {
+        self.metadata.vertices
+    }
+
+    /// How many edges; in a symmetric graph each direction counts.
+    pub fn edges(&self) -> u64 {
+        self.metadata.edges
+    }
+
+    /// Whether the incoming edges are the outgoing ones, and not stored again.
+    pub fn is_symmetric(&self) -> bool {
+        self.metadata.symmetric
+    }
+
+    /// Its arrays: offsets and targets of the outgoing edges, then those of the incoming ones unless it is symmetric.
+    pub fn arrays(&self) -> Vec<ImageArray> {
+        let Metadata { vertices, edges, symmetric, .. } = self.metadata;
+        let array = |name: &'static str, len, word_bytes| ImageArray {
+            name,
+            path: self.folder.join(name),
+            len,
+            word_bytes,
+        };
+        let names = if symmetric { [Some(OUT), None] } else { [Some(OUT), Some(IN)] };
+        let both = |[offsets, targets]: [&'static str; 2]| {
+            [
+                array(offsets, vertices + 1, size_of::<u64>() as u64),
+                array(targets, edges, size_of::<u32>() as u64),
+            ]
+        };
+        names.into_iter().flatten().flat_map(both).collect()
+    }
+
+    /// Reads the whole graph.
+    pub fn read(&self) -> Result<Graph, ReadError> {
+        self.read_with(&())
+    }
+
+    /// Reads the whole graph, and checks it.
+    pub fn read_with(&self, progress: &dyn Progress) -> Result<Graph, ReadError> {
+        let arrays = self.arrays();
+        progress.begin("reading", arrays.iter().map(ImageArray::bytes).sum());
+        let mut rows = arrays.chunks_exact(2).map(|pair| {
+            let (offsets, targets) = (read_array(&pair[0], progress)?, read_array(&pair[1], progress)?);
+            Csr::new(offsets, targets)
+                .map_err(|source| ReadError::Rows { path: pair[0].path.clone(), source })
+        });
+        let failed = |source| ReadError::Graph { path: self.folder.clone(), source };
+        match (rows.next().transpose()?, rows.next().transpose()?) {
+            (Some(out), incoming) => Graph::new(out, incoming).map_err(failed),
+            (None, _) => unreachable!("every image has the arrays of its outgoing edges"),
+        }
+    }
+}
+
+fn read_metadata(path: &Path) -> Result<Metadata, ReadError> {
+    /// Far more than the file has, and little to read.
+    const BYTES_MAX: u64 = 1 << 16;
+    let failed = |source| ReadError::Io { path: path.to_owned(), source };
+    let wrong = |message: String| ReadError::Metadata { path: path.to_owned(), message };
+    let mut text = String::new();
+    File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text)).map_err(failed)?;
+    let refused = |error: toml::de::Error| wrong(error.to_string().trim_end().to_owned());
+    let Version { format } = toml::from_str(&text).map_err(refused)?;
+    if format != FORMAT {
+        return Err(ReadError::Version { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    let metadata: Metadata = toml::from_str(&text).map_err(refused)?;
+    if metadata.vertices > VERTICES_MAX {
+        return Err(wrong(format!("vertices = {} is over the limit of {VERTICES_MAX}", metadata.vertices)));
+    }
+    if metadata.edges > EDGES_MAX {
+        return Err(wrong(format!("edges = {} is over the limit of {EDGES_MAX}", metadata.edges)));
+    }
+    Ok(metadata)
+}
+
+/// No disk holds more, and the bytes they take can be counted.
+const EDGES_MAX: u64 = 1 << 60;
+
+fn check_length(array: &ImageArray) -> Result<(), ReadError> {
+    let metadata =
+        fs::metadata(&array.path).map_err(|source| ReadError::Io { path: array.path.clone(), source })?;
+    if metadata.len() == array.bytes() {
+        return Ok(());
+    }
+    let because =
+        format!("{METADATA}, by which it holds {} numbers of {} bytes,", array.len, array.word_bytes);
+    let expected = array.bytes().to_string();
+    Err(ReadError::Size { path: array.path.clone(), expected, found: metadata.len(), because })
+}
+
+fn read_array<T: Word>(array: &ImageArray, progress: &dyn Progress) -> Result<Vec<T>, ReadError> {
+    let path = || array.path.clone();
+    check_length(array)?;
+    let mut numbers =
+        zeroed(array.len as usize).map_err(|source| ReadError::Memory { path: path(), source })?;
+    File::open(&array.path)
+        .and_then(|mut file| words::read(&mut file, &mut numbers, progress))
+        .map_err(|source| ReadError::Io { path: path(), source })?;
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests;
