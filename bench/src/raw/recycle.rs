@@ -5,7 +5,7 @@
 //! back if the application stores, and its frame is in hand for the next fault. So whoever faults waits for one
 //! copy and one move, and for what is left of the work on the fault before.
 //!
-//! One thread, not pinned, sleeps in a blocking read. There is no lock and no table but the ring of what is
+//! One thread, not pinned by itself, sleeps in a blocking read: between one fault and the next, nothing is cheaper. There is no lock and no table but the ring of what is
 //! resident; one application thread is all it can serve.
 
 use std::sync::Arc;
