@@ -147,7 +147,7 @@ impl<A: Arrays> Levels<A> {
         &self.levels
     }
 
-    /// Reads all levels once.
+    /// Looks at all levels.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {

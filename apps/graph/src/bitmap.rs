@@ -23,10 +23,22 @@ impl Bitmap {
     /// The set of these vertices.
     pub(crate) fn of(vertices: &[u32], bits: usize) -> Self {
         let mut set = Self::new(bits);
-        for &vertex in vertices {
-            *set.words[vertex as usize / WORD].get_mut() |= 1 << (vertex as usize % WORD);
-        }
+        set.insert(vertices);
         set
+    }
+
+    /// Adds vertices while nobody else does.
+    pub(crate) fn insert(&mut self, vertices: &[u32]) {
+        for &vertex in vertices {
+            *self.words[vertex as usize / WORD].get_mut() |= 1 << (vertex as usize % WORD);
+        }
+    }
+
+    /// Takes vertices out.
+    pub(crate) fn remove(&mut self, vertices: &[u32]) {
+        for &vertex in vertices {
+            *self.words[vertex as usize / WORD].get_mut() &= !(1 << (vertex as usize % WORD));
+        }
     }
 
     /// Whether a vertex is in it.
@@ -65,10 +77,16 @@ impl Bitmap {
     /// All of its vertices, in ascending order.
     pub(crate) fn list(&self) -> Vec<u32> {
         let mut list = Vec::with_capacity(self.count());
-        for (index, word) in self.words.iter().enumerate() {
-            list.extend(ones(word.load(Ordering::Relaxed)).map(|bit| (index * WORD + bit) as u32));
-        }
+        list.extend(self.iter());
         list
+    }
+
+    /// Its vertices, in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        let words = self.words.iter().enumerate();
+        words.flat_map(|(index, word)| {
+            ones(word.load(Ordering::Relaxed)).map(move |bit| (index * WORD + bit) as u32)
+        })
     }
 
     /// Out of how many vertices it is.
@@ -99,7 +117,7 @@ mod tests {
     fn a_set_keeps_what_was_added() {
         for bits in [1, 63, 64, 65, 200] {
             let members = Vec::from_iter((0..bits as u32).filter(|vertex| vertex % 3 == 0));
-            let set = Bitmap::of(&members, bits);
+            let mut set = Bitmap::of(&members, bits);
             assert_eq!((set.list(), set.count()), (members.clone(), members.len()));
             assert!((0..bits as u32).all(|vertex| set.has(vertex) == (vertex % 3 == 0)));
             let missing: usize =
@@ -107,6 +125,8 @@ mod tests {
             assert_eq!(missing, bits - members.len());
             assert!((0..bits as u32).all(|vertex| set.add(vertex) == (vertex % 3 != 0)));
             assert_eq!(set.count(), bits);
+            set.remove(&members);
+            assert!((0..bits as u32).all(|vertex| set.has(vertex) == (vertex % 3 != 0)));
         }
         assert_eq!(Bitmap::new(0).list(), []);
     }

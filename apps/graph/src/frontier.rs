@@ -37,6 +37,19 @@ impl Frontier {
         }
     }
 
+    /// Writes its vertices into an array, in ascending order. Returns how many they are.
+    pub(crate) fn write(&self, array: &mut [u32]) -> usize {
+        match self {
+            Self::Few(vertices) => {
+                array[..vertices.len()].copy_from_slice(vertices);
+                vertices.len()
+            }
+            Self::Many(bitmap) => {
+                array.iter_mut().zip(bitmap.iter()).map(|(place, vertex)| *place = vertex).count()
+            }
+        }
+    }
+
     /// A frontier that came out of a pull.
     pub(crate) fn of_bitmap(bitmap: Bitmap, count: usize) -> Self {
         if count * PULL_ONE_IN > bitmap.len() { Self::Many(bitmap) } else { Self::Few(bitmap.list()) }
@@ -114,6 +127,18 @@ impl Sparse {
         Self { vertices, ends, edges }
     }
 
+    /// The vertices, in ascending order.
+    pub(crate) fn vertices(&self) -> &[u32] {
+        &self.vertices
+    }
+
+    /// The vertices, with how many edges each has.
+    pub(crate) fn degrees(&self) -> impl Iterator<Item = (u32, u64)> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let degrees = self.ends.iter().zip(begins).map(|(end, begin)| end - begin - JUMP);
+        self.vertices.iter().copied().zip(degrees)
+    }
+
     /// How many pieces of work there are.
     pub(crate) fn pieces(&self) -> usize {
         self.ends.last().map_or(0, |work| work.div_ceil(PIECE) as usize)
@@ -138,6 +163,15 @@ impl Sparse {
             }
         }
         walked
+    }
+
+    /// The vertices of one piece, where the edges of one vertex must stay together: those that begin in it.
+    pub(crate) fn whole(&self, piece: usize) -> &[u32] {
+        let at = |place: u64| match place {
+            0 => 0,
+            _ => self.vertices.len().min(self.ends.partition_point(|end| *end < place) + 1),
+        };
+        &self.vertices[at(piece as u64 * PIECE)..at((piece as u64 + 1) * PIECE)]
     }
 }
 

@@ -6,6 +6,9 @@
 //! |---|---|---|
 //! | [`bfs`] | how many edges from one vertex to every other | [`bfs::Levels`] |
 //! | [`pagerank`] | how likely a random walk is at a vertex | [`pagerank::Ranks`] |
+//! | [`radii`] | how far a vertex is from the farthest of 64 others | [`radii::Radii`] |
+//! | [`betweenness`] | how many shortest paths from one vertex lead through a vertex | [`betweenness::Betweenness`] |
+//! | [`components`] | which vertices hang together | [`components::Labels`] |
 //!
 //! ```
 //! use outboard_graph::{CsrView, Dram, GraphView, Run, Workers, bfs};
@@ -40,13 +43,17 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+pub mod betweenness;
 pub mod bfs;
 mod bitmap;
 mod blocks;
 mod checksum;
+pub mod components;
 mod frontier;
 pub mod pagerank;
 mod progress;
+pub mod radii;
+mod random;
 mod run;
 mod shared;
 mod top;

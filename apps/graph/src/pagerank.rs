@@ -205,7 +205,7 @@ impl<A: Arrays> Ranks<A> {
         &self.ranks
     }
 
-    /// Reads all ranks once.
+    /// Looks at all ranks.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {

@@ -35,6 +35,14 @@ pub enum RunError {
         /// What is possible.
         range: &'static str,
     },
+    /// A number of paths that no floating-point number can tell.
+    #[error(
+        "more than 1e308 shortest paths lead to a vertex of level {level}, too many to compare their shares"
+    )]
+    TooManyPaths {
+        /// How far from the source.
+        level: u32,
+    },
     /// There is no memory for the state of vertices.
     #[error("cannot have the array \"{name}\" of {len} numbers")]
     NoArray {
@@ -67,8 +75,14 @@ impl<'a, A: Arrays> Run<'a, A> {
         })
     }
 
-    /// Says that a step begins whose number of edges nobody knows.
     pub(crate) fn step(&self, what: &'static str, number: u32) {
+        self.crew().step(what, number);
+    }
+}
+
+impl Crew<'_> {
+    /// Says that a step begins whose number of edges nobody knows.
+    pub(crate) fn step(self, what: &'static str, number: u32) {
         self.progress.step(Step { what, number, of: None, edges: None });
     }
 }

@@ -74,6 +74,11 @@ impl<'a, T: Plain> Shared<'a, T> {
     pub(crate) fn set(self, index: usize, value: T) {
         value.store(&self.cells[index]);
     }
+
+    /// The atomic beneath one element.
+    pub(crate) fn cell(self, index: usize) -> &'a T::Cell {
+        &self.cells[index]
+    }
 }
 
 #[allow(unsafe_code)]
@@ -97,7 +102,7 @@ mod tests {
         let mut numbers = [1.5f64, -0.0, f64::MAX];
         let shared = Shared::new(&mut numbers);
         shared.set(0, shared.get(2));
-        shared.cells[2].fetch_xor(1 << 63, Ordering::Relaxed);
+        shared.cell(2).fetch_xor(1 << 63, Ordering::Relaxed);
         assert_eq!(shared.get(1).to_bits(), (-0.0f64).to_bits());
         assert_eq!(numbers, [f64::MAX, -0.0, f64::MIN]);
 
@@ -105,7 +110,7 @@ mod tests {
         let shared = Shared::new(&mut words);
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..100).for_each(|_| _ = shared.cells[1].fetch_add(1, Ordering::Relaxed)));
+                scope.spawn(|| (0..100).for_each(|_| _ = shared.cell(1).fetch_add(1, Ordering::Relaxed)));
             }
         });
         assert_eq!(words, [7, 408]);

@@ -63,6 +63,17 @@ impl Workers {
         self.gather(pieces, || (), |(), piece| work(piece));
     }
 
+    /// Does something with each of a few vertices.
+    pub(crate) fn each_of(&self, vertices: &[u32], work: impl Fn(u32) + Sync) {
+        // Each of them may be a wait for far memory.
+        const TOGETHER: usize = 256;
+        self.each(vertices.len().div_ceil(TOGETHER), |piece| {
+            let begin = piece * TOGETHER;
+            let end = vertices.len().min(begin + TOGETHER);
+            vertices[begin..end].iter().for_each(|vertex| work(*vertex));
+        });
+    }
+
     /// Does all pieces of work; each worker that took part keeps a result of its own, given back in no
     /// particular order.
     pub(crate) fn gather<R: Send>(
@@ -103,6 +114,11 @@ mod tests {
                 let mut done = workers.gather(pieces, Vec::new, |mine, piece| mine.push(piece)).concat();
                 done.sort_unstable();
                 assert_eq!(done, Vec::from_iter(0..pieces));
+
+                let vertices = Vec::from_iter(0..pieces as u32);
+                let sum = AtomicUsize::new(0);
+                workers.each_of(&vertices, |vertex| _ = sum.fetch_add(vertex as usize, Ordering::Relaxed));
+                assert_eq!(sum.into_inner(), (0..pieces).sum());
             }
         }
     }

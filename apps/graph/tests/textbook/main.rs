@@ -3,9 +3,12 @@
 // A test may fail wherever it is.
 #![allow(clippy::unwrap_used)]
 
+mod betweenness;
 mod bfs;
+mod components;
 mod graphs;
 mod pagerank;
+mod radii;
 mod views;
 
 use std::sync::LazyLock;
