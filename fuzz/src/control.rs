@@ -1,6 +1,6 @@
 //! The decoders of what clients ask of daemons.
 
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question};
+use outboard_wire::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question, Sharing};
 use outboard_wire::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Text};
 
 use crate::Verdict;
@@ -25,10 +25,17 @@ fn member() -> Member {
 
 pub(crate) fn question_seeds() -> Vec<Vec<u8>> {
     let questions = [
-        Question::Reserve { size: 1 << 20, chunk_log2: 16, name: Text::new("graph") },
-        Question::OpenNamed { name: Text::new("graph"), rights: Rights::READ },
+        Question::Reserve {
+            size: 1 << 20,
+            chunk_log2: 16,
+            name: Text::new("graph"),
+            sharing: Sharing::Together,
+        },
+        Question::OpenNamed { name: Text::new("graph"), rights: Rights::READ, sharing: Sharing::Leased },
         Question::Free { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
-        Question::Load { path: Text::new("graphs/web.bin"), rights: Rights::READ },
+        Question::Load { path: Text::new("graphs/web.bin"), rights: Rights::READ, sharing: Sharing::Leased },
+        Question::Release { region: RegionId(1), generation: Generation(1) },
+        Question::Sync { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
         Question::List { after: RegionId(0) },
         Question::Join { job: JobId(3), secret: JobSecret([6; 64]), size: 4, member: member() },
     ];
@@ -63,6 +70,8 @@ pub(crate) fn control_answer_seeds() -> Vec<Vec<u8>> {
     };
     let answers = [
         ControlAnswer::Freed,
+        ControlAnswer::Released,
+        ControlAnswer::Synced { bytes: 1 << 20 },
         ControlAnswer::Regions { regions: vec![listed; 3], more: true },
         ControlAnswer::Members(vec![member(); 2]),
         ControlAnswer::failed(Failure::NoCapacity, "none left"),

@@ -116,7 +116,7 @@ pub(crate) fn region_seeds() -> Vec<Vec<u8>> {
         let (region, generation, key) = (RegionId(5), Generation(1), RegionKey([7; 16]));
         let grant = Grant { region, generation, key, rights: Rights::READ.and(Rights::WRITE), size };
         let mut bytes = Vec::new();
-        RegionDescriptor { grant, chunk_log2: 16, extents }.encode(&mut bytes);
+        RegionDescriptor { grant, chunk_log2: 16, epoch: 3, extents }.encode(&mut bytes);
         bytes
     };
     cases.map(encode).to_vec()

@@ -124,6 +124,8 @@ impl AgentService {
             | Question::OpenNamed { .. }
             | Question::Load { .. }
             | Question::Free { .. }
+            | Question::Release { .. }
+            | Question::Sync { .. }
             | Question::List { .. } => {
                 self.counts.questions_refused_total.add(1);
                 let detail = "an agent owns no regions; ask a memory server (--server ADDRESS)";

@@ -1,11 +1,14 @@
 //! Files below a server's data directory, and nothing outside it.
 
+mod replace;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use outboard_link::memory::Segment;
+use outboard_wire::control::Failure;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -15,7 +18,7 @@ pub(crate) struct DataDirectory {
     folder: OwnedFd,
 }
 
-/// Why a file was not opened.
+/// Why a file was not read or written.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
     #[error("this server has no data directory; start it with --data-dir FOLDER")]
@@ -30,7 +33,26 @@ pub(crate) enum FileError {
     Empty(String),
     #[error("“{path}” cannot be read: {source}")]
     Unreadable { path: String, source: Errno },
+    #[error("“{path}” cannot be written, because it or its folder is read-only: {source}")]
+    ReadOnly { path: String, source: Errno },
+    #[error("“{path}” could not be written, and is as it was: {source}")]
+    Unwritable { path: String, source: Errno },
 }
+
+impl FileError {
+    /// The same for programs.
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::ReadOnly { .. } | Self::Unwritable { .. } => Failure::NotWritten,
+            _ => Failure::NoSuchFile,
+        }
+    }
+}
+
+/// How every path is followed: the kernel itself keeps it below the folder, so no trick with names or links leads
+/// out of it.
+const RESOLVE: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 impl DataDirectory {
     /// Opens the folder; later changes of what its path leads to do not matter.
@@ -39,13 +61,11 @@ impl DataDirectory {
         Ok(Self { folder: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// Opens the file at `path` below the folder, and says how many bytes it has. The kernel itself keeps the
-    /// path below the folder, so no trick with names or links leads out of it.
+    /// Opens the file at `path` below the folder, and says how many bytes it has.
     pub(crate) fn file(&self, path: &str) -> Result<(File, u64), FileError> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         // Opening a pipe must not wait for its other end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let opened = rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve);
+        let opened = rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), RESOLVE);
         let file = File::from(opened.map_err(|error| match error {
             Errno::XDEV | Errno::LOOP => FileError::Outside(path.to_owned()),
             Errno::NOENT | Errno::NOTDIR => FileError::Missing(path.to_owned()),
@@ -80,55 +100,4 @@ pub(crate) fn fill(segment: &Segment, mut file: File, len: u64) -> std::io::Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
-
-    use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new() -> Self {
-            let unique = outboard_link::Identity::new(outboard_wire::Role::Tool, "").incarnation;
-            let path = std::env::temp_dir().join(format!("outboard-data-{unique}"));
-            std::fs::create_dir_all(path.join("inner")).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    #[test]
-    fn nothing_leads_out_of_the_folder() {
-        let folder = Folder::new();
-        std::fs::write(folder.0.join("inner/good"), "graph").unwrap();
-        std::fs::write(folder.0.join("empty"), "").unwrap();
-        symlink("/etc/passwd", folder.0.join("link")).unwrap();
-        symlink("/etc", folder.0.join("linked")).unwrap();
-        let data = DataDirectory::open(&folder.0).unwrap();
-        assert_eq!(data.file("inner/good").unwrap().1, 5);
-        for path in ["../x", "inner/../../x", "/etc/passwd", "link", "linked/passwd"] {
-            assert!(matches!(data.file(path), Err(FileError::Outside(_))), "{path}");
-        }
-        assert!(matches!(data.file("nothing"), Err(FileError::Missing(_))));
-        assert!(matches!(data.file("inner"), Err(FileError::NotAFile(_))));
-        assert!(matches!(data.file("empty"), Err(FileError::Empty(_))));
-        assert!(data.file("").is_err() && data.file("a\0b").is_err());
-    }
-
-    #[test]
-    fn a_file_fills_a_segment() {
-        let folder = Folder::new();
-        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
-        std::fs::write(folder.0.join("big"), &bytes).unwrap();
-        let (file, len) = DataDirectory::open(&folder.0).unwrap().file("big").unwrap();
-        let segment = Segment::create(c"test", 4 << 20).unwrap();
-        fill(&segment, file, len).unwrap();
-        assert_eq!(segment.window(0, bytes.len()).to_vec(), bytes);
-    }
-}
+mod tests;

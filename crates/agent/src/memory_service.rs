@@ -1,26 +1,30 @@
 //! What a memory server does with its links.
 
+mod file_work;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
-use outboard_wire::control::{ControlAnswer, Failure, Question};
-use outboard_wire::{Rights, Time};
+use outboard_wire::Time;
+use outboard_wire::control::{ControlAnswer, Question};
 
 use crate::counts::Counts;
 use crate::echo::echo;
-use crate::files::{DataDirectory, FileError, fill};
+use crate::files::DataDirectory;
 use crate::status::{Gauge, StatusPage};
-use crate::store::{No, RegionStore};
+use crate::store::RegionStore;
+use file_work::{Asker, Turns};
+
+pub(crate) use file_work::FileDone;
 
 /// What the workers of a memory server share. Locked for questions, never for one-sided access.
 pub(crate) struct SharedStore {
     store: Mutex<RegionStore>,
     directory: Option<DataDirectory>,
-    loads: Arc<AtomicUsize>,
-    workers: OnceLock<Vec<WorkerHandle<Loaded>>>,
+    turns: Turns,
+    workers: OnceLock<Vec<WorkerHandle<FileDone>>>,
     used_bytes: Gauge,
     regions: Gauge,
 }
@@ -31,27 +35,17 @@ impl SharedStore {
         Self {
             store: Mutex::new(store),
             directory,
-            loads: Arc::default(),
+            turns: Turns::default(),
             workers: OnceLock::new(),
             used_bytes: page.gauge("used_bytes"),
             regions: page.gauge("regions"),
         }
     }
 
-    /// Tells where the news of loaded files go.
-    pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<Loaded>>) {
+    /// Tells where the news of files go.
+    pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<FileDone>>) {
         // Set once, before any link is given out.
         let _ = self.workers.set(workers);
-    }
-
-    /// A turn to read a file, if not too many have one.
-    fn take_turn(&self) -> Result<Turn, No> {
-        let turn = Turn(Arc::clone(&self.loads));
-        if turn.0.fetch_add(1, Ordering::AcqRel) < LOADS_MAX {
-            return Ok(turn);
-        }
-        let detail = format!("{LOADS_MAX} files are being loaded; ask again when one is done");
-        Err((Failure::NoCapacity, detail))
     }
 
     fn with<T>(&self, use_it: impl FnOnce(&mut RegionStore) -> T) -> T {
@@ -62,25 +56,6 @@ impl SharedStore {
         result
     }
 }
-
-/// The end of a load, from the thread that read the file.
-pub(crate) struct Loaded {
-    link: LinkId,
-    tag: u32,
-    answer: ControlAnswer,
-}
-
-/// One of the few files that are read at once; its end makes room for another.
-struct Turn(Arc<AtomicUsize>);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// How many files are read at once; more are refused until one is done.
-const LOADS_MAX: usize = 4;
 
 /// What one worker of a memory server does.
 pub(crate) struct MemoryService {
@@ -98,45 +73,13 @@ impl MemoryService {
 
     /// The answer to a question, unless it takes a while and comes as a note.
     fn answer(&self, link: LinkId, tag: u32, question: &Question) -> Option<ControlAnswer> {
-        let pid = self.peers.get(&link)?.intro().pid;
-        match question {
-            Question::Load { path, rights } => self
-                .load(Asker { link, tag, pid }, path.as_str(), *rights)
-                .unwrap_or_else(|(failure, detail)| Some(ControlAnswer::failed(failure, &detail))),
-            other => Some(self.store.with(|store| store.answer(link.0, pid, other))),
-        }
-    }
-
-    /// The region of a file that is loaded already; any other is read by a thread of its own first.
-    fn load(&self, asker: Asker, path: &str, rights: Rights) -> Result<Option<ControlAnswer>, No> {
-        let worker = self.store.workers.get().and_then(|workers| workers.get(self.index)).cloned();
-        let worker = worker.ok_or((Failure::NotServed, "the server is starting; ask again".to_owned()))?;
-        if let Some(there) = self.store.with(|store| store.loaded(path, rights)) {
-            return Ok(Some(there));
-        }
-        let no = |error: FileError| (Failure::NoSuchFile, error.to_string());
-        let directory = self.store.directory.as_ref().ok_or(FileError::NoDirectory).map_err(no)?;
-        let (file, size) = directory.file(path).map_err(no)?;
-        let turn = self.store.take_turn()?;
-        let plan = self.store.with(|store| store.begin_load(path, size))?;
-        let store = Arc::clone(&self.store);
-        let plan = Arc::new(Mutex::new(Some(plan)));
-        let handed = Arc::clone(&plan);
-        let read_file = move || {
-            let Some(plan) = handed.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-            let read = fill(plan.memory(), file, plan.size());
-            let answer = store.with(|store| store.finish_load((asker.link.0, asker.pid), plan, rights, read));
-            drop(turn);
-            worker.tell(Loaded { link: asker.link, tag: asker.tag, answer });
+        let asker = Asker { link, tag, process: self.peers.get(&link)?.incarnation() };
+        let answer = match *question {
+            Question::Load { path, rights, sharing } => self.load(asker, path.as_str(), (rights, sharing)),
+            Question::Sync { region, generation, key } => self.sync(asker, region, generation, &key),
+            _ => Ok(Some(self.store.with(|store| store.answer(asker.process, question)))),
         };
-        if let Err(error) = std::thread::Builder::new().name("load".to_owned()).spawn(read_file) {
-            let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
-            return Ok(plan.map(|plan| {
-                let client = (asker.link.0, asker.pid);
-                self.store.with(|store| store.finish_load(client, plan, rights, Err(error)))
-            }));
-        }
-        Ok(None)
+        answer.unwrap_or_else(|(failure, detail)| Some(ControlAnswer::failed(failure, &detail)))
     }
 
     fn reply(&mut self, link: LinkId, tag: u32, answer: &ControlAnswer) {
@@ -147,19 +90,10 @@ impl MemoryService {
     }
 }
 
-/// Who asked for a file.
-#[derive(Clone, Copy)]
-struct Asker {
-    link: LinkId,
-    tag: u32,
-    pid: u32,
-}
-
 impl Service for MemoryService {
-    type Note = Loaded;
+    type Note = FileDone;
 
-    fn on_note(&mut self, note: Loaded, _now: Time) {
-        // Whoever has gone meanwhile left the file to those who ask for it next.
+    fn on_note(&mut self, note: FileDone, _now: Time) {
         if self.peers.contains_key(&note.link) {
             self.reply(note.link, note.tag, &note.answer);
         }
@@ -168,6 +102,8 @@ impl Service for MemoryService {
     fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
         tracing::debug!("{peer} has come");
         self.counts.came(peer);
+        let shown = peer.to_string();
+        self.store.with(|store| store.link_opened(peer.incarnation(), peer.intro().pid, &shown));
         self.peers.insert(link, peer.clone());
     }
 
@@ -201,13 +137,17 @@ impl Service for MemoryService {
 
     fn on_lost(&mut self, link: LinkId, error: &LinkError, _now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
-        let released = self.store.with(|store| store.client_gone(link.0));
+        let peer = self.peers.remove(&link);
+        let released = peer.as_ref().map_or(0, |peer| {
+            let process = peer.incarnation();
+            self.store.with(|store| store.link_lost(process))
+        });
         tracing::debug!(released_bytes = released, "{error}");
         if !by_its_own_will && let Some(unsaid) = self.counts.losses.say() {
             tracing::info!(unsaid, "{error}");
         }
         self.outbox.forget(link);
-        if let Some(peer) = self.peers.remove(&link) {
+        if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }
     }

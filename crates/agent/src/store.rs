@@ -1,4 +1,9 @@
-//! The regions of a memory server: who reserved them, under which name, and what is left.
+//! The regions of a memory server: who has them, under which name, and what is left.
+
+mod files;
+mod gate;
+mod holders;
+mod region;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,12 +11,15 @@ use std::sync::Arc;
 use outboard_link::memory::Segment;
 use outboard_link::{Export, Exports};
 use outboard_wire::control::{
-    ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName,
+    ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName, Sharing,
 };
-use outboard_wire::{
-    Extent, ExtentRole, Generation, Grant, Incarnation, RegionDescriptor, RegionId, RegionKey, Rights,
-    ServerId,
-};
+use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, ServerId};
+
+pub(crate) use files::SyncPlan;
+pub(crate) use gate::Gate;
+use gate::Keys;
+use holders::{Change, Claim, Holders};
+use region::{Kept, StoredRegion};
 
 /// What a store needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -26,61 +34,12 @@ pub struct StoreConfig {
     pub regions_max: usize,
 }
 
-/// A client of the store, by whatever number its owner tells clients apart.
-type Client = u64;
-
-struct StoredRegion {
-    /// Who reserved it; none once a kept region has outlived its client.
-    owner: Option<Owner>,
-    kept: Kept,
-    chunk_log2: u8,
-    /// What its users may use.
-    size: u64,
-    /// What it takes of the capacity.
-    footprint: u64,
-    keys: Keys,
-}
-
-/// How long a region is kept.
-enum Kept {
-    /// As long as its client lives.
-    WithClient,
-    /// Until it is freed; others find it by this name.
-    ByName(String),
-    /// Until it is freed; others find it by the file it was loaded from.
-    ByFile(String),
-}
-
-/// Memory for a file that is being read. It counts against the capacity until it is given to
-/// [`RegionStore::finish_load`].
-pub(crate) struct LoadPlan {
-    path: String,
-    size: u64,
-    footprint: u64,
-    memory: Segment,
-}
-
-impl LoadPlan {
-    /// Where the bytes go.
-    pub(crate) fn memory(&self) -> &Segment {
-        &self.memory
-    }
-
-    /// How many there are.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Owner {
-    client: Client,
+/// A process with links to the server.
+struct Client {
+    links: usize,
     pid: u32,
-}
-
-struct Keys {
-    full: RegionKey,
-    read: RegionKey,
+    /// What others are told of it.
+    shown: String,
 }
 
 /// Every region's id is given out once, so all are in their first life.
@@ -95,6 +54,7 @@ pub struct RegionStore {
     regions: BTreeMap<RegionId, StoredRegion>,
     names: HashMap<String, RegionId>,
     files: HashMap<String, RegionId>,
+    clients: HashMap<Incarnation, Client>,
 }
 
 impl RegionStore {
@@ -108,6 +68,7 @@ impl RegionStore {
             regions: BTreeMap::new(),
             names: HashMap::new(),
             files: HashMap::new(),
+            clients: HashMap::new(),
         }
     }
 
@@ -126,25 +87,67 @@ impl RegionStore {
         self.regions.len()
     }
 
-    /// Answers `client`, a process with id `pid`.
-    pub fn answer(&mut self, client: u64, pid: u32, question: &Question) -> ControlAnswer {
-        let answer = match question {
-            Question::Reserve { size, chunk_log2, name } => {
-                self.reserve(Owner { client, pid }, *size, *chunk_log2, name)
+    /// A process has opened a link, perhaps one of several. `shown` is what others are told of it.
+    pub fn link_opened(&mut self, process: Incarnation, pid: u32, shown: &str) {
+        let newcomer = || Client { links: 0, pid, shown: shown.to_owned() };
+        self.clients.entry(process).or_insert_with(newcomer).links += 1;
+    }
+
+    /// A link of a process is gone. With the last one it has nothing any more: its regions go, except those that
+    /// others find by name or file. Returns how many bytes came free.
+    pub fn link_lost(&mut self, process: Incarnation) -> u64 {
+        let Some(client) = self.clients.get_mut(&process) else { return 0 };
+        client.links -= 1;
+        if client.links > 0 {
+            return 0;
+        }
+        self.clients.remove(&process);
+        let used_before = self.used;
+        let mut unnamed = Vec::new();
+        for (region, stored) in &mut self.regions {
+            stored.apply(|holders| holders.forget(process));
+            if stored.owner.take_if(|owner| *owner == process).is_some() && stored.kept.is_with_client() {
+                unnamed.push(*region);
             }
-            Question::OpenNamed { name, rights } => self.open_named(name, *rights),
-            Question::Free { region, generation, key } => self.free(*region, *generation, key),
+        }
+        unnamed.into_iter().for_each(|region| self.remove(region));
+        used_before - self.used
+    }
+
+    /// Answers a process that has a link.
+    pub fn answer(&mut self, process: Incarnation, question: &Question) -> ControlAnswer {
+        let answer = match question {
+            Question::Reserve { size, chunk_log2, name, sharing } => {
+                self.reserve(process, (*size, *chunk_log2), name, *sharing)
+            }
+            Question::OpenNamed { name, rights, sharing } => {
+                self.open_named(process, name, (*rights, *sharing))
+            }
+            Question::Free { region, generation, key } => self.free(process, *region, *generation, key),
+            Question::Release { region, generation } => self.release(process, *region, *generation),
             Question::List { after } => Ok(self.list(*after)),
             Question::Join { .. } => {
                 Err((Failure::NotServed, "a memory server gathers no ranks; ask an agent".into()))
             }
-            // The files themselves are not this machine's business.
-            Question::Load { .. } => Err((Failure::NotServed, "no files are loaded here".into())),
+            Question::Load { .. } | Question::Sync { .. } => {
+                Err((Failure::NotServed, "there are no files here".into()))
+            }
         };
-        answer.unwrap_or_else(|(failure, detail)| ControlAnswer::failed(failure, &detail))
+        answer.unwrap_or_else(files::no)
     }
 
-    fn reserve(&mut self, owner: Owner, size: u64, chunk_log2: u8, name: &RegionName) -> Answer {
+    /// What those who bring written bytes to a region need.
+    pub(crate) fn gate(&self, region: RegionId) -> Option<&Arc<Gate>> {
+        self.regions.get(&region).map(|stored| &stored.gate)
+    }
+
+    fn reserve(
+        &mut self,
+        process: Incarnation,
+        (size, chunk_log2): (u64, u8),
+        name: &RegionName,
+        sharing: Sharing,
+    ) -> Answer {
         let name = name.as_str();
         if name.chars().any(char::is_control) {
             return Err((Failure::BadRequest, "a region's name has no control characters".into()));
@@ -160,9 +163,9 @@ impl RegionStore {
         }
         let (memory, footprint) = self.allocate(size)?;
         let kept = if name.is_empty() { Kept::WithClient } else { Kept::ByName(name.to_owned()) };
-        self.register(owner, memory, kept, (footprint, footprint, chunk_log2)).inspect_err(|_| {
-            self.used -= footprint;
-        })
+        let registered = self.register(process, memory, kept, (footprint, footprint, chunk_log2));
+        let region = registered.inspect_err(|_| self.used -= footprint)?;
+        self.open(process, region, (Rights::ALL, sharing))
     }
 
     /// Memory for `size` bytes, whole pages, counted against the capacity.
@@ -191,120 +194,125 @@ impl RegionStore {
         Ok((memory, footprint))
     }
 
+    /// Makes a region of `memory`, which nobody has yet.
     fn register(
         &mut self,
-        owner: Owner,
+        process: Incarnation,
         memory: Segment,
         kept: Kept,
         (size, footprint, chunk_log2): (u64, u64, u8),
-    ) -> Answer {
-        let keys = Keys { full: draw_key().map_err(no_memory)?, read: draw_key().map_err(no_memory)? };
+    ) -> Result<RegionId, No> {
+        let keys = Keys::draw().map_err(no_memory)?;
         let region = RegionId(self.next_id);
         self.next_id += 1;
+        let memory = Arc::new(memory);
         self.exports.add(Export {
             region,
             generation: GENERATION,
-            memory: Arc::new(memory),
-            keys: vec![(keys.full, Rights::ALL), (keys.read, Rights::READ)],
+            memory: Arc::clone(&memory),
+            keys: keys.all().to_vec(),
         });
         match &kept {
             Kept::WithClient => None,
             Kept::ByName(name) => self.names.insert(name.clone(), region),
             Kept::ByFile(path) => self.files.insert(path.clone(), region),
         };
-        let stored = StoredRegion { owner: Some(owner), kept, chunk_log2, size, footprint, keys };
-        let answer = ControlAnswer::Region(self.describe(region, &stored, Rights::ALL));
+        let gate = Arc::new(Gate::new(GENERATION, keys, size, memory));
+        let owner = self.clients.contains_key(&process).then_some(process);
+        let holders = Holders::default();
+        let stored = StoredRegion { owner, holders, kept, chunk_log2, footprint, gate, is_syncing: false };
         self.regions.insert(region, stored);
-        Ok(answer)
+        Ok(region)
     }
 
-    /// The region that a file was loaded into, if it was.
-    pub(crate) fn loaded(&self, path: &str, rights: Rights) -> Option<ControlAnswer> {
-        let region = self.files.get(path)?;
-        let stored = self.regions.get(region)?;
-        Some(ControlAnswer::Region(self.describe(*region, stored, rights)))
-    }
-
-    /// Makes room for a file of `size` bytes.
-    pub(crate) fn begin_load(&mut self, path: &str, size: u64) -> Result<LoadPlan, No> {
-        let (memory, footprint) = self.allocate(size)?;
-        Ok(LoadPlan { path: path.to_owned(), size, footprint, memory })
-    }
-
-    /// Makes a region of a file that was read, or gives its room back if that failed. Whoever was second to load
-    /// the same file gets the first one's region.
-    pub(crate) fn finish_load(
+    /// Gives a region to `process`, unless others are in the way.
+    fn open(
         &mut self,
-        (client, pid): (u64, u32),
-        plan: LoadPlan,
-        rights: Rights,
-        read: std::io::Result<()>,
-    ) -> ControlAnswer {
-        let LoadPlan { path, size, footprint, memory } = plan;
-        let result = match (read, self.loaded(&path, rights)) {
-            (Err(error), _) => Err((Failure::NoSuchFile, format!("“{path}” could not be read: {error}"))),
-            (Ok(()), Some(first)) => {
-                self.used -= footprint;
-                return first;
-            }
-            (Ok(()), None) => {
-                let kept = Kept::ByFile(path.clone());
-                self.register(Owner { client, pid }, memory, kept, (size, footprint, CHUNK_LOG2))
-            }
-        };
-        match result {
-            Ok(_) => self.loaded(&path, rights).unwrap_or_else(|| {
-                ControlAnswer::failed(Failure::NoSuchRegion, "the region was freed meanwhile")
-            }),
-            Err((failure, detail)) => {
-                self.used -= footprint;
-                ControlAnswer::failed(failure, &detail)
-            }
+        process: Incarnation,
+        region: RegionId,
+        (rights, sharing): (Rights, Sharing),
+    ) -> Answer {
+        if !self.clients.contains_key(&process) {
+            return Err((Failure::BadRequest, "whoever asked has gone".into()));
         }
+        let claim = Claim { writes: rights.includes(Rights::WRITE), sharing };
+        self.nobody_in_the_way(region, process, claim)?;
+        let stored = self.regions.get_mut(&region).ok_or_else(|| no_region(region))?;
+        stored.apply(|holders| holders.take(process, claim));
+        Ok(ControlAnswer::Region(stored.describe(&self.config, region, rights)))
     }
 
-    fn describe(&self, region: RegionId, stored: &StoredRegion, rights: Rights) -> RegionDescriptor {
-        let (key, rights) = if Rights::READ.includes(rights) {
-            (stored.keys.read, Rights::READ)
-        } else {
-            (stored.keys.full, Rights::ALL)
+    fn nobody_in_the_way(&self, region: RegionId, process: Incarnation, claim: Claim) -> Result<(), No> {
+        let stored = self.regions.get(&region).ok_or_else(|| no_region(region))?;
+        let others = stored.holders.in_the_way(process, claim);
+        let Some((first, has)) = others.first() else { return Ok(()) };
+        let shown = self.clients.get(first).map_or("a process", |client| &client.shown);
+        let doing = if has.writes { "writing" } else { "reading" };
+        let more = match others.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        let extent = Extent {
-            server: self.config.server,
-            incarnation: self.config.incarnation,
-            offset: 0,
-            length: stored.size,
-            role: ExtentRole::Primary,
-        };
-        RegionDescriptor {
-            grant: Grant { region, generation: GENERATION, key, rights, size: stored.size },
-            chunk_log2: stored.chunk_log2,
-            extents: vec![extent],
-        }
+        let detail = format!(
+            "{region} is in use for {doing} by {shown}{more}; wait until it is released, or end that process"
+        );
+        Err((Failure::InUse, detail))
     }
 
-    fn open_named(&self, name: &RegionName, rights: Rights) -> Answer {
+    fn open_named(&mut self, process: Incarnation, name: &RegionName, how: (Rights, Sharing)) -> Answer {
         let id = match name.as_str().strip_prefix(FILE_PREFIX) {
             Some(path) => self.files.get(path),
             None => self.names.get(name.as_str()),
         };
-        let found = id.and_then(|id| Some((*id, self.regions.get(id)?)));
-        let (region, stored) = found.ok_or_else(|| {
+        let region = *id.ok_or_else(|| {
             (Failure::NoSuchRegion, format!("no region is named “{name}”; `outboard memory list` shows all"))
         })?;
-        Ok(ControlAnswer::Region(self.describe(region, stored, rights)))
+        self.open(process, region, how)
     }
 
-    fn free(&mut self, region: RegionId, generation: Generation, key: &RegionKey) -> Answer {
-        let holds_key = |stored: &&StoredRegion| stored.keys.full.matches(key) && generation == GENERATION;
-        if self.regions.get(&region).filter(holds_key).is_none() {
-            return Err((Failure::NoSuchRegion, format!("no {region} with this generation and key")));
-        }
-        self.release(region);
+    /// The region, for whoever has a key to it that allows `rights`.
+    fn with_key(
+        &mut self,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+        rights: Rights,
+    ) -> Result<&mut StoredRegion, No> {
+        let stored = self.regions.get_mut(&region).filter(|_| generation == GENERATION);
+        let allows = |stored: &&mut StoredRegion| {
+            stored.gate.keys.rights_of(key).is_some_and(|held| held.includes(rights))
+        };
+        let no = || (Failure::NoSuchRegion, format!("no {region} with this generation and key"));
+        stored.filter(allows).ok_or_else(no)
+    }
+
+    fn free(
+        &mut self,
+        process: Incarnation,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+    ) -> Answer {
+        self.with_key(region, generation, key, Rights::ALL)?;
+        // Whoever shares with everybody is used to surprises; whoever leases is not.
+        let claim = Claim { writes: true, sharing: Sharing::Together };
+        self.nobody_in_the_way(region, process, claim)?;
+        self.remove(region);
         Ok(ControlAnswer::Freed)
     }
 
-    fn release(&mut self, region: RegionId) {
+    fn release(&mut self, process: Incarnation, region: RegionId, generation: Generation) -> Answer {
+        let stored = self.regions.get_mut(&region).filter(|_| generation == GENERATION);
+        let stored = stored.filter(|stored| stored.holders.has(process)).ok_or_else(|| {
+            (Failure::NoSuchRegion, format!("your process has no {region} of this generation"))
+        })?;
+        stored.apply(|holders| holders.release(process).unwrap_or(Change::OfNoWriter));
+        if !stored.holders.has(process) && stored.kept.is_with_client() {
+            self.remove(region);
+        }
+        Ok(ControlAnswer::Released)
+    }
+
+    fn remove(&mut self, region: RegionId) {
         if let Some(stored) = self.regions.remove(&region) {
             self.exports.remove(region);
             self.used -= stored.footprint;
@@ -321,39 +329,16 @@ impl RegionStore {
         let mut following = self.regions.range(beyond).map(|(region, stored)| ListedRegion {
             region: *region,
             generation: GENERATION,
-            size: stored.size,
-            owner_pid: stored.owner.map_or(0, |owner| owner.pid),
+            size: stored.gate.size,
+            owner_pid: self.pid_of(stored.owner),
             name: stored.kept.shown(),
         });
         let regions = following.by_ref().take(LIST_MAX).collect();
         ControlAnswer::Regions { regions, more: following.next().is_some() }
     }
 
-    /// A client has gone: its regions go too, except those that others find by name or file. Returns how many bytes came free.
-    pub fn client_gone(&mut self, client: u64) -> u64 {
-        let used_before = self.used;
-        let mut unnamed = Vec::new();
-        for (region, stored) in &mut self.regions {
-            if stored.owner.is_some_and(|owner| owner.client == client) {
-                stored.owner = None;
-                if let Kept::WithClient = stored.kept {
-                    unnamed.push(*region);
-                }
-            }
-        }
-        unnamed.into_iter().for_each(|region| self.release(region));
-        used_before - self.used
-    }
-}
-
-impl Kept {
-    /// What a list shows.
-    fn shown(&self) -> RegionName {
-        match self {
-            Self::WithClient => RegionName::new(""),
-            Self::ByName(name) => RegionName::new(name),
-            Self::ByFile(path) => RegionName::new(&format!("{FILE_PREFIX}{path}")),
-        }
+    fn pid_of(&self, owner: Option<Incarnation>) -> u32 {
+        owner.and_then(|owner| self.clients.get(&owner)).map_or(0, |client| client.pid)
     }
 }
 
@@ -364,14 +349,12 @@ type Answer = Result<ControlAnswer, No>;
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
 
-fn no_memory(error: rustix::io::Errno) -> No {
-    (Failure::NoCapacity, format!("the operating system gave no memory: {error}"))
+fn no_region(region: RegionId) -> No {
+    (Failure::NoSuchRegion, format!("there is no {region}"))
 }
 
-fn draw_key() -> Result<RegionKey, rustix::io::Errno> {
-    let mut key = [0; 16];
-    let drawn = rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
-    if drawn == key.len() { Ok(RegionKey(key)) } else { Err(rustix::io::Errno::AGAIN) }
+fn no_memory(error: rustix::io::Errno) -> No {
+    (Failure::NoCapacity, format!("the operating system gave no memory: {error}"))
 }
 
 #[cfg(test)]

@@ -164,6 +164,15 @@ impl Client {
         if bytes == payload { Ok(took) } else { Err(AskError::Unexpected { daemon: self.peer().clone() }) }
     }
 
+    /// Sends a frame of any kind and waits for the one that answers it.
+    pub(crate) fn exchange_frame(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+    ) -> Result<(Kind, Vec<u8>), AskError> {
+        self.exchange(head, payload, self.patience)
+    }
+
     fn exchange(
         &mut self,
         head: FrameHead,

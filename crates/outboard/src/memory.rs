@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use outboard_link::OpenRegion;
-use outboard_wire::control::{ControlAnswer, ListedRegion, Question};
-use outboard_wire::{Grant, RegionDescriptor, RegionId, Rights, Text};
+use outboard_link::{AccessError, OpenRegion};
+use outboard_wire::control::{ControlAnswer, ListedRegion, Question, Sharing};
+use outboard_wire::paging::{Fence, Reply, Request, Status};
+use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text};
 
 use crate::client::{AskError, Client};
 
@@ -12,6 +13,11 @@ use crate::client::{AskError, Client};
 const CHUNK_LOG2: u8 = 16;
 
 /// A memory server, as a client sees it.
+///
+/// A region belongs to one process that writes it or to many that read it, until they release it or end; the server
+/// refuses others, and says who is in the way. Those who ask for it by [`reserve_shared`](Self::reserve_shared) and
+/// [`open_shared`](Self::open_shared) have it together and may all write: every access goes to the server, so they see
+/// what the others do, and atomics keep them apart.
 pub struct Memory {
     client: Client,
 }
@@ -29,6 +35,16 @@ impl FarRegion {
     pub fn size(&self) -> u64 {
         self.descriptor.grant.size
     }
+
+    /// Which life of the server owns it.
+    pub fn server(&self) -> Incarnation {
+        self.descriptor.extents.first().map_or(Incarnation(0), |extent| extent.incarnation)
+    }
+
+    /// The write epoch in which it was opened, or which a [fence](Memory::fence) has begun since.
+    pub fn epoch(&self) -> u64 {
+        self.descriptor.epoch
+    }
 }
 
 impl Memory {
@@ -42,31 +58,57 @@ impl Memory {
         &mut self.client
     }
 
-    /// Reserves `size` bytes. With a name, the region outlives this process and others can open it.
+    /// Reserves `size` bytes, to read and write them. With a name, the region outlives this process and others can
+    /// open it.
     pub fn reserve(&mut self, size: u64, name: Option<&str>) -> Result<FarRegion, AskError> {
+        self.reserve_chunks(size, CHUNK_LOG2, name, Sharing::Leased)
+    }
+
+    /// The same, together with all who open it by [`open_shared`](Self::open_shared).
+    pub fn reserve_shared(&mut self, size: u64, name: &str) -> Result<FarRegion, AskError> {
+        self.reserve_chunks(size, CHUNK_LOG2, Some(name), Sharing::Together)
+    }
+
+    /// Reserves `size` bytes that will move in units of a power of two.
+    pub fn reserve_chunks(
+        &mut self,
+        size: u64,
+        chunk_log2: u8,
+        name: Option<&str>,
+        sharing: Sharing,
+    ) -> Result<FarRegion, AskError> {
         let name = fit(name.unwrap_or_default(), "region name")?;
-        let answer = self.client.ask(&Question::Reserve { size, chunk_log2: CHUNK_LOG2, name })?;
+        let answer = self.client.ask(&Question::Reserve { size, chunk_log2, name, sharing })?;
         self.opened(answer, Rights::READ.and(Rights::WRITE))
     }
 
-    /// Opens a named region.
+    /// Opens a named region: as its only writer if `rights` include writing, else as one of its readers.
     pub fn open(&mut self, name: &str, rights: Rights) -> Result<FarRegion, AskError> {
+        self.open_as(name, rights, Sharing::Leased)
+    }
+
+    /// Opens a named region together with all others who do so.
+    pub fn open_shared(&mut self, name: &str, rights: Rights) -> Result<FarRegion, AskError> {
+        self.open_as(name, rights, Sharing::Together)
+    }
+
+    fn open_as(&mut self, name: &str, rights: Rights, sharing: Sharing) -> Result<FarRegion, AskError> {
         let name = fit(name, "region name")?;
-        let answer = self.client.ask(&Question::OpenNamed { name, rights })?;
+        let answer = self.client.ask(&Question::OpenNamed { name, rights, sharing })?;
         self.opened(answer, rights)
     }
 
     /// Opens a file below the server's data directory, which loads it unless it has already; all who open it
-    /// share it. `patience` is how long loading may take.
+    /// share it, as one writer or many readers. `patience` is how long loading may take.
     pub fn load(&mut self, path: &str, rights: Rights, patience: Duration) -> Result<FarRegion, AskError> {
-        let question = Question::Load { path: fit(path, "file path")?, rights };
+        let question = Question::Load { path: fit(path, "file path")?, rights, sharing: Sharing::Leased };
         let answer = self.client.ask_within(&question, patience)?;
         self.opened(answer, rights)
     }
 
     fn opened(&mut self, answer: ControlAnswer, rights: Rights) -> Result<FarRegion, AskError> {
         let ControlAnswer::Region(descriptor) = answer else {
-            return Err(AskError::Unexpected { daemon: self.client.peer().clone() });
+            return Err(self.unexpected());
         };
         let open = self.client.open(&descriptor.grant, rights)?;
         Ok(FarRegion { descriptor, open })
@@ -78,8 +120,54 @@ impl Memory {
         let Grant { region, generation, key, .. } = region.descriptor.grant;
         match self.client.ask(&Question::Free { region, generation, key })? {
             ControlAnswer::Freed => Ok(()),
-            _ => Err(AskError::Unexpected { daemon: self.client.peer().clone() }),
+            _ => Err(self.unexpected()),
         }
+    }
+
+    /// Gives up a region that others may want. It stays at the server if it has a name or a file; if not, it is freed.
+    /// What was written back through an agent must have been acknowledged before: what arrives later is refused.
+    pub fn release(&mut self, region: FarRegion) -> Result<(), AskError> {
+        self.client.close_region(region.open);
+        let Grant { region, generation, .. } = region.descriptor.grant;
+        match self.client.ask(&Question::Release { region, generation })? {
+            ControlAnswer::Released => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Has the server write a loaded region to its file, and returns how many bytes that has. What was written to the
+    /// region before is on the disk then; `patience` is how long it may take.
+    pub fn sync(&mut self, region: &FarRegion, patience: Duration) -> Result<u64, AskError> {
+        let Grant { region, generation, key, .. } = region.descriptor.grant;
+        match self.client.ask_within(&Question::Sync { region, generation, key }, patience)? {
+            ControlAnswer::Synced { bytes } => Ok(bytes),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Begins the next write epoch of a region and returns it: whatever was written back before, by whomever, is
+    /// refused when it arrives from now on.
+    pub fn fence(&mut self, region: &mut FarRegion) -> Result<u64, AskError> {
+        let grant = &region.descriptor.grant;
+        let fence = Fence { region: grant.region, generation: grant.generation, key: grant.key };
+        let request = Request::Fence(fence);
+        let head = FrameHead::new(request.kind());
+        let (kind, bytes) = self.client.exchange_frame(head, request.encode().as_bytes())?;
+        match Reply::decode(kind, &bytes, 0) {
+            Ok(Reply::Fenced { status: Status::Done, epoch }) => {
+                region.descriptor.epoch = epoch;
+                Ok(epoch)
+            }
+            Ok(Reply::Fenced { status: Status::NoRight, .. }) => {
+                Err(AccessError::NoRight { needed: Rights::WRITE }.into())
+            }
+            Ok(Reply::Fenced { .. }) => Err(AccessError::NotOpen.into()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn unexpected(&self) -> AskError {
+        AskError::Unexpected { daemon: self.client.peer().clone() }
     }
 
     /// All regions of the server.
@@ -95,7 +183,7 @@ impl Memory {
                         return Ok(all);
                     }
                 }
-                _ => return Err(AskError::Unexpected { daemon: self.client.peer().clone() }),
+                _ => return Err(self.unexpected()),
             }
         }
     }

@@ -53,6 +53,8 @@ pub struct RegionDescriptor {
     pub grant: Grant,
     /// The unit of movement, as a power of two: 12 is 4 KiB, 16 is 64 KiB.
     pub chunk_log2: u8,
+    /// The write epoch: bytes that were written back in an earlier one are refused. See [`paging`](crate::paging).
+    pub epoch: u64,
     /// Primary extents in the order of their bytes, each followed by its replicas.
     pub extents: Vec<Extent>,
 }
@@ -70,6 +72,7 @@ struct Head {
     region: U64,
     size: U64,
     key: RegionKey,
+    epoch: U64,
     generation: U32,
     extents: U32,
     rights: u8,
@@ -88,7 +91,7 @@ struct ExtentBytes {
     reserved: [u8; 7],
 }
 
-const _: () = assert!(size_of::<Head>() == 48);
+const _: () = assert!(size_of::<Head>() == 56);
 const _: () = assert!(size_of::<ExtentBytes>() == 40);
 const _: () = assert!(core::mem::offset_of!(Head, key) == 16);
 
@@ -106,6 +109,7 @@ impl RegionDescriptor {
             region: self.grant.region.0.into(),
             size: self.grant.size.into(),
             key: self.grant.key,
+            epoch: self.epoch.into(),
             generation: self.grant.generation.0.into(),
             extents: u32::try_from(self.extents.len()).unwrap_or(u32::MAX).into(),
             rights: self.grant.rights.bits(),
@@ -156,6 +160,7 @@ impl RegionDescriptor {
                 size: head.size.get(),
             },
             chunk_log2: head.chunk_log2,
+            epoch: head.epoch.get(),
             extents,
         };
         descriptor.check()?;

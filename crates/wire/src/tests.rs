@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::access::{Reply, Request, Slot, Span, Status};
-use crate::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question};
+use crate::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question, Sharing};
 use crate::liveness::Liveness;
 use crate::*;
 
@@ -79,25 +79,35 @@ fn members() -> impl Strategy<Value = Member> {
     })
 }
 
+fn sharings() -> impl Strategy<Value = Sharing> {
+    prop_oneof![Just(Sharing::Leased), Just(Sharing::Together)]
+}
+
 fn questions() -> impl Strategy<Value = Question> {
     prop_oneof![
-        (any::<u64>(), 12u8..=30, ".{0,40}").prop_map(|(size, chunk_log2, name)| Question::Reserve {
-            size,
-            chunk_log2,
-            name: Text::new(&name)
+        (any::<u64>(), 12u8..=30, ".{0,40}", sharings()).prop_map(|(size, chunk_log2, name, sharing)| {
+            Question::Reserve { size, chunk_log2, name: Text::new(&name), sharing }
         }),
-        (".{0,40}", 0u8..8).prop_map(|(name, rights)| Question::OpenNamed {
+        (".{0,40}", 0u8..8, sharings()).prop_map(|(name, rights, sharing)| Question::OpenNamed {
             name: Text::new(&name),
-            rights: Rights::from_bits(rights).unwrap()
+            rights: Rights::from_bits(rights).unwrap(),
+            sharing
         }),
-        (".{0,90}", 0u8..8).prop_map(|(path, rights)| Question::Load {
+        (".{0,90}", 0u8..8, sharings()).prop_map(|(path, rights, sharing)| Question::Load {
             path: Text::new(&path),
-            rights: Rights::from_bits(rights).unwrap()
+            rights: Rights::from_bits(rights).unwrap(),
+            sharing
         }),
-        any::<(u64, u32, [u8; 16])>().prop_map(|(region, generation, key)| Question::Free {
+        (any::<(u64, u32, [u8; 16])>(), any::<bool>()).prop_map(|((region, generation, key), is_free)| {
+            let (region, generation, key) = (RegionId(region), Generation(generation), RegionKey(key));
+            match is_free {
+                true => Question::Free { region, generation, key },
+                false => Question::Sync { region, generation, key },
+            }
+        }),
+        any::<(u64, u32)>().prop_map(|(region, generation)| Question::Release {
             region: RegionId(region),
-            generation: Generation(generation),
-            key: RegionKey(key)
+            generation: Generation(generation)
         }),
         any::<u64>().prop_map(|after| Question::List { after: RegionId(after) }),
         (any::<(u64, [u8; 32], u32)>(), members()).prop_map(|((job, half, size), member)| Question::Join {
@@ -119,10 +129,12 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
     });
     prop_oneof![
         Just(ControlAnswer::Freed),
+        Just(ControlAnswer::Released),
+        any::<u64>().prop_map(|bytes| ControlAnswer::Synced { bytes }),
         (prop::collection::vec(listed, 0..20), any::<bool>())
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),
-        (1u16..=12, ".{0,80}").prop_map(|(failure, detail)| {
+        (1u16..=16, ".{0,80}").prop_map(|(failure, detail)| {
             ControlAnswer::failed(Failure::try_from(failure).unwrap(), &detail)
         }),
     ]
@@ -174,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn descriptors_return(extents in extents(), ids: (u64, u32), key: [u8; 16], chunk_log2 in 12u8..=30) {
+    fn descriptors_return(extents in extents(), ids: (u64, u32), key: [u8; 16], chunk_log2 in 12u8..=30, epoch: u64) {
         let size = extents.iter().filter(|e| e.role == ExtentRole::Primary).map(|e| e.length).sum();
         let grant = Grant {
             region: RegionId(ids.0),
@@ -183,7 +195,7 @@ proptest! {
             rights: Rights::READ,
             size,
         };
-        let descriptor = RegionDescriptor { grant, chunk_log2, extents };
+        let descriptor = RegionDescriptor { grant, chunk_log2, epoch, extents };
         let mut bytes = Vec::new();
         descriptor.encode(&mut bytes);
         prop_assert_eq!(RegionDescriptor::decode(&bytes), Ok(descriptor));
@@ -259,7 +271,7 @@ fn extents_that_do_not_add_up_are_refused() {
         rights: Rights::READ,
         size: 8192,
     };
-    let short = RegionDescriptor { grant, chunk_log2: 16, extents: vec![extent] };
+    let short = RegionDescriptor { grant, chunk_log2: 16, epoch: 0, extents: vec![extent] };
     assert_eq!(short.check(), Err(DecodeError::ExtentsDisagree { covered: 4096, size: 8192 }));
     let replica = Extent { role: ExtentRole::Replica, length: 512, ..extent };
     let uneven = RegionDescriptor { extents: vec![extent, replica], ..short };

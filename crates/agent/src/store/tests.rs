@@ -1,12 +1,19 @@
 //! The store against a simple model, and its refusals.
 
-use outboard_wire::Text;
+use outboard_wire::{Grant, RegionDescriptor, Text};
 use proptest::prelude::*;
 
 use super::*;
 
-const CAPACITY: u64 = 1 << 20;
+mod leases;
 
+const CAPACITY: u64 = 1 << 20;
+const BOTH: Rights = Rights::READ.and(Rights::WRITE);
+const ONE: Incarnation = Incarnation(1);
+const OTHER: Incarnation = Incarnation(2);
+const THIRD: Incarnation = Incarnation(3);
+
+/// A store with three processes, each with one link.
 fn store() -> RegionStore {
     let config = StoreConfig {
         server: ServerId(7),
@@ -14,15 +21,47 @@ fn store() -> RegionStore {
         capacity: CAPACITY,
         regions_max: 300,
     };
-    RegionStore::new(config, Exports::new())
+    let mut store = RegionStore::new(config, Exports::new());
+    for process in [ONE, OTHER, THIRD] {
+        store.link_opened(process, 100 + process.0 as u32, &format!("application “{}”", process.0));
+    }
+    store
 }
 
-fn reserve(store: &mut RegionStore, client: u64, size: u64, name: &str) -> ControlAnswer {
-    store.answer(client, 100, &Question::Reserve { size, chunk_log2: 16, name: Text::new(name) })
+fn reserve(store: &mut RegionStore, process: Incarnation, size: u64, name: &str) -> ControlAnswer {
+    let (name, sharing) = (Text::new(name), Sharing::Leased);
+    store.answer(process, &Question::Reserve { size, chunk_log2: 16, name, sharing })
+}
+
+fn open(store: &mut RegionStore, process: Incarnation, name: &str, rights: Rights) -> ControlAnswer {
+    open_as(store, process, name, (rights, Sharing::Leased))
+}
+
+fn open_as(
+    store: &mut RegionStore,
+    process: Incarnation,
+    name: &str,
+    (rights, sharing): (Rights, Sharing),
+) -> ControlAnswer {
+    store.answer(process, &Question::OpenNamed { name: Text::new(name), rights, sharing })
+}
+
+fn free(store: &mut RegionStore, process: Incarnation, grant: &Grant) -> ControlAnswer {
+    let Grant { region, generation, key, .. } = *grant;
+    store.answer(process, &Question::Free { region, generation, key })
+}
+
+fn release(store: &mut RegionStore, process: Incarnation, grant: &Grant) -> ControlAnswer {
+    let Grant { region, generation, .. } = *grant;
+    store.answer(process, &Question::Release { region, generation })
 }
 
 fn failure(answer: &ControlAnswer) -> Option<Failure> {
     if let ControlAnswer::Failed { failure, .. } = answer { Some(*failure) } else { None }
+}
+
+fn detail(answer: &ControlAnswer) -> String {
+    if let ControlAnswer::Failed { detail, .. } = answer { detail.to_string() } else { String::new() }
 }
 
 #[track_caller]
@@ -36,7 +75,7 @@ fn region(answer: ControlAnswer) -> RegionDescriptor {
 #[test]
 fn a_region_is_described_with_its_server_and_incarnation() {
     let mut store = store();
-    let descriptor = region(reserve(&mut store, 1, 5000, ""));
+    let descriptor = region(reserve(&mut store, ONE, 5000, ""));
     assert_eq!(descriptor.check(), Ok(()));
     assert_eq!(descriptor.grant.size, 8192);
     assert_eq!(
@@ -48,34 +87,38 @@ fn a_region_is_described_with_its_server_and_incarnation() {
 #[test]
 fn more_than_is_left_is_refused_and_nothing_is_lost() {
     let mut store = store();
-    region(reserve(&mut store, 1, CAPACITY - 4096, ""));
+    region(reserve(&mut store, ONE, CAPACITY - 4096, ""));
     for size in [8192, u64::MAX, i64::MAX as u64] {
-        assert_eq!(failure(&reserve(&mut store, 1, size, "")), Some(Failure::NoCapacity));
+        let answer = reserve(&mut store, ONE, size, "");
+        assert_eq!(failure(&answer), Some(Failure::NoCapacity));
+        let detail = detail(&answer);
+        for number in [size, 4096, CAPACITY] {
+            assert!(detail.contains(&number.to_string()), "{detail}");
+        }
     }
-    assert_eq!(failure(&reserve(&mut store, 1, 0, "")), Some(Failure::BadRequest));
-    region(reserve(&mut store, 1, 4096, ""));
+    assert_eq!(failure(&reserve(&mut store, ONE, 0, "")), Some(Failure::BadRequest));
+    region(reserve(&mut store, ONE, 4096, ""));
     assert_eq!(store.used(), CAPACITY);
 }
 
 #[test]
 fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
     let mut store = store();
-    let first = region(reserve(&mut store, 1, 4096, "graph"));
-    assert_eq!(failure(&reserve(&mut store, 2, 4096, "graph")), Some(Failure::NameTaken));
-    assert_eq!(store.client_gone(1), 0);
-    let open = |store: &mut RegionStore, rights| {
-        region(store.answer(2, 100, &Question::OpenNamed { name: Text::new("graph"), rights })).grant
-    };
-    let reader = open(&mut store, Rights::READ);
+    let first = region(reserve(&mut store, ONE, 4096, "graph"));
+    assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "graph")), Some(Failure::NameTaken));
+    assert_eq!(store.link_lost(ONE), 0);
+    let reader = region(open(&mut store, OTHER, "graph", Rights::READ)).grant;
     assert_eq!(reader.rights, Rights::READ);
     assert_ne!(reader.key, first.grant.key);
-    assert_eq!(open(&mut store, Rights::READ.and(Rights::WRITE)), first.grant);
-    let free =
-        |grant: &Grant| Question::Free { region: grant.region, generation: grant.generation, key: grant.key };
-    assert_eq!(failure(&store.answer(2, 100, &free(&reader))), Some(Failure::NoSuchRegion));
-    assert_eq!(store.answer(2, 100, &free(&first.grant)), ControlAnswer::Freed);
+    let caller = region(open(&mut store, OTHER, "graph", Rights::CALL)).grant;
+    assert_eq!(caller.rights, Rights::READ.and(Rights::CALL));
+    assert_eq!(region(open(&mut store, OTHER, "graph", BOTH)).grant, first.grant);
+    for grant in [&reader, &caller] {
+        assert_eq!(failure(&free(&mut store, OTHER, grant)), Some(Failure::NoSuchRegion));
+    }
+    assert_eq!(free(&mut store, OTHER, &first.grant), ControlAnswer::Freed);
     assert_eq!((store.used(), store.count()), (0, 0));
-    region(reserve(&mut store, 3, 4096, "graph"));
+    region(reserve(&mut store, THIRD, 4096, "graph"));
 }
 
 #[test]
@@ -83,12 +126,13 @@ fn there_are_only_so_many_regions_and_plain_names() {
     let mut store = store();
     store.config.capacity = 1 << 30;
     for _ in 0..300 {
-        region(reserve(&mut store, 1, 4096, ""));
+        region(reserve(&mut store, ONE, 4096, ""));
     }
-    assert_eq!(failure(&reserve(&mut store, 1, 4096, "")), Some(Failure::NoCapacity));
-    store.client_gone(1);
-    assert_eq!(failure(&reserve(&mut store, 1, 4096, "a\x1b[31m")), Some(Failure::BadRequest));
-    region(reserve(&mut store, 1, 4096, "red"));
+    assert_eq!(failure(&reserve(&mut store, ONE, 4096, "")), Some(Failure::NoCapacity));
+    store.link_lost(ONE);
+    store.link_opened(ONE, 100, "again");
+    assert_eq!(failure(&reserve(&mut store, ONE, 4096, "a\x1b[31m")), Some(Failure::BadRequest));
+    region(reserve(&mut store, ONE, 4096, "red"));
 }
 
 #[test]
@@ -97,26 +141,36 @@ fn a_file_is_loaded_once_and_shared_until_it_is_freed() {
     let plan = |store: &mut RegionStore| store.begin_load("a/web.bin", 5000).unwrap();
     let (first, second) = (plan(&mut store), plan(&mut store));
     assert_eq!(store.used(), 2 * 8192);
-    let loaded = region(store.finish_load((1, 100), first, Rights::READ, Ok(())));
+    let (read, write) = ((Rights::READ, Sharing::Leased), (BOTH, Sharing::Leased));
+    let loaded = region(store.finish_load(ONE, first, read, Ok(())));
     assert_eq!((loaded.grant.size, loaded.grant.rights, loaded.check()), (5000, Rights::READ, Ok(())));
-    let same = region(store.finish_load((2, 100), second, Rights::READ.and(Rights::WRITE), Ok(())));
-    assert_eq!((same.grant.region, store.used()), (loaded.grant.region, 8192));
-    assert_eq!(store.client_gone(1), 0);
-    assert_eq!(region(store.loaded("a/web.bin", Rights::READ).unwrap()), loaded);
-    let by_name = Question::OpenNamed { name: Text::new("file:a/web.bin"), rights: Rights::READ };
-    assert_eq!(region(store.answer(2, 1, &by_name)), loaded);
-    assert_eq!(failure(&reserve(&mut store, 2, 4096, "file:mine")), Some(Failure::BadRequest));
-    let Grant { region, generation, key, .. } = same.grant;
-    assert_eq!(store.answer(2, 1, &Question::Free { region, generation, key }), ControlAnswer::Freed);
-    assert_eq!((store.used(), store.loaded("a/web.bin", Rights::READ)), (0, None));
+    let same = region(store.finish_load(OTHER, second, read, Ok(())));
+    assert_eq!((same.grant, store.used()), (loaded.grant, 8192));
+    assert_eq!(store.link_lost(ONE), 0);
+    assert_eq!(region(open(&mut store, OTHER, "file:a/web.bin", Rights::READ)), loaded);
+    assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "file:mine")), Some(Failure::BadRequest));
+    let full = region(store.loaded(OTHER, "a/web.bin", write).unwrap());
+    assert_eq!(free(&mut store, OTHER, &full.grant), ControlAnswer::Freed);
+    assert_eq!((store.used(), store.loaded(OTHER, "a/web.bin", read)), (0, None));
+}
+
+#[test]
+fn whoever_has_gone_while_its_file_was_read_leaves_it_to_the_next() {
+    let mut store = store();
+    let plan = store.begin_load("web.bin", 5000).unwrap();
+    store.link_lost(ONE);
+    let how = (BOTH, Sharing::Leased);
+    assert_eq!(failure(&store.finish_load(ONE, plan, how, Ok(()))), Some(Failure::BadRequest));
+    region(store.loaded(OTHER, "web.bin", how).unwrap());
+    assert_eq!(store.used(), 8192);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_gives_its_room_back() {
     let mut store = store();
     let plan = store.begin_load("web.bin", 5000).unwrap();
-    let answer =
-        store.finish_load((1, 100), plan, Rights::READ, Err(std::io::ErrorKind::UnexpectedEof.into()));
+    let (how, error) = ((Rights::READ, Sharing::Leased), std::io::ErrorKind::UnexpectedEof.into());
+    let answer = store.finish_load(ONE, plan, how, Err(error));
     assert_eq!((failure(&answer), store.used()), (Some(Failure::NoSuchFile), 0));
     assert!(matches!(store.begin_load("web.bin", 1 << 40), Err((Failure::NoCapacity, _))));
 }
@@ -125,15 +179,15 @@ fn a_file_that_cannot_be_read_gives_its_room_back() {
 fn a_long_list_comes_in_pages() {
     let mut store = store();
     for _ in 0..LIST_MAX {
-        region(reserve(&mut store, 1, 4096, ""));
+        region(reserve(&mut store, ONE, 4096, ""));
     }
-    let ControlAnswer::Regions { regions, more } = store.answer(1, 1, &Question::List { after: RegionId(0) })
+    let ControlAnswer::Regions { regions, more } = store.answer(ONE, &Question::List { after: RegionId(0) })
     else {
         panic!("a list is answered with a list");
     };
     assert_eq!((regions.len(), more), (LIST_MAX, false));
     let ControlAnswer::Regions { regions, .. } =
-        store.answer(1, 1, &Question::List { after: regions[9].region })
+        store.answer(ONE, &Question::List { after: regions[9].region })
     else {
         panic!("a list is answered with a list");
     };
@@ -143,16 +197,17 @@ fn a_long_list_comes_in_pages() {
 proptest! {
     #[test]
     fn capacity_is_always_what_the_living_hold(
-        steps in prop::collection::vec((0u64..4, 0u64..40_000, 0u8..3), 1..60)
+        steps in prop::collection::vec((1u64..4, 0u64..40_000, 0u8..3), 1..60)
     ) {
         let mut store = store();
         let mut model: Vec<(u64, u64, Grant)> = Vec::new();
         for (client, size, what) in steps {
+            let process = Incarnation(client);
             match what {
                 0 => {
                     let used: u64 = model.iter().map(|(_, size, _)| size).sum();
                     let rounded = size.next_multiple_of(4096);
-                    match reserve(&mut store, client, size, "") {
+                    match reserve(&mut store, process, size, "") {
                         ControlAnswer::Region(descriptor) => {
                             prop_assert!(size > 0 && used + rounded <= CAPACITY);
                             model.push((client, rounded, descriptor.grant));
@@ -161,15 +216,14 @@ proptest! {
                     }
                 }
                 1 => {
-                    store.client_gone(client);
+                    store.link_lost(process);
+                    store.link_opened(process, 1, "again");
                     model.retain(|(owner, ..)| *owner != client);
                 }
                 _ => {
                     if let Some(at) = model.iter().position(|(owner, ..)| *owner == client) {
                         let (_, _, grant) = model.remove(at);
-                        let Grant { region, generation, key, .. } = grant;
-                        let freed = store.answer(client, 1, &Question::Free { region, generation, key });
-                        prop_assert_eq!(freed, ControlAnswer::Freed);
+                        prop_assert_eq!(free(&mut store, process, &grant), ControlAnswer::Freed);
                     }
                 }
             }

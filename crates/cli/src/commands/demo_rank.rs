@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let agent = job.agent().context("no agent; this command is started by `outboard demo`")?;
     agent.echo(b"a rank is here")?;
     let memory = job.memory().context("no memory server; this command is started by `outboard demo`")?;
-    let region = memory.open(&args.region, Rights::READ.and(Rights::WRITE))?;
+    let region = memory.open_shared(&args.region, Rights::READ.and(Rights::WRITE))?;
     for _ in 0..INCREMENTS {
         memory.fetch_add(&region, TOTAL_AT, 1)?;
     }

@@ -40,7 +40,7 @@ fn take_part(number: u64, memory: &Address, agent: &Address, all: &Crowd) {
     let own = memory.reserve(4096, None).unwrap();
     memory.write(&own, 0, &number.to_le_bytes()).unwrap();
     all.await_everyone();
-    let shared = memory.open("crowd", Rights::READ.and(Rights::WRITE)).unwrap();
+    let shared = memory.open_shared("crowd", Rights::READ.and(Rights::WRITE)).unwrap();
     for _ in 0..TIMES {
         memory.fetch_add(&shared, 0, 1).unwrap();
         agent.echo(&number.to_le_bytes()).unwrap();
@@ -61,7 +61,7 @@ fn three_hundred_clients_are_served_at_once() {
     let mut memory = Daemon::memory(&place, &at, &patiently);
     let mut agent = Daemon::agent(&place, &place.socket(), &at, &patiently);
     let mut observer = connect_memory(memory.local());
-    let shared = observer.reserve(4096, Some("crowd")).unwrap();
+    let shared = observer.reserve_shared(4096, "crowd").unwrap();
     let all = Crowd::default();
     thread::scope(|scope| {
         let doors = [(memory.local(), agent.local()), (memory.remote(), agent.remote())];

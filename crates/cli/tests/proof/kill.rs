@@ -193,7 +193,7 @@ fn dismiss(cluster: &mut Cluster<'_>, mut client: Client) {
         let name = client.tenant.region_name();
         let mut observer = connect_memory(memory.local());
         // If this is a later life of the server there is nothing to free.
-        if let Ok(region) = observer.open(&name, Rights::READ.and(Rights::WRITE)) {
+        if let Ok(region) = observer.open_shared(&name, Rights::READ.and(Rights::WRITE)) {
             observer.free(region).unwrap();
         }
         observer.close("seen enough");

@@ -161,7 +161,7 @@ impl Tenant {
         let Some([own, shared]) = regions else {
             let [own, shared] = self.sizes();
             let own = memory.reserve(own, None)?;
-            let shared = memory.reserve(shared, Some(&self.region_name()))?;
+            let shared = memory.reserve_shared(shared, &self.region_name())?;
             memory.write(&shared, SEED_AT, &self.seed.to_le_bytes())?;
             *regions = Some([own, shared]);
             return Ok(());

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use outboard_link::memory::Buffer;
 use outboard_rendezvous::Addressed;
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, Question, RegionName};
+use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, Question, RegionName, Sharing};
 use outboard_wire::{JobId, RegionDescriptor, RegionId, RegionKey, Rights, Time};
 
 use super::desk::CAPACITY;
+use super::leases::{Claim, Leases};
 use super::meetings::Meetings;
 use crate::Recorder;
 
@@ -16,6 +17,8 @@ struct Kept {
     name: RegionName,
     size: u64,
     key: RegionKey,
+    epoch: u64,
+    leases: Leases,
 }
 
 /// The books of one life of the daemon.
@@ -65,29 +68,24 @@ impl Books {
     /// The store has answered a client.
     pub(super) fn on_answer(&mut self, client: u64, question: &Question, answer: &ControlAnswer) {
         let is_right = match question {
-            Question::Reserve { size, name, .. } => self.is_right_reserve(client, *size, name, answer),
-            Question::OpenNamed { name, rights } => {
-                let found = self.by_name(name).map(|region| (region, &self.regions[&region]));
-                match (found, answer) {
-                    (Some((region, kept)), ControlAnswer::Region(RegionDescriptor { grant, .. })) => {
-                        let is_full = grant.key == kept.key;
-                        grant.region == region && is_full != Rights::READ.includes(*rights)
-                    }
-                    (None, answer) => is_failure(answer, &[Failure::NoSuchRegion]),
-                    _ => false,
-                }
+            Question::Reserve { size, name, sharing, .. } => {
+                self.is_right_reserve(client, *size, (name, *sharing), answer)
+            }
+            Question::OpenNamed { name, rights, sharing } => {
+                self.is_right_open(client, name, (*rights, *sharing), answer)
             }
             Question::Free { region, key, .. } => {
-                let may = self.regions.get(region).is_some_and(|kept| kept.key == *key);
-                if may {
-                    self.regions.remove(region);
-                }
-                if may {
-                    *answer == ControlAnswer::Freed
-                } else {
-                    is_failure(answer, &[Failure::NoSuchRegion])
+                let claim = Claim { writes: true, is_leased: false };
+                match self.regions.get(region).filter(|kept| kept.key == *key) {
+                    None => is_failure(answer, &[Failure::NoSuchRegion]),
+                    Some(kept) if !kept.leases.admit(client, claim) => is_failure(answer, &[Failure::InUse]),
+                    Some(_) => {
+                        self.regions.remove(region);
+                        *answer == ControlAnswer::Freed
+                    }
                 }
             }
+            Question::Release { region, .. } => self.is_right_release(client, *region, answer),
             Question::List { after } => {
                 let beyond = self.regions.iter().filter(|(region, _)| *region > after);
                 let expected: Vec<_> = beyond.map(|(region, kept)| (*region, kept.size)).collect();
@@ -102,7 +100,7 @@ impl Books {
             }
             Question::Join { .. } => true,
             // There are no files in this world.
-            Question::Load { .. } => is_failure(answer, &[Failure::NotServed]),
+            Question::Load { .. } | Question::Sync { .. } => is_failure(answer, &[Failure::NotServed]),
         };
         let summary = answer.kind().0.into();
         self.recorder.note("answered", &[("client", client), ("kind", summary), ("used", self.used())]);
@@ -113,7 +111,7 @@ impl Books {
         &mut self,
         client: u64,
         asked: u64,
-        name: &RegionName,
+        (name, sharing): (&RegionName, Sharing),
         answer: &ControlAnswer,
     ) -> bool {
         let size = asked.next_multiple_of(self.page);
@@ -124,22 +122,61 @@ impl Books {
         // Where several apply, any will do.
         let reasons: Vec<Failure> =
             reasons.into_iter().filter(|(applies, _)| *applies).map(|(_, failure)| failure).collect();
-        let ControlAnswer::Region(RegionDescriptor { grant, .. }) = answer else {
+        let ControlAnswer::Region(RegionDescriptor { grant, epoch, .. }) = answer else {
             return is_failure(answer, &reasons);
         };
         let is_new = grant.region > self.latest;
         self.latest = grant.region;
-        let kept = Kept { client: Some(client), name: *name, size, key: grant.key };
+        let mut leases = Leases::default();
+        leases.give(client, Claim::new(Rights::ALL, sharing));
+        let (client, key, epoch) = (Some(client), grant.key, *epoch);
+        let kept = Kept { client, name: *name, size, key, epoch, leases };
         self.regions.insert(grant.region, kept);
         reasons.is_empty() && is_new && grant.size == size
+    }
+
+    fn is_right_open(
+        &mut self,
+        client: u64,
+        name: &RegionName,
+        (rights, sharing): (Rights, Sharing),
+        answer: &ControlAnswer,
+    ) -> bool {
+        let Some(region) = self.by_name(name) else { return is_failure(answer, &[Failure::NoSuchRegion]) };
+        let Some(kept) = self.regions.get_mut(&region) else { return false };
+        let claim = Claim::new(rights, sharing);
+        if !kept.leases.admit(client, claim) {
+            return is_failure(answer, &[Failure::InUse]);
+        }
+        let ControlAnswer::Region(RegionDescriptor { grant, epoch, .. }) = answer else { return false };
+        let is_new_writer = claim.writes && !kept.leases.is_writer(client);
+        // Every writer has an epoch of its own, which comes after all that were.
+        let is_in_time = if is_new_writer { *epoch > kept.epoch } else { *epoch >= kept.epoch };
+        kept.epoch = *epoch;
+        kept.leases.give(client, claim);
+        let has_full_key = grant.key == kept.key;
+        grant.region == region && has_full_key == claim.writes && is_in_time
+    }
+
+    fn is_right_release(&mut self, client: u64, region: RegionId, answer: &ControlAnswer) -> bool {
+        let kept = self.regions.get_mut(&region);
+        let Some(kept) = kept.filter(|kept| kept.leases.has(client)) else {
+            return is_failure(answer, &[Failure::NoSuchRegion]);
+        };
+        kept.leases.release(client);
+        if !kept.leases.has(client) && kept.name.as_str().is_empty() {
+            self.regions.remove(&region);
+        }
+        *answer == ControlAnswer::Released
     }
 
     /// A client has gone, and the store says how many bytes came free.
     pub(super) fn on_gone(&mut self, client: u64, released: u64) {
         let before = self.used();
         self.regions.retain(|_, kept| kept.client != Some(client) || !kept.name.as_str().is_empty());
-        for kept in self.regions.values_mut().filter(|kept| kept.client == Some(client)) {
-            kept.client = None;
+        for kept in self.regions.values_mut() {
+            kept.client = kept.client.filter(|owner| *owner != client);
+            kept.leases.forget(client);
         }
         let freed = before - self.used();
         self.recorder.expect(freed == released, || {

@@ -1,6 +1,5 @@
 //! A daemon that keeps regions and gathers ranks.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outboard_agent::{RegionStore, StoreConfig};
@@ -8,7 +7,7 @@ use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_wire::control::{JobSecret, Question};
-use outboard_wire::{JobId, ServerId, Time};
+use outboard_wire::{Incarnation, JobId, ServerId, Time};
 
 use super::books::Books;
 use crate::Boot;
@@ -28,8 +27,6 @@ pub(super) struct Desk {
     rendezvous: Rendezvous,
     pub(super) outbox: Outbox,
     pub(super) books: Books,
-    /// The clients, with a number that stands for their process.
-    clients: BTreeMap<LinkId, u32>,
     /// The answer to a join that was given last.
     pub(super) last: Option<Addressed>,
 }
@@ -50,7 +47,6 @@ impl Desk {
             rendezvous,
             outbox: Outbox::default(),
             books,
-            clients: BTreeMap::new(),
             last: None,
         }
     }
@@ -62,8 +58,7 @@ impl Desk {
             self.deliver(answers);
             return;
         }
-        let pid = self.clients.get(&link).copied().unwrap_or(0);
-        let answer = self.store.answer(link.0, pid, question);
+        let answer = self.store.answer(process(link), question);
         self.books.on_answer(link.0, question, &answer);
         self.audit();
         self.outbox.answer(link, tag, &answer);
@@ -83,11 +78,17 @@ impl Desk {
     }
 }
 
+/// The process behind a link. Each link is taken for a process of its own: a tenant that has lost its link cannot know
+/// whether the daemon still counts it when the next one opens.
+pub(super) fn process(link: LinkId) -> Incarnation {
+    Incarnation(link.0)
+}
+
 impl Service for Desk {
     type Note = ();
 
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
-        self.clients.insert(link, peer.intro().rank.0);
+        self.store.link_opened(process(link), peer.intro().rank.0, &peer.to_string());
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
@@ -106,9 +107,8 @@ impl Service for Desk {
     }
 
     fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
-        self.clients.remove(&link);
         self.outbox.forget(link);
-        let released = self.store.client_gone(link.0);
+        let released = self.store.link_lost(process(link));
         self.rendezvous.on_gone(link.0);
         self.books.on_gone(link.0, released);
         self.audit();

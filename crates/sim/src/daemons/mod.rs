@@ -1,10 +1,11 @@
-//! Clients reserve, free, list and join at a daemon, and die in the middle of it.
+//! Clients reserve, open, release, free, list and join at a daemon, and die in the middle of it.
 //!
-//! What is used is always what the living hold, and what has a name; every question is answered once; whoever joins
+//! A region has one writer or many readers, or those who share it with all who do; what is used is always what the living hold, and what has a name; every question is answered once; whoever joins
 //! a job is told all its members when the last has come, or who is missing when time is up.
 
 mod books;
 mod desk;
+mod leases;
 mod meetings;
 mod tenant;
 #[cfg(test)]

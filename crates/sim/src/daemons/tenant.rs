@@ -1,4 +1,4 @@
-//! A client that reserves, frees, lists and joins.
+//! A client that reserves, opens, releases, frees, lists and joins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
-use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question, RegionName};
+use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question, RegionName, Sharing};
 use outboard_wire::{
     FrameHead, Grant, Incarnation, JobId, Rank, RegionDescriptor, RegionId, RegionKey, Rights, Text, Time,
 };
@@ -20,7 +20,9 @@ const JOBS: u64 = 3;
 /// What a question was about.
 enum Asked {
     Reserve { is_named: bool },
+    Open,
     Free(RegionId),
+    Release(RegionId),
     Other,
 }
 
@@ -34,6 +36,8 @@ pub(super) struct Tenant {
     link: Option<LinkId>,
     /// Regions without names, which it holds as long as its link lives.
     held: BTreeMap<RegionId, Grant>,
+    /// Regions with names that it was given; it may have been given them again, or they may be gone.
+    shared: Vec<Grant>,
     /// A region that it has given back, or never had.
     stale: Option<Grant>,
     waiting: BTreeMap<u32, Asked>,
@@ -52,6 +56,7 @@ impl Tenant {
             random: boot.random,
             link: None,
             held: BTreeMap::new(),
+            shared: Vec::new(),
             stale: None,
             waiting: BTreeMap::new(),
             next_tag: 1,
@@ -73,9 +78,10 @@ impl Tenant {
     fn choose(&mut self) -> (Question, Asked) {
         match self.random.u8(..16) {
             0..=4 => self.reserve(),
-            5..=8 => self.free(),
-            9 => (Question::OpenNamed { name: self.name(), rights: self.rights() }, Asked::Other),
-            10 => (Question::List { after: RegionId(self.random.u64(..8)) }, Asked::Other),
+            5..=7 => self.free(),
+            8 => self.release(),
+            9..=10 => (self.open(), Asked::Open),
+            11 => (Question::List { after: RegionId(self.random.u64(..8)) }, Asked::Other),
             _ => (self.join(), Asked::Other),
         }
     }
@@ -84,15 +90,21 @@ impl Tenant {
         Text::new(["graph", "index", "table"][self.random.usize(..3)])
     }
 
-    fn rights(&mut self) -> Rights {
-        if self.random.bool() { Rights::READ } else { Rights::READ.and(Rights::WRITE) }
+    fn open(&mut self) -> Question {
+        let rights = if self.random.bool() { Rights::READ } else { Rights::READ.and(Rights::WRITE) };
+        Question::OpenNamed { name: self.name(), rights, sharing: self.sharing() }
+    }
+
+    fn sharing(&mut self) -> Sharing {
+        if self.random.bool() { Sharing::Leased } else { Sharing::Together }
     }
 
     fn reserve(&mut self) -> (Question, Asked) {
         let is_named = self.random.u8(..) < 40;
         let name = if is_named { self.name() } else { Text::new("") };
         let size = if self.random.u8(..) < 8 { 0 } else { self.random.u64(1..60_000) };
-        (Question::Reserve { size, chunk_log2: 16, name }, Asked::Reserve { is_named })
+        let sharing = self.sharing();
+        (Question::Reserve { size, chunk_log2: 16, name, sharing }, Asked::Reserve { is_named })
     }
 
     fn free(&mut self) -> (Question, Asked) {
@@ -104,6 +116,14 @@ impl Tenant {
             key = RegionKey([0; 16]);
         }
         (Question::Free { region, generation, key }, Asked::Free(region))
+    }
+
+    fn release(&mut self) -> (Question, Asked) {
+        let nth = self.random.usize(..self.shared.len().max(1));
+        let shared = (nth < self.shared.len()).then(|| self.shared.swap_remove(nth));
+        let grant = shared.or_else(|| self.held.values().next().copied()).or(self.stale);
+        let Some(Grant { region, generation, .. }) = grant else { return self.reserve() };
+        (Question::Release { region, generation }, Asked::Release(region))
     }
 
     fn join(&mut self) -> Question {
@@ -128,7 +148,11 @@ impl Tenant {
             (Asked::Reserve { is_named: false }, ControlAnswer::Region(RegionDescriptor { grant, .. })) => {
                 self.held.insert(grant.region, grant);
             }
-            (Asked::Free(region), ControlAnswer::Freed) => {
+            (Asked::Reserve { .. } | Asked::Open, ControlAnswer::Region(RegionDescriptor { grant, .. })) => {
+                self.shared.push(grant);
+            }
+            (Asked::Free(region), ControlAnswer::Freed)
+            | (Asked::Release(region), ControlAnswer::Released) => {
                 self.stale = self.held.remove(&region).or(self.stale);
             }
             _ => {}
@@ -181,6 +205,7 @@ impl Service for Tenant {
         if self.link.take_if(|own| *own == link).is_some() {
             self.stale = self.held.pop_first().map(|(_, grant)| grant).or(self.stale);
             self.held.clear();
+            self.shared.clear();
             self.waiting.clear();
         }
     }

@@ -1,6 +1,6 @@
 use outboard_driver::LinkId;
-use outboard_wire::Text;
-use outboard_wire::control::Question;
+use outboard_wire::control::{ControlAnswer, Question, Sharing};
+use outboard_wire::{Incarnation, RegionId, Text};
 
 use super::*;
 use crate::wrong::Wrong;
@@ -23,7 +23,10 @@ fn a_right_daemon_keeps_its_promises() {
 #[test]
 fn a_region_that_nobody_holds_is_noticed() {
     let promise = broken(|desk| {
-        desk.store.answer(1, 1, &Question::Reserve { size: 1, chunk_log2: 16, name: Text::new("") });
+        let nobody = Incarnation(0);
+        desk.store.link_opened(nobody, 0, "nobody");
+        let (name, sharing) = (Text::new(""), Sharing::Leased);
+        desk.store.answer(nobody, &Question::Reserve { size: 1, chunk_log2: 16, name, sharing });
     });
     assert!(promise.as_ref().is_some_and(|promise| promise.contains("what is used")), "{promise:?}");
 }
@@ -31,9 +34,26 @@ fn a_region_that_nobody_holds_is_noticed() {
 #[test]
 fn a_client_that_is_taken_for_dead_is_noticed() {
     let promise = broken(|desk| {
-        desk.store.client_gone(3);
+        desk.store.link_lost(Incarnation(3));
     });
-    assert!(promise.as_ref().is_some_and(|promise| promise.contains("what is used")), "{promise:?}");
+    let is_noticed =
+        |promise: &String| ["what is used", "not answered"].iter().any(|part| promise.contains(part));
+    assert!(promise.as_ref().is_some_and(is_noticed), "{promise:?}");
+}
+
+#[test]
+fn a_lease_that_is_given_up_for_its_holder_is_noticed() {
+    let promise = broken(|desk| {
+        let list = Question::List { after: RegionId(0) };
+        let ControlAnswer::Regions { regions, .. } = desk.store.answer(Incarnation(0), &list) else { return };
+        for listed in regions.iter().filter(|listed| !listed.name.as_str().is_empty()) {
+            for process in (1..20).map(Incarnation) {
+                let (region, generation) = (listed.region, listed.generation);
+                desk.store.answer(process, &Question::Release { region, generation });
+            }
+        }
+    });
+    assert!(promise.as_ref().is_some_and(|promise| promise.contains("not answered")), "{promise:?}");
 }
 
 #[test]

@@ -15,6 +15,8 @@ const FREED: Kind = Kind::new(Room::Control, 33);
 const REGIONS: Kind = Kind::new(Room::Control, 34);
 const MEMBERS: Kind = Kind::new(Room::Control, 35);
 const FAILED: Kind = Kind::new(Room::Control, 36);
+const RELEASED: Kind = Kind::new(Room::Control, 37);
+const SYNCED: Kind = Kind::new(Room::Control, 38);
 
 /// A region as a list shows it. No key: to see is not to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,14 @@ pub enum Failure {
     TooLong = 11,
     /// Too many jobs are gathering.
     TooManyJobs = 12,
+    /// Other processes have the region, and it cannot be shared with them.
+    InUse = 13,
+    /// The key does not allow it.
+    NoRight = 14,
+    /// The region was not loaded from a file.
+    NoFile = 15,
+    /// The file could not be written: it or the data directory is read-only, or the disk is full.
+    NotWritten = 16,
 }
 
 /// What a daemon answers.
@@ -68,6 +78,13 @@ pub enum ControlAnswer {
     Region(RegionDescriptor),
     /// It is gone.
     Freed,
+    /// Your process has it no longer.
+    Released,
+    /// It is in its file.
+    Synced {
+        /// How many bytes the file has.
+        bytes: u64,
+    },
     /// These, and whether more follow.
     Regions {
         /// Some regions, in the order of their ids.
@@ -106,6 +123,12 @@ struct ListedBytes {
 struct CountBytes {
     count: U32,
     more: U32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct SyncedBytes {
+    bytes: U64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -154,6 +177,8 @@ impl ControlAnswer {
         match self {
             Self::Region(_) => REGION,
             Self::Freed => FREED,
+            Self::Released => RELEASED,
+            Self::Synced { .. } => SYNCED,
             Self::Regions { .. } => REGIONS,
             Self::Members(_) => MEMBERS,
             Self::Failed { .. } => FAILED,
@@ -162,14 +187,17 @@ impl ControlAnswer {
 
     /// Whether frames of this kind are answers.
     pub const fn is_answer(kind: Kind) -> bool {
-        matches!(kind, REGION | FREED | REGIONS | MEMBERS | FAILED)
+        matches!(kind, REGION | FREED | RELEASED | SYNCED | REGIONS | MEMBERS | FAILED)
     }
 
     /// Appends the payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Region(descriptor) => descriptor.encode(out),
-            Self::Freed => {}
+            Self::Freed | Self::Released => {}
+            Self::Synced { bytes } => {
+                out.extend_from_slice(SyncedBytes { bytes: (*bytes).into() }.as_bytes());
+            }
             Self::Regions { regions, more } => {
                 let count =
                     CountBytes { count: (regions.len() as u32).into(), more: u32::from(*more).into() };
@@ -194,7 +222,14 @@ impl ControlAnswer {
         match kind {
             REGION => RegionDescriptor::decode(payload).map(Self::Region),
             FREED if payload.is_empty() => Ok(Self::Freed),
-            FREED => Err(DecodeError::TrailingBytes { what: "freed", extra: payload.len() }),
+            RELEASED if payload.is_empty() => Ok(Self::Released),
+            FREED | RELEASED => {
+                Err(DecodeError::TrailingBytes { what: "freed or released", extra: payload.len() })
+            }
+            SYNCED => {
+                let bytes: &SyncedBytes = exact("synced", payload)?;
+                Ok(Self::Synced { bytes: bytes.bytes.get() })
+            }
             REGIONS => {
                 let (count, more, rest) = decode_count(payload, LIST_MAX)?;
                 let regions = decode_all(count, rest, ListedBytes::read)?;
@@ -259,6 +294,10 @@ impl TryFrom<u16> for Failure {
             10 => Self::NoSuchFile,
             11 => Self::TooLong,
             12 => Self::TooManyJobs,
+            13 => Self::InUse,
+            14 => Self::NoRight,
+            15 => Self::NoFile,
+            16 => Self::NotWritten,
             _ => return Err(DecodeError::BadValue { what: "failure", value: value.into() }),
         })
     }

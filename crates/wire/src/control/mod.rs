@@ -8,7 +8,7 @@ mod question;
 
 pub use answer::{ControlAnswer, Failure, LIST_MAX, ListedRegion, RANKS_MAX};
 pub use member::{JobSecret, Member, MemberAddress};
-pub use question::{FILE_PREFIX, FilePath, Question, RegionName};
+pub use question::{FILE_PREFIX, FilePath, Question, RegionName, Sharing};
 
 use crate::DecodeError;
 

@@ -17,6 +17,8 @@ const FREE: Kind = Kind::new(Room::Control, 3);
 const LIST: Kind = Kind::new(Room::Control, 4);
 const JOIN: Kind = Kind::new(Room::Control, 5);
 const LOAD: Kind = Kind::new(Room::Control, 6);
+const RELEASE: Kind = Kind::new(Room::Control, 7);
+const SYNC: Kind = Kind::new(Room::Control, 8);
 
 /// The name of a region; empty means that it has none and ends with its client.
 pub type RegionName = Text<128>;
@@ -26,10 +28,25 @@ pub type FilePath = Text<120>;
 /// What the names of regions begin with that were loaded from files; no other name may.
 pub const FILE_PREFIX: &str = "file:";
 
+/// Whom a client shares a region with. Who has a region, and as what, is a matter of processes: the links of one
+/// process count as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Sharing {
+    /// With nobody while it writes, and with other readers while it reads: for whoever keeps copies of the bytes.
+    Leased = 0,
+    /// With everybody who asks for this too: for whoever goes to the server with every access, where all see what
+    /// the others write.
+    Together = 1,
+}
+
 /// What a client asks.
+///
+/// Whoever is given a region has it until it [releases](Self::Release) or [frees](Self::Free) it, or until the last
+/// link of its process is gone. A client whose [`Sharing`] does not agree with those who have the region is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Make a region. Answered by [`Region`](super::ControlAnswer::Region).
+    /// Make a region, to read and write it. Answered by [`Region`](super::ControlAnswer::Region).
     Reserve {
         /// How many bytes.
         size: u64,
@@ -37,6 +54,8 @@ pub enum Question {
         chunk_log2: u8,
         /// A name under which others find it and under which it outlives this client.
         name: RegionName,
+        /// With whom.
+        sharing: Sharing,
     },
     /// Give me the region of this name. Answered by [`Region`](super::ControlAnswer::Region).
     OpenNamed {
@@ -44,6 +63,8 @@ pub enum Question {
         name: RegionName,
         /// What it will be used for.
         rights: Rights,
+        /// With whom.
+        sharing: Sharing,
     },
     /// Load this file into a region that all who ask share. Answered by [`Region`](super::ControlAnswer::Region) when it is there.
     Load {
@@ -51,9 +72,30 @@ pub enum Question {
         path: FilePath,
         /// What it will be used for.
         rights: Rights,
+        /// With whom.
+        sharing: Sharing,
     },
-    /// I no longer need this region. Answered by [`Freed`](super::ControlAnswer::Freed).
+    /// This region is no longer needed, by anyone. Answered by [`Freed`](super::ControlAnswer::Freed).
     Free {
+        /// Which region.
+        region: RegionId,
+        /// Which life of it.
+        generation: Generation,
+        /// A key to it that allows writing.
+        key: RegionKey,
+    },
+    /// My process no longer needs this region; asked as often as it was given it. A region without a name is freed.
+    /// Answered by [`Released`](super::ControlAnswer::Released).
+    Release {
+        /// Which region.
+        region: RegionId,
+        /// Which life of it.
+        generation: Generation,
+    },
+    /// Write this region to the file that it was loaded from. What was written to the region before this was asked is
+    /// in the file when it is answered; what is written meanwhile may be or not. Answered by
+    /// [`Synced`](super::ControlAnswer::Synced) when it is on the disk.
+    Sync {
         /// Which region.
         region: RegionId,
         /// Which life of it.
@@ -84,7 +126,8 @@ pub enum Question {
 struct ReserveBytes {
     size: U64,
     chunk_log2: u8,
-    reserved: [u8; 7],
+    sharing: u8,
+    reserved: [u8; 6],
     name: RegionName,
 }
 
@@ -93,16 +136,25 @@ struct ReserveBytes {
 struct OpenNamedBytes {
     name: RegionName,
     rights: u8,
-    reserved: [u8; 7],
+    sharing: u8,
+    reserved: [u8; 6],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct FreeBytes {
+struct KeyedBytes {
     region: U64,
     generation: U32,
     reserved: U32,
     key: RegionKey,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ReleaseBytes {
+    region: U64,
+    generation: U32,
+    reserved: U32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -126,13 +178,15 @@ struct JoinBytes {
 struct LoadBytes {
     path: FilePath,
     rights: u8,
-    reserved: [u8; 7],
+    sharing: u8,
+    reserved: [u8; 6],
 }
 
 const _: () = assert!(size_of::<LoadBytes>() == 128);
 const _: () = assert!(size_of::<ReserveBytes>() == 144);
 const _: () = assert!(size_of::<OpenNamedBytes>() == 136);
-const _: () = assert!(size_of::<FreeBytes>() == 32);
+const _: () = assert!(size_of::<KeyedBytes>() == 32);
+const _: () = assert!(size_of::<ReleaseBytes>() == 16);
 const _: () = assert!(size_of::<JoinBytes>() == 208);
 
 fn all_zero(bytes: &[u8]) -> u64 {
@@ -147,6 +201,8 @@ impl Question {
             Self::OpenNamed { .. } => OPEN_NAMED,
             Self::Load { .. } => LOAD,
             Self::Free { .. } => FREE,
+            Self::Release { .. } => RELEASE,
+            Self::Sync { .. } => SYNC,
             Self::List { .. } => LIST,
             Self::Join { .. } => JOIN,
         }
@@ -154,31 +210,33 @@ impl Question {
 
     /// Whether frames of this kind are questions.
     pub const fn is_question(kind: Kind) -> bool {
-        matches!(kind, RESERVE | OPEN_NAMED | LOAD | FREE | LIST | JOIN)
+        matches!(kind, RESERVE | OPEN_NAMED | LOAD | FREE | RELEASE | SYNC | LIST | JOIN)
     }
 
     /// Appends the payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
-            Self::Reserve { size, chunk_log2, name } => out.extend_from_slice(
-                ReserveBytes { size: size.into(), chunk_log2, reserved: [0; 7], name }.as_bytes(),
-            ),
-            Self::OpenNamed { name, rights } => out.extend_from_slice(
-                OpenNamedBytes { name, rights: rights.bits(), reserved: [0; 7] }.as_bytes(),
-            ),
-            Self::Load { path, rights } => {
-                let bytes = LoadBytes { path, rights: rights.bits(), reserved: [0; 7] };
+            Self::Reserve { size, chunk_log2, name, sharing } => {
+                let (size, sharing) = (size.into(), sharing as u8);
+                let bytes = ReserveBytes { size, chunk_log2, sharing, reserved: [0; 6], name };
                 out.extend_from_slice(bytes.as_bytes());
             }
-            Self::Free { region, generation, key } => out.extend_from_slice(
-                FreeBytes {
-                    region: region.0.into(),
-                    generation: generation.0.into(),
-                    reserved: 0.into(),
-                    key,
-                }
-                .as_bytes(),
-            ),
+            Self::OpenNamed { name, rights, sharing } => {
+                let (rights, sharing) = (rights.bits(), sharing as u8);
+                out.extend_from_slice(OpenNamedBytes { name, rights, sharing, reserved: [0; 6] }.as_bytes());
+            }
+            Self::Load { path, rights, sharing } => {
+                let (rights, sharing) = (rights.bits(), sharing as u8);
+                out.extend_from_slice(LoadBytes { path, rights, sharing, reserved: [0; 6] }.as_bytes());
+            }
+            Self::Free { region, generation, key } | Self::Sync { region, generation, key } => {
+                let (region, generation, reserved) = (region.0.into(), generation.0.into(), 0.into());
+                out.extend_from_slice(KeyedBytes { region, generation, reserved, key }.as_bytes());
+            }
+            Self::Release { region, generation } => {
+                let (region, generation, reserved) = (region.0.into(), generation.0.into(), 0.into());
+                out.extend_from_slice(ReleaseBytes { region, generation, reserved }.as_bytes());
+            }
             Self::List { after } => out.extend_from_slice(ListBytes { after: after.0.into() }.as_bytes()),
             Self::Join { job, secret, size, member } => out.extend_from_slice(
                 JoinBytes {
@@ -201,19 +259,31 @@ impl Question {
                 let bytes: &OpenNamedBytes = exact("open request", payload)?;
                 unused("reserved bytes of an open", all_zero(&bytes.reserved))?;
                 bytes.name.check("region name")?;
-                Ok(Self::OpenNamed { name: bytes.name, rights: Rights::from_bits(bytes.rights)? })
+                let (rights, sharing) = (Rights::from_bits(bytes.rights)?, bytes.sharing.try_into()?);
+                Ok(Self::OpenNamed { name: bytes.name, rights, sharing })
             }
             LOAD => {
                 let bytes: &LoadBytes = exact("load request", payload)?;
                 unused("reserved bytes of a load", all_zero(&bytes.reserved))?;
                 bytes.path.check("file path")?;
-                Ok(Self::Load { path: bytes.path, rights: Rights::from_bits(bytes.rights)? })
+                let (rights, sharing) = (Rights::from_bits(bytes.rights)?, bytes.sharing.try_into()?);
+                Ok(Self::Load { path: bytes.path, rights, sharing })
             }
-            FREE => {
-                let bytes: &FreeBytes = exact("free request", payload)?;
-                unused("reserved bytes of a free", bytes.reserved.get().into())?;
+            FREE | SYNC => {
+                let bytes: &KeyedBytes = exact("request with a key", payload)?;
+                unused("reserved bytes of a request with a key", bytes.reserved.get().into())?;
                 let (region, generation) = (RegionId(bytes.region.get()), Generation(bytes.generation.get()));
-                Ok(Self::Free { region, generation, key: bytes.key })
+                let key = bytes.key;
+                Ok(match kind {
+                    FREE => Self::Free { region, generation, key },
+                    _ => Self::Sync { region, generation, key },
+                })
+            }
+            RELEASE => {
+                let bytes: &ReleaseBytes = exact("release request", payload)?;
+                unused("reserved bytes of a release", bytes.reserved.get().into())?;
+                let (region, generation) = (RegionId(bytes.region.get()), Generation(bytes.generation.get()));
+                Ok(Self::Release { region, generation })
             }
             LIST => {
                 let bytes: &ListBytes = exact("list request", payload)?;
@@ -236,5 +306,18 @@ fn decode_reserve(bytes: &ReserveBytes) -> Result<Question, DecodeError> {
     if !(CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&bytes.chunk_log2) {
         return Err(DecodeError::BadValue { what: "chunk size", value: bytes.chunk_log2.into() });
     }
-    Ok(Question::Reserve { size: bytes.size.get(), chunk_log2: bytes.chunk_log2, name: bytes.name })
+    let (size, sharing) = (bytes.size.get(), bytes.sharing.try_into()?);
+    Ok(Question::Reserve { size, chunk_log2: bytes.chunk_log2, name: bytes.name, sharing })
+}
+
+impl TryFrom<u8> for Sharing {
+    type Error = DecodeError;
+
+    fn try_from(value: u8) -> Result<Self, DecodeError> {
+        match value {
+            0 => Ok(Self::Leased),
+            1 => Ok(Self::Together),
+            _ => Err(DecodeError::BadValue { what: "sharing", value: value.into() }),
+        }
+    }
 }

@@ -123,22 +123,25 @@ impl Ask {
             Self::List(_) => list(&memory.list()?, as_json),
             Self::Reserve(Reserve { name, size, .. }) => {
                 let region = memory.reserve(size.0, Some(name))?;
-                let id = region.descriptor.grant.region.0;
+                let (id, size) = (region.descriptor.grant.region.0, region.size());
+                // Whoever comes next finds it free, however late the server notices that we have gone.
+                memory.release(region)?;
                 match as_json {
-                    true => json!({"name": name, "region": id, "size_bytes": region.size()}).to_string(),
-                    false => format!("reserved {} as “{name}”", numbers::bytes(region.size())),
+                    true => json!({"name": name, "region": id, "size_bytes": size}).to_string(),
+                    false => format!("reserved {} as “{name}”", numbers::bytes(size)),
                 }
             }
             Self::Load(Load { path, within, .. }) => {
                 let region = memory.load(path, Rights::READ, Duration::from_secs(*within))?;
-                let id = region.descriptor.grant.region.0;
+                let (id, size) = (region.descriptor.grant.region.0, region.size());
+                memory.release(region)?;
                 match as_json {
-                    true => json!({"file": path, "region": id, "size_bytes": region.size()}).to_string(),
-                    false => format!("loaded {} from “{path}”", numbers::bytes(region.size())),
+                    true => json!({"file": path, "region": id, "size_bytes": size}).to_string(),
+                    false => format!("loaded {} from “{path}”", numbers::bytes(size)),
                 }
             }
             Self::Free(Free { name, .. }) => {
-                let region = memory.open(name, Rights::READ.and(Rights::WRITE))?;
+                let region = memory.open_shared(name, Rights::READ.and(Rights::WRITE))?;
                 let size = region.size();
                 memory.free(region)?;
                 match as_json {

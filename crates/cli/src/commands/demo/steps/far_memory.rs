@@ -65,7 +65,7 @@ fn pattern(seed: u64) -> Vec<u8> {
 /// Two clients add to one word at the same time, one through shared memory, one over TCP.
 pub(super) fn atomics(stage: &mut Stage) -> Result<Finding> {
     let mut owner = stage.connect_memory(By::Shm)?;
-    let region = owner.reserve(4096, Some(SHARED))?;
+    let region = owner.reserve_shared(4096, SHARED)?;
     let clients = [stage.connect_memory(By::Shm)?, stage.connect_memory(By::Tcp)?];
     let began = Instant::now();
     let adding = clients.map(|client| thread::spawn(move || add(client)));
@@ -84,7 +84,7 @@ pub(super) fn atomics(stage: &mut Stage) -> Result<Finding> {
 }
 
 fn add(mut memory: Memory) -> Result<()> {
-    let region = memory.open(SHARED, Rights::READ.and(Rights::WRITE))?;
+    let region = memory.open_shared(SHARED, Rights::READ.and(Rights::WRITE))?;
     for _ in 0..INCREMENTS {
         memory.fetch_add(&region, 0, 1)?;
     }

@@ -18,7 +18,7 @@ pub(super) fn four_ranks(stage: &mut Stage) -> Result<Finding> {
     settings.job.memory = Whereabouts::At(stage.memory()?.local()?.clone());
     settings.job.agent = Whereabouts::At(stage.agent()?.local()?.clone());
     let mut memory = stage.connect_memory(By::Shm)?;
-    let region = memory.reserve(demo_rank::REGION_BYTES, Some(COUNTERS))?;
+    let region = memory.reserve_shared(demo_rank::REGION_BYTES, COUNTERS)?;
     let program = std::env::current_exe().context("cannot find this program to start its ranks")?;
     let program = [program.into(), demo_rank::NAME.into(), COUNTERS.into()];
     let ranks =

@@ -1,0 +1,151 @@
+//! What takes a while: files are read and written by threads of their own.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outboard_driver::{LinkId, WorkerHandle};
+use outboard_wire::control::{ControlAnswer, Failure, Sharing};
+use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
+
+use super::{MemoryService, SharedStore};
+use crate::files::{DataDirectory, FileError, fill};
+use crate::store::{No, SyncPlan};
+
+/// How many files are read and written at once; more are refused until one is done.
+const TURNS_MAX: usize = 4;
+
+/// The turns to read or write a file.
+#[derive(Default)]
+pub(super) struct Turns(Arc<AtomicUsize>);
+
+/// One of the few files that are in work; its end makes room for another.
+struct Turn(Arc<AtomicUsize>);
+
+impl Turns {
+    fn take(&self) -> Result<Turn, No> {
+        let turn = Turn(Arc::clone(&self.0));
+        if turn.0.fetch_add(1, Ordering::AcqRel) < TURNS_MAX {
+            return Ok(turn);
+        }
+        let detail = format!("{TURNS_MAX} files are being read or written; ask again when one is done");
+        Err((Failure::NoCapacity, detail))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Who asked for a file.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    pub(super) link: LinkId,
+    pub(super) tag: u32,
+    pub(super) process: Incarnation,
+}
+
+/// The answer to a question about a file, from the thread that worked on it.
+pub(crate) struct FileDone {
+    pub(super) link: LinkId,
+    pub(super) tag: u32,
+    pub(super) answer: ControlAnswer,
+}
+
+impl From<FileError> for No {
+    fn from(error: FileError) -> Self {
+        (error.failure(), error.to_string())
+    }
+}
+
+impl SharedStore {
+    fn directory(&self) -> Result<&DataDirectory, FileError> {
+        self.directory.as_ref().ok_or(FileError::NoDirectory)
+    }
+}
+
+impl MemoryService {
+    /// The region of a file that is loaded already; any other is read first.
+    pub(super) fn load(
+        &self,
+        asker: Asker,
+        path: &str,
+        how: (Rights, Sharing),
+    ) -> Result<Option<ControlAnswer>, No> {
+        if let Some(there) = self.store.with(|store| store.loaded(asker.process, path, how)) {
+            return Ok(Some(there));
+        }
+        let worker = self.worker()?;
+        let (file, size) = self.store.directory()?.file(path)?;
+        let turn = self.store.turns.take()?;
+        let plan = self.store.with(|store| store.begin_load(path, size))?;
+        let shared = Arc::clone(&self.store);
+        Ok(by_thread((worker, asker), (plan, turn), move |(plan, _turn), may_begin| {
+            let read = may_begin.and_then(|()| fill(plan.memory(), file, plan.size()));
+            shared.with(|store| store.finish_load(asker.process, plan, how, read))
+        }))
+    }
+
+    /// Writes a region to the file that it was loaded from.
+    pub(super) fn sync(
+        &self,
+        asker: Asker,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+    ) -> Result<Option<ControlAnswer>, No> {
+        let worker = self.worker()?;
+        let turn = self.store.turns.take()?;
+        let plan = self.store.with(|store| store.begin_sync(region, generation, key))?;
+        let shared = Arc::clone(&self.store);
+        Ok(by_thread((worker, asker), (plan, turn), move |(plan, _turn), may_begin| {
+            let written = may_begin.map_err(not_begun).and_then(|()| write(&shared, &plan));
+            shared.with(|store| store.finish_sync(&plan));
+            match written {
+                Ok(()) => ControlAnswer::Synced { bytes: plan.size() },
+                Err((failure, detail)) => ControlAnswer::failed(failure, &detail),
+            }
+        }))
+    }
+
+    /// Where the answer goes.
+    fn worker(&self) -> Result<WorkerHandle<FileDone>, No> {
+        let worker = self.store.workers.get().and_then(|workers| workers.get(self.index)).cloned();
+        worker.ok_or((Failure::NotServed, "the server is starting; ask again".to_owned()))
+    }
+}
+
+/// Has `work` done by a thread, which tells the worker its answer. Where there is no thread to be had, `work` is told
+/// so and answers at once: it gives back what `plan` has taken, one way or the other.
+fn by_thread<P, W>(
+    (worker, asker): (WorkerHandle<FileDone>, Asker),
+    plan: P,
+    work: W,
+) -> Option<ControlAnswer>
+where
+    P: Send + 'static,
+    W: FnOnce(P, io::Result<()>) -> ControlAnswer + Send + 'static,
+{
+    let handed = Arc::new(Mutex::new(Some((plan, work))));
+    let taken = Arc::clone(&handed);
+    let body = move || {
+        let task = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((plan, work)) = task {
+            let answer = work(plan, Ok(()));
+            worker.tell(FileDone { link: asker.link, tag: asker.tag, answer });
+        }
+    };
+    let error = std::thread::Builder::new().name("file".to_owned()).spawn(body).err()?;
+    let left = handed.lock().unwrap_or_else(PoisonError::into_inner).take();
+    left.map(|(plan, work)| work(plan, Err(error)))
+}
+
+fn write(shared: &SharedStore, plan: &SyncPlan) -> Result<(), No> {
+    Ok(shared.directory()?.replace(plan.path(), plan.memory(), plan.size())?)
+}
+
+fn not_begun(error: io::Error) -> No {
+    (Failure::NoCapacity, format!("no thread could be started to write the file: {error}"))
+}

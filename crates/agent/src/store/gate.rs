@@ -1,0 +1,112 @@
+//! Where written chunks come home.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use outboard_link::memory::{Segment, Window};
+use outboard_wire::paging::{Fence, Status, WriteBack};
+use outboard_wire::{Generation, RegionKey, Rights};
+use rustix::io::Errno;
+
+/// The keys of a region, each with what it allows.
+pub(super) struct Keys {
+    pub(super) full: RegionKey,
+    pub(super) read: RegionKey,
+    pub(super) call: RegionKey,
+}
+
+impl Keys {
+    /// New ones, which nobody can guess.
+    pub(super) fn draw() -> Result<Self, Errno> {
+        Ok(Self { full: draw_key()?, read: draw_key()?, call: draw_key()? })
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> [(RegionKey, Rights); 3] {
+        [(self.full, Rights::ALL), (self.read, Rights::READ), (self.call, Rights::READ.and(Rights::CALL))]
+    }
+
+    /// The key that allows the least of what includes `rights`.
+    pub(super) fn for_rights(&self, rights: Rights) -> (RegionKey, Rights) {
+        let [full, read, call] = self.all();
+        [read, call].into_iter().find(|(_, allowed)| allowed.includes(rights)).unwrap_or(full)
+    }
+
+    /// What `key` allows, if it is one of these.
+    pub(super) fn rights_of(&self, key: &RegionKey) -> Option<Rights> {
+        // All are compared, so that the time tells nothing.
+        self.all().into_iter().filter(|(own, _)| own.matches(key)).map(|(_, rights)| rights).last()
+    }
+}
+
+fn draw_key() -> Result<RegionKey, Errno> {
+    let mut key = [0; 16];
+    let drawn = rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
+    if drawn == key.len() { Ok(RegionKey(key)) } else { Err(Errno::AGAIN) }
+}
+
+/// One region, as those who bring written bytes see it. Whoever has it does not need the store, so bytes come home
+/// to different regions, and to different places of one region, at the same time.
+pub(crate) struct Gate {
+    generation: Generation,
+    pub(super) keys: Keys,
+    /// What its users may use of the memory.
+    pub(super) size: u64,
+    pub(super) memory: Arc<Segment>,
+    /// The write epoch. It is held while bytes are written: once it has changed, none of an earlier epoch are
+    /// written any more.
+    epoch: RwLock<u64>,
+}
+
+impl Gate {
+    pub(super) fn new(generation: Generation, keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
+        Self { generation, keys, size, memory, epoch: RwLock::new(1) }
+    }
+
+    /// The write epoch, which may have changed already.
+    pub(crate) fn epoch(&self) -> u64 {
+        *self.epoch.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the next epoch. Waits for those who are writing.
+    pub(super) fn raise(&self) -> u64 {
+        let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
+        *epoch += 1;
+        *epoch
+    }
+
+    fn may_write(&self, generation: Generation, key: &RegionKey) -> Status {
+        match self.keys.rights_of(key).filter(|_| generation == self.generation) {
+            None => Status::NotOpen,
+            Some(rights) if rights.includes(Rights::WRITE) => Status::Done,
+            Some(_) => Status::NoRight,
+        }
+    }
+
+    /// Puts `data` where it belongs, unless its epoch has passed. Returns the epoch too, to those who may write.
+    pub(crate) fn write_back(&self, back: &WriteBack, data: Window<'_>) -> (Status, u64) {
+        let status = self.may_write(back.generation, &back.key);
+        if status != Status::Done {
+            return (status, 0);
+        }
+        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
+        let is_inside = back.offset.checked_add(data.len() as u64).is_some_and(|end| end <= self.size);
+        let status = match () {
+            // An epoch that has not begun is nobody's either.
+            () if back.epoch != *epoch => Status::StaleEpoch,
+            () if !is_inside => Status::OutOfBounds,
+            () => {
+                self.memory.window_mut(back.offset as usize, data.len()).write_window(0, data);
+                Status::Done
+            }
+        };
+        (status, *epoch)
+    }
+
+    /// Begins the next epoch for whoever may write.
+    pub(crate) fn fence(&self, fence: &Fence) -> (Status, u64) {
+        match self.may_write(fence.generation, &fence.key) {
+            Status::Done => (Status::Done, self.raise()),
+            status => (status, 0),
+        }
+    }
+}

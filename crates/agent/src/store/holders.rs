@@ -1,0 +1,155 @@
+//! Who has a region, and as what.
+
+use std::collections::BTreeMap;
+
+use outboard_wire::Incarnation;
+use outboard_wire::control::Sharing;
+
+/// As what a process has a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    /// Whether it writes.
+    pub(super) writes: bool,
+    /// With whom it shares.
+    pub(super) sharing: Sharing,
+}
+
+impl Claim {
+    /// Whether two processes cannot have one region as these. Whoever leases keeps copies, which only writing by
+    /// somebody else makes wrong.
+    fn conflicts(self, other: Self) -> bool {
+        let keeps_copies = [self.sharing, other.sharing].contains(&Sharing::Leased);
+        keeps_copies && (self.writes || other.writes)
+    }
+
+    /// What a process has that has made both claims.
+    fn and(self, other: Self) -> Self {
+        let is_leased = [self.sharing, other.sharing].contains(&Sharing::Leased);
+        let sharing = if is_leased { Sharing::Leased } else { Sharing::Together };
+        Self { writes: self.writes || other.writes, sharing }
+    }
+}
+
+/// What a change of the holders means for those who write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A writer has come or gone.
+    OfWriters,
+    /// The same processes write as before.
+    OfNoWriter,
+}
+
+impl Change {
+    fn of_writer(has_changed: bool) -> Self {
+        if has_changed { Self::OfWriters } else { Self::OfNoWriter }
+    }
+}
+
+struct Holder {
+    claim: Claim,
+    /// How often it was given the region; it has to release it as often.
+    times: u32,
+}
+
+/// The processes that have a region.
+#[derive(Default)]
+pub(super) struct Holders {
+    by_process: BTreeMap<Incarnation, Holder>,
+}
+
+impl Holders {
+    /// The others with whom `process` cannot have the region as `claim`.
+    pub(super) fn in_the_way(&self, process: Incarnation, claim: Claim) -> Vec<(Incarnation, Claim)> {
+        let own = self.by_process.get(&process);
+        let claim = own.map_or(claim, |own| own.claim.and(claim));
+        let others = self.by_process.iter().filter(|(other, _)| **other != process);
+        let claims = others.map(|(other, holder)| (*other, holder.claim));
+        claims.filter(|(_, other)| claim.conflicts(*other)).collect()
+    }
+
+    /// Gives it to `process`, for whom nobody is in the way.
+    pub(super) fn take(&mut self, process: Incarnation, claim: Claim) -> Change {
+        let newcomer = Holder { claim: Claim { writes: false, ..claim }, times: 0 };
+        let holder = self.by_process.entry(process).or_insert(newcomer);
+        let wrote = holder.claim.writes;
+        holder.claim = holder.claim.and(claim);
+        holder.times = holder.times.saturating_add(1);
+        Change::of_writer(holder.claim.writes && !wrote)
+    }
+
+    /// Takes it from `process`, if it was given to it only once more than it was released; none if it has it not.
+    pub(super) fn release(&mut self, process: Incarnation) -> Option<Change> {
+        let holder = self.by_process.get_mut(&process)?;
+        holder.times -= 1;
+        if holder.times > 0 { Some(Change::OfNoWriter) } else { Some(self.forget(process)) }
+    }
+
+    /// Takes it from `process`, however often it was given to it.
+    pub(super) fn forget(&mut self, process: Incarnation) -> Change {
+        Change::of_writer(self.by_process.remove(&process).is_some_and(|holder| holder.claim.writes))
+    }
+
+    /// Whether `process` has it.
+    pub(super) fn has(&self, process: Incarnation) -> bool {
+        self.by_process.contains_key(&process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READER: Claim = Claim { writes: false, sharing: Sharing::Leased };
+    const WRITER: Claim = Claim { writes: true, sharing: Sharing::Leased };
+    const LOOKER: Claim = Claim { writes: false, sharing: Sharing::Together };
+    const COUNTER: Claim = Claim { writes: true, sharing: Sharing::Together };
+    const ONE: Incarnation = Incarnation(1);
+    const OTHER: Incarnation = Incarnation(2);
+    const THIRD: Incarnation = Incarnation(3);
+
+    #[test]
+    fn one_writer_or_many_readers_and_whoever_shares_with_everybody() {
+        let conflicts = [
+            (READER, [false, true, false, true]),
+            (WRITER, [true, true, true, true]),
+            (LOOKER, [false, true, false, false]),
+            (COUNTER, [true, true, false, false]),
+        ];
+        for (first, expected) in conflicts {
+            let mut holders = Holders::default();
+            holders.take(ONE, first);
+            let found =
+                [READER, WRITER, LOOKER, COUNTER].map(|next| !holders.in_the_way(OTHER, next).is_empty());
+            assert_eq!(found, expected, "beside {first:?}");
+        }
+    }
+
+    #[test]
+    fn the_only_reader_may_write_and_one_of_two_may_not() {
+        let mut holders = Holders::default();
+        assert_eq!(holders.take(ONE, READER), Change::OfNoWriter);
+        assert!(holders.in_the_way(ONE, WRITER).is_empty());
+        assert_eq!(holders.take(OTHER, READER), Change::OfNoWriter);
+        assert_eq!(holders.in_the_way(ONE, WRITER), [(OTHER, READER)]);
+        assert_eq!(holders.release(OTHER), Some(Change::OfNoWriter));
+        assert_eq!(holders.take(ONE, WRITER), Change::OfWriters);
+        assert_eq!(holders.take(ONE, READER), Change::OfNoWriter, "it writes already");
+        assert_eq!(holders.in_the_way(THIRD, READER), [(ONE, WRITER)]);
+    }
+
+    #[test]
+    fn what_was_given_three_times_is_released_three_times() {
+        let mut holders = Holders::default();
+        for _ in 0..3 {
+            holders.take(ONE, WRITER);
+        }
+        assert_eq!(holders.release(ONE), Some(Change::OfNoWriter));
+        assert_eq!(holders.release(ONE), Some(Change::OfNoWriter));
+        assert!(holders.has(ONE));
+        assert_eq!(holders.release(ONE), Some(Change::OfWriters));
+        assert_eq!((holders.release(ONE), holders.has(ONE)), (None, false));
+        holders.take(OTHER, WRITER);
+        holders.take(OTHER, WRITER);
+        assert_eq!(holders.forget(OTHER), Change::OfWriters, "a process that is gone has nothing");
+    }
+}

@@ -1,0 +1,82 @@
+//! One region, as the store keeps it.
+
+use std::sync::Arc;
+
+use outboard_wire::control::{FILE_PREFIX, RegionName};
+use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, RegionId, Rights};
+
+use super::gate::Gate;
+use super::holders::{Change, Holders};
+use super::{GENERATION, StoreConfig};
+
+pub(super) struct StoredRegion {
+    /// Who reserved it; none once a kept region has outlived its client.
+    pub(super) owner: Option<Incarnation>,
+    pub(super) holders: Holders,
+    pub(super) kept: Kept,
+    pub(super) chunk_log2: u8,
+    /// What it takes of the capacity.
+    pub(super) footprint: u64,
+    pub(super) gate: Arc<Gate>,
+    /// Whether it is being written to its file.
+    pub(super) is_syncing: bool,
+}
+
+/// How long a region is kept.
+pub(super) enum Kept {
+    /// As long as its client lives.
+    WithClient,
+    /// Until it is freed; others find it by this name.
+    ByName(String),
+    /// Until it is freed; others find it by the file it was loaded from.
+    ByFile(String),
+}
+
+impl StoredRegion {
+    /// Changes who has it. Every writer has an epoch of its own, and none has the time between two: so nothing that a
+    /// writer who is gone has sent is written when it arrives late.
+    pub(super) fn apply(&mut self, change: impl FnOnce(&mut Holders) -> Change) {
+        if change(&mut self.holders) == Change::OfWriters {
+            self.gate.raise();
+        }
+    }
+
+    /// What a client with these rights is told of it.
+    pub(super) fn describe(
+        &self,
+        server: &StoreConfig,
+        region: RegionId,
+        rights: Rights,
+    ) -> RegionDescriptor {
+        let (key, rights) = self.gate.keys.for_rights(rights);
+        let size = self.gate.size;
+        let extent = Extent {
+            server: server.server,
+            incarnation: server.incarnation,
+            offset: 0,
+            length: size,
+            role: ExtentRole::Primary,
+        };
+        RegionDescriptor {
+            grant: Grant { region, generation: GENERATION, key, rights, size },
+            chunk_log2: self.chunk_log2,
+            epoch: self.gate.epoch(),
+            extents: vec![extent],
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn is_with_client(&self) -> bool {
+        matches!(self, Self::WithClient)
+    }
+
+    /// What a list shows.
+    pub(super) fn shown(&self) -> RegionName {
+        match self {
+            Self::WithClient => RegionName::new(""),
+            Self::ByName(name) => RegionName::new(name),
+            Self::ByFile(path) => RegionName::new(&format!("{FILE_PREFIX}{path}")),
+        }
+    }
+}
