@@ -1,0 +1,100 @@
+//! The cache played with keys only, to know how often it would hit.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use outboard_wire::Time;
+
+use super::config::CacheConfig;
+use super::load::{Ended, LoadId, LoadOrder};
+use super::page_cache::{Ask, PageCache, Verdict};
+use super::region::{Attachment, RegionNumber};
+
+/// How long a round trip takes in the model.
+const ROUND_TRIP: Duration = Duration::from_micros(20);
+
+/// A cache without bytes, whose loads take as long as the server would need.
+#[derive(Clone, Debug)]
+pub struct Shadow {
+    cache: PageCache,
+    /// By the number that the region has in the real cache.
+    regions: Vec<Option<RegionNumber>>,
+    /// Loads under way and when they arrive, the next one first.
+    arriving: VecDeque<(Time, LoadId)>,
+    wire_free_at: Time,
+    orders: Vec<LoadOrder>,
+    ended: Vec<Ended>,
+}
+
+impl Shadow {
+    /// The shadow of a cache with these settings.
+    pub fn new(config: CacheConfig) -> Self {
+        Self {
+            cache: PageCache::new(config),
+            regions: Vec::new(),
+            arriving: VecDeque::new(),
+            wire_free_at: Time::ZERO,
+            orders: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// A region is to be played too, under the number that it has in the real cache.
+    pub fn attach(&mut self, number: RegionNumber, attachment: &Attachment) {
+        let index = number.0 as usize;
+        if self.regions.len() <= index {
+            self.regions.resize(index + 1, None);
+        }
+        self.detach(number);
+        self.regions[index] = self.cache.attach(attachment).ok();
+    }
+
+    /// A region is no longer played.
+    pub fn detach(&mut self, number: RegionNumber) {
+        if let Some(known) = self.regions.get_mut(number.0 as usize).and_then(Option::take) {
+            self.cache.invalidate(known);
+            self.cache.detach(known);
+        }
+    }
+
+    /// A write-back passes.
+    pub fn written(&mut self, number: RegionNumber, offset: u64, len: u32) {
+        if let Some(known) = self.regions.get(number.0 as usize).copied().flatten() {
+            let (write, _) = self.cache.write_begins(known, offset, len);
+            self.cache.write_ends(write, true);
+        }
+    }
+
+    /// Plays a request; returns whether it would have hit. `ns_per_byte` is what the server needs at present.
+    pub fn request(&mut self, now: Time, ask: &Ask, ns_per_byte: f64) -> bool {
+        let Some(region) = self.regions.get(ask.region.0 as usize).copied().flatten() else { return false };
+        self.arrive(now);
+        let verdict = self.cache.request(&Ask { region, ..*ask }, &mut self.orders);
+        if let Verdict::Hit(place) = verdict {
+            self.cache.release(place.slot);
+        }
+        while let Some(order) = self.orders.pop() {
+            self.send(now, &order, ns_per_byte);
+        }
+        while let Some(order) = self.cache.next_ahead(|_| true) {
+            self.send(now, &order, ns_per_byte);
+        }
+        matches!(verdict, Verdict::Hit(_))
+    }
+
+    fn send(&mut self, now: Time, order: &LoadOrder, ns_per_byte: f64) {
+        let takes = Duration::from_nanos((f64::from(order.place.len) * ns_per_byte) as u64);
+        self.wire_free_at = self.wire_free_at.max(now) + takes;
+        self.arriving.push_back((self.wire_free_at + ROUND_TRIP, order.load));
+    }
+
+    fn arrive(&mut self, now: Time) {
+        while let Some((_, load)) = self.arriving.front().copied().filter(|(at, _)| *at <= now) {
+            self.arriving.pop_front();
+            self.cache.finish(load, true, &mut self.ended);
+        }
+        for end in self.ended.drain(..) {
+            self.cache.release(end.place.slot);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+mod movement;
+mod support;
+mod traces;
