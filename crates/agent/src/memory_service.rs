@@ -1,14 +1,15 @@
 //! What a memory server does with its links.
 
 mod file_work;
+mod write_backs;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
-use outboard_wire::Time;
 use outboard_wire::control::{ControlAnswer, Question};
+use outboard_wire::{Time, paging};
 
 use crate::counts::Counts;
 use crate::echo::echo;
@@ -16,6 +17,7 @@ use crate::files::DataDirectory;
 use crate::status::{Gauge, StatusPage};
 use crate::store::RegionStore;
 use file_work::{Asker, Turns};
+use write_backs::{Gates, WriteBackCounts};
 
 pub(crate) use file_work::FileDone;
 
@@ -27,6 +29,7 @@ pub(crate) struct SharedStore {
     workers: OnceLock<Vec<WorkerHandle<FileDone>>>,
     used_bytes: Gauge,
     regions: Gauge,
+    write_backs: WriteBackCounts,
 }
 
 impl SharedStore {
@@ -39,6 +42,7 @@ impl SharedStore {
             workers: OnceLock::new(),
             used_bytes: page.gauge("used_bytes"),
             regions: page.gauge("regions"),
+            write_backs: WriteBackCounts::new(page),
         }
     }
 
@@ -64,11 +68,13 @@ pub(crate) struct MemoryService {
     counts: Arc<Counts>,
     outbox: Outbox,
     peers: HashMap<LinkId, Peer>,
+    gates: Gates,
 }
 
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
-        Self { index, store, counts, outbox: Outbox::default(), peers: HashMap::new() }
+        let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
+        Self { index, store, counts, outbox, peers, gates }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -110,6 +116,9 @@ impl Service for MemoryService {
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _now: Time) -> Disposition {
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
+        }
+        if paging::Request::fixed_len(frame.head.kind).is_some() {
+            return self.page(link, frame);
         }
         if !Question::is_question(frame.head.kind) {
             return echo(&mut self.outbox, &self.counts, link, frame);

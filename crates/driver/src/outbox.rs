@@ -11,10 +11,42 @@ use crate::LinkId;
 /// How many answers may wait for one link. A client that asks and never listens is no longer heard then.
 const WAITING_MAX: usize = 1024;
 
+/// How many places an empty queue keeps: enough for the answers of one turn, so that they need no allocation.
+const PLACES_KEPT: usize = 256;
+
+/// The longest payload that lies in the queue itself, in bytes.
+const SHORT_MAX: usize = 32;
+
+/// What a frame carries.
+enum Payload {
+    Short { bytes: [u8; SHORT_MAX], len: u8 },
+    Long(Vec<u8>),
+}
+
+impl Payload {
+    fn copy(bytes: &[u8]) -> Self {
+        let mut short = [0; SHORT_MAX];
+        match short.get_mut(..bytes.len()) {
+            Some(start) => {
+                start.copy_from_slice(bytes);
+                Self::Short { bytes: short, len: bytes.len() as u8 }
+            }
+            None => Self::Long(bytes.to_vec()),
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
 /// Answers that wait for their links to have room.
 #[derive(Default)]
 pub struct Outbox {
-    waiting: HashMap<LinkId, VecDeque<(FrameHead, Vec<u8>)>>,
+    waiting: HashMap<LinkId, VecDeque<(FrameHead, Payload)>>,
 }
 
 impl Outbox {
@@ -32,7 +64,12 @@ impl Outbox {
 
     /// Queues a frame.
     pub fn push(&mut self, link: LinkId, head: FrameHead, payload: Vec<u8>) {
-        self.waiting.entry(link).or_default().push_back((head, payload));
+        self.waiting.entry(link).or_default().push_back((head, Payload::Long(payload)));
+    }
+
+    /// Queues a frame with a copy of `payload`; a short one needs no allocation.
+    pub fn push_copy(&mut self, link: LinkId, head: FrameHead, payload: &[u8]) {
+        self.waiting.entry(link).or_default().push_back((head, Payload::copy(payload)));
     }
 
     /// Sends what fits. Returns whether anything was sent.
@@ -40,7 +77,7 @@ impl Outbox {
         let Some(queue) = self.waiting.get_mut(&id) else { return Ok(false) };
         let mut sent = false;
         while let Some((head, payload)) = queue.front() {
-            match link.send(*head, payload) {
+            match link.send(*head, payload.as_bytes()) {
                 Ok(()) => {
                     queue.pop_front();
                     sent = true;
@@ -54,8 +91,8 @@ impl Outbox {
                 Err(SendError::Lost(error)) => return Err(error),
             }
         }
-        if queue.is_empty() {
-            self.waiting.remove(&id);
+        if queue.is_empty() && queue.capacity() > PLACES_KEPT {
+            queue.shrink_to(PLACES_KEPT);
         }
         Ok(sent)
     }
@@ -67,13 +104,13 @@ impl Outbox {
 }
 
 /// What is said instead of an answer that does not fit the link: nobody is left waiting for it.
-fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Vec<u8>) {
+fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Payload) {
     let detail =
         format!("the answer has {len} bytes and this link carries {max}; raise link.ring on both sides");
     let answer = ControlAnswer::failed(Failure::TooLong, &detail);
     let mut payload = Vec::new();
     answer.encode(&mut payload);
-    (FrameHead::new(answer.kind()).with_tag(tag), payload)
+    (FrameHead::new(answer.kind()).with_tag(tag), Payload::Long(payload))
 }
 
 #[cfg(test)]
@@ -83,6 +120,16 @@ mod tests {
     use outboard_wire::{Kind, Role, Room, Time};
 
     use super::*;
+
+    #[test]
+    fn payloads_of_every_length_are_kept_as_they_are() {
+        for len in 0..2 * SHORT_MAX {
+            let bytes: Vec<u8> = (1..=len as u8).collect();
+            let payload = Payload::copy(&bytes);
+            assert_eq!(payload.as_bytes(), bytes);
+            assert_eq!(matches!(payload, Payload::Short { .. }), len <= SHORT_MAX, "{len} bytes");
+        }
+    }
 
     #[test]
     fn an_answer_that_does_not_fit_is_answered_with_a_no() {

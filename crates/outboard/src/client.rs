@@ -53,6 +53,12 @@ pub enum AskError {
         /// How long it may be.
         max: usize,
     },
+    /// The bytes were not written: meanwhile another writer came, or somebody fenced.
+    #[error("the write epoch {epoch} of the region has passed; open it again, or fence it")]
+    StaleEpoch {
+        /// The epoch in which they were written.
+        epoch: u64,
+    },
     /// The bytes cannot be reached.
     #[error(transparent)]
     Access(#[from] AccessError),

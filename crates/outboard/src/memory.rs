@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outboard_link::{AccessError, OpenRegion};
 use outboard_wire::control::{ControlAnswer, ListedRegion, Question, Sharing};
-use outboard_wire::paging::{Fence, Reply, Request, Status};
+use outboard_wire::paging::{Fence, Reply, Request, Status, WriteBack};
 use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text};
 
 use crate::client::{AskError, Client};
@@ -148,21 +148,45 @@ impl Memory {
     /// Begins the next write epoch of a region and returns it: whatever was written back before, by whomever, is
     /// refused when it arrives from now on.
     pub fn fence(&mut self, region: &mut FarRegion) -> Result<u64, AskError> {
-        let grant = &region.descriptor.grant;
-        let fence = Fence { region: grant.region, generation: grant.generation, key: grant.key };
-        let request = Request::Fence(fence);
-        let head = FrameHead::new(request.kind());
-        let (kind, bytes) = self.client.exchange_frame(head, request.encode().as_bytes())?;
-        match Reply::decode(kind, &bytes, 0) {
-            Ok(Reply::Fenced { status: Status::Done, epoch }) => {
+        let Grant { region: id, generation, key, .. } = region.descriptor.grant;
+        match self.page(&Request::Fence(Fence { region: id, generation, key }), &[])? {
+            Reply::Fenced { status: Status::Done, epoch } => {
                 region.descriptor.epoch = epoch;
                 Ok(epoch)
             }
-            Ok(Reply::Fenced { status: Status::NoRight, .. }) => {
-                Err(AccessError::NoRight { needed: Rights::WRITE }.into())
-            }
-            Ok(Reply::Fenced { .. }) => Err(AccessError::NotOpen.into()),
+            Reply::Fenced { status, .. } => Err(self.refusal(status, region, (0, 0))),
             _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Writes bytes of a region, unless its write epoch has passed since it was opened or fenced. One frame has to
+    /// hold them.
+    pub fn write_back(&mut self, region: &FarRegion, offset: u64, from: &[u8]) -> Result<(), AskError> {
+        let Grant { region: id, generation, key, .. } = region.descriptor.grant;
+        let length = u32::try_from(from.len()).unwrap_or(u32::MAX);
+        let back = WriteBack { region: id, generation, key, epoch: region.epoch(), offset, length };
+        match self.page(&Request::WriteBack(back), from)? {
+            Reply::Written { status: Status::Done, .. } => Ok(()),
+            Reply::Written { status, .. } => Err(self.refusal(status, region, (offset, from.len() as u64))),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn page(&mut self, request: &Request, data: &[u8]) -> Result<Reply, AskError> {
+        let payload = [request.encode().as_bytes(), data].concat();
+        let (kind, bytes) = self.client.exchange_frame(FrameHead::new(request.kind()), &payload)?;
+        let unreadable = |source| AskError::Unreadable { daemon: self.client.peer().clone(), source };
+        Reply::decode(kind, &bytes, 0).map_err(unreadable)
+    }
+
+    fn refusal(&self, status: Status, region: &FarRegion, (offset, len): (u64, u64)) -> AskError {
+        match status {
+            Status::StaleEpoch => AskError::StaleEpoch { epoch: region.epoch() },
+            Status::NoRight => AccessError::NoRight { needed: Rights::WRITE }.into(),
+            Status::OutOfBounds => AccessError::OutOfBounds { offset, len, size: region.size() }.into(),
+            Status::NotOpen => AccessError::NotOpen.into(),
+            Status::Busy => AccessError::Busy.into(),
+            Status::Done | Status::Unavailable | Status::Malformed => self.unexpected(),
         }
     }
 

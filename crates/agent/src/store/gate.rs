@@ -34,7 +34,9 @@ impl Keys {
     /// What `key` allows, if it is one of these.
     pub(super) fn rights_of(&self, key: &RegionKey) -> Option<Rights> {
         // All are compared, so that the time tells nothing.
-        self.all().into_iter().filter(|(own, _)| own.matches(key)).map(|(_, rights)| rights).last()
+        let or =
+            |found, (own, rights): (RegionKey, Rights)| if own.matches(key) { Some(rights) } else { found };
+        self.all().into_iter().fold(None, or)
     }
 }
 

@@ -4,7 +4,9 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::request::CacheMode;
-use super::{ATTACHED, FENCED, FETCHED, Fixed, REFUSED, WRITTEN, data_is, unused};
+use super::{
+    ATTACH, ATTACHED, FENCE, FENCED, FETCH, FETCHED, Fixed, REFUSED, WRITE_BACK, WRITTEN, data_is, unused,
+};
 use crate::error::exact;
 use crate::text::Text;
 use crate::{DecodeError, Generation, Grant, Kind, RegionId, RegionKey, Rights};
@@ -168,6 +170,19 @@ impl Reply {
     /// A no to a fetch.
     pub const fn not_fetched(status: Status) -> Self {
         Self::Fetched { status, source: Source::Uncached, length: 0 }
+    }
+
+    /// The answer to a request of this kind that could not be read; `None` if it is no request, or one that is not
+    /// answered.
+    pub fn to_malformed(kind: Kind) -> Option<Self> {
+        let status = Status::Malformed;
+        match kind {
+            ATTACH => Some(Self::refused(Refusal::BadRequest, "the request could not be read")),
+            FETCH => Some(Self::not_fetched(status)),
+            WRITE_BACK => Some(Self::Written { status, epoch: 0 }),
+            FENCE => Some(Self::Fenced { status, epoch: 0 }),
+            _ => None,
+        }
     }
 
     /// What to put into the frame head.
