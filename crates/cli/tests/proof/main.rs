@@ -8,6 +8,7 @@ mod crowd;
 mod daemon;
 mod doors;
 mod kill;
+mod leases;
 mod meeting;
 mod nonsense;
 mod place;

@@ -52,6 +52,13 @@ impl Place {
         format!("unix:{}/{}", self.folder.display(), self.next.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// A folder for a test's files, which has to be gone in the end.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.folder.join(name);
+        std::fs::create_dir(&folder).expect("the temporary folder can be written to");
+        folder
+    }
+
     /// Makes a process known as this test's.
     pub(crate) fn mark(&self, command: &mut Command) {
         command.env(MARK, &self.mark).env("TMPDIR", &self.folder);

@@ -1,6 +1,6 @@
 //! What a client process does: it uses the library as any application would, and says what befalls it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(crate) enum Act {
     Work,
     /// Adds to one word of far memory, and speaks to nobody.
     Add,
+    /// Has its region with a name to itself, and does nothing.
+    Lease,
     /// Sends frames to the agent and back, as fast as it can.
     Echo,
 }
@@ -85,6 +87,7 @@ impl Tenant {
         let act = match words.next()? {
             "Work" => Act::Work,
             "Add" => Act::Add,
+            "Lease" => Act::Lease,
             _ => Act::Echo,
         };
         let (agent, memory) = (words.next()?.parse().ok(), words.next()?.parse().ok());
@@ -104,6 +107,7 @@ impl Tenant {
                 }
             },
             Act::Add => self.add(),
+            Act::Lease => self.lease(),
             Act::Echo => self.echo(),
         }
     }
@@ -190,6 +194,14 @@ impl Tenant {
                 return ENDED_WHEN_ASKED;
             }
         }
+    }
+
+    fn lease(&self) -> i32 {
+        let mut memory = Memory::new(connect(self.memory.as_ref()));
+        memory.reserve(self.sizes()[1], Some(&self.region_name())).expect("the server has room");
+        say("working");
+        std::io::stdin().read_to_end(&mut Vec::new()).expect("the parent keeps it open");
+        ENDED_WHEN_ASKED
     }
 
     fn echo(&self) -> i32 {
