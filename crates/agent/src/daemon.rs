@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use crate::agent_service::{AgentService, SharedAgent};
 use crate::counts::Counts;
+use crate::echo::trial_region;
 use crate::files::DataDirectory;
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
@@ -81,6 +82,7 @@ impl Parts {
         let page = Arc::new(StatusPage::create(role, name)?);
         let exports = Exports::new();
         exports.add(page.export());
+        exports.add(trial_region()?);
         let desk = FrontDeskConfig {
             shm: settings.link.shm(),
             tcp: settings.link.tcp(),

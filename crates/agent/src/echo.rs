@@ -1,24 +1,68 @@
-//! What every daemon answers alike.
+//! What every daemon answers alike: trials, so that links to it can be measured.
+
+use std::sync::{Arc, LazyLock};
 
 use outboard_driver::{LinkId, Outbox};
-use outboard_link::{Disposition, Frame};
+use outboard_link::memory::Segment;
+use outboard_link::{Disposition, Export, Frame};
 use outboard_wire::control::{ControlAnswer, Failure};
+use outboard_wire::trial::{GIVE, GRANT, REGION_LEN, TAKE, Wanted};
 use outboard_wire::{DecodeError, Room};
+use rustix::io::Errno;
 
 use crate::counts::Counts;
 
-/// Sends a trial frame back as it came; any other frame is not for this daemon and is counted as refused.
+/// The longest answer to a trial: a power of two that links carry with their default settings.
+const GIVEN_MAX: usize = 128 << 10;
+
+/// What trials are answered with, whoever asks: a client that asks and never listens costs no memory. Not zeros,
+/// which would all come from one page.
+static GIVEN: LazyLock<Vec<u8>> = LazyLock::new(|| (0..GIVEN_MAX).map(|at| (at >> 6) as u8 | 1).collect());
+
+/// Does what a trial frame asks for; one of a kind that is not known goes back as it came. Any other frame is not for
+/// this daemon and is counted as refused.
 pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Frame<'_>) -> Disposition {
-    if frame.head.kind.0 >> 8 == Room::Trial as u16 {
-        counts.echoes_total.add(1);
-        outbox.push(link, frame.head, frame.payload.to_vec());
-    } else {
+    let head = frame.head;
+    if head.kind.0 >> 8 != Room::Trial as u16 {
         counts.questions_refused_total.add(1);
-        let detail = format!("frames of kind {} are not served here", frame.head.kind);
-        let answer = ControlAnswer::failed(Failure::NotServed, &detail);
-        outbox.answer(link, frame.head.tag, &answer);
+        let detail = format!("frames of kind {} are not served here", head.kind);
+        outbox.answer(link, head.tag, &ControlAnswer::failed(Failure::NotServed, &detail));
+        return Disposition::Taken;
+    }
+    counts.echoes_total.add(1);
+    match head.kind {
+        GIVE => match wanted(&frame) {
+            Ok(len) => outbox.push_static(link, head, &GIVEN[..len]),
+            Err(no) => outbox.answer(link, head.tag, &no),
+        },
+        TAKE => outbox.push_static(link, head, &[]),
+        _ => outbox.push(link, head, frame.payload.to_vec()),
     }
     Disposition::Taken
+}
+
+/// How many bytes a trial asks for.
+fn wanted(frame: &Frame<'_>) -> Result<usize, ControlAnswer> {
+    let payload = frame.payload.part(0, frame.payload.len().min(16)).to_vec();
+    let Wanted(len) = Wanted::decode(&payload).map_err(|error| not_understood(&error))?;
+    match usize::try_from(len) {
+        Ok(len) if len <= GIVEN_MAX => Ok(len),
+        _ => {
+            let detail = format!("trials are answered with {GIVEN_MAX} bytes at most, not with {len}");
+            Err(ControlAnswer::failed(Failure::TooLong, &detail))
+        }
+    }
+}
+
+/// Memory that holds nothing, for measuring one-sided access. Its pages exist once somebody has written to them.
+pub(crate) fn trial_region() -> Result<Export, Errno> {
+    let memory = Arc::new(Segment::create(c"outboard-trial", REGION_LEN)?);
+    Ok(Export {
+        region: GRANT.region,
+        generation: GRANT.generation,
+        memory,
+        keys: vec![(GRANT.key, GRANT.rights)],
+    })
 }
 
 /// The answer to a question that cannot be read.

@@ -21,6 +21,7 @@ const SHORT_MAX: usize = 32;
 enum Payload {
     Short { bytes: [u8; SHORT_MAX], len: u8 },
     Long(Vec<u8>),
+    Lasting(&'static [u8]),
 }
 
 impl Payload {
@@ -39,6 +40,7 @@ impl Payload {
         match self {
             Self::Short { bytes, len } => &bytes[..usize::from(*len)],
             Self::Long(bytes) => bytes,
+            Self::Lasting(bytes) => bytes,
         }
     }
 }
@@ -70,6 +72,11 @@ impl Outbox {
     /// Queues a frame with a copy of `payload`; a short one needs no allocation.
     pub fn push_copy(&mut self, link: LinkId, head: FrameHead, payload: &[u8]) {
         self.waiting.entry(link).or_default().push_back((head, Payload::copy(payload)));
+    }
+
+    /// Queues a frame whose payload is always there, whatever its length.
+    pub fn push_static(&mut self, link: LinkId, head: FrameHead, payload: &'static [u8]) {
+        self.waiting.entry(link).or_default().push_back((head, Payload::Lasting(payload)));
     }
 
     /// Sends what fits. Returns whether anything was sent.

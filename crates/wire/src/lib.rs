@@ -17,6 +17,7 @@ pub mod paging;
 mod region;
 mod text;
 pub mod time;
+pub mod trial;
 
 pub use error::DecodeError;
 pub use frame::{Flow, FrameHead, FrameHeader, Kind, Room};
