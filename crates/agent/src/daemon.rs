@@ -212,6 +212,7 @@ impl Daemon {
             address: address.clone(),
             identity: parts.identity.clone(),
             exports: Arc::clone(&parts.exports),
+            worker: None,
         };
         let dials = agent.memory_servers.iter().chain(&agent.peers).map(dial).collect();
         let config = WorkerConfig { spin: agent.spin, wire: agent.wire, ..WorkerConfig::default() };

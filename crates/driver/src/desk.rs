@@ -79,6 +79,8 @@ pub struct Dial {
     pub identity: Identity,
     /// What it may reach here.
     pub exports: Arc<Exports>,
+    /// Which worker owns the link, by its place among the desk's; any, if none.
+    pub worker: Option<usize>,
 }
 
 /// The settings of a front desk.
@@ -317,11 +319,15 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     }
 
     fn give(&mut self, link: NewLink, origin: Origin) {
+        let mut chosen = None;
         if let Origin::Dialled(dial) = origin {
             self.dials[dial].1 = DialState::Open;
+            chosen = self.dials[dial].0.worker;
         }
-        let worker = self.next_worker % self.workers.len().max(1);
-        self.next_worker = worker + 1;
+        let worker = chosen.unwrap_or_else(|| {
+            self.next_worker += 1;
+            self.next_worker % self.workers.len().max(1)
+        });
         if let Some(worker) = self.workers.get(worker) {
             worker.give(link, origin);
         }

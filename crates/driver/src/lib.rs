@@ -3,12 +3,13 @@
 //! It does not know what a frame means: that is a [`Service`]'s business. A [`FrontDesk`] accepts and dials;
 //! [`Worker`]s own the links once they are open, each link in one thread for its whole life.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod desk;
 mod links;
 mod mailbox;
 mod outbox;
+pub mod paging;
 mod pending;
 mod poller;
 mod service;

@@ -46,6 +46,12 @@ impl Poller {
         epoll::add(&self.epoll, descriptor, EventData::new_u64(key), on.flags())
     }
 
+    /// Watches a descriptor that other pollers watch too; one of those that sleep is woken.
+    pub(crate) fn add_shared(&self, descriptor: BorrowedFd<'_>, key: u64) -> Result<(), Errno> {
+        let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+        epoll::add(&self.epoll, descriptor, EventData::new_u64(key), flags)
+    }
+
     /// Watches a descriptor no longer, though it stays open.
     pub(crate) fn remove(&self, descriptor: BorrowedFd<'_>) {
         // One that was never watched is not watched now.

@@ -1,5 +1,7 @@
 //! What a process does with its links.
 
+use std::os::fd::BorrowedFd;
+
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::Time;
 
@@ -12,6 +14,18 @@ pub trait Service {
 
     /// Another thread has sent a note through the worker's handle.
     fn on_note(&mut self, _note: Self::Note, _now: Time) {}
+
+    /// What wakes the worker besides its links and notes, watched from the beginning. Several workers may share it:
+    /// one of those that sleep is woken.
+    fn wakes_on(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Does work that comes from elsewhere than links and notes. Called in every turn, before the links have theirs.
+    /// Returns whether there was any.
+    fn on_turn(&mut self, _now: Time) -> bool {
+        false
+    }
 
     /// A link is open.
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time);

@@ -94,6 +94,8 @@ pub struct Worker<S: Service> {
 
 /// The poller's key of the mailbox; links have their ids, which begin at one.
 const LETTERS_KEY: u64 = 0;
+/// The poller's key of what else wakes the service.
+const SERVICE_KEY: u64 = u64::MAX;
 
 impl<S: Service> Worker<S> {
     /// A worker without links.
@@ -106,6 +108,9 @@ impl<S: Service> Worker<S> {
             Arc::new(Shared { letters: Mailbox::new()?, links: AtomicUsize::new(0), desk: OnceLock::new() });
         let poller = Poller::new()?;
         poller.add(shared.letters.descriptor(), LETTERS_KEY, Interest::READ)?;
+        if let Some(descriptor) = service.wakes_on() {
+            poller.add_shared(descriptor, SERVICE_KEY)?;
+        }
         let handle = WorkerHandle { shared: Arc::clone(&shared) };
         Ok((Self { config, clock, service, shared, poller, links: Links::default() }, handle))
     }
@@ -140,6 +145,7 @@ impl<S: Service> Worker<S> {
             service.on_time(now);
             moved = true;
         }
+        moved |= service.on_turn(now);
         for_each_kind!(self.links, held => moved |= pump_all(service, held, shared, most, now));
         moved
     }

@@ -96,6 +96,7 @@ fn start_with(
         address: address.clone(),
         identity: identity.clone(),
         exports: Arc::clone(&exports),
+        worker: None,
     };
     let dials = dials.iter().map(dial).collect();
     let (worker, handle) = Worker::new(WorkerConfig::default(), clock, witness).unwrap();

@@ -36,6 +36,8 @@ const _: () = assert!(raw::UFFDIO_COPY_MODE_DONTWAKE as u64 == MODE_DONTWAKE);
 pub enum Watch {
     /// Accesses to absent pages.
     Missing,
+    /// Stores to protected pages. Absent pages are the kernel's business, as in any memory.
+    Protected,
     /// These, and stores to protected pages.
     MissingAndProtected,
 }
@@ -117,6 +119,7 @@ impl Userfaultfd {
     pub unsafe fn register(&self, start: usize, len: usize, watch: Watch) -> Result<(), Errno> {
         let mode = match watch {
             Watch::Missing => raw::UFFDIO_REGISTER_MODE_MISSING,
+            Watch::Protected => raw::UFFDIO_REGISTER_MODE_WP,
             Watch::MissingAndProtected => raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP,
         };
         let mut register = raw::uffdio_register { range: range(start, len), mode: mode.into(), ioctls: 0 };

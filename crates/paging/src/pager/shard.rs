@@ -221,6 +221,13 @@ impl Shard {
         self.chunks.get(&key).map_or(State::Absent, |seat| self.seats[*seat as usize].state)
     }
 
+    /// All seats that hold chunks.
+    pub fn seats(&self) -> impl Iterator<Item = (SeatId, ChunkKey, State)> {
+        let all = self.seats.iter().enumerate();
+        all.map(|(at, seat)| (SeatId(at as u32), seat.key, seat.state))
+            .filter(|(_, _, state)| *state != State::Absent)
+    }
+
     /// Which chunk a seat holds.
     pub fn key(&self, seat: SeatId) -> ChunkKey {
         self.seat(seat.0).key

@@ -1,0 +1,346 @@
+//! What is done to single chunks, under the lock of their shard.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use outboard_paging::pager::{Access, Answer, ChunkKey, Placement, SeatId};
+use outboard_userfaultfd::{Cause, Fault};
+use outboard_wire::Time;
+use rustix::io::Errno;
+
+use super::Pages;
+use super::fingerprint::PAGE;
+use super::jobs::{Errand, Job, PageSet};
+use super::pages::Cell;
+use super::region::{PagedRegion, Way};
+use super::space::Held;
+use super::stats::add;
+
+/// What a fault leads to.
+pub(super) enum Outcome {
+    /// Nothing that this thread has to do.
+    Settled,
+    /// Bytes are to be fetched.
+    Fetch(Job),
+}
+
+impl Pages {
+    /// A thread waits at an address.
+    pub(super) fn fault(&self, fault: Fault, now: Time) -> Outcome {
+        let page = fault.address & !(PAGE - 1);
+        let Some((region, index)) = self.find(fault.address) else {
+            // Its region is gone; whoever touches it touches memory that is not mapped.
+            self.space.wake(page, PAGE);
+            return Outcome::Settled;
+        };
+        if fault.cause == Cause::Protected {
+            if region.spec.writable {
+                self.space.wake(page, PAGE);
+            } else {
+                region.has_forbidden.store(true, Ordering::Release);
+                self.space.forbid(page, PAGE);
+            }
+            return Outcome::Settled;
+        }
+        if region.is_closing() {
+            return Outcome::Settled;
+        }
+        let access = if fault.cause == Cause::Write { Access::Write } else { Access::Read };
+        self.fault_on_chunk(&region, index, access, now)
+    }
+
+    /// The same, for a chunk.
+    pub(super) fn fault_on_chunk(
+        &self,
+        region: &Arc<PagedRegion>,
+        index: u32,
+        access: Access,
+        now: Time,
+    ) -> Outcome {
+        let key = ChunkKey { region: region.number, index };
+        let shard = self.shard_of(key);
+        let mut cell = self.shelves[shard].lock();
+        let place = region.place(index);
+        loop {
+            match cell.shard.fault(key, region.spec.class, access) {
+                Answer::Here => self.space.wake(place, region.chunk_bytes()),
+                Answer::Joined | Answer::Parked => {}
+                Answer::Rescue(seat) => self.rescue(&mut cell, shard, region, index, seat),
+                Answer::Fetch(seat) => {
+                    self.discard_frames(&mut cell, shard);
+                    return Outcome::Fetch(self.job(&cell, shard, region, seat, Errand::Demand, now));
+                }
+                Answer::MakeRoom => {
+                    if let Some(oldest) = cell.shard.oldest() {
+                        self.move_out(&mut cell, shard, oldest);
+                    }
+                    continue;
+                }
+            }
+            return Outcome::Settled;
+        }
+    }
+
+    /// A chunk that will be wanted, unless there is no seat for it or it is known.
+    pub(super) fn ahead(&self, region: &Arc<PagedRegion>, index: u32, stay: bool, now: Time) -> Option<Job> {
+        let key = ChunkKey { region: region.number, index };
+        let shard = self.shard_of(key);
+        let mut cell = self.shelves[shard].lock();
+        let seat = cell.shard.fetch_ahead(key, region.spec.class)?;
+        self.discard_frames(&mut cell, shard);
+        Some(self.job(&cell, shard, region, seat, Errand::Ahead { stay }, now))
+    }
+
+    fn job(
+        &self,
+        cell: &Cell,
+        shard: usize,
+        region: &Arc<PagedRegion>,
+        seat: SeatId,
+        errand: Errand,
+        now: Time,
+    ) -> Job {
+        let frame = cell.shard.frame(seat);
+        let pool = self.shelves[shard].pool(frame.class);
+        Job {
+            errand,
+            region: Arc::clone(region),
+            index: cell.shard.key(seat).index,
+            shard,
+            seat,
+            buffer: pool.buffer().clone(),
+            at: pool.offset(frame.slot),
+            since: now,
+            way: Way::Direct,
+            shuns_agent: false,
+            piece_bytes: 0,
+            next: 0,
+            sent: 0,
+            under_way: 0,
+            has_failed: false,
+        }
+    }
+
+    /// The bytes of a chunk have arrived in its seat.
+    pub(super) fn fetched(&self, job: &Job) {
+        let Job { region, index, shard, seat, .. } = job;
+        let (_, len) = region.span(*index);
+        let counter = match job.errand {
+            Errand::Demand => &self.tally.demand_bytes,
+            _ => &self.tally.ahead_bytes,
+        };
+        add(counter, len as u64);
+        let mut cell = self.shelves[*shard].lock();
+        if region.is_closing() {
+            cell.shard.failed(*seat);
+            drop(cell);
+            return self.announce();
+        }
+        if region.spec.writable {
+            if cell.shard.is_for_writing(*seat) && self.saves_are_cheap.load(Ordering::Relaxed) {
+                cell.shard.set_changed(*seat);
+            } else {
+                self.take_fingerprints(&mut cell, *shard, *seat, &PageSet::first(len.div_ceil(PAGE)));
+            }
+        }
+        let stay = matches!(job.errand, Errand::Ahead { stay: true });
+        if cell.shard.filled(*seat, stay) == Placement::MoveIn {
+            self.move_in(&mut cell, *shard, region, *index, *seat);
+            cell.shard.arrived(*seat);
+        }
+    }
+
+    /// The bytes of a chunk cannot be had.
+    pub(super) fn fetch_failed(&self, job: &Job) {
+        let mut cell = self.shelves[job.shard].lock();
+        cell.shard.failed(job.seat);
+        // Those who wait come again; if the server is lost they are told so.
+        let place = job.region.place(job.index);
+        if job.region.is_lost() {
+            self.poison(&job.region, job.index);
+        } else {
+            self.space.wake(place, job.region.chunk_bytes());
+        }
+        drop(cell);
+        self.announce();
+    }
+
+    /// Makes a chunk of a lost region raise SIGBUS where it is touched.
+    pub(super) fn poison(&self, region: &PagedRegion, index: u32) {
+        if !self.space.poison(region.place(index), region.chunk_bytes()) {
+            // Without the means to tell the thread that waits, waiting for ever is the alternative.
+            std::process::abort();
+        }
+    }
+
+    fn rescue(&self, cell: &mut Cell, shard: usize, region: &Arc<PagedRegion>, index: u32, seat: SeatId) {
+        if region.spec.writable && !cell.shard.has_baseline(seat) && !cell.shard.is_changed(seat) {
+            if cell.shard.is_for_writing(seat) {
+                cell.shard.set_changed(seat);
+            } else {
+                let (_, len) = region.span(index);
+                self.take_fingerprints(cell, shard, seat, &PageSet::first(len.div_ceil(PAGE)));
+            }
+        }
+        self.move_in(cell, shard, region, index, seat);
+        cell.shard.rescued(seat);
+    }
+
+    fn move_in(&self, cell: &mut Cell, shard: usize, region: &PagedRegion, index: u32, seat: SeatId) {
+        let frame = cell.shard.frame(seat);
+        let from = self.shelves[shard].pool(frame.class).address(frame.slot);
+        let (place, len) = (region.place(index), region.chunk_bytes());
+        match self.space.move_in(from, place, len) {
+            Ok(()) => {}
+            Err(errno) => give_up("cannot move a chunk into its region", errno),
+        }
+        if !region.spec.writable {
+            self.space.protect(place, len);
+        }
+    }
+
+    /// Moves a chunk out of its region, and finds out whether it was changed. Returns false if it is held.
+    pub(super) fn move_out(&self, cell: &mut Cell, shard: usize, seat: SeatId) -> bool {
+        let (key, frame) = (cell.shard.key(seat), cell.shard.frame(seat));
+        let Some(region) = self.region(key.region) else {
+            cell.shard.stuck(seat);
+            return false;
+        };
+        let to = self.shelves[shard].pool(frame.class).address(frame.slot);
+        let (place, len) = (region.place(key.index), region.chunk_bytes());
+        if region.has_forbidden.load(Ordering::Acquire) {
+            self.space.permit(place, len);
+        }
+        match self.space.move_out(place, to, len) {
+            Ok(()) => {
+                let is_changed = region.spec.writable && self.has_changed(cell, shard, seat, &region);
+                cell.shard.left(seat, is_changed);
+                true
+            }
+            Err(Held::Busy) => {
+                add(&self.tally.stuck, 1);
+                cell.shard.stuck(seat);
+                false
+            }
+            Err(Held::Failed(errno)) => give_up("cannot move a chunk out of its region", errno),
+        }
+    }
+
+    /// Moves out the chunk that is next, if the shard wants room. Returns whether anything was done.
+    pub(super) fn make_room(&self, shard: usize) -> bool {
+        let mut cell = self.shelves[shard].lock();
+        if !cell.shard.wants_room() {
+            return false;
+        }
+        let Some(oldest) = cell.shard.oldest() else { return false };
+        self.move_out(&mut cell, shard, oldest)
+    }
+
+    /// Moves out a chunk of the application's choice, which will hardly be needed again if `is_cold`.
+    pub(super) fn dismiss(&self, key: ChunkKey, is_cold: bool) {
+        let shard = self.shard_of(key);
+        let mut cell = self.shelves[shard].lock();
+        if let Some(seat) = cell.shard.resident(key) {
+            self.move_out(&mut cell, shard, seat);
+        }
+        if is_cold {
+            cell.shard.demote(key);
+        }
+    }
+
+    /// The next changed chunk of a shard for the server.
+    pub(super) fn next_save(&self, shard: usize, now: Time) -> Option<Job> {
+        let mut cell = self.shelves[shard].lock();
+        if cell.shard.unsaved() == 0 {
+            return None;
+        }
+        let regions = self.regions();
+        let region_of = |key: ChunkKey| regions.iter().find(|region| region.number == key.region);
+        let can_save = |key| {
+            region_of(key).is_some_and(|region| {
+                !region.is_lost() && !region.is_closing() && region.fencing.load(Ordering::Acquire) == 0
+            })
+        };
+        let seat = cell.shard.save_next(can_save)?;
+        let region = Arc::clone(region_of(cell.shard.key(seat))?);
+        drop(regions);
+        let changed = self.changed_pages(&mut cell, shard, seat, &region);
+        if cell.shard.has_baseline(seat) {
+            self.take_fingerprints(&mut cell, shard, seat, &changed);
+        }
+        Some(self.job(&cell, shard, &region, seat, Errand::Save(changed), now))
+    }
+
+    /// The server has a chunk, or may not have it.
+    pub(super) fn save_ended(&self, job: &Job, has_it: bool) {
+        let mut cell = self.shelves[job.shard].lock();
+        if has_it {
+            cell.shard.saved(job.seat);
+        } else {
+            cell.shard.save_failed(job.seat);
+        }
+        drop(cell);
+        self.announce();
+    }
+
+    /// A fault that was parked and may be answered now.
+    pub(super) fn unpark(&self, shard: usize, now: Time) -> Option<Outcome> {
+        let (key, _, access) = self.shelves[shard].lock().shard.unpark()?;
+        let region = self.region(key.region)?;
+        Some(self.fault_on_chunk(&region, key.index, access, now))
+    }
+
+    fn has_changed(&self, cell: &mut Cell, shard: usize, seat: SeatId, region: &PagedRegion) -> bool {
+        !self.changed_pages(cell, shard, seat, region).is_empty()
+    }
+
+    /// Which pages of a chunk in its seat differ from what the server has.
+    fn changed_pages(&self, cell: &mut Cell, shard: usize, seat: SeatId, region: &PagedRegion) -> PageSet {
+        let frame = cell.shard.frame(seat);
+        let (_, len) = region.span(cell.shard.key(seat).index);
+        let pages = len.div_ceil(PAGE);
+        if !cell.shard.has_baseline(seat) {
+            return PageSet::first(pages);
+        }
+        let start = self.shelves[shard].pool(frame.class).address(frame.slot);
+        let Some(notes) = &mut cell.notes[usize::from(frame.class.0)] else { return PageSet::first(pages) };
+        let mut changed = PageSet::EMPTY;
+        for (page, known) in notes.of(frame.slot).iter().enumerate().take(pages) {
+            if self.fingerprint(start + page * PAGE) != *known {
+                changed.insert(page);
+            }
+        }
+        changed
+    }
+
+    fn take_fingerprints(&self, cell: &mut Cell, shard: usize, seat: SeatId, pages: &PageSet) {
+        let frame = cell.shard.frame(seat);
+        let start = self.shelves[shard].pool(frame.class).address(frame.slot);
+        let Some(notes) = &mut cell.notes[usize::from(frame.class.0)] else { return };
+        for (page, known) in notes.of(frame.slot).iter_mut().enumerate() {
+            if pages.contains(page) {
+                *known = self.fingerprint(start + page * PAGE);
+            }
+        }
+        cell.shard.set_baseline(seat);
+    }
+
+    fn fingerprint(&self, page: usize) -> super::fingerprint::Fingerprint {
+        // SAFETY: a page of a frame whose seat is ours while we hold its shard's lock; no link fills it, for its chunk
+        // is neither being fetched nor in the region.
+        unsafe { self.key.of(page as *const u8) }
+    }
+
+    fn discard_frames(&self, cell: &mut Cell, shard: usize) {
+        while let Some(frame) = cell.shard.discarded() {
+            let address = self.shelves[shard].pool(frame.class).address(frame.slot);
+            self.space.discard(address, frame.class.bytes());
+        }
+    }
+}
+
+/// Ends the process: a page can be neither had nor given back, and whoever waits for it would wait for ever.
+fn give_up(what: &str, errno: Errno) -> ! {
+    super::service::say(&format!("outboard: {what}: {errno}; the process cannot go on\n"));
+    std::process::abort();
+}

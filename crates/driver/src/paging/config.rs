@@ -1,0 +1,50 @@
+//! The settings of far memory in one process.
+
+use std::time::Duration;
+
+use super::space::Mover;
+
+/// The settings of far memory in one process.
+#[derive(Clone, Debug)]
+pub struct PagingConfig {
+    /// How many bytes of far memory may be here at once, all regions together.
+    pub buffer: usize,
+    /// How many threads answer faults; each has links of its own. Default: one for every two processors, at least
+    /// two, at most eight; a stack and two links each.
+    pub threads: usize,
+    /// The largest chunk that is expected, which decides into how many shards the buffer is divided; default 64 KiB.
+    pub chunk: usize,
+    /// How many bytes are asked for ahead of a scan, at most; default 4 MiB, never more than an eighth of the
+    /// buffer. Zero turns reading ahead off.
+    pub ahead: usize,
+    /// How long a lost server may stay away before accesses that need it raise SIGBUS; default 10 s.
+    pub grace: Duration,
+    /// How pages get in and out; default the best that the kernel has.
+    pub mover: Option<Mover>,
+    /// The NUMA node whose memory the buffer is made of; default wherever the kernel puts it.
+    pub node: Option<u32>,
+}
+
+impl PagingConfig {
+    /// The defaults, with a buffer of this many bytes.
+    pub fn with_buffer(buffer: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            buffer,
+            threads: (processors / 2).clamp(2, 8),
+            chunk: 64 << 10,
+            ahead: 4 << 20,
+            grace: Duration::from_secs(10),
+            mover: None,
+            node: None,
+        }
+    }
+
+    /// Into how many shards the buffer is divided: enough for the threads, but each with room for many chunks.
+    pub(super) fn shards(&self) -> usize {
+        (self.buffer / (16 * self.chunk)).clamp(1, 2 * self.threads)
+    }
+}
+
+/// How many chunks a shard must have room for: what one instruction can touch, and some to spare.
+pub(super) const SEATS_MIN: usize = 4;

@@ -1,0 +1,331 @@
+//! Chunks on their way by links: sent off, answered, ended.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use outboard_link::{
+    AccessError, Completion, Frame, Link, LinkError, OneSided, Outcome, RemoteMemory, Token,
+};
+use outboard_wire::FrameHead;
+use outboard_wire::paging::{Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
+
+use super::flight::Tag;
+use super::jobs::{Errand, Job};
+use super::region::Way;
+use super::service::{JOBS_MAX, PagerService};
+use super::side::Standing;
+use super::stats::add;
+use crate::LinkId;
+
+/// Tokens of one-sided operations that open regions, beyond those of jobs.
+pub(super) const OPENING: u64 = 1 << 32;
+/// Tags of messages about regions, beyond those of jobs.
+pub(super) const REGION_TAG: u32 = 1 << 31;
+/// Tags of fences, likewise.
+pub(super) const FENCE_TAG: u32 = 1 << 30;
+/// How much of a chunk one message carries, at most.
+const PIECE_MAX: usize = 64 << 10;
+
+/// How far a job got.
+enum Progress {
+    /// All its pieces are on their way.
+    Sent,
+    /// The link is full.
+    Blocked,
+}
+
+impl PagerService {
+    /// Sends a job on its way: to the agent if its region goes there and the agent knows it, or to the server.
+    pub(super) fn dispatch(&mut self, mut job: Job) {
+        if job.region.is_lost() {
+            return self.fail(&job);
+        }
+        let by_agent = !job.shuns_agent && self.agent.link.is_some() && job.region.goes_by_agent(self.now);
+        job.way = match self.agent.standing(job.region.number).filter(|_| by_agent) {
+            Some(Standing::Attached) => Way::Agent,
+            Some(Standing::Open(_)) if job.is_save() => Way::Agent,
+            Some(Standing::Open(_)) => Way::Copy,
+            _ => Way::Direct,
+        };
+        let side = if job.way == Way::Direct { &mut self.server } else { &mut self.agent };
+        side.push(job);
+    }
+
+    fn fail(&mut self, job: &Job) {
+        if job.is_save() {
+            self.pages.save_ended(job, false);
+        } else {
+            self.pages.fetch_failed(job);
+        }
+    }
+
+    /// Sends jobs off while there is room.
+    pub(super) fn send_jobs<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+    ) -> Result<bool, LinkError> {
+        let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
+        let mut moved = false;
+        if let Some(slot) = self.side(id).partial {
+            moved = true;
+            if let Progress::Blocked = self.send_pieces(id, link, slot)? {
+                return Ok(true);
+            }
+        }
+        while self.flight.len() < JOBS_MAX {
+            // Where a copy is all it takes, nobody who waits is made to wait for several that nobody waits for.
+            if is_mapped && moved && !self.side(id).has_demand() {
+                break;
+            }
+            let Some(job) = self.side(id).pop() else { break };
+            moved = true;
+            self.saves_under_way += usize::from(job.is_save());
+            let slot = self.flight.insert(job);
+            let progress = self.send_pieces(id, link, slot)?;
+            if is_mapped {
+                self.collect(id, link);
+            }
+            if let Progress::Blocked = progress {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Takes what has ended already.
+    fn collect<L: RemoteMemory>(&mut self, id: LinkId, link: &mut L) {
+        let mut ended = std::mem::take(&mut self.ended);
+        link.completions(|completion| ended.push(completion));
+        for completion in ended.drain(..) {
+            self.completed(id, completion);
+        }
+        self.ended = ended;
+    }
+
+    /// Sends the rest of a job's pieces off.
+    fn send_pieces<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        slot: u32,
+    ) -> Result<Progress, LinkError> {
+        // Until all are sent, the end of those that are under way is not the end of the job.
+        self.side(id).partial = Some(slot);
+        let standing = self.flight.get(slot).map(|job| job.region.number);
+        let standing = standing.and_then(|number| self.side(id).standing(number));
+        loop {
+            let Some(job) = self.flight.get(slot) else { break };
+            let sent = match (job.way, standing) {
+                (Way::Agent, _) => send_message(job, link, slot),
+                (_, Some(Standing::Open(open))) => send_access(job, link, open, slot),
+                _ => Err(AccessError::NotOpen),
+            };
+            match sent {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(AccessError::Full | AccessError::Busy) => return Ok(Progress::Blocked),
+                Err(AccessError::Lost(error)) => return Err(error),
+                Err(_) => {
+                    job.has_failed = true;
+                    break;
+                }
+            }
+        }
+        self.side(id).partial = None;
+        self.end_if_done(slot);
+        Ok(Progress::Sent)
+    }
+
+    /// A one-sided operation has ended.
+    pub(super) fn completed(&mut self, id: LinkId, completion: Completion) {
+        let Completion { token, result } = completion;
+        if token.0 & OPENING != 0 {
+            let standing = match result {
+                Ok(Outcome::Opened(open)) => Some(Standing::Open(open)),
+                // With the link goes the opening; the next link opens it again.
+                Err(AccessError::Lost(_)) => return,
+                _ => None,
+            };
+            return self.opened(id, token.0 as u32, standing);
+        }
+        self.piece_ended(token.0 as u32, result.is_ok());
+    }
+
+    /// A message has come.
+    pub(super) fn replied(&mut self, id: LinkId, frame: Frame<'_>) {
+        let (kind, tag) = (frame.head.kind, frame.head.tag);
+        let Some(fixed_len) = Reply::fixed_len(kind).filter(|len| *len <= frame.payload.len()) else {
+            return;
+        };
+        let mut fixed = [0; outboard_wire::paging::FIXED_LEN_MAX];
+        frame.payload.read(0, &mut fixed[..fixed_len]);
+        let data_len = frame.payload.len() - fixed_len;
+        let Ok(reply) = Reply::decode(kind, &fixed[..fixed_len], data_len) else { return };
+        match reply {
+            Reply::Attached { .. } | Reply::Refused { .. } => self.attached(tag & !REGION_TAG, reply),
+            Reply::Fenced { status: Status::Done, epoch } => self.fenced(tag & !FENCE_TAG, epoch),
+            // The server will not have the region any more; opening it again shows that.
+            Reply::Fenced { .. } => self.fenced(tag & !FENCE_TAG, 0),
+            Reply::Written { status, .. } if self.agent.link == Some(id) => {
+                self.piece_ended(Tag::decode(tag).slot, status == Status::Done);
+            }
+            Reply::Fetched { status, source, .. } if self.agent.link == Some(id) => {
+                let is_good = status == Status::Done && self.fill(tag, &frame, fixed_len);
+                self.count_source(source);
+                self.piece_ended(Tag::decode(tag).slot, is_good);
+            }
+            _ => {}
+        }
+    }
+
+    fn count_source(&self, source: Source) {
+        let tally = &self.pages.tally;
+        add(
+            match source {
+                Source::Hit => &tally.agent_hits,
+                Source::Late => &tally.agent_late,
+                Source::Miss | Source::Uncached => &tally.agent_misses,
+            },
+            1,
+        );
+    }
+
+    /// Copies the bytes of a reply to where they belong. Returns false if they do not fit.
+    fn fill(&mut self, tag: u32, frame: &Frame<'_>, fixed_len: usize) -> bool {
+        let Tag { slot, piece } = Tag::decode(tag);
+        let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Agent && !job.is_save()) else {
+            return false;
+        };
+        let data = frame.payload.part(fixed_len, frame.payload.len() - fixed_len);
+        let start = piece as usize * job.piece_bytes;
+        let (_, len) = job.region.span(job.index);
+        if start >= len || data.len() != (len - start).min(job.piece_bytes) {
+            return false;
+        }
+        data.read_into(&mut job.buffer.window_mut().part(job.at + start, data.len()));
+        true
+    }
+
+    fn piece_ended(&mut self, slot: u32, is_good: bool) {
+        let Some(job) = self.flight.get(slot) else { return };
+        job.under_way = job.under_way.saturating_sub(1);
+        job.has_failed |= !is_good;
+        self.end_if_done(slot);
+    }
+
+    fn end_if_done(&mut self, slot: u32) {
+        let is_partial = self.server.partial == Some(slot) || self.agent.partial == Some(slot);
+        let is_done = self.flight.get(slot).is_some_and(|job| job.under_way == 0);
+        if is_done && !is_partial {
+            self.end(slot);
+        }
+    }
+
+    /// The last pieces of a job were never sent, for its link is gone.
+    pub(super) fn end_partial(&mut self, slot: u32) {
+        if let Some(job) = self.flight.get(slot) {
+            job.has_failed = true;
+            self.end_if_done(slot);
+        }
+    }
+
+    /// What the agent was asked will not be answered.
+    pub(super) fn end_jobs_of_agent(&mut self) {
+        for slot in self.flight.slots() {
+            if let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Agent) {
+                (job.under_way, job.has_failed) = (0, true);
+                self.end(slot);
+            }
+        }
+    }
+
+    fn end(&mut self, slot: u32) {
+        let Some(mut job) = self.flight.remove(slot) else { return };
+        self.saves_under_way -= usize::from(job.is_save());
+        match (job.has_failed, job.is_save()) {
+            (false, false) => self.fetched(&job),
+            (false, true) => {
+                add(&self.pages.tally.saved_bytes, job.sent as u64);
+                self.pages.save_ended(&job, true);
+            }
+            (true, true) => {
+                if job.way == Way::Agent {
+                    let region = Arc::clone(&job.region);
+                    self.fence(&region);
+                }
+                self.pages.save_ended(&job, false);
+            }
+            (true, false) => {
+                job.shuns_agent |= job.way != Way::Direct;
+                job.restart();
+                self.dispatch(job);
+            }
+        }
+    }
+
+    fn fetched(&mut self, job: &Job) {
+        let (_, len) = job.region.span(job.index);
+        match job.way {
+            Way::Direct => {}
+            Way::Agent => add(&self.pages.tally.agent_bytes, len as u64),
+            Way::Copy => add(&self.pages.tally.copy_bytes, len as u64),
+        }
+        self.pages.fetched(job);
+    }
+}
+
+/// Begins the next one-sided piece of a job. Returns false if there is none.
+fn send_access<L: RemoteMemory + Link>(
+    job: &mut Job,
+    link: &mut L,
+    open: outboard_link::OpenRegion,
+    slot: u32,
+) -> Result<bool, AccessError> {
+    let Some((start, len)) = job.piece(link.capabilities().max_access) else { return Ok(false) };
+    let (offset, _) = job.region.span(job.index);
+    let (offset, at, token) = (offset + start as u64, job.at + start, Token(slot.into()));
+    if job.is_save() {
+        link.write(open, offset, job.buffer.window().part(at, len), token)?;
+    } else {
+        link.read(open, offset, &job.buffer, at, len, token)?;
+    }
+    job.piece_sent(start, len);
+    Ok(true)
+}
+
+/// Sends the next piece of a job as a message to the agent. Returns false if there is none.
+fn send_message<L: Link>(job: &mut Job, link: &mut L, slot: u32) -> Result<bool, AccessError> {
+    if job.piece_bytes == 0 {
+        let room = link.capabilities().max_payload.saturating_sub(WriteBack::FIXED_LEN);
+        job.piece_bytes = PIECE_MAX.min(1 << room.max(1).ilog2());
+    }
+    let Some((start, len)) = job.piece(job.piece_bytes) else { return Ok(false) };
+    let grant = &job.region.spec.grant;
+    let (offset, _) = job.region.span(job.index);
+    let (offset, length) = (offset + start as u64, len as u32);
+    let tag = Tag { slot, piece: (start / job.piece_bytes) as u32 }.encode();
+    if job.is_save() {
+        let request = Request::WriteBack(WriteBack {
+            region: grant.region,
+            generation: grant.generation,
+            key: grant.key,
+            epoch: job.region.epoch.load(Ordering::Acquire),
+            offset,
+            length,
+        });
+        let head = FrameHead::new(request.kind()).with_tag(tag);
+        let mut window = link.reserve(head, WriteBack::FIXED_LEN + len)?;
+        window.write(0, request.encode().as_bytes());
+        window.write_window(WriteBack::FIXED_LEN, job.buffer.window().part(job.at + start, len));
+        link.commit(WriteBack::FIXED_LEN + len);
+    } else {
+        let urgency = if job.errand == Errand::Demand { Urgency::Demand } else { Urgency::Background };
+        let (region, generation) = (grant.region, grant.generation);
+        let request = Request::Fetch(Fetch { region, generation, offset, length, urgency });
+        let head = FrameHead::new(request.kind()).with_tag(tag);
+        link.send(head, request.encode().as_bytes())?;
+    }
+    job.piece_sent(start, len);
+    Ok(true)
+}

@@ -1,0 +1,233 @@
+//! Making regions known to peers, and what to do when a peer is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use outboard_link::{AccessError, Link, LinkError, OneSided, Peer, RemoteMemory, SendError, Token};
+use outboard_wire::paging::{Attach, Fence, Reply, Request};
+use outboard_wire::{FrameHead, Rights, Time};
+
+use super::Path;
+use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
+use super::region::PagedRegion;
+use super::service::{PagerService, say};
+use super::side::{Opening, Side, Standing};
+use super::stats::add;
+use crate::LinkId;
+
+/// Whether there is more to send, or the link is full.
+type Sent = Result<bool, LinkError>;
+
+impl PagerService {
+    /// Makes regions known to a peer that does not know them yet, and lets it forget those that are gone.
+    pub(super) fn introduce<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L) -> Sent {
+        let is_agent = self.agent.link == Some(id);
+        let pages = Arc::clone(&self.pages);
+        let forgotten = forget_closed(self.side(id), link);
+        let mut moved = forgotten;
+        if is_agent {
+            moved |= self.open_copies(link)?;
+        } else {
+            let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
+            pages.saves_are_cheap.store(is_mapped, Ordering::Relaxed);
+            moved |= self.send_fences(link)?;
+        }
+        let side = self.side(id);
+        for region in pages.regions().iter() {
+            if region.is_closing() || region.is_lost() || side.standing(region.number).is_some() {
+                continue;
+            }
+            let was_sent =
+                if is_agent { attach(region, link)? } else { open(region, side.peer.as_ref(), link)? };
+            if was_sent {
+                side.openings.push(Opening { region: Arc::clone(region), standing: Standing::Asked });
+                moved = true;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn open_copies<L: Link + RemoteMemory>(&mut self, link: &mut L) -> Sent {
+        let mut moved = false;
+        while let Some((region, grant)) = self.copies.last() {
+            match link.open(grant, Rights::READ, Token(OPENING | u64::from(region.number))) {
+                Ok(()) => self.copies.pop(),
+                Err(AccessError::Lost(error)) => return Err(error),
+                Err(_) => break,
+            };
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Asks the server to refuse what an agent may still send.
+    fn send_fences<L: Link>(&mut self, link: &mut L) -> Sent {
+        let mut moved = false;
+        for (region, was_asked) in self.fences.iter_mut().filter(|(_, was_asked)| !*was_asked) {
+            let grant = &region.spec.grant;
+            let fence =
+                Request::Fence(Fence { region: grant.region, generation: grant.generation, key: grant.key });
+            let head = FrameHead::new(fence.kind()).with_tag(FENCE_TAG | region.number);
+            match link.send(head, fence.encode().as_bytes()) {
+                Ok(()) => (*was_asked, moved) = (true, true),
+                Err(SendError::Lost(error)) => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Write-backs of a region that an agent was given may still arrive, or may not: the server must not take them
+    /// once it has newer ones.
+    pub(super) fn fence(&mut self, region: &Arc<PagedRegion>) {
+        if !self.fences.iter().any(|(other, _)| Arc::ptr_eq(other, region)) {
+            region.fencing.fetch_add(1, Ordering::AcqRel);
+            self.fences.push((Arc::clone(region), false));
+        }
+    }
+
+    /// The server has answered a fence.
+    pub(super) fn fenced(&mut self, number: u32, epoch: u64) {
+        if let Some(at) = self.fences.iter().position(|(region, _)| region.number == number) {
+            let (region, _) = self.fences.swap_remove(at);
+            region.epoch.fetch_max(epoch, Ordering::AcqRel);
+            region.fencing.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The agent has answered an attachment.
+    pub(super) fn attached(&mut self, number: u32, reply: Reply) {
+        let Some(region) = self.pages.region(number) else { return };
+        match reply {
+            Reply::Attached { static_grant: Some(grant), .. } if grant.size >= region.size() => {
+                self.copies.push((region, grant));
+            }
+            Reply::Attached { .. } => self.agent.set_standing(number, Standing::Attached),
+            _ => self.agent.set_standing(number, Standing::Refused),
+        }
+    }
+
+    /// A region is open at a peer, or is not to be had there.
+    pub(super) fn opened(&mut self, id: LinkId, number: u32, standing: Option<Standing>) {
+        let is_agent = self.agent.link == Some(id);
+        let side = self.side(id);
+        side.set_standing(number, standing.unwrap_or(Standing::Refused));
+        if is_agent {
+            return;
+        }
+        if let Some(region) = self.pages.region(number) {
+            match standing {
+                Some(_) => {
+                    region.opened.fetch_add(1, Ordering::AcqRel);
+                }
+                None => {
+                    lose(&region, self.server.peer.as_ref(), "it no longer has it");
+                    self.fail_jobs_of_lost_regions();
+                }
+            }
+        }
+        self.pages.announce();
+    }
+
+    /// A link is gone.
+    pub(super) fn lost(&mut self, id: LinkId, now: Time) {
+        let is_agent = self.agent.link == Some(id);
+        let side = self.side(id);
+        side.link = None;
+        let openings = std::mem::take(&mut side.openings);
+        let partial = side.partial.take();
+        if is_agent {
+            add(&self.pages.tally.agent_losses, 1);
+            self.copies.clear();
+            self.end_jobs_of_agent();
+            for job in self.agent.drain() {
+                self.dispatch(job);
+            }
+        } else {
+            self.server.lost_since = Some(now);
+            self.pages.server_links.fetch_sub(1, Ordering::AcqRel);
+            for opening in openings.iter().filter(|opening| matches!(opening.standing, Standing::Open(_))) {
+                opening.region.opened.fetch_sub(1, Ordering::AcqRel);
+            }
+            for (_, was_asked) in &mut self.fences {
+                *was_asked = false;
+            }
+        }
+        if let Some(slot) = partial {
+            self.end_partial(slot);
+        }
+    }
+
+    /// The server has been away for longer than its grace.
+    pub(super) fn give_up_server(&mut self) {
+        let grace = self.pages.config.grace;
+        let why = format!("it has been away for {} s", grace.as_secs_f32());
+        for region in self.pages.regions().iter() {
+            lose(region, self.server.peer.as_ref(), &why);
+        }
+        self.fail_jobs_of_lost_regions();
+    }
+
+    fn fail_jobs_of_lost_regions(&mut self) {
+        for job in self.server.drain() {
+            // Those of regions that are not lost go back to where they were.
+            self.dispatch(job);
+        }
+    }
+}
+
+fn forget_closed<L: Link + RemoteMemory>(side: &mut Side, link: &mut L) -> bool {
+    let before = side.openings.len();
+    side.openings.retain(|opening| {
+        let is_closing = opening.region.is_closing();
+        if let (true, Standing::Open(open)) = (is_closing, opening.standing) {
+            link.close_region(open);
+        }
+        !is_closing
+    });
+    side.openings.len() != before
+}
+
+fn attach<L: Link>(region: &PagedRegion, link: &mut L) -> Sent {
+    if region.spec.path == Path::Direct {
+        return Ok(false);
+    }
+    let attach = Request::Attach(Attach {
+        grant: region.spec.grant,
+        server: region.spec.server,
+        chunk_log2: region.spec.class.0,
+        rights: region.rights(),
+        mode: region.spec.cache,
+        epoch: region.epoch.load(Ordering::Acquire),
+    });
+    let head = FrameHead::new(attach.kind()).with_tag(REGION_TAG | region.number);
+    match link.send(head, attach.encode().as_bytes()) {
+        Ok(()) => Ok(true),
+        Err(SendError::Lost(error)) => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+fn open<L: RemoteMemory>(region: &PagedRegion, server: Option<&Peer>, link: &mut L) -> Sent {
+    if server.is_none_or(|peer| peer.incarnation() != region.spec.server) {
+        lose(region, server, "it has been started anew and no longer has it");
+        return Ok(false);
+    }
+    let token = Token(OPENING | u64::from(region.number));
+    match link.open(&region.spec.grant, region.rights(), token) {
+        Ok(()) => Ok(true),
+        Err(AccessError::Lost(error)) => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+/// A region's server is lost for good: whoever touches what is not here gets SIGBUS.
+fn lose(region: &PagedRegion, server: Option<&Peer>, why: &str) {
+    if region.lose() {
+        let server = server.map_or_else(|| "the memory server".to_owned(), ToString::to_string);
+        let name = &region.spec.name;
+        say(&format!(
+            "outboard: far memory “{name}” is lost: {server}: {why}; touching what is not here raises SIGBUS\n"
+        ));
+    }
+}

@@ -1,0 +1,143 @@
+//! Chunks on their way.
+
+use std::sync::Arc;
+
+use outboard_link::memory::Buffer;
+use outboard_paging::pager::SeatId;
+use outboard_wire::Time;
+
+use super::fingerprint::PAGE;
+use super::region::{PagedRegion, Way};
+
+/// The largest chunk that is moved, in bytes.
+pub(super) const CHUNK_MAX: usize = 2 << 20;
+const WORDS: usize = CHUNK_MAX / PAGE / 64;
+
+/// A set of pages of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageSet([u64; WORDS]);
+
+impl PageSet {
+    pub(super) const EMPTY: Self = Self([0; WORDS]);
+
+    /// The first `count` pages.
+    pub(super) fn first(count: usize) -> Self {
+        let mut set = Self::EMPTY;
+        (0..count).for_each(|page| set.insert(page));
+        set
+    }
+
+    pub(super) fn insert(&mut self, page: usize) {
+        self.0[page / 64] |= 1 << (page % 64);
+    }
+
+    pub(super) fn contains(&self, page: usize) -> bool {
+        page / 64 < WORDS && self.0[page / 64] >> (page % 64) & 1 == 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The first run of pages at or after `from`, as a span of pages.
+    pub(super) fn run(&self, from: usize) -> Option<(usize, usize)> {
+        let start = (from..WORDS * 64).find(|page| self.contains(*page))?;
+        let end = (start..WORDS * 64).find(|page| !self.contains(*page)).unwrap_or(WORDS * 64);
+        Some((start, end))
+    }
+}
+
+/// Why a chunk moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// A thread waits for it.
+    Demand,
+    /// It will be wanted. The marker of a scan stays in its seat.
+    Ahead { stay: bool },
+    /// These pages are newer than the server's.
+    Save(PageSet),
+}
+
+/// A chunk on its way between its seat and a server.
+pub(super) struct Job {
+    pub(super) errand: Errand,
+    pub(super) region: Arc<PagedRegion>,
+    pub(super) index: u32,
+    pub(super) shard: usize,
+    pub(super) seat: SeatId,
+    /// All frames of its size, and where its own begins.
+    pub(super) buffer: Buffer,
+    pub(super) at: usize,
+    /// Since when it is wanted.
+    pub(super) since: Time,
+    /// By which way it was last sent off.
+    pub(super) way: Way,
+    /// Not by the agent, which has failed it.
+    pub(super) shuns_agent: bool,
+    /// How much of it one message carries; zero until the first is sent.
+    pub(super) piece_bytes: usize,
+    /// How far its bytes have been asked for or sent, and how many those are.
+    pub(super) next: usize,
+    pub(super) sent: usize,
+    /// Operations under way.
+    pub(super) under_way: u32,
+    /// Whether one of them failed.
+    pub(super) has_failed: bool,
+}
+
+impl Job {
+    /// The next piece of at most `max` bytes: where it begins in the chunk, and how long it is.
+    pub(super) fn piece(&self, max: usize) -> Option<(usize, usize)> {
+        let (_, len) = self.region.span(self.index);
+        match &self.errand {
+            Errand::Demand | Errand::Ahead { .. } => {
+                (self.next < len).then(|| (self.next, (len - self.next).min(max)))
+            }
+            Errand::Save(pages) => {
+                let (start, end) = pages.run(self.next.div_ceil(PAGE))?;
+                let start = (start * PAGE).max(self.next);
+                let end = (end * PAGE).min(len);
+                (start < end).then(|| (start, (end - start).min(max)))
+            }
+        }
+    }
+
+    /// A piece is on its way.
+    pub(super) fn piece_sent(&mut self, start: usize, len: usize) {
+        self.next = start + len;
+        self.sent += len;
+        self.under_way += 1;
+    }
+
+    /// Begins anew, all operations having ended.
+    pub(super) fn restart(&mut self) {
+        debug_assert_eq!(self.under_way, 0, "operations are still under way");
+        (self.next, self.sent, self.piece_bytes, self.has_failed) = (0, 0, 0, false);
+    }
+
+    pub(super) fn is_save(&self) -> bool {
+        matches!(self.errand, Errand::Save(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_in_order() {
+        let mut set = PageSet::EMPTY;
+        assert_eq!(set.run(0), None);
+        for page in [0, 1, 5, 63, 64, 65, 511] {
+            set.insert(page);
+        }
+        let mut runs = Vec::new();
+        let mut from = 0;
+        while let Some((start, end)) = set.run(from) {
+            runs.push((start, end));
+            from = end;
+        }
+        assert_eq!(runs, [(0, 2), (5, 6), (63, 66), (511, 512)]);
+        assert_eq!(PageSet::first(512).run(0), Some((0, 512)));
+    }
+}

@@ -1,0 +1,32 @@
+//! Far memory behind plain pointers: userfaultfd, the threads that answer its faults, and the links they fetch by.
+//!
+//! What happens to a chunk is decided by `outboard_paging::pager`; this module moves the bytes. A thread that
+//! resolves faults never allocates per fault, never logs, never touches far memory, and takes no lock that an
+//! application can hold while it faults.
+
+#[expect(unsafe_code)]
+mod chunks;
+mod config;
+mod errands;
+#[expect(unsafe_code)]
+mod fingerprint;
+mod flight;
+mod introductions;
+mod jobs;
+mod pages;
+mod region;
+mod service;
+mod side;
+#[expect(unsafe_code)]
+mod space;
+mod stats;
+#[expect(unsafe_code)]
+mod threads;
+
+pub use config::PagingConfig;
+pub use pages::{Pages, PagingError};
+pub use region::{PagedRegion, Path, Pattern, RegionSpec};
+pub use service::{PagerNote, PagerService};
+pub use space::Mover;
+pub use stats::{PagingStats, Traffic};
+pub use threads::{PagerThreads, Peers, ThreadsError};

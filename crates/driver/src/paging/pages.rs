@@ -1,0 +1,377 @@
+//! All far memory of this process: shards, frames, regions.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use outboard_paging::pager::{ChunkKey, Shard, ShardConfig, SizeClass, State};
+use outboard_userfaultfd::Route;
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::config::SEATS_MIN;
+use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
+use super::jobs::CHUNK_MAX;
+use super::region::PagedRegion;
+use super::space::{Pool, Space};
+use super::stats::{Tally, get};
+use super::{PagingConfig, PagingStats, RegionSpec, Traffic};
+
+/// Why far memory cannot be had.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PagingError {
+    /// The kernel gives no userfaultfd.
+    #[error("the kernel gives this process no userfaultfd ({0}); `outboard doctor` says how to get one")]
+    NoUserfaultfd(#[source] Errno),
+    /// The system refused memory or addresses.
+    #[error("{what}: {source}")]
+    NoMemory {
+        /// What for.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// Chunks must be powers of two from a page to 2 MiB.
+    #[error("a chunk of {bytes} bytes will not do: it must be a power of two from {min} bytes to 2 MiB")]
+    BadChunk {
+        /// What was asked for.
+        bytes: usize,
+        /// The smallest.
+        min: usize,
+    },
+    /// The buffer has no room for the least that a region needs.
+    #[error(
+        "a buffer of {buffer} bytes is too small for chunks of {chunk} bytes: it needs at least {needed} bytes; enlarge \
+         the buffer or choose smaller chunks"
+    )]
+    BufferTooSmall {
+        /// How large it is.
+        buffer: usize,
+        /// The size of chunks.
+        chunk: usize,
+        /// The least.
+        needed: usize,
+    },
+    /// A region without bytes.
+    #[error("a region needs at least one byte")]
+    Empty,
+}
+
+/// What is remembered of the frames of one size.
+pub(super) struct Notes {
+    pages: usize,
+    fingerprints: Vec<Fingerprint>,
+}
+
+impl Notes {
+    /// The fingerprints of the pages of a frame.
+    pub(super) fn of(&mut self, slot: u32) -> &mut [Fingerprint] {
+        let at = slot as usize * self.pages;
+        &mut self.fingerprints[at..at + self.pages]
+    }
+}
+
+/// Number of size classes, with room to spare.
+const CLASSES: usize = 32;
+
+/// A shard with what is remembered of its frames.
+pub(super) struct Cell {
+    pub(super) shard: Shard,
+    pub(super) notes: [Option<Notes>; CLASSES],
+}
+
+/// A shard and its frames.
+pub(super) struct Shelf {
+    cell: Mutex<Cell>,
+    pools: [OnceLock<Pool>; CLASSES],
+}
+
+impl Shelf {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Cell> {
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The frames of a size, which were made before any chunk of that size could be asked for.
+    pub(super) fn pool(&self, class: SizeClass) -> &Pool {
+        let pool = self.pools[usize::from(class.0)].get();
+        pool.expect("pools are made before regions are mapped")
+    }
+}
+
+/// All far memory of this process. Fault threads and the application share it.
+pub struct Pages {
+    pub(super) config: PagingConfig,
+    pub(super) space: Space,
+    pub(super) key: Box<FingerprintKey>,
+    pub(super) shelves: Box<[Shelf]>,
+    regions: RwLock<Vec<Arc<PagedRegion>>>,
+    next_number: AtomicU32,
+    pub(super) tally: Tally,
+    /// How many fault threads have a link to the memory server.
+    pub(super) server_links: AtomicU32,
+    /// Told whenever a save ends or a region is opened somewhere.
+    news: (Mutex<()>, Condvar),
+    /// Whether a write-back costs hardly more than the copy of its bytes.
+    pub(super) saves_are_cheap: std::sync::atomic::AtomicBool,
+}
+
+impl Pages {
+    /// Far memory without regions.
+    pub fn new(config: PagingConfig) -> Result<Self, PagingError> {
+        check_chunk(config.chunk)?;
+        let least = SEATS_MIN * config.chunk;
+        if config.buffer < least {
+            let (buffer, chunk) = (config.buffer, config.chunk);
+            return Err(PagingError::BufferTooSmall { buffer, chunk, needed: least });
+        }
+        let space = Space::open(config.mover).map_err(PagingError::NoUserfaultfd)?;
+        let key = FingerprintKey::draw()
+            .map_err(|source| PagingError::NoMemory { what: "no random numbers for fingerprints", source })?;
+        let shards = config.shards();
+        let budget = config.buffer / shards;
+        let shelf = || Shelf {
+            cell: Mutex::new(Cell {
+                shard: Shard::new(ShardConfig::with_budget(budget)),
+                notes: [const { None }; CLASSES],
+            }),
+            pools: [const { OnceLock::new() }; CLASSES],
+        };
+        Ok(Self {
+            shelves: std::iter::repeat_with(shelf).take(shards).collect(),
+            config,
+            space,
+            key,
+            regions: RwLock::new(Vec::new()),
+            next_number: AtomicU32::new(0),
+            tally: Tally::default(),
+            server_links: AtomicU32::new(0),
+            news: (Mutex::new(()), Condvar::new()),
+            saves_are_cheap: std::sync::atomic::AtomicBool::new(true),
+        })
+    }
+
+    /// The settings it was made with.
+    pub fn config(&self) -> &PagingConfig {
+        &self.config
+    }
+
+    /// How the userfaultfd was got.
+    pub fn route(&self) -> Route {
+        self.space.route()
+    }
+
+    /// Whether system calls can be given absent pages of far memory.
+    pub fn serves_the_kernel(&self) -> bool {
+        self.space.serves_the_kernel()
+    }
+
+    /// How pages get in and out, for people.
+    pub fn mover(&self) -> &'static str {
+        match self.space.mover() {
+            super::space::Mover::Move => "move",
+            super::space::Mover::Copy => "copy",
+        }
+    }
+
+    /// Gives a region its place among this process's addresses.
+    pub fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, PagingError> {
+        let chunk = spec.class.bytes();
+        check_chunk(chunk)?;
+        if spec.grant.size == 0 {
+            return Err(PagingError::Empty);
+        }
+        self.make_pools(spec.class, spec.writable)?;
+        let len = usize::try_from(spec.grant.size).unwrap_or(usize::MAX).next_multiple_of(chunk);
+        let range = self
+            .space
+            .range(len)
+            .map_err(|source| PagingError::NoMemory { what: "no addresses for a region", source })?;
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let window = self.config.ahead.min(self.config.buffer / 8) / chunk;
+        let region = Arc::new(PagedRegion::new(number, spec, range, window as u32));
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let at = regions.partition_point(|other| other.start < region.start);
+        regions.insert(at, Arc::clone(&region));
+        Ok(region)
+    }
+
+    fn make_pools(&self, class: SizeClass, writable: bool) -> Result<(), PagingError> {
+        let budget = self.config.buffer / self.shelves.len();
+        let frames = budget / class.bytes();
+        if frames < SEATS_MIN {
+            return Err(PagingError::BufferTooSmall {
+                buffer: self.config.buffer,
+                chunk: class.bytes(),
+                needed: SEATS_MIN * class.bytes() * self.shelves.len(),
+            });
+        }
+        for shelf in &self.shelves {
+            let mut cell = shelf.lock();
+            let pool = &shelf.pools[usize::from(class.0)];
+            if pool.get().is_none() {
+                let made = self.space.pool(class.bytes(), frames, self.config.node).map_err(|source| {
+                    PagingError::NoMemory { what: "no addresses for the buffer", source }
+                })?;
+                cell.shard.prepare(class);
+                // The lock is held: nobody else has made one meanwhile.
+                let _ = pool.set(made);
+            }
+            let notes = &mut cell.notes[usize::from(class.0)];
+            if writable && notes.is_none() {
+                let pages = class.bytes() / PAGE;
+                *notes = Some(Notes { pages, fingerprints: vec![Fingerprint::default(); frames * pages] });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a region's place back. What was not flushed is given up. Nothing may point into it any more.
+    pub fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
+        region.begin_closing();
+        let deadline = Instant::now() + patience;
+        loop {
+            let under_way: usize =
+                self.shelves.iter().map(|shelf| shelf.lock().shard.forget(region.number)).sum();
+            if under_way == 0 || Instant::now() > deadline {
+                break;
+            }
+            self.wait_for_news(Duration::from_millis(1));
+        }
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        regions.retain(|other| !Arc::ptr_eq(other, region));
+        drop(regions);
+        region.unmap();
+    }
+
+    pub(super) fn regions(&self) -> RwLockReadGuard<'_, Vec<Arc<PagedRegion>>> {
+        self.regions.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The region that an address belongs to, and the chunk.
+    pub(super) fn find(&self, address: usize) -> Option<(Arc<PagedRegion>, u32)> {
+        let regions = self.regions();
+        let at = regions.partition_point(|region| region.start <= address).checked_sub(1)?;
+        let region = &regions[at];
+        let offset = address - region.start;
+        (offset < region.mapped).then(|| (Arc::clone(region), (offset / region.chunk_bytes()) as u32))
+    }
+
+    /// The region of a number.
+    pub(super) fn region(&self, number: u32) -> Option<Arc<PagedRegion>> {
+        self.regions().iter().find(|region| region.number == number).cloned()
+    }
+
+    /// Which shard a chunk belongs to. Neighbours belong to different ones.
+    pub(super) fn shard_of(&self, key: ChunkKey) -> usize {
+        (key.index as usize + key.region as usize * 7) % self.shelves.len()
+    }
+
+    /// Something has happened that an application may wait for.
+    pub(super) fn announce(&self) {
+        let (lock, condition) = &self.news;
+        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
+        condition.notify_all();
+    }
+
+    /// Waits until something has happened, or for a while.
+    pub fn wait_for_news(&self, limit: Duration) {
+        let (lock, condition) = &self.news;
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // What has happened before the lock was taken is seen after the limit at the latest.
+        let _ = condition.wait_timeout(guard, limit);
+    }
+
+    /// How many fault threads have a link to the memory server.
+    pub fn server_links(&self) -> usize {
+        self.server_links.load(Ordering::Acquire) as usize
+    }
+
+    /// Moves a region's chunks out, so that what was changed is written back. Touched again, they come back.
+    pub fn dismiss_all(&self, region: &PagedRegion) {
+        for shelf in &self.shelves {
+            let keys: Vec<ChunkKey> = {
+                let cell = shelf.lock();
+                let mine = |(_, key, state): &(_, ChunkKey, State)| {
+                    key.region == region.number && *state == State::Resident
+                };
+                cell.shard.seats().filter(mine).map(|(_, key, _)| key).collect()
+            };
+            for key in keys {
+                self.dismiss(key, false);
+            }
+        }
+    }
+
+    /// Chunks that will hardly be needed again: their places in the buffer are the next to be taken.
+    pub fn dont_need(&self, region: &PagedRegion, first: u32, end: u32) {
+        for index in first..end.min(region.chunks()) {
+            self.dismiss(ChunkKey { region: region.number, index }, true);
+        }
+    }
+
+    /// Keeps a chunk in the region, or no longer. Returns whether it is there.
+    pub fn pin(&self, region: &PagedRegion, index: u32, is_pinned: bool) -> bool {
+        let key = ChunkKey { region: region.number, index };
+        self.shelves[self.shard_of(key)].lock().shard.pin(key, is_pinned)
+    }
+
+    /// On how many links a region is open.
+    pub fn opened(&self, region: &PagedRegion) -> u64 {
+        region.opened.load(Ordering::Acquire)
+    }
+
+    /// How many chunks of a region are newer here than at the server, as far as is known, or on their way there.
+    pub fn unsaved(&self, region: &PagedRegion) -> usize {
+        let is_unsaved = |(_, key, state): &(_, ChunkKey, State)| {
+            key.region == region.number && matches!(state, State::Dirty | State::Saving | State::Returned)
+        };
+        self.shelves.iter().map(|shelf| shelf.lock().shard.seats().filter(is_unsaved).count()).sum()
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> PagingStats {
+        let tally = &self.tally;
+        let mut stats = PagingStats {
+            stuck: get(&tally.stuck),
+            traffic: Traffic {
+                demand: get(&tally.demand_bytes),
+                ahead: get(&tally.ahead_bytes),
+                saved: get(&tally.saved_bytes),
+                by_agent: get(&tally.agent_bytes),
+                by_copy: get(&tally.copy_bytes),
+            },
+            agent_hits: get(&tally.agent_hits),
+            agent_late: get(&tally.agent_late),
+            agent_misses: get(&tally.agent_misses),
+            agent_losses: get(&tally.agent_losses),
+            ..PagingStats::default()
+        };
+        for shelf in &self.shelves {
+            let cell = shelf.lock();
+            let counts = cell.shard.counts();
+            stats.faults_fetched += counts.fetched;
+            stats.faults_joined += counts.joined;
+            stats.faults_rescued += counts.rescued;
+            stats.faults_parked += counts.parked;
+            stats.chunks_ahead += counts.ahead;
+            stats.evictions += counts.evicted;
+            stats.saves += counts.saved;
+            stats.buffer_used += cell.shard.used() as u64;
+            for (sum, count) in stats.edges.iter_mut().zip(counts.edges) {
+                *sum += count;
+            }
+        }
+        stats
+    }
+}
+
+fn check_chunk(bytes: usize) -> Result<(), PagingError> {
+    let min = rustix::param::page_size();
+    if bytes.is_power_of_two() && (min..=CHUNK_MAX).contains(&bytes) {
+        Ok(())
+    } else {
+        Err(PagingError::BadChunk { bytes, min })
+    }
+}

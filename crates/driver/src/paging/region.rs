@@ -1,0 +1,198 @@
+//! A region of far memory in this process.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use outboard_paging::pager::{Ahead, ReadAhead, SizeClass};
+use outboard_wire::paging::CacheMode;
+use outboard_wire::{Grant, Incarnation, Rights, Time};
+
+use super::space::Range;
+
+/// What a region is to be.
+#[derive(Clone, Debug)]
+pub struct RegionSpec {
+    /// What people call it.
+    pub name: String,
+    /// What the server gave.
+    pub grant: Grant,
+    /// Which life of the server.
+    pub server: Incarnation,
+    /// The server's write epoch.
+    pub epoch: u64,
+    /// The size of chunks.
+    pub class: SizeClass,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// By which way its chunks go.
+    pub path: Path,
+    /// What the agent is asked to do with them.
+    pub cache: CacheMode,
+}
+
+/// By which way the chunks of a region go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Between the application and the memory server.
+    Direct,
+    /// By the agent while it is there.
+    Agent,
+    /// By whichever is measured to be faster.
+    Auto,
+}
+
+/// How the application says that it will use a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// As it turns out.
+    Normal,
+    /// From one end to the other.
+    Sequential,
+    /// Without order.
+    Random,
+}
+
+/// By which way a chunk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From or to the memory server.
+    Direct,
+    /// By asking the agent.
+    Agent,
+    /// Read from the agent's copy, without asking.
+    Copy,
+}
+
+/// A region of far memory in this process.
+#[derive(Debug)]
+pub struct PagedRegion {
+    /// Its number in this process.
+    pub(super) number: u32,
+    pub(super) spec: RegionSpec,
+    range: Mutex<Option<Range>>,
+    pub(super) start: usize,
+    /// In whole chunks.
+    pub(super) mapped: usize,
+    ahead: Mutex<ReadAhead>,
+    window_max: u32,
+    /// On how many links it is open.
+    pub(super) opened: AtomicU64,
+    is_lost: AtomicBool,
+    is_closing: AtomicBool,
+    /// Pages were forbidden because somebody wrote to them.
+    pub(super) has_forbidden: AtomicBool,
+    /// The epoch that write-backs by the agent carry.
+    pub(super) epoch: AtomicU64,
+    /// How many threads wait until the server has fenced an agent off; write-backs wait for them.
+    pub(super) fencing: AtomicU32,
+}
+
+impl PagedRegion {
+    pub(super) fn new(number: u32, spec: RegionSpec, range: Range, window_max: u32) -> Self {
+        let chunks = (range.len() / spec.class.bytes()) as u32;
+        Self {
+            number,
+            start: range.start(),
+            mapped: range.len(),
+            ahead: Mutex::new(ReadAhead::new(chunks, window_max)),
+            window_max,
+            opened: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            has_forbidden: AtomicBool::new(false),
+            epoch: AtomicU64::new(spec.epoch),
+            fencing: AtomicU32::new(0),
+            range: Mutex::new(Some(range)),
+            spec,
+        }
+    }
+
+    /// What it was made from.
+    pub fn spec(&self) -> &RegionSpec {
+        &self.spec
+    }
+
+    /// Where it begins among this process's addresses.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.spec.grant.size
+    }
+
+    pub(super) fn rights(&self) -> Rights {
+        if self.spec.writable { Rights::READ.and(Rights::WRITE) } else { Rights::READ }
+    }
+
+    /// The size of its chunks in bytes.
+    pub fn chunk_bytes(&self) -> usize {
+        self.spec.class.bytes()
+    }
+
+    /// How many chunks it has.
+    pub fn chunks(&self) -> u32 {
+        (self.mapped / self.chunk_bytes()) as u32
+    }
+
+    /// Where a chunk lies among this process's addresses.
+    pub(super) fn place(&self, index: u32) -> usize {
+        self.start + index as usize * self.chunk_bytes()
+    }
+
+    /// Where a chunk lies in the region, and how many of its bytes are inside it.
+    pub(super) fn span(&self, index: u32) -> (u64, usize) {
+        let offset = index as u64 * self.chunk_bytes() as u64;
+        (offset, (self.size() - offset).min(self.chunk_bytes() as u64) as usize)
+    }
+
+    pub(super) fn touched(&self, index: u32) -> Option<Ahead> {
+        self.ahead().touched(index)
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, ReadAhead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The application says how it will use the region.
+    pub fn set_pattern(&self, pattern: Pattern) {
+        let window_max = match pattern {
+            Pattern::Normal => self.window_max,
+            Pattern::Sequential => self.window_max.saturating_mul(2),
+            Pattern::Random => 0,
+        };
+        self.ahead().set_window_max(window_max);
+    }
+
+    /// Whether the next chunk goes by the agent, if there is one that knows the region.
+    pub(super) fn goes_by_agent(&self, _now: Time) -> bool {
+        match self.spec.path {
+            Path::Direct => false,
+            Path::Agent | Path::Auto => true,
+        }
+    }
+
+    /// Whether its server is lost for good.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Its server is lost for good. Returns whether that is news.
+    pub(super) fn lose(&self) -> bool {
+        !self.is_lost.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// Takes its place away. Whoever touches it afterwards touches memory that is not mapped.
+    pub(super) fn unmap(&self) {
+        self.range.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    pub(super) fn begin_closing(&self) {
+        self.is_closing.store(true, Ordering::Release);
+    }
+}

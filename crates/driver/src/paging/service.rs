@@ -1,0 +1,231 @@
+//! What one fault thread does.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_userfaultfd::{Cause, Messages};
+use outboard_wire::{Grant, Role, Time};
+
+use super::Pages;
+use super::chunks::Outcome;
+use super::flight::Flight;
+use super::region::PagedRegion;
+use super::side::Side;
+use crate::{LinkId, Origin, Service};
+
+/// What the application tells its fault threads.
+pub enum PagerNote {
+    /// There is something to do: a region to open, a chunk to save.
+    Look,
+    /// These chunks will be wanted.
+    WillNeed {
+        /// Of which region.
+        region: Arc<PagedRegion>,
+        /// The first.
+        first: u32,
+        /// The one after the last.
+        end: u32,
+    },
+}
+
+/// How many chunks may be on their way for one thread.
+pub(super) const JOBS_MAX: usize = 256;
+/// How many saves may wait for or be on their way to the server for one thread.
+const SAVES_MAX: usize = 32;
+
+/// What one fault thread does: it reads faults, moves pages, and fetches and saves chunks by links of its own.
+pub struct PagerService {
+    pub(super) pages: Arc<Pages>,
+    pub(super) server: Side,
+    pub(super) agent: Side,
+    pub(super) flight: Flight,
+    messages: Messages,
+    /// Faults that may show where the application is going.
+    touched: VecDeque<(Arc<PagedRegion>, u32)>,
+    /// Chunks that the application has asked for in advance.
+    wanted: VecDeque<(Arc<PagedRegion>, u32, u32)>,
+    /// Regions whose write-backs wait for a fence, and whether the server has been asked for it.
+    pub(super) fences: Vec<(Arc<PagedRegion>, bool)>,
+    /// Copies of regions that the agent has offered and that are to be opened.
+    pub(super) copies: Vec<(Arc<PagedRegion>, Grant)>,
+    pub(super) ended: Vec<Completion>,
+    next_shard: usize,
+    pub(super) saves_under_way: usize,
+    pub(super) now: Time,
+}
+
+impl PagerService {
+    /// A fault thread for `pages`, without links.
+    pub fn new(pages: Arc<Pages>) -> Self {
+        Self {
+            pages,
+            server: Side::default(),
+            agent: Side::default(),
+            flight: Flight::with_capacity(JOBS_MAX),
+            messages: Messages::default(),
+            touched: VecDeque::with_capacity(64),
+            wanted: VecDeque::new(),
+            fences: Vec::new(),
+            copies: Vec::new(),
+            ended: Vec::with_capacity(JOBS_MAX),
+            next_shard: 0,
+            saves_under_way: 0,
+            now: Time::ZERO,
+        }
+    }
+
+    pub(super) fn side(&mut self, link: LinkId) -> &mut Side {
+        if self.agent.link == Some(link) { &mut self.agent } else { &mut self.server }
+    }
+
+    fn read_faults(&mut self, now: Time) -> bool {
+        if !self.pages.space.read(&mut self.messages) {
+            return false;
+        }
+        let messages = std::mem::take(&mut self.messages);
+        for fault in messages.faults() {
+            if let Outcome::Fetch(job) = self.pages.fault(fault, now) {
+                self.dispatch(job);
+            }
+            if fault.cause != Cause::Protected
+                && self.touched.len() < self.touched.capacity()
+                && let Some(touched) = self.pages.find(fault.address)
+            {
+                self.touched.push_back(touched);
+            }
+        }
+        self.messages = messages;
+        true
+    }
+
+    /// One step of what nobody waits for. Returns whether there was any.
+    fn work_ahead(&mut self, now: Time) -> bool {
+        let mut moved = false;
+        if let Some((region, index)) = self.touched.pop_front() {
+            moved = true;
+            if let Some(ahead) = region.touched(index) {
+                for chunk in ahead.chunks() {
+                    self.fetch_ahead(&region, chunk, chunk == ahead.marker, now);
+                }
+            }
+        }
+        if self.flight.len() < JOBS_MAX
+            && let Some((region, next, end)) = self.wanted.front_mut()
+        {
+            let (region, chunk) = (Arc::clone(region), *next);
+            *next += 1;
+            if *next >= *end {
+                self.wanted.pop_front();
+            }
+            self.fetch_ahead(&region, chunk, false, now);
+            moved = true;
+        }
+        for _ in 0..self.pages.shelves.len() {
+            let shard = self.next_shard;
+            self.next_shard = (shard + 1) % self.pages.shelves.len();
+            while let Some(outcome) = self.pages.unpark(shard, now) {
+                moved = true;
+                match outcome {
+                    Outcome::Fetch(job) => self.dispatch(job),
+                    Outcome::Settled => break,
+                }
+            }
+            let made_room = self.pages.make_room(shard);
+            let saves = self.saves_under_way + self.server.saves() + self.agent.saves();
+            if saves < SAVES_MAX
+                && let Some(job) = self.pages.next_save(shard, now)
+            {
+                moved = true;
+                self.dispatch(job);
+            }
+            if made_room {
+                return true;
+            }
+        }
+        moved
+    }
+
+    fn fetch_ahead(&mut self, region: &Arc<PagedRegion>, chunk: u32, stay: bool, now: Time) {
+        if !region.is_closing()
+            && !region.is_lost()
+            && chunk < region.chunks()
+            && let Some(job) = self.pages.ahead(region, chunk, stay, now)
+        {
+            self.dispatch(job);
+        }
+    }
+}
+
+impl Service for PagerService {
+    type Note = PagerNote;
+
+    fn wakes_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.pages.space.userfaultfd().as_fd())
+    }
+
+    fn on_turn(&mut self, now: Time) -> bool {
+        self.now = now;
+        self.read_faults(now) || self.work_ahead(now)
+    }
+
+    fn on_note(&mut self, note: PagerNote, _now: Time) {
+        match note {
+            PagerNote::Look => {}
+            PagerNote::WillNeed { region, first, end } => self.wanted.push_back((region, first, end)),
+        }
+    }
+
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
+        let is_agent = peer.intro().role == Role::Agent;
+        if !is_agent {
+            self.pages.server_links.fetch_add(1, Ordering::AcqRel);
+            self.pages.announce();
+        }
+        let side = if is_agent { &mut self.agent } else { &mut self.server };
+        side.link = Some(link);
+        side.peer = Some(peer.clone());
+        side.lost_since = None;
+    }
+
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _now: Time) -> Disposition {
+        self.replied(link, frame);
+        Disposition::Taken
+    }
+
+    fn on_completion(&mut self, link: LinkId, completion: Completion, _now: Time) {
+        self.completed(link, completion);
+    }
+
+    fn send<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        _now: Time,
+    ) -> Result<bool, LinkError> {
+        let introduced = self.introduce(id, link)?;
+        Ok(self.send_jobs(id, link)? || introduced)
+    }
+
+    fn on_lost(&mut self, link: LinkId, _error: &LinkError, now: Time) {
+        self.lost(link, now);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.server.lost_since.filter(|_| !self.server.is_idle()).map(|since| since + self.pages.config.grace)
+    }
+
+    fn on_time(&mut self, now: Time) {
+        if self.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.give_up_server();
+        }
+    }
+}
+
+/// Says something where people look, without what a fault thread must not use.
+pub(super) fn say(text: &str) {
+    // Nobody is left to tell if this fails.
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+}

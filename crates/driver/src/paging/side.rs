@@ -1,0 +1,101 @@
+//! One peer of a fault thread: the memory server, or the agent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use outboard_link::{OpenRegion, Peer};
+use outboard_wire::Time;
+
+use super::jobs::{Errand, Job};
+use super::region::PagedRegion;
+use crate::LinkId;
+
+/// How far a region is known to a peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Standing {
+    /// It was asked for.
+    Asked,
+    /// It is open for one-sided access.
+    Open(OpenRegion),
+    /// The agent serves it on request.
+    Attached,
+    /// The peer will not have it.
+    Refused,
+}
+
+pub(super) struct Opening {
+    pub(super) region: Arc<PagedRegion>,
+    pub(super) standing: Standing,
+}
+
+/// One peer of a fault thread, and the jobs that wait for it.
+#[derive(Default)]
+pub(super) struct Side {
+    pub(super) link: Option<LinkId>,
+    pub(super) peer: Option<Peer>,
+    pub(super) openings: Vec<Opening>,
+    demand: VecDeque<Job>,
+    saves: VecDeque<Job>,
+    ahead: VecDeque<Job>,
+    /// The job whose last pieces found no room.
+    pub(super) partial: Option<u32>,
+    /// Since when there is no link.
+    pub(super) lost_since: Option<Time>,
+}
+
+impl Side {
+    pub(super) fn standing(&self, region: u32) -> Option<Standing> {
+        self.openings.iter().find(|opening| opening.region.number == region).map(|opening| opening.standing)
+    }
+
+    pub(super) fn set_standing(&mut self, region: u32, standing: Standing) {
+        if let Some(opening) = self.openings.iter_mut().find(|opening| opening.region.number == region) {
+            opening.standing = standing;
+        }
+    }
+
+    pub(super) fn push(&mut self, job: Job) {
+        match job.errand {
+            Errand::Demand => self.demand.push_back(job),
+            Errand::Ahead { .. } => self.ahead.push_back(job),
+            Errand::Save(_) => self.saves.push_back(job),
+        }
+    }
+
+    /// The next job whose region the peer knows: those that a thread waits for first, then what makes room, then
+    /// what may be wanted.
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        let openings = &self.openings;
+        let is_ready = |job: &Job| {
+            openings.iter().any(|opening| {
+                opening.region.number == job.region.number
+                    && matches!(opening.standing, Standing::Open(_) | Standing::Attached)
+            })
+        };
+        for queue in [&mut self.demand, &mut self.saves, &mut self.ahead] {
+            if let Some(at) = queue.iter().position(is_ready) {
+                return queue.remove(at);
+            }
+        }
+        None
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.demand.is_empty() && self.saves.is_empty() && self.ahead.is_empty()
+    }
+
+    pub(super) fn has_demand(&self) -> bool {
+        !self.demand.is_empty()
+    }
+
+    /// How many saves wait.
+    pub(super) fn saves(&self) -> usize {
+        self.saves.len()
+    }
+
+    /// Takes all jobs that wait.
+    pub(super) fn drain(&mut self) -> Vec<Job> {
+        let queues = [&mut self.demand, &mut self.saves, &mut self.ahead];
+        queues.into_iter().flat_map(|queue| queue.drain(..)).collect()
+    }
+}

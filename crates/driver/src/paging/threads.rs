@@ -1,0 +1,177 @@
+//! The threads that answer faults, and the one that keeps them connected.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use outboard_link::{Address, Clock, Exports, Identity};
+use thiserror::Error;
+
+use super::{PagedRegion, PagerNote, PagerService, Pages};
+use crate::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig, WorkerHandle};
+
+/// Why fault threads cannot work.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ThreadsError {
+    /// The system refused a thread or a descriptor.
+    #[error("cannot start the threads that answer page faults: {0}")]
+    System(#[from] std::io::Error),
+    /// The memory server did not answer.
+    #[error("no link to the memory server at {address} within {patience:?}: {reason}")]
+    NotConnected {
+        /// Where it should be.
+        address: Address,
+        /// How long was waited.
+        patience: Duration,
+        /// What happened last.
+        reason: String,
+    },
+    /// The memory server did not open a region on all links.
+    #[error("the memory server did not open region “{name}” within {patience:?}")]
+    NotOpened {
+        /// Which region.
+        name: String,
+        /// How long was waited.
+        patience: Duration,
+    },
+}
+
+/// Whom fault threads talk to.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// Where the memory server is.
+    pub server: Address,
+    /// Where the agent is, if there is one.
+    pub agent: Option<Address>,
+    /// Whom we say we are.
+    pub identity: Identity,
+    /// How links are made.
+    pub desk: FrontDeskConfig,
+    /// How workers wait, and which wire their links look like.
+    pub worker: WorkerConfig,
+}
+
+/// The threads of one far memory. They end when this is dropped.
+pub struct PagerThreads {
+    pages: Arc<Pages>,
+    workers: Vec<WorkerHandle<PagerNote>>,
+    stop_desk: Box<dyn Fn() + Send + Sync>,
+    threads: Vec<JoinHandle<()>>,
+    last_error: Arc<Mutex<String>>,
+}
+
+impl PagerThreads {
+    /// Starts them and waits until each has its link to the memory server.
+    pub fn start(pages: &Arc<Pages>, peers: &Peers, patience: Duration) -> Result<Self, ThreadsError> {
+        let clock = Clock::start();
+        let mut threads = Vec::new();
+        let mut workers = Vec::new();
+        let mut dials = Vec::new();
+        for index in 0..pages.config.threads.max(1) {
+            let (worker, handle) = Worker::new(peers.worker, clock, PagerService::new(Arc::clone(pages)))
+                .map_err(std::io::Error::from)?;
+            for address in [Some(&peers.server), peers.agent.as_ref()].into_iter().flatten() {
+                dials.push(Dial {
+                    address: address.clone(),
+                    identity: peers.identity.clone(),
+                    exports: Exports::new(),
+                    worker: Some(index),
+                });
+            }
+            threads.push(spawn(format!("outboard-pager-{index}"), move || {
+                // It ends when it is told to; the kernel refuses to wait only if the descriptors are gone.
+                let _ = worker.run();
+            })?);
+            workers.push(handle);
+        }
+        let last_error = Arc::new(Mutex::new(String::from("no answer")));
+        let heard = Arc::clone(&last_error);
+        let desk =
+            FrontDesk::new(peers.desk.clone(), clock, (Vec::new(), dials), workers.clone(), move |error| {
+                *heard.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
+            })
+            .map_err(std::io::Error::from)?;
+        let stop_desk = Box::new(desk.stopper());
+        threads.push(spawn("outboard-desk".to_owned(), move || {
+            let _ = desk.run();
+        })?);
+        let all = Self { pages: Arc::clone(pages), workers, stop_desk, threads, last_error };
+        all.wait_until_connected(&peers.server, patience)?;
+        Ok(all)
+    }
+
+    fn wait_until_connected(&self, server: &Address, patience: Duration) -> Result<(), ThreadsError> {
+        let deadline = Instant::now() + patience;
+        while self.pages.server_links() < self.workers.len() {
+            if Instant::now() > deadline {
+                let reason = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                return Err(ThreadsError::NotConnected { address: server.clone(), patience, reason });
+            }
+            self.pages.wait_for_news(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Waits until every thread has opened a region.
+    pub fn open(&self, region: &PagedRegion, patience: Duration) -> Result<(), ThreadsError> {
+        self.look();
+        let deadline = Instant::now() + patience;
+        while self.pages.opened(region) < self.workers.len() as u64 {
+            if region.is_lost() || Instant::now() > deadline {
+                let name = region.spec().name.clone();
+                return Err(ThreadsError::NotOpened { name, patience });
+            }
+            self.pages.wait_for_news(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Tells all threads that there is something to do.
+    pub fn look(&self) {
+        for worker in &self.workers {
+            worker.tell(PagerNote::Look);
+        }
+    }
+
+    /// Has the threads fetch chunks that will be wanted, each a share of them.
+    pub fn will_need(&self, region: &Arc<PagedRegion>, first: u32, end: u32) {
+        let share = (end.saturating_sub(first)).div_ceil(self.workers.len() as u32).max(1);
+        for (worker, first) in self.workers.iter().zip((first..end).step_by(share as usize)) {
+            let end = end.min(first + share);
+            worker.tell(PagerNote::WillNeed { region: Arc::clone(region), first, end });
+        }
+    }
+}
+
+impl Drop for PagerThreads {
+    fn drop(&mut self) {
+        (self.stop_desk)();
+        for worker in &self.workers {
+            worker.stop("done");
+        }
+        for thread in self.threads.drain(..) {
+            // One that panicked has nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts a thread in which no signal handler of the application runs: one that touched far memory would wait for
+/// itself.
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, std::io::Error> {
+    // SAFETY: sets are plain data that the calls below fill, and the mask of this thread is put back as it was.
+    let (mut all, mut before) = unsafe { (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed()) };
+    // SAFETY: as above.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    // The new thread inherits the mask.
+    let thread = std::thread::Builder::new().name(name).spawn(work);
+    // SAFETY: as above.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+    }
+    thread
+}
