@@ -69,11 +69,12 @@ pub fn run<A: Arrays>(
     let mut order = run.array::<u32>(graph.vertices(), "order")?;
     let mut scores = run.array::<f64>(graph.vertices(), "scores")?;
     let mut shares = run.array::<f64>(graph.vertices(), "shares")?;
-    let counted = out::count(graph, source, run.crew(), &mut paths, &mut order)?;
+    let crew = run.crew();
+    let counted = out::count(graph, source, &crew, &mut paths, &mut order)?;
     let bounds = &counted.bounds;
     back::sum(
         graph,
-        run.crew(),
+        &crew,
         &Order { vertices: &order, bounds },
         back::Arrays { parents: &counted.parents, paths: &paths, scores: &mut scores, shares: &mut shares },
     );

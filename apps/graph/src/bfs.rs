@@ -16,8 +16,8 @@
 use crate::bitmap::{Bitmap, WORD, ones};
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
+use crate::crew::Crew;
 use crate::frontier::{Direction, Frontier, Sparse};
-use crate::run::Crew;
 use crate::shared::Shared;
 use crate::view::GraphView;
 use crate::{Arrays, Run, RunError};
@@ -59,7 +59,7 @@ pub fn run<A: Arrays>(graph: GraphView<'_>, source: u32, run: &Run<'_, A>) -> Re
     let mut frontier = Frontier::Few(vec![source]);
     let mut level = 1;
     while !frontier.is_empty() {
-        run.step("level", level);
+        search.crew.step("level", level);
         level += 1;
         frontier = match frontier.direct(graph, run.workers) {
             Direction::Push(sparse) => search.push(&sparse, level),
@@ -79,16 +79,15 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn push(&self, frontier: &Sparse, level: u32) -> Frontier {
-        let finds = self.crew.workers.gather(frontier.pieces(), Vec::new, |found, piece| {
-            let walked = frontier.walk(piece, self.graph.out(), |_, neighbours| {
+        let finds = self.crew.walk(frontier.pieces(), Vec::new, |found, piece| {
+            frontier.walk(piece, self.graph.out(), |_, neighbours| {
                 for &neighbour in neighbours {
                     if self.visited.add(neighbour) {
                         self.levels.set(neighbour as usize, level);
                         found.push(neighbour);
                     }
                 }
-            });
-            self.crew.progress.walked(walked);
+            })
         });
         Frontier::of_finds(finds, self.graph.vertices())
     }
@@ -96,7 +95,7 @@ impl Search<'_> {
     fn pull(&self, frontier: &Bitmap, level: u32) -> Frontier {
         let blocks = Blocks::by_vertices(self.graph.vertices());
         let next = Bitmap::new(self.graph.vertices());
-        let counts = self.crew.workers.gather(
+        let counts = self.crew.sweep(
             blocks.len(),
             || 0,
             |count, block| {
@@ -106,7 +105,7 @@ impl Search<'_> {
                     next.set_word(word, found);
                     *count += found.count_ones() as usize;
                 }
-                self.crew.progress.walked(walked);
+                walked
             },
         );
         Frontier::of_bitmap(next, counts.into_iter().sum())

@@ -14,13 +14,14 @@ pub(crate) struct Blocks {
     bounds: Vec<usize>,
 }
 
-/// Large enough that taking a block costs nothing, small enough that a few hundred of them balance the load: edges
-/// of 256 KiB, four chunks of far memory.
-const BLOCK_WEIGHT: u64 = 1 << 16;
+/// Edges of 64 KiB. Taking a block still costs nothing, the load is balanced, and a chunk of far memory is the work
+/// of one block and its neighbour: workers at neighbouring blocks move through it in one sequence, also from the
+/// last block to the first.
+const BLOCK_WEIGHT: u64 = 1 << 14;
 /// A vertex costs about as much as so many of its edges, for its offset and state.
 const VERTEX_WEIGHT: u64 = 4;
 /// For passes that look at a few edges of some vertices only.
-const BLOCK_VERTICES: usize = 1 << 11;
+const BLOCK_VERTICES: usize = 1 << 9;
 
 impl Blocks {
     /// Blocks of about equal work for a pass over all edges. Reads some of the offsets.

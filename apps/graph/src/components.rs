@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering;
 use crate::bitmap::Bitmap;
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
+use crate::crew::Crew;
 use crate::random::Random;
-use crate::run::Crew;
 use crate::shared::Shared;
 use crate::view::GraphView;
 use crate::{Arrays, Run, RunError};
@@ -62,11 +62,11 @@ pub fn run<A: Arrays>(graph: GraphView<'_>, run: &Run<'_, A>) -> Result<Labels<A
         done: Bitmap::new(graph.vertices()),
     };
     joining.each_vertex(|vertex| joining.forest.parents.set(vertex as usize, vertex));
-    run.step("sweep", 1);
+    joining.crew.step("sweep", 1);
     joining.join_some();
     joining.each_vertex(|vertex| joining.forest.flatten(vertex));
     if let Some(largest) = joining.largest() {
-        run.step("sweep", 2);
+        joining.crew.step("sweep", 2);
         joining.join_rest(largest);
         joining.each_vertex(|vertex| joining.forest.flatten(vertex));
     }
@@ -140,38 +140,46 @@ impl Joining<'_> {
 
     /// Joins every vertex with the first of its neighbours.
     fn join_some(&self) {
-        self.crew.workers.each(self.blocks.len(), |block| {
-            let mut walked = 0;
-            for vertex in self.blocks.range(block) {
-                let neighbours = self.graph.out().neighbours(vertex);
-                // In a directed graph there are edges towards the vertex as well.
-                if neighbours.len() <= NEIGHBOURS && self.graph.is_symmetric() {
-                    self.done.add(vertex as u32);
+        self.crew.sweep(
+            self.blocks.len(),
+            || (),
+            |(), block| {
+                let mut walked = 0;
+                for vertex in self.blocks.range(block) {
+                    let neighbours = self.graph.out().neighbours(vertex);
+                    // In a directed graph there are edges towards the vertex as well.
+                    if neighbours.len() <= NEIGHBOURS && self.graph.is_symmetric() {
+                        self.done.add(vertex as u32);
+                    }
+                    walked += self.join_all(vertex as u32, &neighbours[..neighbours.len().min(NEIGHBOURS)]);
                 }
-                walked += self.join_all(vertex as u32, &neighbours[..neighbours.len().min(NEIGHBOURS)]);
-            }
-            self.crew.progress.walked(walked);
-        });
+                walked
+            },
+        );
     }
 
     /// Joins every vertex outside of one tree with the rest of its neighbours.
     fn join_rest(&self, largest: u32) {
-        self.crew.workers.each(self.blocks.len(), |block| {
-            let mut walked = 0;
-            for vertex in self.blocks.range(block) {
-                // A vertex that was joined to the tree just now may be passed over, too: the other end of each
-                // of its edges is in the tree as well, or looks at that edge itself.
-                if self.done.has(vertex as u32) || self.forest.parent(vertex as u32) == largest {
-                    continue;
+        self.crew.sweep(
+            self.blocks.len(),
+            || (),
+            |(), block| {
+                let mut walked = 0;
+                for vertex in self.blocks.range(block) {
+                    // A vertex that was joined to the tree just now may be passed over, too: the other end of each
+                    // of its edges is in the tree as well, or looks at that edge itself.
+                    if self.done.has(vertex as u32) || self.forest.parent(vertex as u32) == largest {
+                        continue;
+                    }
+                    let neighbours = self.graph.out().neighbours(vertex);
+                    walked += self.join_all(vertex as u32, &neighbours[neighbours.len().min(NEIGHBOURS)..]);
+                    if !self.graph.is_symmetric() {
+                        walked += self.join_all(vertex as u32, self.graph.incoming().neighbours(vertex));
+                    }
                 }
-                let neighbours = self.graph.out().neighbours(vertex);
-                walked += self.join_all(vertex as u32, &neighbours[neighbours.len().min(NEIGHBOURS)..]);
-                if !self.graph.is_symmetric() {
-                    walked += self.join_all(vertex as u32, self.graph.incoming().neighbours(vertex));
-                }
-            }
-            self.crew.progress.walked(walked);
-        });
+                walked
+            },
+        );
     }
 
     /// The root of what is probably the largest tree. Another one would only cost time.

@@ -11,14 +11,14 @@
 //! | [`components`] | which vertices hang together | [`components::Labels`] |
 //!
 //! ```
-//! use outboard_graph::{CsrView, Dram, GraphView, Run, Workers, bfs};
+//! use outboard_graph::{CsrView, Dram, GraphView, Run, Sweeps, Workers, bfs};
 //!
 //! // A path 0 – 1 – 2 and a vertex 3 without edges.
 //! let path = CsrView::new(&[0, 1, 3, 4, 4], &[1, 0, 2, 1])?;
 //! let graph = GraphView::symmetric(path);
 //!
 //! let workers = Workers::new(2)?;
-//! let run = Run { workers: &workers, arrays: &Dram, progress: &() };
+//! let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
 //! let levels = bfs::run(graph, 0, &run)?;
 //! assert_eq!((levels.level(2), levels.level(3)), (Some(2), None));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -49,6 +49,7 @@ mod bitmap;
 mod blocks;
 mod checksum;
 pub mod components;
+mod crew;
 mod frontier;
 pub mod pagerank;
 mod progress;
@@ -62,6 +63,6 @@ mod workers;
 
 pub use arrays::{Arrays, Dram, OutOfMemory, Plain};
 pub use progress::{Progress, Step};
-pub use run::{Run, RunError};
+pub use run::{Run, RunError, Sweeps};
 pub use view::{CsrView, GraphView, ViewError};
 pub use workers::{Workers, WorkersError};

@@ -19,10 +19,10 @@ use std::ops::Range;
 
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
-use crate::run::Crew;
+use crate::crew::Crew;
 use crate::shared::Shared;
 use crate::view::GraphView;
-use crate::{Arrays, Run, RunError, Step};
+use crate::{Arrays, Run, RunError};
 
 /// How to compute ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,13 +82,7 @@ pub fn run<A: Arrays>(
     let mut iterations = 0;
     while iterations < options.iterations && totals.change > options.tolerance {
         iterations += 1;
-        let edges = Some(graph.edges() as u64);
-        run.progress.step(Step {
-            what: "iteration",
-            number: iterations,
-            of: Some(options.iterations),
-            edges,
-        });
+        walk.crew.iteration(iterations, options.iterations, graph.edges());
         totals = walk.iterate(&old, Shared::new(&mut new), totals.dangling);
         std::mem::swap(&mut old, &mut new);
     }
@@ -110,6 +104,8 @@ struct Totals {
     dangling: f64,
     /// By how much ranks changed.
     change: f64,
+    /// How many edges were walked.
+    walked: u64,
 }
 
 impl Walk<'_> {
@@ -143,8 +139,7 @@ impl Walk<'_> {
                 new.set(vertex, contribution(rank, degree));
                 walked += neighbours.len() as u64;
             }
-            self.crew.progress.walked(walked);
-            totals
+            Totals { walked, ..totals }
         })
     }
 
@@ -164,12 +159,14 @@ impl Walk<'_> {
         let mut dangling = vec![0.0f64; self.blocks.len()];
         let mut change = dangling.clone();
         let (dangling_of, change_of) = (Shared::new(&mut dangling), Shared::new(&mut change));
-        self.crew.workers.each(self.blocks.len(), |block| {
+        let add = |(): &mut (), block| {
             let totals = of_block(self.blocks.range(block));
             dangling_of.set(block, totals.dangling);
             change_of.set(block, totals.change);
-        });
-        Totals { dangling: dangling.iter().sum(), change: change.iter().sum() }
+            totals.walked
+        };
+        self.crew.sweep(self.blocks.len(), || (), add);
+        Totals { dangling: dangling.iter().sum(), change: change.iter().sum(), walked: 0 }
     }
 }
 

@@ -20,9 +20,9 @@ use std::sync::atomic::Ordering;
 use crate::bitmap::{Bitmap, WORD, ones};
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
+use crate::crew::Crew;
 use crate::frontier::{Direction, Frontier, Sparse};
 use crate::random::Random;
-use crate::run::Crew;
 use crate::shared::Shared;
 use crate::view::GraphView;
 use crate::{Arrays, Run, RunError};
@@ -93,7 +93,7 @@ pub fn run<A: Arrays>(
     let mut round = 0;
     while !frontier.is_empty() {
         round += 1;
-        run.step("round", round);
+        searches.crew.step("round", round);
         let words = Words { seen: &seen, next: Shared::new(&mut next), round };
         (frontier, moving) = match frontier.direct(graph, run.workers) {
             Direction::Push(sparse) => searches.push(&sparse, words),
@@ -159,14 +159,13 @@ impl Searches<'_> {
         self.crew.workers.each_of(frontier.vertices(), |vertex| {
             words.next.set(vertex as usize, words.seen[vertex as usize]);
         });
-        let found = self.crew.workers.gather(frontier.pieces(), Found::default, |found, piece| {
-            let walked = frontier.walk(piece, self.graph.out(), |vertex, neighbours| {
+        let found = self.crew.walk(frontier.pieces(), Found::default, |found, piece| {
+            frontier.walk(piece, self.graph.out(), |vertex, neighbours| {
                 let brought = words.seen[vertex as usize];
                 for &neighbour in neighbours {
                     self.tell(neighbour, brought, words, found);
                 }
-            });
-            self.crew.progress.walked(walked);
+            })
         });
         let bits = found.iter().fold(0, |bits, found| bits | found.bits);
         let finds = found.into_iter().map(|found| found.vertices).collect();
@@ -195,7 +194,7 @@ impl Searches<'_> {
     fn pull(&self, frontier: &Bitmap, moving: u64, words: Words<'_>) -> (Frontier, u64) {
         let blocks = self.blocks.get_or_init(|| Blocks::by_edges(self.graph.incoming()));
         let next = Bitmap::new(self.graph.vertices());
-        let found = self.crew.workers.gather(blocks.len(), Found::default, |found, block| {
+        let found = self.crew.sweep(blocks.len(), Found::default, |found, block| {
             let mut walked = 0;
             for word in blocks.words(block) {
                 // Vertices of the frontier that nobody can reach have to be brought up to date all the same.
@@ -213,7 +212,7 @@ impl Searches<'_> {
                 next.set_word(word, changed);
                 found.count += changed.count_ones() as usize;
             }
-            self.crew.progress.walked(walked);
+            walked
         });
         let count = found.iter().map(|found| found.count).sum();
         let bits = found.iter().fold(0, |bits, found| bits | found.bits);

@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use crate::{Arrays, Plain, Progress, Step, Workers};
+use crate::crew::Crew;
+use crate::{Arrays, Plain, Progress, Workers};
 
 /// Who does the work, where the state of vertices lies, and who watches.
 pub struct Run<'a, A: Arrays> {
@@ -12,6 +13,20 @@ pub struct Run<'a, A: Arrays> {
     pub arrays: &'a A,
     /// Who hears of progress.
     pub progress: &'a dyn Progress,
+    /// Which way to move through the graph.
+    pub sweeps: Sweeps,
+}
+
+/// Which way passes through a whole graph move. The results are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sweeps {
+    /// All of them upwards: what files mapped into memory are read ahead for.
+    #[default]
+    Upwards,
+    /// Each the other way than the one before. It begins with what the one before has touched last: of a graph
+    /// in far memory, so much need not be fetched again as there is room for in the local buffer, whereas passes
+    /// in one direction find nothing there that they need.
+    BackAndForth,
 }
 
 /// An application cannot run.
@@ -55,16 +70,9 @@ pub enum RunError {
     },
 }
 
-/// Who does the work and who watches, whatever the kind of memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Crew<'a> {
-    pub(crate) workers: &'a Workers,
-    pub(crate) progress: &'a dyn Progress,
-}
-
 impl<'a, A: Arrays> Run<'a, A> {
     pub(crate) fn crew(&self) -> Crew<'a> {
-        Crew { workers: self.workers, progress: self.progress }
+        Crew::new(self.workers, self.progress, self.sweeps)
     }
 
     pub(crate) fn array<T: Plain>(&self, len: usize, name: &'static str) -> Result<A::Array<T>, RunError> {
@@ -73,16 +81,5 @@ impl<'a, A: Arrays> Run<'a, A> {
             len,
             source: Box::new(source),
         })
-    }
-
-    pub(crate) fn step(&self, what: &'static str, number: u32) {
-        self.crew().step(what, number);
-    }
-}
-
-impl Crew<'_> {
-    /// Says that a step begins whose number of edges nobody knows.
-    pub(crate) fn step(self, what: &'static str, number: u32) {
-        self.progress.step(Step { what, number, of: None, edges: None });
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Order;
 use crate::bitmap::Bitmap;
+use crate::crew::Crew;
 use crate::frontier::Sparse;
-use crate::run::Crew;
 use crate::shared::Shared;
 use crate::view::GraphView;
 
@@ -21,7 +21,7 @@ pub(super) struct Arrays<'a> {
 }
 
 /// Computes scores, from the last level to the one after the source.
-pub(super) fn sum(graph: GraphView<'_>, crew: Crew<'_>, order: &Order<'_>, arrays: Arrays<'_>) {
+pub(super) fn sum(graph: GraphView<'_>, crew: &Crew<'_>, order: &Order<'_>, arrays: Arrays<'_>) {
     let Arrays { parents, paths, scores, shares } = arrays;
     let (scores, shares) = (Shared::new(scores), Shared::new(shares));
     let mut successors = Bitmap::new(graph.vertices());
@@ -31,17 +31,21 @@ pub(super) fn sum(graph: GraphView<'_>, crew: Crew<'_>, order: &Order<'_>, array
         let vertices = order.level(level);
         let with_successors = Vec::from_iter(vertices.iter().copied().filter(|vertex| parents.has(*vertex)));
         let sparse = Sparse::measure(with_successors, graph.out(), crew.workers);
-        crew.workers.each(sparse.pieces(), |piece| {
-            let mut walked = 0;
-            for &vertex in sparse.whole(piece) {
-                let neighbours = graph.out().neighbours(vertex as usize);
-                let beyond = neighbours.iter().filter(|neighbour| successors.has(**neighbour));
-                let worth: f64 = beyond.map(|neighbour| shares.get(*neighbour as usize)).sum();
-                scores.set(vertex as usize, worth * paths[vertex as usize]);
-                walked += neighbours.len() as u64;
-            }
-            crew.progress.walked(walked);
-        });
+        crew.sweep(
+            sparse.pieces(),
+            || (),
+            |(), piece| {
+                let mut walked = 0;
+                for &vertex in sparse.whole(piece) {
+                    let neighbours = graph.out().neighbours(vertex as usize);
+                    let beyond = neighbours.iter().filter(|neighbour| successors.has(**neighbour));
+                    let worth: f64 = beyond.map(|neighbour| shares.get(*neighbour as usize)).sum();
+                    scores.set(vertex as usize, worth * paths[vertex as usize]);
+                    walked += neighbours.len() as u64;
+                }
+                walked
+            },
+        );
         crew.workers.each_of(vertices, |vertex| {
             let vertex = vertex as usize;
             shares.set(vertex, (1.0 + scores.get(vertex)) / paths[vertex]);

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::RunError;
 use crate::bitmap::{Bitmap, WORD, ones};
 use crate::blocks::Blocks;
+use crate::crew::Crew;
 use crate::frontier::{Direction, Frontier, Sparse};
-use crate::run::Crew;
 use crate::shared::Shared;
 use crate::view::GraphView;
 
@@ -26,7 +26,7 @@ const EXACT: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 pub(super) fn count(
     graph: GraphView<'_>,
     source: u32,
-    crew: Crew<'_>,
+    crew: &Crew<'_>,
     paths: &mut [f64],
     order: &mut [u32],
 ) -> Result<Counted, RunError> {
@@ -61,7 +61,7 @@ pub(super) fn count(
 
 struct Search<'a> {
     graph: GraphView<'a>,
-    crew: Crew<'a>,
+    crew: &'a Crew<'a>,
     paths: Shared<'a, f64>,
     /// For pulls; a search that only pushes needs none.
     blocks: OnceLock<Blocks>,
@@ -80,8 +80,8 @@ impl Search<'_> {
     }
 
     fn push(&self, frontier: &Sparse) -> Frontier {
-        let finds = self.crew.workers.gather(frontier.pieces(), Vec::new, |found, piece| {
-            let walked = frontier.walk(piece, self.graph.out(), |vertex, neighbours| {
+        let finds = self.crew.walk(frontier.pieces(), Vec::new, |found, piece| {
+            frontier.walk(piece, self.graph.out(), |vertex, neighbours| {
                 let paths = self.paths.get(vertex as usize);
                 let mut is_parent = false;
                 for &neighbour in neighbours {
@@ -95,8 +95,7 @@ impl Search<'_> {
                 if is_parent {
                     self.parents.add(vertex);
                 }
-            });
-            self.crew.progress.walked(walked);
+            })
         });
         // Not before all paths to them have been counted.
         finds.iter().flatten().for_each(|vertex| _ = self.visited.add(*vertex));
@@ -106,7 +105,7 @@ impl Search<'_> {
     fn pull(&self, frontier: &Bitmap) -> Frontier {
         let blocks = self.blocks.get_or_init(|| Blocks::by_edges(self.graph.incoming()));
         let next = Bitmap::new(self.graph.vertices());
-        let counts = self.crew.workers.gather(
+        let counts = self.crew.sweep(
             blocks.len(),
             || 0,
             |count, block| {
@@ -116,7 +115,7 @@ impl Search<'_> {
                     next.set_word(word, found);
                     *count += found.count_ones() as usize;
                 }
-                self.crew.progress.walked(walked);
+                walked
             },
         );
         Frontier::of_bitmap(next, counts.into_iter().sum())

@@ -1,10 +1,10 @@
 //! Betweenness centrality.
 
-use outboard_graph::{Dram, Run, RunError, Workers, betweenness};
+use outboard_graph::{RunError, betweenness};
 use proptest::prelude::*;
 
 use crate::graphs::{Graph, graphs, large};
-use crate::{bfs, with_all_threads};
+use crate::{alone, bfs, with_all_threads};
 
 /// Scores as Brandes wrote them down, over vertices in the order of their levels.
 fn textbook(graph: &Graph, source: u32) -> Vec<f64> {
@@ -80,17 +80,13 @@ fn numbers_of_paths_beyond_exact_ones_are_still_the_same_for_all() {
 
 #[test]
 fn too_many_paths_for_any_number_are_an_error() {
-    let workers = Workers::new(2).unwrap();
-    let run = Run { workers: &workers, arrays: &Dram, progress: &() };
     let graph = diamonds(1100);
-    let error = betweenness::run(graph.view(), 0, &run).unwrap_err();
+    let error = betweenness::run(graph.view(), 0, &alone()).unwrap_err();
     assert!(matches!(error, RunError::TooManyPaths { level: 2048 }), "{error}");
 }
 
 #[test]
 fn a_source_that_does_not_exist_is_an_error() {
-    let workers = Workers::new(1).unwrap();
-    let run = Run { workers: &workers, arrays: &Dram, progress: &() };
-    let error = betweenness::run(Graph::directed(0, &[]).view(), 0, &run).unwrap_err();
+    let error = betweenness::run(Graph::directed(0, &[]).view(), 0, &alone()).unwrap_err();
     assert!(matches!(error, RunError::NoSuchVertex { vertices: 0, .. }), "{error}");
 }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use outboard_graph::{Dram, Run, RunError, Workers, bfs};
+use outboard_graph::{RunError, bfs};
 use proptest::prelude::*;
 
 use crate::graphs::{Graph, graphs, large};
-use crate::with_all_threads;
+use crate::{alone, with_all_threads};
 
 /// Levels by a queue.
 pub(crate) fn textbook(graph: &Graph, source: u32) -> Vec<Option<u32>> {
@@ -53,11 +53,9 @@ fn levels_of_a_large_graph_are_those_of_the_textbook() {
 
 #[test]
 fn a_source_that_does_not_exist_is_an_error() {
-    let workers = Workers::new(1).unwrap();
-    let run = Run { workers: &workers, arrays: &Dram, progress: &() };
     for vertices in [0, 5] {
         let graph = Graph::directed(vertices, &[]);
-        let error = bfs::run(graph.view(), vertices as u32, &run).unwrap_err();
+        let error = bfs::run(graph.view(), vertices as u32, &alone()).unwrap_err();
         assert!(matches!(error, RunError::NoSuchVertex { .. }), "{error}");
     }
 }

@@ -6,6 +6,7 @@
 mod betweenness;
 mod bfs;
 mod components;
+mod effort;
 mod graphs;
 mod pagerank;
 mod radii;
@@ -13,17 +14,26 @@ mod views;
 
 use std::sync::LazyLock;
 
-use outboard_graph::{Dram, Run, Workers};
+use outboard_graph::{Dram, Run, Sweeps, Workers};
 
 /// Odd numbers too, and more than there are cores.
 static WORKERS: LazyLock<[Workers; 4]> = LazyLock::new(|| [1, 2, 4, 7].map(|n| Workers::new(n).unwrap()));
 
-/// Does the same with each number of threads; the results have to be equal. Returns one of them.
+/// One worker, for tests of what is refused.
+fn alone() -> Run<'static, Dram> {
+    Run { workers: &WORKERS[0], arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards }
+}
+
+/// Does the same with each number of threads, in either direction; the results have to be equal. Returns one of
+/// them.
 fn with_all_threads<R: PartialEq + std::fmt::Debug>(work: impl Fn(&Run<'_, Dram>) -> R) -> R {
-    let results = WORKERS.each_ref().map(|workers| work(&Run { workers, arrays: &Dram, progress: &() }));
-    for pair in results.windows(2) {
-        assert_eq!(pair[0], pair[1]);
+    let with = |workers, sweeps| work(&Run { workers, arrays: &Dram, progress: &(), sweeps });
+    let result = with(&WORKERS[0], Sweeps::Upwards);
+    for workers in &*WORKERS {
+        assert_eq!(with(workers, Sweeps::BackAndForth), result);
+        if workers.threads() > 1 {
+            assert_eq!(with(workers, Sweeps::Upwards), result);
+        }
     }
-    let [first, ..] = results;
-    first
+    result
 }

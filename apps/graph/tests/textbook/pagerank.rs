@@ -1,10 +1,10 @@
 //! PageRank.
 
-use outboard_graph::{Dram, Run, RunError, Workers, pagerank};
+use outboard_graph::{RunError, pagerank};
 use proptest::prelude::*;
 
 use crate::graphs::{Graph, graphs, large};
-use crate::with_all_threads;
+use crate::{alone, with_all_threads};
 
 /// Ranks by pushing, in double precision.
 fn textbook(graph: &Graph, damping: f64, iterations: u32) -> Vec<f64> {
@@ -75,12 +75,10 @@ fn an_empty_graph_has_no_ranks() {
 
 #[test]
 fn impossible_damping_is_an_error() {
-    let workers = Workers::new(1).unwrap();
-    let run = Run { workers: &workers, arrays: &Dram, progress: &() };
     let graph = Graph::directed(1, &[]);
     for damping in [-0.1, 1.0, f64::NAN] {
         let options = pagerank::Options { damping, ..Default::default() };
-        let error = pagerank::run(graph.view(), options, &run).unwrap_err();
+        let error = pagerank::run(graph.view(), options, &alone()).unwrap_err();
         assert!(matches!(error, RunError::BadOption { .. }), "{error}");
     }
 }

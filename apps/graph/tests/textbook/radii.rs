@@ -1,10 +1,10 @@
 //! Radii.
 
-use outboard_graph::{Dram, Run, RunError, Workers, radii};
+use outboard_graph::{RunError, radii};
 use proptest::prelude::*;
 
 use crate::graphs::{Graph, graphs, large};
-use crate::{bfs, with_all_threads};
+use crate::{alone, bfs, with_all_threads};
 
 /// Radii by one search after the other.
 fn textbook(graph: &Graph, sources: &[u32]) -> Vec<Option<u32>> {
@@ -64,11 +64,9 @@ fn graphs_without_edges_have_no_radii() {
 
 #[test]
 fn numbers_of_sources_that_do_not_fit_a_word_are_an_error() {
-    let workers = Workers::new(1).unwrap();
-    let run = Run { workers: &workers, arrays: &Dram, progress: &() };
     let graph = Graph::directed(1, &[]);
     for sources in [0, 65] {
-        let error = radii::run(graph.view(), radii::Options { sources, seed: 0 }, &run).unwrap_err();
+        let error = radii::run(graph.view(), radii::Options { sources, seed: 0 }, &alone()).unwrap_err();
         assert!(matches!(error, RunError::BadOption { .. }), "{error}");
     }
 }
