@@ -33,7 +33,7 @@ pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Fr
     match head.kind {
         GIVE => match wanted(&frame) {
             Ok(len) => outbox.push_static(link, head, &GIVEN[..len]),
-            Err(no) => outbox.answer(link, head.tag, &no),
+            Err(error) => outbox.answer(link, head.tag, &not_understood(&error)),
         },
         TAKE => outbox.push_static(link, head, &[]),
         _ => outbox.push(link, head, frame.payload.to_vec()),
@@ -42,16 +42,10 @@ pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Fr
 }
 
 /// How many bytes a trial asks for.
-fn wanted(frame: &Frame<'_>) -> Result<usize, ControlAnswer> {
-    let payload = frame.payload.part(0, frame.payload.len().min(16)).to_vec();
-    let Wanted(len) = Wanted::decode(&payload).map_err(|error| not_understood(&error))?;
-    match usize::try_from(len) {
-        Ok(len) if len <= GIVEN_MAX => Ok(len),
-        _ => {
-            let detail = format!("trials are answered with {GIVEN_MAX} bytes at most, not with {len}");
-            Err(ControlAnswer::failed(Failure::TooLong, &detail))
-        }
-    }
+fn wanted(frame: &Frame<'_>) -> Result<usize, DecodeError> {
+    let Wanted(len) = Wanted::decode(&frame.payload.part(0, frame.payload.len().min(16)).to_vec())?;
+    let too_long = DecodeError::BadValue { what: "length of a trial's answer", value: len };
+    usize::try_from(len).ok().filter(|len| *len <= GIVEN_MAX).ok_or(too_long)
 }
 
 /// Memory that holds nothing, for measuring one-sided access. Its pages exist once somebody has written to them.
