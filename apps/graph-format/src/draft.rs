@@ -58,6 +58,17 @@ impl Draft {
         &self.temporary
     }
 
+    /// Writes the whole file, and puts it in its place.
+    pub(crate) fn write_file(
+        self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), WriteError> {
+        write_synced(self.path(), write).map_err(|source| self.failed(source))?;
+        self.check_target()?;
+        fs::rename(&self.temporary, &self.target).map_err(|source| self.failed(source))?;
+        sync_folder_of(&self.target).map_err(|source| self.failed(source))
+    }
+
     /// Puts a complete folder in its place. What is there already must be a folder with no other files than these.
     pub(crate) fn place_folder(self, known_files: &[&str]) -> Result<(), WriteError> {
         self.check_target()?;

@@ -42,6 +42,16 @@ impl EdgeList {
     ) -> Result<Csr, BuildError> {
         build(self, vertices, cleaning, progress)
     }
+
+    /// All of them, to be changed.
+    pub(crate) fn pieces_mut(&mut self) -> &mut [Vec<(u32, u32)>] {
+        &mut self.pieces
+    }
+
+    /// All of them.
+    pub(crate) fn pieces(&self) -> &[Vec<(u32, u32)>] {
+        &self.pieces
+    }
 }
 
 impl FromIterator<(u32, u32)> for EdgeList {

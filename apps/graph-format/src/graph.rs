@@ -81,6 +81,8 @@ impl Graph {
                 rows.sort();
             }
         }
+        // A graph may have all its ways back without anybody having said so.
+        let incoming = incoming.filter(|incoming| *incoming != out);
         Ok(Self { out, incoming })
     }
 

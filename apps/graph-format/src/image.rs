@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::csr::{Csr, VERTICES_MAX};
+use crate::csr::VERTICES_MAX;
 use crate::draft::{Draft, Existing, write_synced};
 use crate::error::{ReadError, WriteError};
 use crate::graph::Graph;
 use crate::memory::zeroed;
 use crate::progress::Progress;
+use crate::rows::{Place, checked};
 use crate::words::{self, Word};
 
 /// A graph image whose files are as long as they should be.
@@ -127,6 +128,11 @@ impl GraphImage {
         Ok(image)
     }
 
+    /// Whether something looks like an image.
+    pub(crate) fn is_at(path: &Path) -> bool {
+        path.join(METADATA).is_file()
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.folder
@@ -175,10 +181,11 @@ impl GraphImage {
     pub fn read_with(&self, progress: &dyn Progress) -> Result<Graph, ReadError> {
         let arrays = self.arrays();
         progress.begin("reading", arrays.iter().map(ImageArray::bytes).sum());
+        let place =
+            |array: &ImageArray| Place { path: array.path.clone(), begin: 0, width: array.word_bytes };
         let mut rows = arrays.chunks_exact(2).map(|pair| {
             let (offsets, targets) = (read_array(&pair[0], progress)?, read_array(&pair[1], progress)?);
-            Csr::new(offsets, targets)
-                .map_err(|source| ReadError::Rows { path: pair[0].path.clone(), source })
+            checked((offsets, place(&pair[0])), (targets, place(&pair[1])))
         });
         let failed = |source| ReadError::Graph { path: self.folder.clone(), source };
         match (rows.next().transpose()?, rows.next().transpose()?) {

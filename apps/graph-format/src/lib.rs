@@ -30,8 +30,11 @@ mod image;
 mod memory;
 mod progress;
 mod random;
+mod rows;
 #[cfg(test)]
 mod scratch;
+mod source;
+mod text;
 mod words;
 
 pub use build::{BuildError, Cleaning};
@@ -39,7 +42,7 @@ pub use csr::{Csr, CsrError, VERTICES_MAX};
 pub use draft::Existing;
 pub use edge_list::EdgeList;
 pub use error::{ReadError, WriteError};
-pub use format::Format;
+pub use format::{Format, Loaded, Note, load, save};
 pub use generate::{GenerateError, Kind, Recipe, SCALE_MAX, Skew};
 pub use graph::{Graph, GraphError};
 pub use image::{GraphImage, ImageArray};
