@@ -10,6 +10,8 @@
 //! | [`betweenness`] | how many shortest paths from one vertex lead through a vertex | [`betweenness::Betweenness`] |
 //! | [`components`] | which vertices hang together | [`components::Labels`] |
 //!
+//! [`Application`] runs any of them by its name.
+//!
 //! ```
 //! use outboard_graph::{CsrView, Dram, GraphView, Run, Sweeps, Workers, bfs};
 //!
@@ -42,6 +44,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod application;
 mod arrays;
 pub mod betweenness;
 pub mod bfs;
@@ -61,6 +64,7 @@ mod top;
 mod view;
 mod workers;
 
+pub use application::Application;
 pub use arrays::{Arrays, Dram, OutOfMemory, Plain};
 pub use progress::{Progress, Step};
 pub use run::{Run, RunError, Sweeps};
