@@ -183,9 +183,9 @@ impl RegionStore {
         let rounded = size.checked_next_multiple_of(page).filter(|size| *size <= i64::MAX as u64);
         let left = self.config.capacity - self.used;
         let footprint = rounded.filter(|size| *size <= left).ok_or_else(|| {
-            let capacity = self.config.capacity;
+            let (capacity, used) = (self.config.capacity, self.used);
             let detail = format!(
-                "{size} bytes asked, {left} of {capacity} left; free regions or start the server with more --capacity"
+                "{size} bytes asked, and of {capacity} are {used} in use and {left} left; free regions or start the server with more --capacity"
             );
             (Failure::NoCapacity, detail)
         })?;

@@ -12,7 +12,7 @@ use outboard_link::{
 };
 use outboard_settings::LinkSettings;
 use outboard_wire::control::{ControlAnswer, Failure, Question};
-use outboard_wire::{DecodeError, FrameHead, Grant, Kind, Rights, Room};
+use outboard_wire::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, FrameHead, Grant, Kind, Rights, Room};
 use thiserror::Error;
 
 /// Why a daemon did not do what it was asked.
@@ -52,6 +52,14 @@ pub enum AskError {
         what: &'static str,
         /// How long it may be.
         max: usize,
+    },
+    /// A unit of movement that no region can have.
+    #[error(
+        "no region moves in chunks of 2^{chunk_log2} bytes: choose 2^{CHUNK_LOG2_MIN} to 2^{CHUNK_LOG2_MAX}"
+    )]
+    BadChunk {
+        /// The unit, as a power of two.
+        chunk_log2: u8,
     },
     /// The bytes were not written: meanwhile another writer came, or somebody fenced.
     #[error("the write epoch {epoch} of the region has passed; open it again, or fence it")]

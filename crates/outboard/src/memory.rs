@@ -5,7 +5,9 @@ use std::time::Duration;
 use outboard_link::{AccessError, OpenRegion};
 use outboard_wire::control::{ControlAnswer, ListedRegion, Question, Sharing};
 use outboard_wire::paging::{Fence, Reply, Request, Status, WriteBack};
-use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text};
+use outboard_wire::{
+    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text,
+};
 
 use crate::client::{AskError, Client};
 
@@ -77,6 +79,9 @@ impl Memory {
         name: Option<&str>,
         sharing: Sharing,
     ) -> Result<FarRegion, AskError> {
+        if !(CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&chunk_log2) {
+            return Err(AskError::BadChunk { chunk_log2 });
+        }
         let name = fit(name.unwrap_or_default(), "region name")?;
         let answer = self.client.ask(&Question::Reserve { size, chunk_log2, name, sharing })?;
         self.opened(answer, Rights::READ.and(Rights::WRITE))

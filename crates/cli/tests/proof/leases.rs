@@ -6,7 +6,7 @@ use std::path::Path;
 
 use outboard::{Address, AskError, Memory};
 use outboard_wire::Rights;
-use outboard_wire::control::Failure;
+use outboard_wire::control::{Failure, Sharing};
 
 use crate::daemon::{Daemon, await_state, connect_memory};
 use crate::place::Place;
@@ -52,6 +52,24 @@ fn the_lease_of_a_killed_process_is_free_and_that_of_a_living_one_is_not() {
     }
     memory.end();
     place.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_reserved_is_refused_with_numbers() {
+    let place = Place::new();
+    let memory = Daemon::memory(&place, &place.socket(), &[]);
+    let mut client = connect_memory(memory.remote());
+    client.reserve(64 << 20, None).unwrap();
+    let detail = refused(client.reserve(512 << 20, None), Failure::NoCapacity);
+    for number in [512 << 20, 256 << 20, 64 << 20, 192 << 20] {
+        assert!(detail.contains(&number.to_string()), "{detail}");
+    }
+    for chunk_log2 in [0, 11, 31, 255] {
+        let error = client.reserve_chunks(4096, chunk_log2, None, Sharing::Leased).unwrap_err().to_string();
+        assert!(error.contains(&format!("2^{chunk_log2} bytes: choose 2^12 to 2^30")), "{error}");
+    }
+    client.reserve_chunks(4096, 12, None, Sharing::Leased).unwrap();
+    memory.end();
 }
 
 #[test]
