@@ -189,6 +189,33 @@ fn only_a_file_is_synced_by_one_at_a_time_who_may_write() {
     begin(&mut store, &loaded.grant).unwrap();
 }
 
+/// A thread goes on writing back in an epoch that has passed, as a silent agent might that wakes up.
+#[test]
+fn nothing_of_an_earlier_epoch_is_written_once_a_fence_is_answered() {
+    const LEN: usize = 64 << 10;
+    let mut store = store();
+    let Grant { region: id, generation, key, .. } = region(reserve(&mut store, ONE, LEN as u64, "")).grant;
+    let gate = Arc::clone(store.gate(id).unwrap());
+    let back = |epoch| WriteBack { region: id, generation, key, epoch, offset: 0, length: LEN as u32 };
+    for round in 0..200u32 {
+        let old = gate.epoch();
+        let (late, new) = (vec![1; LEN], vec![2; LEN]);
+        let has_begun = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let agent = scope.spawn(|| {
+                has_begun.wait();
+                while gate.write_back(&back(old), late[..].into()).0 == Status::Done {}
+            });
+            has_begun.wait();
+            let (status, epoch) = gate.fence(&Fence { region: id, generation, key });
+            assert_eq!((status, epoch), (Status::Done, old + 1));
+            assert_eq!(gate.write_back(&back(epoch), new[..].into()), (Status::Done, epoch));
+            agent.join().unwrap();
+        });
+        assert!(gate.memory.window(0, LEN).to_vec() == new, "round {round}: late bytes over newer ones");
+    }
+}
+
 /// What the model knows of one process: as what it was given the region, and how often.
 #[derive(Default)]
 struct Held {
