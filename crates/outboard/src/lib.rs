@@ -8,13 +8,19 @@
 //! # Ok::<(), outboard::JobError>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod client;
+#[allow(unsafe_code)]
+mod far;
 mod job;
 mod memory;
 
 pub use client::{AskError, Client};
+pub use far::{
+    Advice, Buffer, BufferError, CacheMode, FarError, FarMapping, FarMemory, FarOptions, FarSlice, FarStats,
+    FarVec, Path, Plain, RegionOptions, Traffic,
+};
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};
 pub use outboard_link::Address;

@@ -175,13 +175,28 @@ impl Pages {
         }
     }
 
+    /// Whether a region of this size and with these chunks can be mapped.
+    pub fn check(&self, bytes: u64, chunk: usize) -> Result<(), PagingError> {
+        check_chunk(chunk)?;
+        if bytes == 0 {
+            return Err(PagingError::Empty);
+        }
+        let (buffer, shards) = (self.config.buffer, self.shelves.len());
+        if buffer / shards / chunk < SEATS_MIN {
+            return Err(PagingError::BufferTooSmall { buffer, chunk, needed: SEATS_MIN * chunk * shards });
+        }
+        Ok(())
+    }
+
+    /// What was chosen for each region, for people.
+    pub fn explain(&self) -> Vec<String> {
+        self.regions().iter().map(|region| region.explain()).collect()
+    }
+
     /// Gives a region its place among this process's addresses.
     pub fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, PagingError> {
         let chunk = spec.class.bytes();
-        check_chunk(chunk)?;
-        if spec.grant.size == 0 {
-            return Err(PagingError::Empty);
-        }
+        self.check(spec.grant.size, chunk)?;
         self.make_pools(spec.class, spec.writable)?;
         let len = usize::try_from(spec.grant.size).unwrap_or(usize::MAX).next_multiple_of(chunk);
         let range = self
@@ -200,13 +215,6 @@ impl Pages {
     fn make_pools(&self, class: SizeClass, writable: bool) -> Result<(), PagingError> {
         let budget = self.config.buffer / self.shelves.len();
         let frames = budget / class.bytes();
-        if frames < SEATS_MIN {
-            return Err(PagingError::BufferTooSmall {
-                buffer: self.config.buffer,
-                chunk: class.bytes(),
-                needed: SEATS_MIN * class.bytes() * self.shelves.len(),
-            });
-        }
         for shelf in &self.shelves {
             let mut cell = shelf.lock();
             let pool = &shelf.pools[usize::from(class.0)];

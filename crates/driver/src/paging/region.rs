@@ -24,6 +24,8 @@ pub struct RegionSpec {
     pub class: SizeClass,
     /// Whether it may be written.
     pub writable: bool,
+    /// Whether it outlives this process.
+    pub is_kept: bool,
     /// By which way its chunks go.
     pub path: Path,
     /// What the agent is asked to do with them.
@@ -171,6 +173,12 @@ impl PagedRegion {
             Path::Direct => false,
             Path::Agent | Path::Auto => true,
         }
+    }
+
+    /// By which way its chunks go and why, for people.
+    pub(super) fn explain(&self) -> String {
+        let spec = &self.spec;
+        format!("{}: {} bytes in chunks of {}, {:?}", spec.name, self.size(), self.chunk_bytes(), spec.path)
     }
 
     /// Whether its server is lost for good.

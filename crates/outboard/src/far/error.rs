@@ -1,0 +1,78 @@
+//! Why far memory cannot be had.
+
+use std::time::Duration;
+
+use outboard_driver::paging::{PagingError, ThreadsError};
+use outboard_link::ConnectError;
+use thiserror::Error;
+
+use crate::client::AskError;
+
+/// Why far memory cannot be had.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FarError {
+    /// The memory server cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The memory server said no.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// This machine cannot.
+    #[error(transparent)]
+    Paging(#[from] PagingError),
+    /// The threads that answer faults cannot work.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+    /// A region's size is no multiple of that of its elements.
+    #[error("region “{name}” has {bytes} bytes, which is no whole number of elements of {element} bytes")]
+    Uneven {
+        /// Which region.
+        name: String,
+        /// How large it is.
+        bytes: u64,
+        /// How large an element is.
+        element: usize,
+    },
+    /// More elements than addresses.
+    #[error("{len} elements of {element} bytes are more than can be addressed")]
+    TooLong {
+        /// How many.
+        len: usize,
+        /// How large each is.
+        element: usize,
+    },
+    /// Written chunks did not reach the server in time.
+    #[error("{unsaved} chunks of region “{name}” did not reach the memory server within {patience:?}")]
+    NotFlushed {
+        /// Which region.
+        name: String,
+        /// How many chunks.
+        unsaved: usize,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// A span that is not inside its region.
+    #[error("bytes {start}..{end} are outside a region of {size} bytes")]
+    OutOfBounds {
+        /// Where it begins.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+        /// How large the region is.
+        size: usize,
+    },
+    /// More pinned than the buffer can spare.
+    #[error(
+        "pinning {asked} bytes would leave too little of the buffer: {pinned} of {most} bytes that may be pinned are; \
+         enlarge the buffer"
+    )]
+    TooMuchPinned {
+        /// How much was asked for.
+        asked: usize,
+        /// How much is pinned already.
+        pinned: usize,
+        /// How much may be.
+        most: usize,
+    },
+}

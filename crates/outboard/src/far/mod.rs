@@ -1,0 +1,25 @@
+//! Far memory: objects larger than this machine's memory, used through plain pointers.
+//!
+//! ```no_run
+//! use outboard::{Buffer, FarMemory, FarOptions};
+//!
+//! let options = FarOptions::at("unix:@outboard-memory".parse()?).with_buffer(Buffer::Bytes(256 << 20));
+//! let far = FarMemory::connect(options)?;
+//! let mut counts = far.allocate::<u64>(1 << 30)?; // eight gibibytes, a quarter of one here at a time
+//! counts[123_456_789] += 1;
+//! println!("{:?}", far.stats());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod array;
+mod error;
+mod mapping;
+mod memory;
+mod options;
+
+pub use array::{FarSlice, FarVec, Plain};
+pub use error::FarError;
+pub use mapping::{Advice, FarMapping};
+pub use memory::FarMemory;
+pub use options::{Buffer, BufferError, CacheMode, FarOptions, Path, RegionOptions};
+pub use outboard_driver::paging::{PagingStats as FarStats, Traffic};
