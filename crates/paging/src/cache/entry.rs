@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub(crate) valid: PieceSet,
     /// On their way from the server.
     pub(crate) loading: PieceSet,
+    /// On their way, but written meanwhile: what arrives may be older, and is not valid.
+    pub(crate) spoiled: PieceSet,
     /// Newer than at the server: valid once the write-backs that brought them are acknowledged.
     pub(crate) held: PieceSet,
     /// Held pieces of which a write-back has failed: never valid.
@@ -63,6 +65,7 @@ impl Entry {
             whole: PieceSet::NONE,
             valid: PieceSet::NONE,
             loading: PieceSet::NONE,
+            spoiled: PieceSet::NONE,
             held: PieceSet::NONE,
             broken: PieceSet::NONE,
             fresh: PieceSet::NONE,
@@ -72,6 +75,11 @@ impl Entry {
             first_load: NO_NUMBER,
             usage: Usage::default(),
         }
+    }
+
+    /// Whether pieces can neither be answered from here nor loaded now.
+    pub(crate) fn is_barred(&self, pieces: PieceSet) -> bool {
+        self.held.with(self.spoiled).meets(pieces)
     }
 
     /// The pieces of `wanted` that neither are here nor will be without a new load.

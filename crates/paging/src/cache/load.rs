@@ -5,7 +5,6 @@ use core::ops::Range;
 use outboard_wire::paging::Source;
 
 use super::entry::NO_NUMBER;
-use super::pieces::PieceSet;
 use super::region::RegionNumber;
 use super::slab::Slab;
 
@@ -62,8 +61,6 @@ pub(crate) struct Load {
     pub(crate) pieces: Range<u32>,
     pub(crate) bytes: u64,
     pub(crate) is_ahead: bool,
-    /// Pieces that were written meanwhile: what arrives may be older.
-    pub(crate) spoiled: PieceSet,
     /// The next load into the same slot.
     pub(crate) next: u32,
     first_link: u32,
@@ -109,8 +106,8 @@ impl Loads {
         if load.is_ahead {
             self.ahead_bytes += load.bytes;
         }
-        let LoadPlan { slot, pieces, bytes, is_ahead, spoiled, next } = load;
-        self.loads.insert(Load { slot, pieces, bytes, is_ahead, spoiled, next, first_link: NO_NUMBER })
+        let LoadPlan { slot, pieces, bytes, is_ahead, next } = load;
+        self.loads.insert(Load { slot, pieces, bytes, is_ahead, next, first_link: NO_NUMBER })
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Load> {
@@ -188,6 +185,5 @@ pub(crate) struct LoadPlan {
     pub(crate) pieces: Range<u32>,
     pub(crate) bytes: u64,
     pub(crate) is_ahead: bool,
-    pub(crate) spoiled: PieceSet,
     pub(crate) next: u32,
 }

@@ -194,7 +194,7 @@ impl PageCache {
     }
 
     /// The slot for a request, made if it is new; `None` if the bytes cannot be cached: they cross the border
-    /// between two entries, a write-back to them is under way, or every slot is in use.
+    /// between two entries, a write-back to them is under way or was a moment ago, or every slot is in use.
     fn find_place(&mut self, ask: &Ask) -> Option<(EntryKey, Place)> {
         let entry_log2 = self.config.entry_log2;
         let entry = ask.offset >> entry_log2;
@@ -208,8 +208,8 @@ impl PageCache {
             None => self.admit(key, false)?,
         };
         let place = Place { slot, offset, len: ask.len };
-        let is_held = self.entries[slot as usize].held.meets(self.pieces_of(ask.region, place));
-        (!is_held).then_some((key, place))
+        let is_barred = self.entries[slot as usize].is_barred(self.pieces_of(ask.region, place));
+        (!is_barred).then_some((key, place))
     }
 
     /// The pieces that a place in a slot touches.
@@ -269,9 +269,10 @@ impl PageCache {
         let entry = &mut self.entries[slot as usize];
         entry.pins += 1;
         entry.loading = entry.loading.with(PieceSet::range(pieces.clone()));
+        entry.spoiled = entry.spoiled.with(spoiled);
         let bytes = u64::from(place.len);
         let next = entry.first_load;
-        let number = self.loads.begin(LoadPlan { slot, pieces, bytes, is_ahead, spoiled, next });
+        let number = self.loads.begin(LoadPlan { slot, pieces, bytes, is_ahead, next });
         entry.first_load = number;
         match is_ahead {
             true => self.counters.prefetched_bytes += bytes,
@@ -303,13 +304,14 @@ impl PageCache {
         let entry = &mut self.entries[over.slot as usize];
         entry.loading = entry.loading.without(pieces);
         if is_done && !is_lost {
-            let arrived = pieces.without(over.spoiled);
+            let arrived = pieces.without(entry.spoiled);
             entry.valid = entry.valid.with(arrived);
             if over.is_ahead {
                 entry.prefetched += arrived.count();
                 entry.fresh = entry.fresh.with(arrived.without(entry.touched));
             }
         }
+        entry.spoiled = entry.spoiled.without(pieces);
         self.release(over.slot);
     }
 

@@ -68,11 +68,7 @@ impl PageCache {
         let kept = entry.valid.with(entry.held).and(touched).with(covered).without(entry.loading);
         entry.valid = entry.valid.without(touched);
         entry.fresh = entry.fresh.without(touched);
-        let mut number = entry.first_load;
-        while let Some(load) = self.loads.get_mut(number) {
-            load.spoiled = load.spoiled.with(touched);
-            number = load.next;
-        }
+        entry.spoiled = entry.spoiled.with(entry.loading.and(touched));
         // Pieces that are not kept must not be held for an earlier write-back either.
         entry.broken = entry.broken.with(entry.held.and(touched).without(kept));
         if !is_inside || kept.is_empty() {

@@ -1,3 +1,6 @@
+mod miniature;
+mod model;
 mod movement;
+mod regions;
 mod support;
 mod traces;
