@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use outboard::AskError;
 use outboard_agent::StartError;
-use outboard_link::{AccessError, AddressError, ConnectError, LinkError, SendError};
+use outboard_link::{AccessError, AddressError, ConnectError, LinkError, Peer, SendError};
 use rustix::io::Errno;
 use thiserror::Error;
+
+use crate::characterize::Party;
 
 /// Why a benchmark has no result.
 #[derive(Debug, Error)]
@@ -89,6 +91,22 @@ pub enum BenchError {
     /// The measured daemon did not answer as it should.
     #[error("the measured daemon did not answer")]
     Ask(#[from] AskError),
+    /// Somebody else is at the address.
+    #[error("{found} is no {expected}: give the address of one")]
+    WrongParty {
+        /// Who should be there.
+        expected: Party,
+        /// Who is.
+        found: Peer,
+    },
+    /// The daemon does not take part.
+    #[error("{peer} does not let itself be measured: {why}")]
+    Refused {
+        /// Who.
+        peer: Peer,
+        /// In its own words.
+        why: String,
+    },
     /// The operating system refused.
     #[error("{call} failed")]
     System {

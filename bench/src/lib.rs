@@ -3,6 +3,7 @@
 //! It measures; it does not judge: a slow figure is a figure, never an error. Names of figures are fixed, so that
 //! runs can be compared.
 
+pub mod characterize;
 mod daemon;
 mod error;
 mod harness;

@@ -18,6 +18,6 @@ pub(crate) use duel::{Duel, Round};
 pub use effort::Effort;
 pub use environment::Environment;
 pub use figure::{Better, Figure, Unit};
-pub(crate) use progress::Progress;
+pub(crate) use progress::{Progress, bar};
 pub use report::Report;
 pub(crate) use samples::percentile;

@@ -6,7 +6,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Effort;
 
-/// A bar on standard error, if that is a terminal.
+/// A bar of so many steps on standard error, if that is a terminal.
+pub(crate) fn bar(steps: u64) -> ProgressBar {
+    // Drawn rarely: the bar runs on one of the cores that are measured.
+    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(4));
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The bar of a benchmark.
 pub(crate) struct Progress {
     bar: ProgressBar,
     budget: Duration,
@@ -18,12 +28,7 @@ impl Progress {
     pub(crate) fn new(effort: Effort, questions: usize) -> Self {
         let budget = effort.budget();
         let total = budget.as_millis() as u64 * questions as u64;
-        // Drawn rarely: the bar runs on one of the cores that are measured.
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(4));
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
-            bar.set_style(style);
-        }
-        Self { bar, budget, done: Duration::ZERO }
+        Self { bar: bar(total), budget, done: Duration::ZERO }
     }
 
     /// A bar that is never drawn.

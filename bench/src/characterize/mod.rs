@@ -1,0 +1,140 @@
+//! What do the links between an application, its agent and its memory server carry?
+//!
+//! Bandwidth and latency by operation, direction, size and memory node, taken by the application from daemons that
+//! run as they always do: they answer trial frames and lend a region that holds nothing.
+
+mod chart;
+mod conclusions;
+mod flow;
+mod measurement;
+mod mover;
+mod node;
+mod operation;
+mod words;
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use outboard::Settings;
+use outboard_link::{Address, Exports, Identity, Link, RemoteMemory, Waiter, shm, tcp};
+use outboard_wire::Role;
+
+pub use chart::chart;
+pub use conclusions::{CachingAdvice, ChunkAdvice, Conclusions, NodeAdvice, ProtocolAdvice, Span};
+pub use measurement::{Characterization, Leg, Measurement, SIZES};
+pub use operation::{Direction, Operation, Party, Sides};
+
+use crate::harness::{Effort, Environment, bar};
+use crate::{BenchError, error::Named};
+use mover::{BUFFER_LEN, Mover};
+use node::Nodes;
+
+/// A daemon to measure with.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What it has to be.
+    pub party: Party,
+    /// Where it is.
+    pub address: Address,
+}
+
+/// Measures with each target in turn, over links with these settings.
+pub fn characterize(
+    targets: &[Target],
+    effort: Effort,
+    settings: &Settings,
+) -> Result<Characterization, BenchError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Not pinned: neither are applications.
+    let environment = Environment::survey(effort, cores, Vec::new());
+    let Nodes { choices, remark } = Nodes::survey();
+    let points = targets.len() * choices.len() * SIZES.len() * Operation::ALL.len();
+    let mut tour = Tour { time: time(effort), choices, bar: bar(points as u64), measurements: Vec::new() };
+    for target in targets {
+        tour.visit(target, settings)?;
+    }
+    let Tour { measurements, bar, .. } = tour;
+    bar.finish_and_clear();
+    let conclusions = Conclusions::draw(&measurements);
+    Ok(Characterization { measurements, conclusions, remarks: remark.into_iter().collect(), environment })
+}
+
+/// How long one figure may take.
+fn time(effort: Effort) -> Duration {
+    match effort {
+        Effort::Tiny => Duration::ZERO,
+        Effort::Quick => Duration::from_millis(8),
+        Effort::Full => Duration::from_millis(80),
+    }
+}
+
+/// On the way from one daemon to the next.
+struct Tour {
+    time: Duration,
+    choices: Vec<Option<u32>>,
+    bar: ProgressBar,
+    measurements: Vec<Measurement>,
+}
+
+impl Tour {
+    fn visit(&mut self, target: &Target, settings: &Settings) -> Result<(), BenchError> {
+        self.bar.set_message(format!("{} at {}", target.party, target.address));
+        let identity = Identity::new(Role::Tool, "outboard characterize");
+        match &target.address {
+            Address::Tcp(address) => {
+                let link = tcp::connect(*address, identity, Exports::new(), settings.link.tcp())?;
+                self.measure(target, link)
+            }
+            address => {
+                let link = shm::connect(address, identity, Exports::new(), settings.link.shm())?;
+                self.measure(target, link)
+            }
+        }
+    }
+
+    fn measure<L: Link + RemoteMemory>(&mut self, target: &Target, mut link: L) -> Result<(), BenchError> {
+        check_role(target, &link)?;
+        let waiter = Waiter::new();
+        for node in self.choices.clone() {
+            let buffer = node::allocate(BUFFER_LEN, node).named("memory for a buffer")?;
+            let mut mover = Mover::open(&mut link, waiter, &buffer)?;
+            mover.prove()?;
+            for (size, operation) in points() {
+                let measurement = Measurement {
+                    party: target.party,
+                    link: mover.link_name(),
+                    operation,
+                    size,
+                    node,
+                    bandwidth: mover.bandwidth(operation, size, self.time)?,
+                    latency_ns: mover.latency_ns(operation, size, self.time)?,
+                };
+                self.measurements.push(measurement);
+                self.bar.inc(1);
+            }
+            mover.close();
+        }
+        link.close("that was all");
+        Ok(())
+    }
+}
+
+/// All operations of one size beside each other, so that what changes slowly changes all of them alike.
+fn points() -> impl Iterator<Item = (usize, Operation)> {
+    SIZES.into_iter().flat_map(|size| Operation::ALL.map(|operation| (size, operation)))
+}
+
+fn check_role(target: &Target, link: &impl Link) -> Result<(), BenchError> {
+    let expected = match target.party {
+        Party::Agent => Role::Agent,
+        Party::MemoryServer => Role::MemoryServer,
+    };
+    let peer = link.peer();
+    if peer.intro().role == expected {
+        return Ok(());
+    }
+    Err(BenchError::WrongParty { expected: target.party, found: peer.clone() })
+}
+
+#[cfg(test)]
+mod tests;

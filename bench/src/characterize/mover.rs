@@ -1,0 +1,153 @@
+//! Moves bytes over one link, by every operation.
+
+use std::time::{Duration, Instant};
+
+use outboard_link::memory::Buffer;
+use outboard_link::{AccessError, Link, OpenRegion, Outcome, RemoteMemory, Token, Waiter};
+use outboard_wire::trial::GRANT;
+
+use super::flow::Flow;
+use super::operation::{Operation, Sides};
+use crate::BenchError;
+use crate::harness::percentile;
+use crate::pair::PATIENCE;
+
+/// The longest answer that a daemon gives to a trial.
+const GIVEN_MAX: usize = 128 << 10;
+/// How many bytes are under way at once when only their number counts.
+const AHEAD: usize = 1 << 20;
+
+/// How large the buffer of a [`Mover`] is.
+pub(super) const BUFFER_LEN: usize = 4 << 20;
+
+/// One link with the memory on both of its ends.
+pub(super) struct Mover<'a, L> {
+    link: &'a mut L,
+    waiter: Waiter,
+    region: OpenRegion,
+    buffer: &'a Buffer,
+    /// How many bytes have been moved: says where in region and buffer the next come from and go to.
+    at: u64,
+}
+
+impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
+    /// Opens the daemon's trial region. All movers of a link must have the same `waiter`.
+    pub(super) fn open(link: &'a mut L, waiter: Waiter, buffer: &'a Buffer) -> Result<Self, BenchError> {
+        link.open(&GRANT, GRANT.rights, Token(0))?;
+        link.flush()?;
+        let opened = waiter.until(link, PATIENCE, "the trial region to open", |link| {
+            let mut result = None;
+            link.completions(|completion| result = Some(completion.result));
+            Ok(result)
+        })?;
+        let Outcome::Opened(region) = opened? else { return Err(AccessError::NotOpen.into()) };
+        Ok(Self { link, waiter, region, buffer, at: 0 })
+    }
+
+    /// What people call the link.
+    pub(super) fn link_name(&self) -> &'static str {
+        self.link.capabilities().name
+    }
+
+    /// Gives the region back.
+    pub(super) fn close(self) {
+        self.link.close_region(self.region);
+    }
+
+    /// Bytes per second, as many under way as pay: the median of several stretches that take `time` together.
+    pub(super) fn bandwidth(
+        &mut self,
+        operation: Operation,
+        size: usize,
+        time: Duration,
+    ) -> Result<f64, BenchError> {
+        const STRETCHES: u32 = 5;
+        let piece = self.piece(operation, size);
+        let most = self.link.capabilities().max_operations / 2;
+        let ahead = (AHEAD / piece).clamp(2, most.max(2)) as u64;
+        let stretch = time / STRETCHES;
+        let mut count = (size / piece) as u64;
+        let mut took = self.burst(operation, piece, count, ahead)?;
+        while took < stretch / 2 {
+            // Grows in steps: the first, short ones say little of how long a longer one takes.
+            let factor = stretch.as_nanos() / took.as_nanos().max(1) + 1;
+            count *= factor.min(8) as u64;
+            took = self.burst(operation, piece, count, ahead)?;
+        }
+        let rate = |took: Duration| (count * piece as u64) as f64 / took.as_secs_f64().max(1e-9);
+        let mut rates = vec![rate(took)];
+        for _ in 1..if time.is_zero() { 1 } else { STRETCHES } {
+            rates.push(rate(self.burst(operation, piece, count, ahead)?));
+        }
+        Ok(percentile(&mut rates, 0.5))
+    }
+
+    /// How long one transfer takes while there is no other, in nanoseconds: the median over about `time`.
+    pub(super) fn latency_ns(
+        &mut self,
+        operation: Operation,
+        size: usize,
+        time: Duration,
+    ) -> Result<f64, BenchError> {
+        const LEAST: usize = 3;
+        let piece = self.piece(operation, size);
+        let pieces = (size / piece) as u64;
+        let began = Instant::now();
+        let mut times_ns: Vec<f64> = Vec::new();
+        while times_ns.len() < LEAST || began.elapsed() < time {
+            times_ns.push(self.burst(operation, piece, pieces, pieces)?.as_nanos() as f64);
+        }
+        Ok(percentile(&mut times_ns, 0.5))
+    }
+
+    /// Writes a pattern to the daemon's memory and looks whether it comes back: a figure of bytes that were lost
+    /// would be a lie.
+    pub(super) fn prove(&mut self) -> Result<(), BenchError> {
+        let piece = self.piece(Operation::Write, BUFFER_LEN).min(self.piece(Operation::Read, BUFFER_LEN));
+        let (pieces, word) = ((BUFFER_LEN / piece) as u64, |offset: usize| !(offset as u64) ^ 0x5a5a);
+        let offsets = || (0..BUFFER_LEN).step_by(8);
+        offsets().for_each(|offset| self.buffer.window_mut().set_word(offset, word(offset)));
+        self.at = 0;
+        self.burst(Operation::Write, piece, pieces, 2)?;
+        offsets().for_each(|offset| self.buffer.window_mut().set_word(offset, 0));
+        self.at = 0;
+        self.burst(Operation::Read, piece, pieces, 2)?;
+        for offset in offsets() {
+            let (expected, found) = (word(offset), self.buffer.window().word(offset));
+            if found != expected {
+                return Err(BenchError::Changed { what: "the trial region", expected, found });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes of a transfer of `size` go at once: what the link carries, as a power of two.
+    fn piece(&self, operation: Operation, size: usize) -> usize {
+        let capabilities = self.link.capabilities();
+        let most = match operation.sides() {
+            Sides::One => capabilities.max_access,
+            Sides::Two => capabilities.max_payload.min(GIVEN_MAX),
+        };
+        size.min(1 << most.max(1).ilog2())
+    }
+
+    /// Moves `count` pieces, up to `ahead` of them at once, and says how long that took.
+    pub(super) fn burst(
+        &mut self,
+        operation: Operation,
+        piece: usize,
+        count: u64,
+        ahead: u64,
+    ) -> Result<Duration, BenchError> {
+        let Self { region, buffer, at, .. } = *self;
+        // Pieces of a power of two never reach over the end of a memory of a larger one.
+        let at = at.next_multiple_of(piece as u64);
+        let mut flow = Flow { operation, piece, count, ahead, region, buffer, at, begun: 0, ended: 0 };
+        let began = Instant::now();
+        self.waiter.until(self.link, PATIENCE, "the end of a transfer", |link| {
+            Ok(flow.advance(link).map(|is_over| is_over.then_some(())).transpose())
+        })??;
+        self.at = at + count * piece as u64;
+        Ok(began.elapsed())
+    }
+}
