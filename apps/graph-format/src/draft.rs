@@ -36,6 +36,7 @@ impl Draft {
         let suffix = format!(".{}-{number}.partial", std::process::id());
         let hidden = [".".as_ref(), name, suffix.as_ref()].into_iter().collect::<std::ffi::OsString>();
         let draft = Self { temporary: target.with_file_name(hidden), target: target.to_owned(), existing };
+        folder_of(target).metadata().map_err(|source| draft.failed(source))?;
         draft.check_target()?;
         Ok(draft)
     }
@@ -45,6 +46,24 @@ impl Draft {
             Ok(_) if self.existing == Existing::Keep => Err(WriteError::Exists { path: self.target.clone() }),
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.failed(source)),
             _ => Ok(()),
+        }
+    }
+
+    /// Only a plain file or a link makes room for a file: the name of a device must not be taken from it.
+    pub(crate) fn check_file(&self) -> Result<(), WriteError> {
+        match self.target.symlink_metadata() {
+            Ok(metadata) if !metadata.is_file() && !metadata.is_symlink() => {
+                Err(WriteError::NotAFile { path: self.target.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is removed to make room for a folder must be a folder with no other files than these.
+    pub(crate) fn check_replaceable(&self, known_files: &[&str]) -> Result<(), WriteError> {
+        match self.target.symlink_metadata().is_err() || has_only(&self.target, known_files) {
+            true => Ok(()),
+            false => Err(WriteError::NotAnImage { path: self.target.clone() }),
         }
     }
 
@@ -63,13 +82,14 @@ impl Draft {
         self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), WriteError> {
+        self.check_file()?;
         write_synced(self.path(), write).map_err(|source| self.failed(source))?;
         self.check_target()?;
         fs::rename(&self.temporary, &self.target).map_err(|source| self.failed(source))?;
         sync_folder_of(&self.target).map_err(|source| self.failed(source))
     }
 
-    /// Puts a complete folder in its place. What is there already must be a folder with no other files than these.
+    /// Puts a complete folder in its place.
     pub(crate) fn place_folder(self, known_files: &[&str]) -> Result<(), WriteError> {
         self.check_target()?;
         sync(&self.temporary).map_err(|source| self.failed(source))?;
@@ -77,9 +97,7 @@ impl Draft {
             fs::rename(&self.temporary, &self.target).map_err(|source| self.failed(source))?;
             return sync_folder_of(&self.target).map_err(|source| self.failed(source));
         }
-        if !has_only(&self.target, known_files) {
-            return Err(WriteError::NotAnImage { path: self.target.clone() });
-        }
+        self.check_replaceable(known_files)?;
         let mut old = self.temporary.clone().into_os_string();
         old.push(".replaced");
         let replace = || {
@@ -117,8 +135,11 @@ fn sync(folder: &Path) -> io::Result<()> {
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    sync(folder.unwrap_or(Path::new(".")))
+    sync(folder_of(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether this is a folder of which every file is known.

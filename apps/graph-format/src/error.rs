@@ -145,6 +145,12 @@ pub enum WriteError {
         /// Where.
         path: PathBuf,
     },
+    /// What is there is a device, a folder or the like, so no file takes its place.
+    #[error("{} exists and is no plain file; choose another name", path.display())]
+    NotAFile {
+        /// Where.
+        path: PathBuf,
+    },
     /// The name does not tell in which format to write.
     #[error("{}: the name does not tell the format; name it, one of {}", path.display(), crate::format::names())]
     UnknownFormat {

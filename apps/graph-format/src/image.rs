@@ -78,6 +78,11 @@ impl GraphImage {
         Self::write_with(graph, path.as_ref(), Existing::Keep, &())
     }
 
+    /// Says whether an image could be written there.
+    pub(crate) fn check_target(path: &Path, existing: Existing) -> Result<(), WriteError> {
+        Draft::of(path, existing)?.check_replaceable(&KNOWN_FILES)
+    }
+
     /// Writes a graph as an image. It appears under its name only when it is complete.
     pub fn write_with(
         graph: &Graph,

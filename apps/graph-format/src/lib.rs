@@ -42,7 +42,7 @@ pub use csr::{Csr, CsrError, VERTICES_MAX};
 pub use draft::Existing;
 pub use edge_list::EdgeList;
 pub use error::{ReadError, WriteError};
-pub use format::{Format, Loaded, Note, load, save};
+pub use format::{Format, Loaded, Note, Target, load, save};
 pub use generate::{GenerateError, Kind, Recipe, SCALE_MAX, Skew};
 pub use graph::{Graph, GraphError};
 pub use image::{GraphImage, ImageArray};

@@ -64,6 +64,12 @@ fn offset_width(index: &Source, vertices: u64) -> Result<u64, ReadError> {
     })
 }
 
+/// Drafts of the three files.
+pub(super) fn drafts(path: &Path, existing: Existing) -> Result<[Draft; 3], WriteError> {
+    let [adjacent, index, config] = PARTS.map(|name| Draft::of(&part(path, name), existing));
+    Ok([adjacent?, index?, config?])
+}
+
 /// Writes offsets of 4 bytes, which Ligra as it is usually compiled reads, where they suffice.
 pub(super) fn write(
     graph: &Graph,
@@ -73,8 +79,7 @@ pub(super) fn write(
 ) -> Result<(), WriteError> {
     let rows = graph.out();
     let offsets = &rows.offsets()[..rows.vertices()];
-    let [adjacent, index, config] = PARTS.map(|name| Draft::of(&part(path, name), existing));
-    let (adjacent, index, config) = (adjacent?, index?, config?);
+    let [adjacent, index, config] = drafts(path, existing)?;
     progress.begin("writing", (rows.edges() * 4) as u64);
     adjacent.write_file(|to| words::write(to, rows.targets(), progress))?;
     index.write_file(|to| match u32::try_from(rows.edges()) {

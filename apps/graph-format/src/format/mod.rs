@@ -8,11 +8,12 @@ mod note;
 mod renumber;
 mod sg;
 mod snap;
+mod target;
 
 use std::path::Path;
 
 use crate::build::Cleaning;
-use crate::draft::{Draft, Existing};
+use crate::draft::Existing;
 use crate::edge_list::EdgeList;
 use crate::error::{ReadError, WriteError};
 use crate::graph::Graph;
@@ -20,6 +21,7 @@ use crate::image::GraphImage;
 use crate::progress::Progress;
 use crate::source::Source;
 pub use note::Note;
+pub use target::Target;
 
 /// A way to write a graph down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,26 +157,7 @@ pub fn save(
     existing: Existing,
     progress: &dyn Progress,
 ) -> Result<Vec<Note>, WriteError> {
-    let format = format
-        .or_else(|| Format::by_extension(path))
-        .ok_or_else(|| WriteError::UnknownFormat { path: path.to_owned() })?;
-    let draft = || Draft::of(path, existing);
-    match format {
-        Format::Image => GraphImage::write_with(graph, path, existing, progress).map(|_| ())?,
-        Format::Snap => draft()?.write_file(|to| snap::write(graph, to, progress))?,
-        Format::MatrixMarket => draft()?.write_file(|to| matrix_market::write(graph, to, progress))?,
-        Format::Ligra => draft()?.write_file(|to| ligra::write(graph, to, progress))?,
-        Format::LigraBinary => ligra_binary::write(graph, path, existing, progress)?,
-        Format::El => {
-            draft()?.write_file(|to| el::write(graph, to, progress))?;
-            return Ok(Note::of_lost_vertices(graph).into_iter().collect());
-        }
-        Format::Sg => {
-            sg::check(graph, path)?;
-            draft()?.write_file(|to| sg::write(graph, to, progress))?;
-        }
-    }
-    Ok(Vec::new())
+    Target::new(path, format, existing)?.save(graph, progress)
 }
 
 /// Whether a text may have so many vertices without saying anything of each. Their number alone decides how much

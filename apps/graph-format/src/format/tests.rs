@@ -30,7 +30,8 @@ fn without_bare_end(graph: &Graph) -> Graph {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    // Every file is synced to the disk, which takes a while.
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn what_was_written_is_read(graph in graphs()) {
         let scratch = Scratch::new();
@@ -50,11 +51,6 @@ proptest! {
                 _ => prop_assert_eq!(&read, &graph, "{:?}", format),
             }
         }
-    }
-
-    #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        read_as_everything(&bytes);
     }
 
     #[test]
@@ -81,6 +77,13 @@ proptest! {
                 fs::write(&part, good).unwrap();
             }
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        read_as_everything(&bytes);
     }
 }
 
@@ -205,7 +208,7 @@ fn long_texts_are_read_whole() {
         .chain([(899_999, 0)])
         .collect();
     let graph = directed(900_000, &edges);
-    for format in [Format::Snap, Format::El, Format::MatrixMarket, Format::Ligra] {
+    for format in [Format::El, Format::Ligra] {
         let path = scratch.path(name(format));
         save(&graph, &path, None, Existing::Keep, &()).unwrap();
         assert!(fs::metadata(&path).unwrap().len() > 15 << 20);
@@ -250,6 +253,15 @@ fn files_are_replaced_only_when_asked() {
         "{:?}",
         scratch.names()
     );
+    fs::create_dir(scratch.path("some.folder.el")).unwrap();
+    for (path, format) in
+        [(PathBuf::from("/dev/null"), Some(Format::El)), (scratch.path("some.folder.el"), None)]
+    {
+        let kept = Target::new(&path, format, Existing::Replace);
+        assert!(matches!(kept, Err(WriteError::NotAFile { .. })), "{kept:?}");
+    }
+    let nowhere = Target::new(&scratch.path("missing/some.el"), None, Existing::Keep);
+    assert!(matches!(nowhere, Err(WriteError::Io { .. })), "{nowhere:?}");
     let unknown = save(&new, &scratch.path("graph.dat"), None, Existing::Keep, &());
     assert!(matches!(unknown, Err(WriteError::UnknownFormat { .. })), "{unknown:?}");
 }

@@ -56,7 +56,10 @@ pub enum GenerateError {
         scale: u32,
     },
     /// Chances are between 0 and 1 and add up to at most 1.
-    #[error("the chances a = {}, b = {}, c = {} are no part of 1", skew.a, skew.b, skew.c)]
+    #[error(
+        "the chances {}, {} and {} are not all between 0 and 1 with a sum of at most 1",
+        skew.a, skew.b, skew.c
+    )]
     Skew {
         /// What was asked for.
         skew: Skew,

@@ -1,6 +1,7 @@
 //! Edges of a recursive matrix: the adjacency matrix is cut into four quarters, one is chosen by chance, and so on
 //! within it until one entry is left (Chakrabarti, Zhan and Faloutsos: R-MAT, SDM 2004).
 
+use super::GenerateError;
 use crate::random::Random;
 
 /// The chances of the upper left, upper right and lower left quarter; the lower right has the rest.
@@ -22,6 +23,11 @@ impl Default for Skew {
 }
 
 impl Skew {
+    /// Says whether these are chances.
+    pub fn check(self) -> Result<(), GenerateError> {
+        self.thresholds().map(|_| ()).ok_or(GenerateError::Skew { skew: self })
+    }
+
     /// `None` if these are no chances.
     pub(super) fn thresholds(self) -> Option<Thresholds> {
         let Self { a, b, c } = self;

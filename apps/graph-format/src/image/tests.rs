@@ -6,7 +6,7 @@ use super::*;
 use crate::scratch::{Scratch, directed, graphs, names};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn what_was_written_is_read(graph in graphs()) {
         let scratch = Scratch::new();

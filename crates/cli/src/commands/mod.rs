@@ -7,6 +7,7 @@ mod completions;
 mod demo;
 mod demo_rank;
 mod doctor;
+mod graph;
 mod man;
 mod memory;
 mod run;
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Agent(agent::Args),
     Run(run::Args),
     Status(status::Args),
+    Graph(graph::Args),
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
     Doctor(doctor::Args),
@@ -43,6 +45,7 @@ impl Command {
             Self::Agent(args) => agent::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Graph(args) => graph::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),
             Self::Doctor(args) => doctor::run(&args),
