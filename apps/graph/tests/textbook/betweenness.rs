@@ -75,6 +75,15 @@ fn diamonds(count: u32) -> Graph {
 
 #[test]
 fn numbers_of_paths_beyond_exact_ones_are_still_the_same_for_all() {
+    // Layers of vertices with many edges from each to the next: 2^53 paths are there after a few layers, and a sum
+    // of so many depends on its order.
+    const WIDTH: u32 = 100;
+    let layer = |at: u32| {
+        let step = |from: u32| (0..WIDTH).filter(move |to| from * to % 7 < 3).map(move |to| (from, to));
+        (0..WIDTH).flat_map(step).map(move |(from, to)| (at * WIDTH + from, (at + 1) * WIDTH + to))
+    };
+    let edges = Vec::from_iter((0..30).flat_map(layer));
+    check(&Graph::directed(31 * WIDTH as usize, &edges), 0);
     check(&diamonds(200), 0);
 }
 
