@@ -248,8 +248,13 @@ impl Pages {
         }
     }
 
-    /// The next changed chunk of a shard for the server.
-    pub(super) fn next_save(&self, shard: usize, now: Time) -> Option<Job> {
+    /// The next changed chunk of a shard for the server, among the regions that `goes_there` names.
+    pub(super) fn next_save(
+        &self,
+        shard: usize,
+        goes_there: impl Fn(&PagedRegion) -> bool,
+        now: Time,
+    ) -> Option<Job> {
         let mut cell = self.shelves[shard].lock();
         if cell.shard.unsaved() == 0 {
             return None;
@@ -258,7 +263,9 @@ impl Pages {
         let region_of = |key: ChunkKey| regions.iter().find(|region| region.number == key.region);
         let can_save = |key| {
             region_of(key).is_some_and(|region| {
-                !region.is_lost() && !region.is_closing() && region.fencing.load(Ordering::Acquire) == 0
+                let is_held =
+                    region.is_lost() || region.is_closing() || region.fencing.load(Ordering::Acquire) > 0;
+                !is_held && goes_there(region)
             })
         };
         let seat = cell.shard.save_next(can_save)?;
@@ -271,13 +278,21 @@ impl Pages {
         Some(self.job(&cell, shard, &region, seat, Errand::Save(changed), now))
     }
 
+    /// All bytes of a chunk on its way to the server have been read from its seat.
+    pub(super) fn save_sent(&self, job: &Job) {
+        let mut cell = self.shelves[job.shard].lock();
+        if cell.shard.sent(job.seat) {
+            self.rescue(&mut cell, job.shard, &job.region, job.index, job.seat);
+        }
+    }
+
     /// The server has a chunk, or may not have it.
     pub(super) fn save_ended(&self, job: &Job, has_it: bool) {
         let mut cell = self.shelves[job.shard].lock();
         if has_it {
             cell.shard.saved(job.seat);
-        } else {
-            cell.shard.save_failed(job.seat);
+        } else if cell.shard.save_failed(job.seat) {
+            self.rescue(&mut cell, job.shard, &job.region, job.index, job.seat);
         }
         drop(cell);
         self.announce();

@@ -11,8 +11,8 @@ use outboard_wire::paging::{Fetch, Reply, Request, Source, Status, Urgency, Writ
 
 use super::flight::Tag;
 use super::jobs::{Errand, Job};
-use super::region::Way;
-use super::service::{JOBS_MAX, PagerService};
+use super::region::{PagedRegion, Way};
+use super::service::{JOBS_MAX, PagerService, SAVES_MAX};
 use super::side::Standing;
 use super::stats::add;
 use crate::LinkId;
@@ -35,28 +35,44 @@ enum Progress {
 }
 
 impl PagerService {
-    /// Sends a job on its way: to the agent if its region goes there and the agent knows it, or to the server.
+    /// Sends a fetch on its way: to the agent if its region goes there and the agent knows it, or to the server.
     pub(super) fn dispatch(&mut self, mut job: Job) {
         if job.region.is_lost() {
-            return self.fail(&job);
+            return self.pages.fetch_failed(&job);
         }
-        let by_agent = !job.shuns_agent && self.agent.link.is_some() && job.region.goes_by_agent(self.now);
-        job.way = match self.agent.standing(job.region.number).filter(|_| by_agent) {
-            Some(Standing::Attached) => Way::Agent,
-            Some(Standing::Open(_)) if job.is_save() => Way::Agent,
-            Some(Standing::Open(_)) => Way::Copy,
-            _ => Way::Direct,
-        };
+        job.way = if job.shuns_agent { Way::Direct } else { self.way(&job.region) };
         let side = if job.way == Way::Direct { &mut self.server } else { &mut self.agent };
         side.push(job);
     }
 
-    fn fail(&mut self, job: &Job) {
-        if job.is_save() {
-            self.pages.save_ended(job, false);
-        } else {
-            self.pages.fetch_failed(job);
+    /// By which way a region's next chunk is fetched.
+    fn way(&self, region: &PagedRegion) -> Way {
+        if self.agent.link.is_none() || !region.goes_by_agent(self.now) {
+            return Way::Direct;
         }
+        match self.agent.standing(region.number) {
+            Some(Standing::Attached) => Way::Agent,
+            Some(Standing::Open(_)) => Way::Copy,
+            _ => Way::Direct,
+        }
+    }
+
+    /// The next changed chunk that goes by this link.
+    fn next_save(&mut self, id: LinkId) -> Option<Job> {
+        if self.saves_under_way >= SAVES_MAX {
+            return None;
+        }
+        let is_agent = self.agent.link == Some(id);
+        for _ in 0..self.pages.shelves.len() {
+            let shard = self.next_shard;
+            let goes_there = |region: &PagedRegion| (self.way(region) != Way::Direct) == is_agent;
+            if let Some(mut job) = self.pages.next_save(shard, goes_there, self.now) {
+                job.way = if is_agent { Way::Agent } else { Way::Direct };
+                return Some(job);
+            }
+            self.next_shard = (shard + 1) % self.pages.shelves.len();
+        }
+        None
     }
 
     /// Sends jobs off while there is room.
@@ -78,7 +94,10 @@ impl PagerService {
             if is_mapped && moved && !self.side(id).has_demand() {
                 break;
             }
-            let Some(job) = self.side(id).pop() else { break };
+            let demand = if self.side(id).has_demand() { self.side(id).pop() } else { None };
+            let Some(job) = demand.or_else(|| self.next_save(id)).or_else(|| self.side(id).pop()) else {
+                break;
+            };
             moved = true;
             self.saves_under_way += usize::from(job.is_save());
             let slot = self.flight.insert(job);
@@ -133,6 +152,10 @@ impl PagerService {
             }
         }
         self.side(id).partial = None;
+        if let Some(job) = self.flight.get(slot).filter(|job| job.is_save() && !job.has_failed) {
+            let job: &Job = job;
+            self.pages.save_sent(job);
+        }
         self.end_if_done(slot);
         Ok(Progress::Sent)
     }

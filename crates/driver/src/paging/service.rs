@@ -33,8 +33,8 @@ pub enum PagerNote {
 
 /// How many chunks may be on their way for one thread.
 pub(super) const JOBS_MAX: usize = 256;
-/// How many saves may wait for or be on their way to the server for one thread.
-const SAVES_MAX: usize = 32;
+/// How many saves may be on their way to the server for one thread.
+pub(super) const SAVES_MAX: usize = 32;
 
 /// What one fault thread does: it reads faults, moves pages, and fetches and saves chunks by links of its own.
 pub struct PagerService {
@@ -52,7 +52,7 @@ pub struct PagerService {
     /// Copies of regions that the agent has offered and that are to be opened.
     pub(super) copies: Vec<(Arc<PagedRegion>, Grant)>,
     pub(super) ended: Vec<Completion>,
-    next_shard: usize,
+    pub(super) next_shard: usize,
     pub(super) saves_under_way: usize,
     pub(super) now: Time,
 }
@@ -134,13 +134,6 @@ impl PagerService {
                 }
             }
             let made_room = self.pages.make_room(shard);
-            let saves = self.saves_under_way + self.server.saves() + self.agent.saves();
-            if saves < SAVES_MAX
-                && let Some(job) = self.pages.next_save(shard, now)
-            {
-                moved = true;
-                self.dispatch(job);
-            }
             if made_room {
                 return true;
             }

@@ -35,7 +35,6 @@ pub(super) struct Side {
     pub(super) peer: Option<Peer>,
     pub(super) openings: Vec<Opening>,
     demand: VecDeque<Job>,
-    saves: VecDeque<Job>,
     ahead: VecDeque<Job>,
     /// The job whose last pieces found no room.
     pub(super) partial: Option<u32>,
@@ -57,13 +56,11 @@ impl Side {
     pub(super) fn push(&mut self, job: Job) {
         match job.errand {
             Errand::Demand => self.demand.push_back(job),
-            Errand::Ahead { .. } => self.ahead.push_back(job),
-            Errand::Save(_) => self.saves.push_back(job),
+            _ => self.ahead.push_back(job),
         }
     }
 
-    /// The next job whose region the peer knows: those that a thread waits for first, then what makes room, then
-    /// what may be wanted.
+    /// The next fetch whose region the peer knows: those that a thread waits for first.
     pub(super) fn pop(&mut self) -> Option<Job> {
         let openings = &self.openings;
         let is_ready = |job: &Job| {
@@ -72,7 +69,7 @@ impl Side {
                     && matches!(opening.standing, Standing::Open(_) | Standing::Attached)
             })
         };
-        for queue in [&mut self.demand, &mut self.saves, &mut self.ahead] {
+        for queue in [&mut self.demand, &mut self.ahead] {
             if let Some(at) = queue.iter().position(is_ready) {
                 return queue.remove(at);
             }
@@ -81,21 +78,16 @@ impl Side {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.demand.is_empty() && self.saves.is_empty() && self.ahead.is_empty()
+        self.demand.is_empty() && self.ahead.is_empty()
     }
 
     pub(super) fn has_demand(&self) -> bool {
         !self.demand.is_empty()
     }
 
-    /// How many saves wait.
-    pub(super) fn saves(&self) -> usize {
-        self.saves.len()
-    }
-
     /// Takes all jobs that wait.
     pub(super) fn drain(&mut self) -> Vec<Job> {
-        let queues = [&mut self.demand, &mut self.saves, &mut self.ahead];
+        let queues = [&mut self.demand, &mut self.ahead];
         queues.into_iter().flat_map(|queue| queue.drain(..)).collect()
     }
 }

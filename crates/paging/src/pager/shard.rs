@@ -131,6 +131,8 @@ struct Seat {
     is_awaited: bool,
     /// Whoever waits wants to write.
     is_for_writing: bool,
+    /// Its bytes are being read out of the seat, where they must stay until that is done.
+    is_sending: bool,
 }
 
 /// A fault that found all seats under way.
@@ -295,7 +297,7 @@ impl Shard {
                 self.counts.here += 1;
                 Answer::Here
             }
-            State::Fetching => {
+            State::Fetching | State::Saving if seat.state == State::Fetching || seat.is_sending => {
                 seat.is_awaited = true;
                 seat.is_for_writing |= is_for_writing;
                 self.counts.joined += 1;
@@ -305,7 +307,7 @@ impl Shard {
                 seat.is_for_writing = is_for_writing;
                 Answer::Rescue(SeatId(index))
             }
-            State::Absent => unreachable!("absent chunks have no seats"),
+            State::Fetching | State::Absent => unreachable!("absent chunks have no seats"),
         }
     }
 
@@ -333,6 +335,7 @@ impl Shard {
             has_baseline: false,
             is_awaited: access.is_some(),
             is_for_writing: access == Some(Access::Write),
+            is_sending: false,
         };
         self.go(index, Event::Fetch);
         self.chunks.insert(key, index);
@@ -446,13 +449,16 @@ impl Shard {
         }
     }
 
-    /// The next changed chunk for the server. Say [`saved`](Shard::saved) or [`save_failed`](Shard::save_failed).
+    /// The next changed chunk for the server. When its bytes have been read, say [`sent`](Shard::sent); then
+    /// [`saved`](Shard::saved) or [`save_failed`](Shard::save_failed).
     pub fn save_next(&mut self, can_save: impl Fn(ChunkKey) -> bool) -> Option<SeatId> {
         let mut candidate = self.dirty.oldest();
         while let Some(index) = candidate {
             if can_save(self.seat(index).key) {
                 self.dirty.remove(&mut self.links, index);
                 self.go(index, Event::Save);
+                let seat = self.seat_mut(index);
+                (seat.is_sending, seat.is_awaited) = (true, false);
                 self.counts.saved += 1;
                 return Some(SeatId(index));
             }
@@ -466,6 +472,14 @@ impl Shard {
         self.dirty.len()
     }
 
+    /// The bytes of a chunk on its way to the server have been read. Returns whether somebody waits for it: then move
+    /// it in and say [`rescued`](Shard::rescued).
+    pub fn sent(&mut self, seat: SeatId) -> bool {
+        let seat = self.seat_mut(seat.0);
+        seat.is_sending = false;
+        std::mem::take(&mut seat.is_awaited)
+    }
+
     /// The server has a chunk as it was when it was sent.
     pub fn saved(&mut self, seat: SeatId) {
         self.go(seat.0, Event::Saved);
@@ -475,13 +489,15 @@ impl Shard {
         }
     }
 
-    /// The server may not have a chunk. It stays here, changed in unknown places.
-    pub fn save_failed(&mut self, seat: SeatId) {
+    /// The server may not have a chunk. It stays here, changed in unknown places. Returns whether somebody waits for
+    /// it, as [`sent`](Shard::sent) does.
+    pub fn save_failed(&mut self, seat: SeatId) -> bool {
         self.go(seat.0, Event::SaveFail);
         self.set_changed(seat);
         if self.seat(seat.0).state == State::Dirty {
             self.dirty.push_newest(&mut self.links, seat.0);
         }
+        self.sent(seat)
     }
 
     /// A fault that was parked and may find a seat now.
@@ -585,6 +601,7 @@ impl Shard {
             has_baseline: false,
             is_awaited: false,
             is_for_writing: false,
+            is_sending: false,
         };
         if let Some(index) = self.vacant.pop() {
             self.seats[index as usize] = seat;

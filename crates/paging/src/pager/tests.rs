@@ -31,6 +31,7 @@ impl Prompt {
         let index = self.shard.key(seat).index;
         self.shard.left(seat, self.written.remove(&index));
         while let Some(seat) = self.shard.save_next(|_| true) {
+            assert!(!self.shard.sent(seat));
             self.shard.saved(seat);
         }
     }
@@ -159,6 +160,7 @@ fn sizes_share_one_budget() {
 #[derive(Default)]
 struct Slow {
     fetching: Vec<SeatId>,
+    sending: Vec<SeatId>,
     saving: Vec<(SeatId, u64)>,
     /// What the application wrote, what the region and the seats hold, and what the server has.
     newest: HashMap<u32, u64>,
@@ -177,6 +179,7 @@ enum Act {
     MoveOut,
     Stuck,
     Save,
+    Sent(usize),
     Saved(usize),
     SaveFail(usize),
     Unpark,
@@ -191,6 +194,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => Just(Act::MoveOut),
         1 => Just(Act::Stuck),
         3 => Just(Act::Save),
+        3 => any::<usize>().prop_map(Act::Sent),
         3 => any::<usize>().prop_map(Act::Saved),
         1 => any::<usize>().prop_map(Act::SaveFail),
         2 => Just(Act::Unpark),
@@ -254,9 +258,16 @@ impl Slow {
             }
             Act::Save => {
                 if let Some(seat) = shard.save_next(|_| true) {
-                    let version = self.local[&shard.key(seat).index];
                     assert!(!self.saving.iter().any(|(other, _)| *other == seat), "saved twice at once");
-                    self.saving.push((seat, version));
+                    self.sending.push(seat);
+                }
+            }
+            Act::Sent(which) if !self.sending.is_empty() => {
+                let seat = self.sending.swap_remove(which % self.sending.len());
+                assert_eq!(shard.state(shard.key(seat)), State::Saving, "it left while it was read");
+                self.saving.push((seat, self.local[&shard.key(seat).index]));
+                if shard.sent(seat) {
+                    shard.rescued(seat);
                 }
             }
             Act::Saved(which) if !self.saving.is_empty() => {
@@ -270,7 +281,7 @@ impl Slow {
                 if which % 2 == 0 {
                     self.server.insert(shard.key(seat).index, version);
                 }
-                shard.save_failed(seat);
+                assert!(!shard.save_failed(seat), "nobody waits for what was sent");
             }
             Act::Unpark => {
                 if let Some((key, _, access)) = shard.unpark() {
@@ -293,6 +304,9 @@ proptest! {
             prop_assert!(shard.used() <= 6 * CHUNK);
         }
         // Everything that is only here can still be brought home.
+        while !slow.sending.is_empty() {
+            slow.step(&mut shard, Act::Sent(0));
+        }
         while let Some((seat, version)) = slow.saving.pop() {
             slow.server.insert(shard.key(seat).index, version);
             shard.saved(seat);
@@ -303,6 +317,7 @@ proptest! {
         }
         while let Some(seat) = shard.save_next(|_| true) {
             let index = shard.key(seat).index;
+            shard.sent(seat);
             slow.server.insert(index, slow.local[&index]);
             shard.saved(seat);
         }
