@@ -102,7 +102,10 @@ impl Draft {
         old.push(".replaced");
         let replace = || {
             fs::rename(&self.target, &old)?;
-            fs::rename(&self.temporary, &self.target)?;
+            if let Err(error) = fs::rename(&self.temporary, &self.target) {
+                fs::rename(&old, &self.target)?;
+                return Err(error);
+            }
             sync_folder_of(&self.target)?;
             fs::remove_dir_all(&old)
         };

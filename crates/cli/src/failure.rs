@@ -15,11 +15,19 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<ReaderGone>() {
         return ExitCode::SUCCESS;
     }
+    if let Some(error) = error.downcast_ref() {
+        return usage(error);
+    }
     say(&format!("outboard: {}\n", chain(error)));
     match error.downcast_ref() {
         Some(SettingsError::BadValue { origin: Origin::Flag(_), .. }) => ExitCode::from(USAGE),
         _ => ExitCode::FAILURE,
     }
+}
+
+/// What a command finds wrong with its arguments when it looks at several of them.
+pub(crate) fn wrong_usage(message: &str) -> anyhow::Error {
+    clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{message}\n")).into()
 }
 
 /// Whoever does not read the standard error still gets the exit code.

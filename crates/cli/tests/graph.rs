@@ -184,7 +184,6 @@ fn bad_input_is_told_with_its_place() {
     folder.refused(1, &["info", "Cargo.toml"], "Cargo.toml");
     folder.file("what.dat", "0 1\n");
     folder.refused(1, &["info", "what.dat"], "cannot tell what format");
-    folder.refused(1, &["generate", "--scale", "3", "what"], "--to");
     folder.refused(1, &["generate", "--scale", "3", "missing/a.graph"], "missing/a.graph");
     for (arguments, part) in [
         (&["generate", "--scale", "32", "a.graph"][..], "32"),
@@ -192,6 +191,9 @@ fn bad_input_is_told_with_its_place() {
         (&["generate", "--skew", "0.9,0.9,0.1", "a.graph"], "0.9"),
         (&["generate", "--skew", "0.5", "a.graph"], "three numbers"),
         (&["generate"], "OUT"),
+        (&["generate", "--scale", "3", "what"], "--to"),
+        (&["generate", "--kind", "uniform", "--permute", "a.graph"], "--permute"),
+        (&["generate", "--kind", "uniform", "--skew", "0.5,0.2,0.2", "a.graph"], "--skew"),
         (&["convert", "a.el", "b.el", "--from", "excel"], "matrix-market"),
     ] {
         folder.refused(2, arguments, part);

@@ -8,6 +8,7 @@ use outboard_graph_format::{Cleaning, Kind, Recipe, SCALE_MAX, Skew};
 
 use super::bar::Bar;
 use super::output::Output;
+use crate::failure::wrong_usage;
 
 /// Make a graph by chance, the same one for the same numbers and seed
 ///
@@ -42,8 +43,9 @@ pub(super) struct Args {
     #[arg(long)]
     permute: bool,
     /// The chances of three quarters of an R-MAT graph's matrix; the last quarter has the rest
-    #[arg(long, value_name = "A,B,C", default_value = "0.57,0.19,0.19", value_parser = skew)]
-    skew: Skew,
+    /// [default: 0.57,0.19,0.19]
+    #[arg(long, value_name = "A,B,C", value_parser = skew)]
+    skew: Option<Skew>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -66,12 +68,15 @@ fn skew(text: &str) -> Result<Skew, String> {
 /// Makes the graph and writes it.
 pub(super) fn run(args: &Args) -> Result<()> {
     let began = Instant::now();
-    let target = args.output.open()?;
-    let bar = Bar::new();
     let kind = match args.kind {
-        KindName::Rmat => Kind::Rmat { skew: args.skew, permuted: args.permute },
+        KindName::Rmat => Kind::Rmat { skew: args.skew.unwrap_or_default(), permuted: args.permute },
+        KindName::Uniform if args.permute || args.skew.is_some() => {
+            return Err(wrong_usage("--permute and --skew are for R-MAT graphs, not for --kind uniform"));
+        }
         KindName::Uniform => Kind::Uniform,
     };
+    let target = args.output.open()?;
+    let bar = Bar::new();
     let cleaning = Cleaning {
         both_directions: args.symmetric,
         drop_self_loops: args.simple,

@@ -8,6 +8,7 @@ use outboard_graph_format::{Existing, Format, Graph, Note, Target, WriteError};
 
 use super::bar::Bar;
 use super::summary::Summary;
+use crate::failure::wrong_usage;
 use crate::{numbers, terminal};
 
 /// Which file, in which format, and how to say so.
@@ -35,7 +36,7 @@ impl Output {
             WriteError::Exists { path } => {
                 anyhow!("{} exists already; replace it with --force", path.display())
             }
-            WriteError::UnknownFormat { .. } => anyhow!("{error} (--to FORMAT)"),
+            WriteError::UnknownFormat { .. } => wrong_usage(&format!("{error}, with --to FORMAT")),
             other => other.into(),
         })
     }

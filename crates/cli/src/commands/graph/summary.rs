@@ -54,12 +54,8 @@ impl Summary<'_> {
     pub(super) fn table(&self) -> String {
         let mut text = self.line();
         for (direction, rows) in self.rows() {
-            let what = if self.graph.is_symmetric() { "" } else { direction };
-            text += &format!(
-                "\nmost {what}{}neighbours of a vertex: {}",
-                if what.is_empty() { "" } else { "-" },
-                rows.degree_max()
-            );
+            let kind = if self.graph.is_symmetric() { String::new() } else { format!("{direction}-") };
+            text += &format!("\nmost {kind}neighbours of a vertex: {}", rows.degree_max());
         }
         let mut table = terminal::table(["array", "numbers", "size"]);
         for (name, len, bytes) in self.arrays() {
