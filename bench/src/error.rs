@@ -70,6 +70,9 @@ pub enum BenchError {
         /// What was wrong.
         source: serde_json::Error,
     },
+    /// Far memory cannot be had.
+    #[error("the measured far memory cannot be had")]
+    Far(#[from] outboard::FarError),
     /// The link between the two processes could not be opened.
     #[error("the measured link cannot be opened")]
     Connect(#[from] ConnectError),

@@ -40,6 +40,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
 
 /// Plays the second process in `question`, with the control socket as standard input.
 pub fn serve(question: &str) -> Result<(), BenchError> {
-    let served = link::serve(question).or_else(|| daemon::serve(question));
+    let served =
+        link::serve(question).or_else(|| daemon::serve(question)).or_else(|| paging::serve(question));
     served.unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
 }

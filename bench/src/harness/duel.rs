@@ -36,11 +36,6 @@ impl Round {
         Self { score: percentile(&mut samples_ns, 0.5), samples_ns }
     }
 
-    /// Bytes per second instead of times, each of which moved `bytes` bytes.
-    pub(crate) fn rate_of(self, bytes: usize) -> Self {
-        Self { score: bytes as f64 / (self.score * 1e-9), samples_ns: Vec::new() }
-    }
-
     /// One after the other: the median of the sum of both is taken to be the sum of their medians.
     pub(crate) fn then(self, other: Self) -> Self {
         Self { score: self.score + other.score, samples_ns: Vec::new() }

@@ -47,7 +47,7 @@ impl Environment {
     }
 
     /// One line for people.
-    pub(crate) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         let Self { cpu, cores, kernel, profile, load, .. } = self;
         let caches = self.caches.join(", ");
         let pinned = match &self.pinned[..] {

@@ -37,6 +37,9 @@ pub enum Unit {
     /// Bytes per second.
     #[serde(rename = "bytes/s")]
     BytesPerSecond,
+    /// Page faults answered in a second.
+    #[serde(rename = "faults/s")]
+    FaultsPerSecond,
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
@@ -52,7 +55,7 @@ impl Unit {
     /// Which way numbers of this unit should move.
     pub fn better(self) -> Better {
         match self {
-            Self::FramesPerSecond | Self::BytesPerSecond => Better::Higher,
+            Self::FramesPerSecond | Self::FaultsPerSecond | Self::BytesPerSecond => Better::Higher,
             Self::Nanoseconds | Self::Milliseconds | Self::Cores => Better::Lower,
         }
     }
@@ -63,6 +66,7 @@ impl Unit {
             Self::Milliseconds => return Self::Nanoseconds.show(value * 1e6),
             Self::Cores => return format!("{value:.5} cores"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
+            Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),
             Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
             Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),
         };

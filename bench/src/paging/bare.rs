@@ -1,13 +1,9 @@
 //! Rounds of the yardsticks, to be run by turns with rounds of our own.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-use outboard_link::memory::{Buffer, Segment};
 
 use super::touches::{Touches, word};
 use crate::BenchError;
-use crate::error::Named;
 use crate::harness::Round;
 use crate::pair::Waits;
 use crate::raw::{BareClient, BareRecycle, Shape, Traffic};
@@ -82,38 +78,6 @@ impl BareFetches {
 fn sum_of(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)))
-}
-
-/// Chunks copied from memory of the kind that the others fetch from.
-pub(crate) struct BareCopies {
-    source: Segment,
-    chunk: Buffer,
-    shape: Shape,
-    touches: Touches,
-}
-
-impl BareCopies {
-    /// Makes the source.
-    pub(crate) fn start(shape: Shape) -> Result<Self, BenchError> {
-        let source = Segment::create(c"outboard-bare-source", shape.footprint()).named("memfd_create")?;
-        for offset in (0..shape.footprint()).step_by(rustix::param::page_size()) {
-            source.word(offset).store(word(offset), Ordering::Relaxed);
-        }
-        let chunk = Buffer::allocate(shape.chunk_len).named("mmap")?;
-        Ok(Self { source, chunk, shape, touches: Touches::new(&shape, 1) })
-    }
-
-    /// The times of `count` copies of random chunks.
-    pub(crate) fn round(&mut self, count: u64) -> Result<Round, BenchError> {
-        let chunk_len = self.shape.chunk_len;
-        times(count, || {
-            let offset = self.touches.next().map_or(0, |touch| touch.offset / chunk_len * chunk_len);
-            let from = self.source.start().as_ptr().wrapping_add(offset);
-            // SAFETY: a chunk of the source and a buffer of the same length, which nobody else knows.
-            unsafe { self.chunk.window_mut().as_mut_ptr().copy_from_nonoverlapping(from, chunk_len) };
-            Ok(())
-        })
-    }
 }
 
 fn times(count: u64, mut work: impl FnMut() -> Result<(), BenchError>) -> Result<Round, BenchError> {

@@ -4,15 +4,20 @@
 //! same run.
 
 mod bare;
+mod far;
+mod host;
 mod placement;
 mod touches;
 
-use bare::{BareCopies, BareFaults, BareFetches};
+use bare::{BareFaults, BareFetches};
+use far::FarFaults;
+use host::MemoryHost;
 use placement::best_placed;
 #[cfg(test)]
 pub(crate) use touches::{Touches, word};
 
 use crate::harness::{Duel, Effort, Environment, Figure, Progress, Report, Side, Unit};
+use crate::pair::Control;
 use crate::raw::{Shape, Traffic};
 use crate::{BenchError, Options};
 
@@ -24,35 +29,46 @@ const KIB_4: usize = 1 << 12;
 
 /// Accesses in a round, of which two thirds fault.
 const TOUCHES: u64 = 750;
-/// Fetches and copies in a round.
+/// Fetches in a round.
 const FETCHES: u64 = 300;
-/// Chunks in a streamed round.
-const STREAMED: u64 = 512;
 
-const VERSUS: &str = "memcpy of as many bytes from random places of the same kind of memory";
+/// What it takes to answer a question.
+struct Bench<'a> {
+    name: &'a str,
+    effort: Effort,
+    progress: &'a Progress,
+    host: MemoryHost,
+}
 
 /// One thing to find out.
 struct Question {
     name: &'static str,
-    ask: fn(&str, Effort, &Progress) -> Result<Figure, BenchError>,
+    ask: fn(Bench<'_>) -> Result<Figure, BenchError>,
 }
+
+const BARE: &str = "bare loop that moves pages and recycles frames, with as large a buffer";
+const BARE_SAVING: &str = "the same bare loop with write-back";
 
 const QUESTIONS: &[Question] = &[
     Question {
-        name: "paging.bare.fault_64KiB.readonly.p50",
-        ask: |name, effort, progress| faults(name, effort, progress, KIB_64, Traffic::Loads),
+        name: "paging.fault_64KiB.shm.readonly.p50",
+        ask: |bench| faults(bench, KIB_64, false, Traffic::Loads, BARE),
     },
     Question {
-        name: "paging.bare.fault_64KiB.write.p50",
-        ask: |name, effort, progress| faults(name, effort, progress, KIB_64, Traffic::Stores),
+        name: "paging.fault_64KiB.shm.writable_read.p50",
+        ask: |bench| faults(bench, KIB_64, true, Traffic::Loads, BARE),
     },
     Question {
-        name: "paging.bare.fault_4KiB.readonly.p50",
-        ask: |name, effort, progress| faults(name, effort, progress, KIB_4, Traffic::Loads),
+        name: "paging.fault_64KiB.shm.write.p50",
+        ask: |bench| faults(bench, KIB_64, true, Traffic::Stores, BARE_SAVING),
     },
-    Question { name: "paging.bare.fault_64KiB.tcp.readonly.p50", ask: faults_by_tcp },
-    Question { name: "paging.bare.fetch_64KiB.tcp.p50", ask: fetches },
-    Question { name: "paging.bare.stream_64KiB.tcp.bandwidth", ask: streams },
+    Question { name: "paging.fault_64KiB.tcp.readonly.p50", ask: faults_by_tcp },
+    Question {
+        name: "paging.fault_4KiB.shm.readonly.p50",
+        ask: |bench| faults(bench, KIB_4, false, Traffic::Loads, BARE),
+    },
+    Question { name: "paging.scan.tcp.bandwidth", ask: scans },
+    Question { name: "paging.faults.4threads.rate", ask: many_threads },
 ];
 
 /// Asks all questions.
@@ -64,59 +80,74 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let mut figures = Vec::new();
     for question in QUESTIONS {
         progress.begin(question.name);
-        figures.push((question.ask)(question.name, options.effort, &progress)?);
+        let host = MemoryHost::start(&options.peer)?;
+        let bench = Bench { name: question.name, effort: options.effort, progress: &progress, host };
+        figures.push((question.ask)(bench)?);
         progress.end();
     }
     Ok(Report { bench: "paging", figures, environment })
 }
 
+/// The memory server's part; `None` if something else is asked for.
+pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
+    (part == host::PART).then(|| Control::play(host::serve))
+}
+
 fn faults(
-    name: &str,
-    effort: Effort,
-    progress: &Progress,
+    bench: Bench<'_>,
     chunk_len: usize,
+    writable: bool,
     traffic: Traffic,
+    versus: &str,
 ) -> Result<Figure, BenchError> {
+    let Bench { name, effort, progress, host } = bench;
     let shape = Shape::third(FOOTPRINT, chunk_len);
-    let (mut bare, mut copies) = (BareFaults::start(shape, traffic)?, BareCopies::start(shape)?);
+    let mut far = FarFaults::start(&host.local, shape, writable)?;
+    let mut bare = BareFaults::start(shape, traffic)?;
     let duel = Duel::run(effort, progress, |side| match side {
-        Side::Ours => best_placed(|| bare.round(effort.items(TOUCHES))),
-        Side::Yardstick => copies.round(effort.items(FETCHES)),
+        Side::Ours => best_placed(&[host.pid()], || far.round(traffic, effort.items(TOUCHES))),
+        Side::Yardstick => best_placed(&[], || bare.round(effort.items(TOUCHES))),
     })?;
-    Ok(duel.figure(name, Unit::Nanoseconds, 1.0, VERSUS))
+    Ok(duel.figure(name, Unit::Nanoseconds, 1.0, versus))
 }
 
 /// A fault and a fetch: what a fault path over TCP cannot do without.
-fn faults_by_tcp(name: &str, effort: Effort, progress: &Progress) -> Result<Figure, BenchError> {
+fn faults_by_tcp(bench: Bench<'_>) -> Result<Figure, BenchError> {
+    let Bench { name, effort, progress, host } = bench;
     let shape = Shape::third(FOOTPRINT, KIB_64);
+    let mut far = FarFaults::start(&host.remote, shape, false)?;
     let (mut bare, mut fetches) = (BareFaults::start(shape, Traffic::Loads)?, BareFetches::start(KIB_64)?);
-    let mut copies = BareCopies::start(shape)?;
     let duel = Duel::run(effort, progress, |side| match side {
-        Side::Ours => {
-            let fault = best_placed(|| bare.round(effort.items(TOUCHES)))?;
-            Ok(fault.then(best_placed(|| fetches.round(effort.items(FETCHES)))?))
+        Side::Ours => best_placed(&[host.pid()], || far.round(Traffic::Loads, effort.items(TOUCHES))),
+        Side::Yardstick => {
+            let fault = best_placed(&[], || bare.round(effort.items(TOUCHES)))?;
+            Ok(fault.then(best_placed(&[], || fetches.round(effort.items(FETCHES)))?))
         }
-        Side::Yardstick => copies.round(effort.items(FETCHES)),
     })?;
-    Ok(duel.figure(name, Unit::Nanoseconds, 1.0, VERSUS))
+    let versus = "the bare loop and a bare socket's round trip of 64 KiB together";
+    Ok(duel.figure(name, Unit::Nanoseconds, 1.0, versus))
 }
 
-fn fetches(name: &str, effort: Effort, progress: &Progress) -> Result<Figure, BenchError> {
-    let (mut bare, mut copies) =
-        (BareFetches::start(KIB_64)?, BareCopies::start(Shape::third(FOOTPRINT, KIB_64))?);
+fn scans(bench: Bench<'_>) -> Result<Figure, BenchError> {
+    let Bench { name, effort, progress, host } = bench;
+    let shape = Shape::third(FOOTPRINT, KIB_64);
+    let mut far = FarFaults::start(&host.remote, shape, false)?;
+    let mut bare = BareFetches::start(KIB_64)?;
     let duel = Duel::run(effort, progress, |side| match side {
-        Side::Ours => best_placed(|| bare.round(effort.items(FETCHES))),
-        Side::Yardstick => copies.round(effort.items(FETCHES)),
+        Side::Ours => far.scan_round(),
+        Side::Yardstick => bare.stream_round(shape.chunks as u32),
     })?;
-    Ok(duel.figure(name, Unit::Nanoseconds, 1.0, VERSUS))
+    Ok(duel.figure(name, Unit::BytesPerSecond, 1.0, "bare socket stream of as many bytes, each word read"))
 }
 
-fn streams(name: &str, effort: Effort, progress: &Progress) -> Result<Figure, BenchError> {
-    let (mut bare, mut copies) =
-        (BareFetches::start(KIB_64)?, BareCopies::start(Shape::third(FOOTPRINT, KIB_64))?);
+fn many_threads(bench: Bench<'_>) -> Result<Figure, BenchError> {
+    let Bench { name, effort, progress, host } = bench;
+    let shape = Shape::third(FOOTPRINT, KIB_64);
+    let mut far = FarFaults::start(&host.local, shape, false)?;
+    let touches = effort.items(4 * TOUCHES);
     let duel = Duel::run(effort, progress, |side| match side {
-        Side::Ours => bare.stream_round(effort.items(STREAMED) as u32),
-        Side::Yardstick => copies.round(effort.items(FETCHES)).map(|round| round.rate_of(KIB_64)),
+        Side::Ours => far.rate_round(4, touches / 4),
+        Side::Yardstick => far.rate_round(1, touches),
     })?;
-    Ok(duel.figure(name, Unit::BytesPerSecond, 1.0, VERSUS))
+    Ok(duel.figure(name, Unit::FaultsPerSecond, 1.0, "the same far memory with one thread"))
 }

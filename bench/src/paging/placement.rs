@@ -20,10 +20,14 @@ enum Placement {
     Together,
 }
 
-/// Runs `round` in each placement, with all threads that there are; the one with the shorter time counts.
-pub(crate) fn best_placed(mut round: impl FnMut() -> Result<Round, BenchError>) -> Result<Round, BenchError> {
+/// Runs `round` in each placement, with all threads that there are here and in the processes of `others`; the one
+/// with the shorter time counts.
+pub(crate) fn best_placed(
+    others: &[u32],
+    mut round: impl FnMut() -> Result<Round, BenchError>,
+) -> Result<Round, BenchError> {
     let mut placed = |placement| {
-        let _placed = Placed::take(placement)?;
+        let _placed = Placed::take(placement, others)?;
         round()
     };
     let (anywhere, together) = (placed(Placement::Anywhere)?, placed(Placement::Together)?);
@@ -36,14 +40,15 @@ struct Placed {
 }
 
 impl Placed {
-    fn take(placement: Placement) -> Result<Self, BenchError> {
+    fn take(placement: Placement, others: &[u32]) -> Result<Self, BenchError> {
         let mut placed = Self { before: Vec::new() };
         if placement == Placement::Anywhere {
             return Ok(placed);
         }
         let mut here = CpuSet::new();
         here.set(sched_getcpu());
-        for thread in threads()? {
+        let processes = others.iter().copied().chain([std::process::id()]);
+        for thread in processes.map(threads).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
             match sched_getaffinity(Some(thread)) {
                 Ok(before) => placed.before.push((thread, before)),
                 // It has ended.
@@ -68,9 +73,9 @@ impl Drop for Placed {
     }
 }
 
-/// The threads of this process.
-fn threads() -> Result<Vec<Pid>, BenchError> {
-    let entries = std::fs::read_dir("/proc/self/task").named("opendir")?;
+/// The threads of a process.
+fn threads(process: u32) -> Result<Vec<Pid>, BenchError> {
+    let entries = std::fs::read_dir(format!("/proc/{process}/task")).named("opendir")?;
     let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
     Ok(entries.flatten().filter_map(|entry| number(entry.file_name())).filter_map(Pid::from_raw).collect())
 }
@@ -95,7 +100,7 @@ mod tests {
         let before = sched_getaffinity(Some(other_id)).unwrap();
         let mut scores = [7.0, 5.0].into_iter();
         let mut places = Vec::new();
-        let best = best_placed(|| {
+        let best = best_placed(&[], || {
             places.push([None, Some(other_id)].map(|thread| sched_getaffinity(thread).unwrap()));
             Ok(Round { score: scores.next().unwrap(), samples_ns: Vec::new() })
         });

@@ -41,6 +41,11 @@ impl Peer {
         Ok(Self { child, control: Control::new(ours)? })
     }
 
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Lets the second process end by itself.
     pub(crate) fn stop(self) -> Result<(), BenchError> {
         self.control.send(&Order::Stop)

@@ -130,6 +130,7 @@ impl Pages {
             _ => &self.tally.ahead_bytes,
         };
         add(counter, len as u64);
+        add(&self.tally.fetches, u64::from(job.errand == Errand::Demand));
         let mut cell = self.shelves[*shard].lock();
         if region.is_closing() {
             cell.shard.failed(*seat);

@@ -338,6 +338,11 @@ impl Pages {
         self.shelves.iter().map(|shelf| shelf.lock().shard.seats().filter(is_unsaved).count()).sum()
     }
 
+    /// How many faults have brought bytes from afar, which costs less to ask than all of [`stats`](Self::stats).
+    pub fn fetches(&self) -> u64 {
+        get(&self.tally.fetches)
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> PagingStats {
         let tally = &self.tally;

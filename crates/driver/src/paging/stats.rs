@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters that fault threads add to.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
+    pub(super) fetches: AtomicU64,
     pub(super) demand_bytes: AtomicU64,
     pub(super) ahead_bytes: AtomicU64,
     pub(super) saved_bytes: AtomicU64,

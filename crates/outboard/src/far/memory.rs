@@ -150,6 +150,11 @@ impl FarMemory {
         self.shared.pages.stats()
     }
 
+    /// How many faults have brought bytes from afar, which costs less to ask than all of [`stats`](Self::stats).
+    pub fn fetches(&self) -> u64 {
+        self.shared.pages.fetches()
+    }
+
     /// How many bytes of far memory may be here at once.
     pub fn buffer(&self) -> usize {
         self.shared.pages.config().buffer
