@@ -1,6 +1,8 @@
 //! The threads that walk a graph.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
@@ -35,6 +37,9 @@ pub enum WorkersError {
         source: ThreadPoolBuildError,
     },
 }
+
+/// What waking a few threads takes.
+const ALONE: Duration = Duration::from_micros(30);
 
 impl Workers {
     /// The largest number of threads.
@@ -83,22 +88,36 @@ impl Workers {
         work: impl Fn(&mut R, usize) + Sync,
     ) -> Vec<R> {
         let next = AtomicUsize::new(0);
-        let take_all = || {
+        let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|piece| *piece < pieces);
+        // The caller begins alone. In ordinary memory a small frontier is done before a thread could wake up; with
+        // the first wait for far memory it is time to wake them.
+        let begun = Instant::now();
+        let mut own = begin();
+        while let Some(piece) = take() {
+            work(&mut own, piece);
+            if self.threads() > 1 && begun.elapsed() > ALONE {
+                break;
+            }
+        }
+        let left = pieces.saturating_sub(next.load(Ordering::Relaxed));
+        let results = Mutex::new(vec![own]);
+        let help = || {
             let mut result = begin();
-            loop {
-                let piece = next.fetch_add(1, Ordering::Relaxed);
-                if piece >= pieces {
-                    return result;
-                }
+            while let Some(piece) = take() {
                 work(&mut result, piece);
             }
+            lock(&results).push(result);
         };
-        // Waking threads costs more than a single piece does.
-        if pieces <= 1 || self.threads() == 1 {
-            return vec![take_all()];
-        }
-        self.pool.broadcast(|_| take_all())
+        self.pool.in_place_scope(|scope| {
+            (0..left.min(self.threads())).for_each(|_| scope.spawn(|_| help()));
+        });
+        results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Work that panics does so before it has the lock: what is behind it is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -111,7 +130,9 @@ mod tests {
             let workers = Workers::new(threads).unwrap();
             assert_eq!(workers.threads(), threads);
             for pieces in [0, 1, 2, 1000] {
-                let mut done = workers.gather(pieces, Vec::new, |mine, piece| mine.push(piece)).concat();
+                let done = workers.gather(pieces, Vec::new, |mine, piece| mine.push(piece));
+                assert!(done.len() <= threads + 1);
+                let mut done = done.concat();
                 done.sort_unstable();
                 assert_eq!(done, Vec::from_iter(0..pieces));
 
@@ -121,6 +142,31 @@ mod tests {
                 assert_eq!(sum.into_inner(), (0..pieces).sum());
             }
         }
+    }
+
+    #[test]
+    fn while_one_worker_waits_others_go_on() {
+        let workers = Workers::new(3).unwrap();
+        // After the first, three pieces end only when all three are under way.
+        let all_there = std::sync::Barrier::new(3);
+        workers.each(5, |piece| {
+            if piece == 0 {
+                let begun = Instant::now();
+                while begun.elapsed() <= ALONE {}
+            } else if piece < 4 {
+                all_there.wait();
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_in_the_work_comes_out() {
+        let workers = Workers::new(2).unwrap();
+        for bad in [0, 99] {
+            let work = || workers.each(100, |piece| assert_ne!(piece, bad));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+        }
+        workers.each(10, |_| ());
     }
 
     #[test]
