@@ -48,6 +48,12 @@ pub enum Loss {
         /// In its own words.
         reason: String,
     },
+    /// The peer gave the link up, and may open another one.
+    #[error("it gave the link up: {reason}")]
+    GivenUp {
+        /// In its own words.
+        reason: String,
+    },
     /// This side closed the link.
     #[error("the link was closed here")]
     ClosedHere,
@@ -74,6 +80,14 @@ pub enum Loss {
         #[source]
         source: Errno,
     },
+}
+
+impl Loss {
+    /// What a goodbye means.
+    pub(crate) fn by_goodbye(code: u16, reason: &str) -> Self {
+        let reason = reason.to_owned();
+        if code == 0 { Self::Closed { reason } } else { Self::GivenUp { reason } }
+    }
 }
 
 /// What a correct peer never does.

@@ -130,8 +130,8 @@ impl Channel {
         for _ in 0..FAREWELL_MESSAGES_MAX {
             match self.receive(&mut bytes) {
                 Ok(Received::Message(len, _)) => {
-                    if let Some(reason) = read_goodbye(&bytes[..len]) {
-                        return Loss::Closed { reason };
+                    if let Some(loss) = read_goodbye(&bytes[..len]) {
+                        return loss;
                     }
                 }
                 Ok(Received::Doorbell) => {}
@@ -142,10 +142,10 @@ impl Channel {
     }
 }
 
-fn read_goodbye(message: &[u8]) -> Option<String> {
+fn read_goodbye(message: &[u8]) -> Option<Loss> {
     let (head, payload) = read_message(message).ok()?;
     match Liveness::decode(head.kind, payload) {
-        Ok(Liveness::Goodbye { reason, .. }) => Some(reason.to_string()),
+        Ok(Liveness::Goodbye { code, reason }) => Some(Loss::by_goodbye(code, reason.as_str())),
         _ => None,
     }
 }

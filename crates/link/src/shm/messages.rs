@@ -45,7 +45,7 @@ impl ShmLink {
     ) -> Result<(), Loss> {
         if Liveness::reads(head.kind) {
             return match Liveness::decode(head.kind, payload).map_err(Violation::from)? {
-                Liveness::Goodbye { reason, .. } => Err(Loss::Closed { reason: reason.to_string() }),
+                Liveness::Goodbye { code, reason } => Err(Loss::by_goodbye(code, reason.as_str())),
                 Liveness::Ping(_) | Liveness::Pong(_) => Ok(()),
             };
         }

@@ -58,7 +58,7 @@ impl Desk {
     ) -> Result<(), Loss> {
         if Liveness::reads(head.kind) {
             return match Liveness::decode(head.kind, payload).map_err(Violation::from)? {
-                Liveness::Goodbye { reason, .. } => Err(Loss::Closed { reason: reason.to_string() }),
+                Liveness::Goodbye { code, reason } => Err(Loss::by_goodbye(code, reason.as_str())),
                 // A queue without room shows by itself that we live.
                 Liveness::Ping(number) if self.outbox.has_room(payload.len()) => {
                     self.outbox.liveness(&Liveness::Pong(number));

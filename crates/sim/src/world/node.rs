@@ -178,6 +178,7 @@ fn loss_number(loss: &Loss) -> u64 {
         Loss::Gone => 3,
         Loss::Stalled { .. } => 4,
         Loss::Broke(_) => 5,
+        Loss::GivenUp { .. } => 6,
         _ => 0,
     }
 }

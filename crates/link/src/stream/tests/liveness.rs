@@ -29,7 +29,7 @@ fn a_silent_peer_is_lost_within_the_deadline_and_named() {
     assert!(lost.to_string().contains("second"), "{lost}");
     // The peer wakes up at last, and is told why it was left.
     let told = pair.second.progress(pair.now).unwrap_err();
-    assert!(matches!(&told.loss, Loss::Closed { reason } if reason.contains("silent")), "{told}");
+    assert!(matches!(&told.loss, Loss::GivenUp { reason } if reason.contains("silent")), "{told}");
 }
 
 #[test]
