@@ -24,11 +24,13 @@ pub struct WorkerConfig {
     pub frames_per_turn: usize,
     /// A slower wire that every link is made to look like; default none.
     pub wire: Option<Wire>,
+    /// A slower wire for the links that this side dialled, in place of `wire`; default none.
+    pub dial_wire: Option<Wire>,
 }
 
 impl Default for WorkerConfig {
     fn default() -> Self {
-        Self { spin: Duration::from_micros(20), frames_per_turn: 64, wire: None }
+        Self { spin: Duration::from_micros(20), frames_per_turn: 64, wire: None, dial_wire: None }
     }
 }
 
@@ -180,7 +182,11 @@ impl<S: Service> Worker<S> {
     fn take_in(&mut self, link: NewLink, origin: Origin) -> Result<(), Errno> {
         let id = LinkId::next();
         let now = self.clock.now();
-        self.links.add((id, origin), link, self.config.wire)?;
+        let wire = match origin {
+            Origin::Dialled(_) => self.config.dial_wire.or(self.config.wire),
+            Origin::Accepted => self.config.wire,
+        };
+        self.links.add((id, origin), link, wire)?;
         let (service, poller) = (&mut self.service, &self.poller);
         for_each_kind!(self.links, held => if let Some(held) = held.last_mut().filter(|held| held.id == id) {
             if let Some(on) = held.link.wait_on() {

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use outboard_paging::pager::{Access, Answer, ChunkKey, Placement, SeatId};
 use outboard_userfaultfd::{Cause, Fault};
-use outboard_wire::Time;
 use rustix::io::Errno;
 
 use super::Pages;
@@ -26,7 +25,7 @@ pub(super) enum Outcome {
 
 impl Pages {
     /// A thread waits at an address.
-    pub(super) fn fault(&self, fault: Fault, now: Time) -> Outcome {
+    pub(super) fn fault(&self, fault: Fault) -> Outcome {
         let page = fault.address & !(PAGE - 1);
         let Some((region, index)) = self.find(fault.address) else {
             // Its region is gone; whoever touches it touches memory that is not mapped.
@@ -46,17 +45,11 @@ impl Pages {
             return Outcome::Settled;
         }
         let access = if fault.cause == Cause::Write { Access::Write } else { Access::Read };
-        self.fault_on_chunk(&region, index, access, now)
+        self.fault_on_chunk(&region, index, access)
     }
 
     /// The same, for a chunk.
-    pub(super) fn fault_on_chunk(
-        &self,
-        region: &Arc<PagedRegion>,
-        index: u32,
-        access: Access,
-        now: Time,
-    ) -> Outcome {
+    pub(super) fn fault_on_chunk(&self, region: &Arc<PagedRegion>, index: u32, access: Access) -> Outcome {
         let key = ChunkKey { region: region.number, index };
         let shard = self.shard_of(key);
         let mut cell = self.shelves[shard].lock();
@@ -68,7 +61,7 @@ impl Pages {
                 Answer::Rescue(seat) => self.rescue(&mut cell, shard, region, index, seat),
                 Answer::Fetch(seat) => {
                     self.discard_frames(&mut cell, shard);
-                    return Outcome::Fetch(self.job(&cell, shard, region, seat, Errand::Demand, now));
+                    return Outcome::Fetch(self.job(&cell, shard, region, seat, Errand::Demand));
                 }
                 Answer::MakeRoom => {
                     if let Some(oldest) = cell.shard.oldest() {
@@ -82,24 +75,16 @@ impl Pages {
     }
 
     /// A chunk that will be wanted, unless there is no seat for it or it is known.
-    pub(super) fn ahead(&self, region: &Arc<PagedRegion>, index: u32, stay: bool, now: Time) -> Option<Job> {
+    pub(super) fn ahead(&self, region: &Arc<PagedRegion>, index: u32, stay: bool) -> Option<Job> {
         let key = ChunkKey { region: region.number, index };
         let shard = self.shard_of(key);
         let mut cell = self.shelves[shard].lock();
         let seat = cell.shard.fetch_ahead(key, region.spec.class)?;
         self.discard_frames(&mut cell, shard);
-        Some(self.job(&cell, shard, region, seat, Errand::Ahead { stay }, now))
+        Some(self.job(&cell, shard, region, seat, Errand::Ahead { stay }))
     }
 
-    fn job(
-        &self,
-        cell: &Cell,
-        shard: usize,
-        region: &Arc<PagedRegion>,
-        seat: SeatId,
-        errand: Errand,
-        now: Time,
-    ) -> Job {
+    fn job(&self, cell: &Cell, shard: usize, region: &Arc<PagedRegion>, seat: SeatId, errand: Errand) -> Job {
         let frame = cell.shard.frame(seat);
         let pool = self.shelves[shard].pool(frame.class);
         Job {
@@ -110,7 +95,7 @@ impl Pages {
             seat,
             buffer: pool.buffer().clone(),
             at: pool.offset(frame.slot),
-            since: now,
+            sent_alone: None,
             way: Way::Direct,
             shuns_agent: false,
             piece_bytes: 0,
@@ -250,12 +235,7 @@ impl Pages {
     }
 
     /// The next changed chunk of a shard for the server, among the regions that `goes_there` names.
-    pub(super) fn next_save(
-        &self,
-        shard: usize,
-        goes_there: impl Fn(&PagedRegion) -> bool,
-        now: Time,
-    ) -> Option<Job> {
+    pub(super) fn next_save(&self, shard: usize, goes_there: impl Fn(&PagedRegion) -> bool) -> Option<Job> {
         let mut cell = self.shelves[shard].lock();
         if cell.shard.unsaved() == 0 {
             return None;
@@ -276,7 +256,7 @@ impl Pages {
         if cell.shard.has_baseline(seat) {
             self.take_fingerprints(&mut cell, shard, seat, &changed);
         }
-        Some(self.job(&cell, shard, &region, seat, Errand::Save(changed), now))
+        Some(self.job(&cell, shard, &region, seat, Errand::Save(changed)))
     }
 
     /// All bytes of a chunk on its way to the server have been read from its seat.
@@ -300,10 +280,10 @@ impl Pages {
     }
 
     /// A fault that was parked and may be answered now.
-    pub(super) fn unpark(&self, shard: usize, now: Time) -> Option<Outcome> {
+    pub(super) fn unpark(&self, shard: usize) -> Option<Outcome> {
         let (key, _, access) = self.shelves[shard].lock().shard.unpark()?;
         let region = self.region(key.region)?;
-        Some(self.fault_on_chunk(&region, key.index, access, now))
+        Some(self.fault_on_chunk(&region, key.index, access))
     }
 
     fn has_changed(&self, cell: &mut Cell, shard: usize, seat: SeatId, region: &PagedRegion) -> bool {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use outboard_link::{
     AccessError, Completion, Frame, Link, LinkError, OneSided, Outcome, RemoteMemory, Token,
 };
+use outboard_paging::pager::Route;
 use outboard_wire::FrameHead;
 use outboard_wire::paging::{Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
 
@@ -47,13 +48,20 @@ impl PagerService {
 
     /// By which way a region's next chunk is fetched.
     fn way(&self, region: &PagedRegion) -> Way {
-        if self.agent.link.is_none() || !region.goes_by_agent(self.now) {
-            return Way::Direct;
+        let by_agent = self.way_by_agent(region);
+        match region.route(by_agent.is_some()) {
+            Route::Direct => Way::Direct,
+            Route::Agent => by_agent.unwrap_or(Way::Direct),
         }
-        match self.agent.standing(region.number) {
-            Some(Standing::Attached) => Way::Agent,
-            Some(Standing::Open(_)) => Way::Copy,
-            _ => Way::Direct,
+    }
+
+    /// How the agent would be asked for a chunk, if it is there and knows the region.
+    fn way_by_agent(&self, region: &PagedRegion) -> Option<Way> {
+        self.agent.link?;
+        match self.agent.standing(region.number)? {
+            Standing::Attached => Some(Way::Agent),
+            Standing::Open(_) => Some(Way::Copy),
+            Standing::Asked | Standing::Refused => None,
         }
     }
 
@@ -65,8 +73,10 @@ impl PagerService {
         let is_agent = self.agent.link == Some(id);
         for _ in 0..self.pages.shelves.len() {
             let shard = self.next_shard;
-            let goes_there = |region: &PagedRegion| (self.way(region) != Way::Direct) == is_agent;
-            if let Some(mut job) = self.pages.next_save(shard, goes_there, self.now) {
+            let goes_there = |region: &PagedRegion| {
+                region.saves_by_agent(self.way_by_agent(region).is_some(), self.now) == is_agent
+            };
+            if let Some(mut job) = self.pages.next_save(shard, goes_there) {
                 job.way = if is_agent { Way::Agent } else { Way::Direct };
                 return Some(job);
             }
@@ -100,6 +110,8 @@ impl PagerService {
             };
             moved = true;
             self.saves_under_way += usize::from(job.is_save());
+            let mut job = job;
+            job.sent_alone = (self.flight.len() == 0).then_some(self.now);
             let slot = self.flight.insert(job);
             let progress = self.send_pieces(id, link, slot)?;
             if is_mapped {
@@ -289,6 +301,11 @@ impl PagerService {
 
     fn fetched(&mut self, job: &Job) {
         let (_, len) = job.region.span(job.index);
+        if let Some(sent) = job.sent_alone {
+            let route = if job.way == Way::Direct { Route::Direct } else { Route::Agent };
+            let now = self.pages.clock.now();
+            job.region.took(route, now.since(sent), len, now);
+        }
         match job.way {
             Way::Direct => {}
             Way::Agent => add(&self.pages.tally.agent_bytes, len as u64),

@@ -68,8 +68,8 @@ pub(super) struct Job {
     /// All frames of its size, and where its own begins.
     pub(super) buffer: Buffer,
     pub(super) at: usize,
-    /// Since when it is wanted.
-    pub(super) since: Time,
+    /// When it was sent off, if nothing else was under way then: how long it takes tells how fast the way is.
+    pub(super) sent_alone: Option<Time>,
     /// By which way it was last sent off.
     pub(super) way: Way,
     /// Not by the agent, which has failed it.

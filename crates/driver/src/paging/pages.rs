@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
+use outboard_link::Clock;
 use outboard_paging::pager::{ChunkKey, Shard, ShardConfig, SizeClass, State};
 use outboard_userfaultfd::Route;
 use rustix::io::Errno;
@@ -103,6 +104,8 @@ impl Shelf {
 /// All far memory of this process. Fault threads and the application share it.
 pub struct Pages {
     pub(super) config: PagingConfig,
+    /// The clock of all fault threads.
+    pub(super) clock: Clock,
     pub(super) space: Space,
     pub(super) key: Box<FingerprintKey>,
     pub(super) shelves: Box<[Shelf]>,
@@ -141,6 +144,7 @@ impl Pages {
         Ok(Self {
             shelves: std::iter::repeat_with(shelf).take(shards).collect(),
             config,
+            clock: Clock::start(),
             space,
             key,
             regions: RwLock::new(Vec::new()),
@@ -190,7 +194,8 @@ impl Pages {
 
     /// What was chosen for each region, for people.
     pub fn explain(&self) -> Vec<String> {
-        self.regions().iter().map(|region| region.explain()).collect()
+        let now = self.clock.now();
+        self.regions().iter().map(|region| region.explain(now)).collect()
     }
 
     /// Gives a region its place among this process's addresses.

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use outboard_paging::pager::{Ahead, ReadAhead, SizeClass};
+use outboard_paging::pager::{Ahead, ReadAhead, Route, RouteChooser, SizeClass};
 use outboard_wire::paging::CacheMode;
 use outboard_wire::{Grant, Incarnation, Rights, Time};
 
@@ -77,6 +78,7 @@ pub struct PagedRegion {
     pub(super) mapped: usize,
     ahead: Mutex<ReadAhead>,
     window_max: u32,
+    chooser: Mutex<RouteChooser>,
     /// On how many links it is open.
     pub(super) opened: AtomicU64,
     is_lost: AtomicBool,
@@ -98,6 +100,7 @@ impl PagedRegion {
             mapped: range.len(),
             ahead: Mutex::new(ReadAhead::new(chunks, window_max)),
             window_max,
+            chooser: Mutex::new(RouteChooser::new(Time::ZERO)),
             opened: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -167,18 +170,45 @@ impl PagedRegion {
         self.ahead().set_window_max(window_max);
     }
 
-    /// Whether the next chunk goes by the agent, if there is one that knows the region.
-    pub(super) fn goes_by_agent(&self, _now: Time) -> bool {
+    /// By which way the next fetch goes, if there is an agent that knows the region.
+    pub(super) fn route(&self, has_agent: bool) -> Route {
         match self.spec.path {
-            Path::Direct => false,
-            Path::Agent | Path::Auto => true,
+            Path::Direct => Route::Direct,
+            Path::Agent if has_agent => Route::Agent,
+            Path::Agent => Route::Direct,
+            Path::Auto => self.chooser().pick(has_agent),
         }
     }
 
+    /// By which way the next write-back goes: the same as most fetches.
+    pub(super) fn saves_by_agent(&self, has_agent: bool, now: Time) -> bool {
+        match self.spec.path {
+            Path::Direct => false,
+            Path::Agent => has_agent,
+            Path::Auto => has_agent && self.chooser().explain(now).chosen == Route::Agent,
+        }
+    }
+
+    /// A fetch by this way took so long.
+    pub(super) fn took(&self, route: Route, span: Duration, bytes: usize, now: Time) {
+        if self.spec.path == Path::Auto {
+            self.chooser().took(route, span, bytes, now);
+        }
+    }
+
+    fn chooser(&self) -> MutexGuard<'_, RouteChooser> {
+        self.chooser.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// By which way its chunks go and why, for people.
-    pub(super) fn explain(&self) -> String {
+    pub(super) fn explain(&self, now: Time) -> String {
         let spec = &self.spec;
-        format!("{}: {} bytes in chunks of {}, {:?}", spec.name, self.size(), self.chunk_bytes(), spec.path)
+        let why = match spec.path {
+            Path::Direct => "by the direct path, as configured".to_owned(),
+            Path::Agent => "by the agent, as configured".to_owned(),
+            Path::Auto => format!("by {}", self.chooser().explain(now)),
+        };
+        format!("{}: {} bytes in chunks of {}, {why}", spec.name, self.size(), self.chunk_bytes())
     }
 
     /// Whether its server is lost for good.

@@ -81,13 +81,13 @@ impl PagerService {
         if self.agent.link == Some(link) { &mut self.agent } else { &mut self.server }
     }
 
-    fn read_faults(&mut self, now: Time) -> bool {
+    fn read_faults(&mut self) -> bool {
         if !self.pages.space.read(&mut self.messages) {
             return false;
         }
         let messages = std::mem::take(&mut self.messages);
         for fault in messages.faults() {
-            if let Outcome::Fetch(job) = self.pages.fault(fault, now) {
+            if let Outcome::Fetch(job) = self.pages.fault(fault) {
                 self.dispatch(job);
             }
             if fault.cause != Cause::Protected
@@ -102,13 +102,13 @@ impl PagerService {
     }
 
     /// One step of what nobody waits for. Returns whether there was any.
-    fn work_ahead(&mut self, now: Time) -> bool {
+    fn work_ahead(&mut self) -> bool {
         let mut moved = false;
         if let Some((region, index)) = self.touched.pop_front() {
             moved = true;
             if let Some(ahead) = region.touched(index) {
                 for chunk in ahead.chunks() {
-                    self.fetch_ahead(&region, chunk, chunk == ahead.marker, now);
+                    self.fetch_ahead(&region, chunk, chunk == ahead.marker);
                 }
             }
         }
@@ -120,13 +120,13 @@ impl PagerService {
             if *next >= *end {
                 self.wanted.pop_front();
             }
-            self.fetch_ahead(&region, chunk, false, now);
+            self.fetch_ahead(&region, chunk, false);
             moved = true;
         }
         for _ in 0..self.pages.shelves.len() {
             let shard = self.next_shard;
             self.next_shard = (shard + 1) % self.pages.shelves.len();
-            while let Some(outcome) = self.pages.unpark(shard, now) {
+            while let Some(outcome) = self.pages.unpark(shard) {
                 moved = true;
                 match outcome {
                     Outcome::Fetch(job) => self.dispatch(job),
@@ -141,11 +141,11 @@ impl PagerService {
         moved
     }
 
-    fn fetch_ahead(&mut self, region: &Arc<PagedRegion>, chunk: u32, stay: bool, now: Time) {
+    fn fetch_ahead(&mut self, region: &Arc<PagedRegion>, chunk: u32, stay: bool) {
         if !region.is_closing()
             && !region.is_lost()
             && chunk < region.chunks()
-            && let Some(job) = self.pages.ahead(region, chunk, stay, now)
+            && let Some(job) = self.pages.ahead(region, chunk, stay)
         {
             self.dispatch(job);
         }
@@ -161,7 +161,7 @@ impl Service for PagerService {
 
     fn on_turn(&mut self, now: Time) -> bool {
         self.now = now;
-        self.read_faults(now) || self.work_ahead(now)
+        self.read_faults() || self.work_ahead()
     }
 
     fn on_note(&mut self, note: PagerNote, _now: Time) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outboard_link::{Address, Clock, Exports, Identity};
+use outboard_link::{Address, Exports, Identity};
 use thiserror::Error;
 
 use super::{PagedRegion, PagerNote, PagerService, Pages};
@@ -64,7 +64,7 @@ pub struct PagerThreads {
 impl PagerThreads {
     /// Starts them and waits until each has its link to the memory server.
     pub fn start(pages: &Arc<Pages>, peers: &Peers, patience: Duration) -> Result<Self, ThreadsError> {
-        let clock = Clock::start();
+        let clock = pages.clock;
         let mut threads = Vec::new();
         let mut workers = Vec::new();
         let mut dials = Vec::new();

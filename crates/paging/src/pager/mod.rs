@@ -9,13 +9,21 @@
 //! A [`Shard`] holds the state of a share of all chunks and is used by one thread at a time. It moves no bytes: its
 //! caller does what the answers say and reports back.
 
+mod answer;
+mod chunk;
+mod key_hash;
 mod lists;
 mod readahead;
+mod room;
+mod route;
 mod shard;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{Answer, Counts, Placement, ShardConfig};
+pub use chunk::{Access, ChunkKey, Frame, SeatId, SizeClass};
 pub use readahead::{Ahead, ReadAhead};
-pub use shard::{Access, Answer, ChunkKey, Counts, Frame, Placement, SeatId, Shard, ShardConfig, SizeClass};
+pub use route::{Route, RouteChooser};
+pub use shard::Shard;
 pub use state::{Event, State, TRANSITIONS, edge};

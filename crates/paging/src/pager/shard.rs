@@ -1,138 +1,32 @@
 //! The state of a share of all chunks.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
+use super::answer::{Answer, Counts, Placement, ShardConfig};
+use super::chunk::{Access, ChunkKey, Frame, SeatId, SizeClass};
+use super::key_hash::KeyHasher;
 use super::lists::{Links, Queue};
 use super::state::{Event, State, TRANSITIONS, edge};
 
-/// A chunk of a region of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChunkKey {
-    /// The region's number in this process.
-    pub region: u32,
-    /// The chunk's number in the region.
-    pub index: u32,
-}
-
-/// The size of chunks, as a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SizeClass(pub u8);
-
-impl SizeClass {
-    /// The size in bytes.
-    pub const fn bytes(self) -> usize {
-        1 << self.0
-    }
-}
-
-/// A seat's number in its shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SeatId(u32);
-
-/// Where a seat's bytes lie: a slot among those of its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// How large it is.
-    pub class: SizeClass,
-    /// Which one of that size.
-    pub slot: u32,
-}
-
-/// What the application wants of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// To read it.
-    Read,
-    /// To write it.
-    Write,
-}
-
-/// What to do about a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It is in the region: wake whoever waits.
-    Here,
-    /// It is on its way: whoever waits is woken when it arrives.
-    Joined,
-    /// It is in its seat: move it in and say [`Shard::rescued`].
-    Rescue(SeatId),
-    /// Fill its seat, then say [`Shard::filled`].
-    Fetch(SeatId),
-    /// All seats are in the region: move out [`Shard::oldest`], say so, and ask again.
-    MakeRoom,
-    /// Every seat is on its way from or to a server. It comes again by [`Shard::unpark`].
-    Parked,
-}
-
-/// What to do with bytes that have arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// Move them in and say [`Shard::arrived`].
-    MoveIn,
-    /// Leave them in the seat; nothing else to say.
-    Stay,
-}
-
-/// What a shard has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Faults that found their chunk in the region already.
-    pub here: u64,
-    /// Faults on chunks under way.
-    pub joined: u64,
-    /// Faults on chunks in their seats.
-    pub rescued: u64,
-    /// Faults on absent chunks.
-    pub fetched: u64,
-    /// Chunks asked for before they were needed.
-    pub ahead: u64,
-    /// Seats taken from one chunk for another.
-    pub evicted: u64,
-    /// Chunks sent to the server.
-    pub saved: u64,
-    /// Faults that found all seats under way.
-    pub parked: u64,
-    /// How often each way of [`TRANSITIONS`] was gone.
-    pub edges: [u64; TRANSITIONS.len()],
-}
-
-/// The settings of a shard.
 #[derive(Clone, Copy, Debug)]
-pub struct ShardConfig {
-    /// How many bytes of seats there may be.
-    pub budget: usize,
-    /// Below this many bytes that can be taken at once, chunks are moved out.
-    pub low: usize,
-    /// Until there are this many.
-    pub high: usize,
-}
-
-impl ShardConfig {
-    /// Moves out below a sixteenth of the budget, until an eighth can be taken.
-    pub const fn with_budget(budget: usize) -> Self {
-        Self { budget, low: budget / 16, high: budget / 8 }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Seat {
-    key: ChunkKey,
-    frame: Frame,
-    state: State,
+pub(super) struct Seat {
+    pub(super) key: ChunkKey,
+    pub(super) frame: Frame,
+    pub(super) state: State,
     /// Rescued since it was last the oldest.
-    is_hot: bool,
-    is_pinned: bool,
+    pub(super) is_hot: bool,
+    pub(super) is_pinned: bool,
     /// Differs from the server's in unknown places.
-    is_changed: bool,
+    pub(super) is_changed: bool,
     /// What it was at the server is known by its fingerprints.
-    has_baseline: bool,
+    pub(super) has_baseline: bool,
     /// Somebody waits for it.
-    is_awaited: bool,
+    pub(super) is_awaited: bool,
     /// Whoever waits wants to write.
-    is_for_writing: bool,
+    pub(super) is_for_writing: bool,
     /// Its bytes are being read out of the seat, where they must stay until that is done.
-    is_sending: bool,
+    pub(super) is_sending: bool,
 }
 
 /// A fault that found all seats under way.
@@ -145,30 +39,30 @@ struct ParkedFault {
 
 /// The state of a share of all chunks.
 pub struct Shard {
-    config: ShardConfig,
-    seats: Vec<Seat>,
-    links: Vec<Links>,
-    chunks: HashMap<ChunkKey, u32, BuildHasherDefault<KeyHasher>>,
+    pub(super) config: ShardConfig,
+    pub(super) seats: Vec<Seat>,
+    pub(super) links: Vec<Links>,
+    pub(super) chunks: HashMap<ChunkKey, u32, BuildHasherDefault<KeyHasher>>,
     /// In the region, by the time they came.
     resident: Queue,
     /// Clean and in their seats, by the time they left.
-    aside: Queue,
+    pub(super) aside: Queue,
     /// Changed and in their seats.
     dirty: Queue,
     /// Seats without a chunk, whose frames hold old bytes.
-    free: Vec<u32>,
+    pub(super) free: Vec<u32>,
     /// Places in `seats` without a frame.
-    vacant: Vec<u32>,
+    pub(super) vacant: Vec<u32>,
     /// Frames that were given back, to be used again; and to be emptied by the caller.
-    spare_frames: Vec<Frame>,
-    discarded: Vec<Frame>,
-    next_slot: [u32; 32],
-    used: usize,
+    pub(super) spare_frames: Vec<Frame>,
+    pub(super) discarded: Vec<Frame>,
+    pub(super) next_slot: [u32; 32],
+    pub(super) used: usize,
     aside_bytes: usize,
-    free_bytes: usize,
+    pub(super) free_bytes: usize,
     is_moving_out: bool,
     parked: VecDeque<ParkedFault>,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 impl Shard {
@@ -551,94 +445,17 @@ impl Shard {
         Some(frame)
     }
 
-    /// A seat of this size without a chunk: a free one, a new one while there is budget, or that of the chunk that
-    /// stood aside for longest.
-    fn take_seat(&mut self, class: SizeClass) -> Option<u32> {
-        if let Some(at) = self.free.iter().rposition(|index| self.seat(*index).frame.class == class) {
-            self.free_bytes -= class.bytes();
-            return Some(self.free.swap_remove(at));
-        }
-        while self.used + class.bytes() > self.config.budget {
-            // Free seats of other sizes go first, then whatever stood aside for longest.
-            if let Some(index) = self.free.pop() {
-                self.free_bytes -= self.seat(index).frame.class.bytes();
-                self.abolish(index);
-                continue;
-            }
-            let index = self.aside.oldest()?;
-            self.leave_aside(index);
-            self.go(index, Event::Evict);
-            self.counts.evicted += 1;
-            let key = self.seat(index).key;
-            self.chunks.remove(&key);
-            if self.seat(index).frame.class == class {
-                return Some(index);
-            }
-            self.abolish(index);
-        }
-        Some(self.found(class))
-    }
-
-    /// Makes a new seat.
-    fn found(&mut self, class: SizeClass) -> u32 {
-        let spare = self.spare_frames.iter().rposition(|frame| frame.class == class);
-        let frame = match spare {
-            Some(at) => self.spare_frames.swap_remove(at),
-            None => {
-                let slot = self.next_slot[usize::from(class.0)];
-                self.next_slot[usize::from(class.0)] += 1;
-                Frame { class, slot }
-            }
-        };
-        self.used += class.bytes();
-        let seat = Seat {
-            key: ChunkKey { region: u32::MAX, index: u32::MAX },
-            frame,
-            state: State::Absent,
-            is_hot: false,
-            is_pinned: false,
-            is_changed: false,
-            has_baseline: false,
-            is_awaited: false,
-            is_for_writing: false,
-            is_sending: false,
-        };
-        if let Some(index) = self.vacant.pop() {
-            self.seats[index as usize] = seat;
-            return index;
-        }
-        self.seats.push(seat);
-        self.links.push(Links::default());
-        (self.seats.len() - 1) as u32
-    }
-
-    /// Gives a seat's memory back.
-    fn abolish(&mut self, index: u32) {
-        let frame = self.seat(index).frame;
-        self.used -= frame.class.bytes();
-        self.discarded.push(frame);
-        self.vacant.push(index);
-        self.seat_mut(index).key = ChunkKey { region: u32::MAX, index: u32::MAX };
-    }
-
-    fn set_free(&mut self, index: u32) {
-        let key = self.seat(index).key;
-        self.chunks.remove(&key);
-        self.free_bytes += self.seat(index).frame.class.bytes();
-        self.free.push(index);
-    }
-
     fn enter_aside(&mut self, index: u32) {
         self.aside_bytes += self.seat(index).frame.class.bytes();
         self.aside.push_newest(&mut self.links, index);
     }
 
-    fn leave_aside(&mut self, index: u32) {
+    pub(super) fn leave_aside(&mut self, index: u32) {
         self.aside_bytes -= self.seat(index).frame.class.bytes();
         self.aside.remove(&mut self.links, index);
     }
 
-    fn go(&mut self, index: u32, event: Event) {
+    pub(super) fn go(&mut self, index: u32, event: Event) {
         let seat = self.seat_mut(index);
         let Some(way) = edge(seat.state, event) else {
             unreachable!("{event:?} of a chunk that is {:?}", seat.state);
@@ -647,31 +464,11 @@ impl Shard {
         self.counts.edges[way] += 1;
     }
 
-    fn seat(&self, index: u32) -> &Seat {
+    pub(super) fn seat(&self, index: u32) -> &Seat {
         &self.seats[index as usize]
     }
 
-    fn seat_mut(&mut self, index: u32) -> &mut Seat {
+    pub(super) fn seat_mut(&mut self, index: u32) -> &mut Seat {
         &mut self.seats[index as usize]
-    }
-}
-
-/// Chunk numbers are small and dense; one multiplication spreads them.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32((*byte).into());
-        }
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.0 = (self.0.rotate_left(32) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

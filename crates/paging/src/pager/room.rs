@@ -1,0 +1,85 @@
+//! Making, taking and giving back seats.
+
+use super::chunk::{ChunkKey, Frame, SizeClass};
+use super::lists::Links;
+use super::shard::{Seat, Shard};
+use super::state::{Event, State};
+
+impl Shard {
+    /// A seat of this size without a chunk: a free one, a new one while there is budget, or that of the chunk that
+    /// stood aside for longest.
+    pub(super) fn take_seat(&mut self, class: SizeClass) -> Option<u32> {
+        if let Some(at) = self.free.iter().rposition(|index| self.seat(*index).frame.class == class) {
+            self.free_bytes -= class.bytes();
+            return Some(self.free.swap_remove(at));
+        }
+        while self.used + class.bytes() > self.config.budget {
+            // Free seats of other sizes go first, then whatever stood aside for longest.
+            if let Some(index) = self.free.pop() {
+                self.free_bytes -= self.seat(index).frame.class.bytes();
+                self.abolish(index);
+                continue;
+            }
+            let index = self.aside.oldest()?;
+            self.leave_aside(index);
+            self.go(index, Event::Evict);
+            self.counts.evicted += 1;
+            let key = self.seat(index).key;
+            self.chunks.remove(&key);
+            if self.seat(index).frame.class == class {
+                return Some(index);
+            }
+            self.abolish(index);
+        }
+        Some(self.found(class))
+    }
+
+    /// Makes a new seat.
+    fn found(&mut self, class: SizeClass) -> u32 {
+        let spare = self.spare_frames.iter().rposition(|frame| frame.class == class);
+        let frame = match spare {
+            Some(at) => self.spare_frames.swap_remove(at),
+            None => {
+                let slot = self.next_slot[usize::from(class.0)];
+                self.next_slot[usize::from(class.0)] += 1;
+                Frame { class, slot }
+            }
+        };
+        self.used += class.bytes();
+        let seat = Seat {
+            key: ChunkKey { region: u32::MAX, index: u32::MAX },
+            frame,
+            state: State::Absent,
+            is_hot: false,
+            is_pinned: false,
+            is_changed: false,
+            has_baseline: false,
+            is_awaited: false,
+            is_for_writing: false,
+            is_sending: false,
+        };
+        if let Some(index) = self.vacant.pop() {
+            self.seats[index as usize] = seat;
+            return index;
+        }
+        self.seats.push(seat);
+        self.links.push(Links::default());
+        (self.seats.len() - 1) as u32
+    }
+
+    /// Gives a seat's memory back.
+    fn abolish(&mut self, index: u32) {
+        let frame = self.seat(index).frame;
+        self.used -= frame.class.bytes();
+        self.discarded.push(frame);
+        self.vacant.push(index);
+        self.seat_mut(index).key = ChunkKey { region: u32::MAX, index: u32::MAX };
+    }
+
+    pub(super) fn set_free(&mut self, index: u32) {
+        let key = self.seat(index).key;
+        self.chunks.remove(&key);
+        self.free_bytes += self.seat(index).frame.class.bytes();
+        self.free.push(index);
+    }
+}

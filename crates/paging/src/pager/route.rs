@@ -1,0 +1,133 @@
+//! By which way the chunks of a region go: straight to the memory server, or by the agent.
+
+use std::fmt;
+use std::time::Duration;
+
+use outboard_steering::{Chooser, Config, Evidence, Explanation, Preference, Signal};
+use outboard_wire::Time;
+
+/// A way to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Between the application and the memory server.
+    Direct,
+    /// By the agent.
+    Agent,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "the direct path",
+            Self::Agent => "the agent",
+        })
+    }
+}
+
+/// How many fetches in a row go by the way that was picked. An agent's cache that sees a fetch here and there learns
+/// nothing of where the application is going, so a way is tried by runs of fetches.
+const RUN: u32 = 64;
+
+/// Chooses between the ways by what fetches have taken.
+#[derive(Debug)]
+pub struct RouteChooser {
+    chooser: Chooser<Route, 2>,
+    took: [Signal; 2],
+    picked: Route,
+    left: u32,
+    reviewed: Time,
+    has_agent: bool,
+}
+
+impl RouteChooser {
+    /// Begins with the direct path.
+    pub fn new(now: Time) -> Self {
+        let config = Config {
+            window: Duration::from_millis(2),
+            min_samples: 16,
+            stale_after: Duration::from_secs(5),
+            margin_percent: 10,
+            dwell: Duration::from_millis(50),
+            explore_after: Duration::from_millis(250),
+            explore_one_in: 32,
+            explore_fast_one_in: 16,
+            ..Config::default()
+        };
+        let chooser = Chooser::new([Route::Direct, Route::Agent], Preference::Auto, config, now);
+        Self {
+            chooser: chooser.expect("nothing is preferred that is not among the options"),
+            took: [Signal::new(&config), Signal::new(&config)],
+            picked: Route::Direct,
+            left: RUN,
+            reviewed: now,
+            has_agent: false,
+        }
+    }
+
+    /// The way for the next fetch.
+    pub fn pick(&mut self, has_agent: bool) -> Route {
+        self.has_agent = has_agent;
+        if !has_agent {
+            return Route::Direct;
+        }
+        if self.left == 0 {
+            self.picked = self.chooser.pick();
+            self.left = RUN;
+        }
+        self.left -= 1;
+        self.picked
+    }
+
+    /// A fetch by this way took so long for so many bytes.
+    pub fn took(&mut self, route: Route, span: Duration, bytes: usize, now: Time) {
+        // As if every chunk were as large as usual.
+        let scale = (64 << 10) as f64 / bytes.max(1) as f64;
+        self.took[route as usize].observe(now, span.as_nanos() as f64 * scale);
+        if now.since(self.reviewed) > Duration::from_millis(5) {
+            self.reviewed = now;
+            let direct = Evidence::from_signal(&self.took[Route::Direct as usize]);
+            let agent = Evidence::from_signal(&self.took[Route::Agent as usize]);
+            self.chooser.review(now, &[direct, if self.has_agent { agent } else { Evidence::Excluded }]);
+        }
+    }
+
+    /// What was chosen and why.
+    pub fn explain(&self, now: Time) -> Explanation<Route> {
+        self.chooser.explain(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(chooser: &mut RouteChooser, from: Time, direct_us: u64, agent_us: u64) -> (Time, u32) {
+        let (mut now, mut by_agent) = (from, 0);
+        for _ in 0..40_000 {
+            let route = chooser.pick(true);
+            let span = Duration::from_micros(if route == Route::Agent { agent_us } else { direct_us });
+            now += span;
+            by_agent += u32::from(route == Route::Agent);
+            chooser.took(route, span, 64 << 10, now);
+        }
+        (now, by_agent)
+    }
+
+    #[test]
+    fn the_faster_way_gets_the_work_and_the_other_is_tried_now_and_then() {
+        let mut chooser = RouteChooser::new(Time::ZERO);
+        let (now, by_agent) = run(&mut chooser, Time::ZERO, 20, 40);
+        assert!(by_agent < 4_000, "{by_agent}");
+        let (now, by_agent) = run(&mut chooser, now, 80, 40);
+        assert!(by_agent > 30_000, "{by_agent}");
+        assert!(chooser.explain(now).to_string().contains("the agent"), "{}", chooser.explain(now));
+        let (_, by_agent) = run(&mut chooser, now, 20, 40);
+        assert!(by_agent < 20_000, "{by_agent}");
+    }
+
+    #[test]
+    fn without_an_agent_there_is_no_choice() {
+        let mut chooser = RouteChooser::new(Time::ZERO);
+        assert!((0..1000).all(|_| chooser.pick(false) == Route::Direct));
+    }
+}
