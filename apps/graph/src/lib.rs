@@ -1,6 +1,6 @@
 //! Five graph applications on compressed sparse rows, wherever their arrays lie.
-//! It neither reads files nor reserves far memory: graphs come as [`GraphView`]s on slices, the state of the
-//! vertices from whoever implements [`Arrays`].
+//! It reads no files: graphs come as [`GraphView`]s on slices, the state of the vertices from whoever implements
+//! [`Arrays`]. The module [`far`] has both for far memory.
 //!
 //! | application | answers | result |
 //! |---|---|---|
@@ -53,6 +53,7 @@ mod blocks;
 mod checksum;
 pub mod components;
 mod crew;
+pub mod far;
 mod frontier;
 pub mod pagerank;
 mod progress;

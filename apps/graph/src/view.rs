@@ -113,6 +113,18 @@ impl<'a> CsrView<'a> {
         &self.targets[begin as usize..end as usize]
     }
 
+    /// Where the neighbours of each vertex begin, and of the last one end.
+    #[must_use]
+    pub fn offsets(self) -> &'a [u64] {
+        self.offsets
+    }
+
+    /// The neighbours of all vertices, one after the other.
+    #[must_use]
+    pub fn targets(self) -> &'a [u32] {
+        self.targets
+    }
+
     /// How many edges the vertices before this one have.
     pub(crate) fn offset(self, vertex: usize) -> u64 {
         self.offsets[vertex]

@@ -38,6 +38,17 @@ impl Shared {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives a region its place among our addresses, and waits until every fault thread can reach it.
+    pub(super) fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, FarError> {
+        let region = self.pages.map(spec)?;
+        let opened = self.threads.open(&region, self.patience);
+        if let Err(error) = opened {
+            self.pages.unmap(&region, Duration::ZERO);
+            return Err(error.into());
+        }
+        Ok(region)
+    }
+
     /// Waits until the server has everything that was written to a region before.
     pub(super) fn flush(&self, region: &Arc<PagedRegion>) -> Result<(), FarError> {
         self.pages.dismiss_all(region);
@@ -100,7 +111,8 @@ impl FarMemory {
     ) -> Result<FarVec<T>, FarError> {
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or(FarError::TooLong { len, element: size_of::<T>() })?;
-        Ok(FarVec::new(self.reserve(bytes as u64, options)?, len))
+        // A region has at least one element's place, also if the array has none.
+        Ok(FarVec::new(self.reserve(bytes.max(size_of::<T>()) as u64, options)?, len))
     }
 
     /// Allocates `bytes` bytes, all zero, for use by pointer.
@@ -213,13 +225,7 @@ impl FarMemory {
             path: options.path,
             cache: options.cache,
         };
-        let region = self.shared.pages.map(spec)?;
-        let opened = self.shared.threads.open(&region, self.shared.patience);
-        if let Err(error) = opened {
-            self.shared.pages.unmap(&region, Duration::ZERO);
-            return Err(error.into());
-        }
-        Ok(region)
+        self.shared.map(spec)
     }
 }
 

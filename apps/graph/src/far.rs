@@ -1,0 +1,134 @@
+//! Graphs whose arrays lie in far memory.
+
+use std::time::Duration;
+
+use outboard::{CacheMode, FarError, FarMemory, FarSlice, FarVec, Path, RegionOptions};
+
+use crate::arrays::{Arrays, Plain};
+use crate::{CsrView, GraphView, ViewError};
+
+/// How the arrays of a graph lie in far memory.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The size of chunks; default 64 KiB.
+    pub chunk: usize,
+    /// By which way chunks go; default whichever is faster.
+    pub path: Path,
+    /// What the agent does with the offsets, of which there is one for each vertex.
+    pub vertices: CacheMode,
+    /// What the agent does with the neighbours, of which there is one for each edge.
+    pub edges: CacheMode,
+    /// How long the server may take to load a file; default ten minutes.
+    pub patience: Duration,
+}
+
+impl Placement {
+    /// A mode of caching for the part of a graph that it is good for: static for the vertices, which are few and read
+    /// often; dynamic for the edges, which are many and read in order; anything else for both.
+    pub fn cached(mode: CacheMode) -> Self {
+        let (vertices, edges) = match mode {
+            CacheMode::Static => (CacheMode::Static, CacheMode::Off),
+            CacheMode::Dynamic => (CacheMode::Off, CacheMode::Dynamic),
+            both => (both, both),
+        };
+        let patience = Duration::from_secs(600);
+        Self { chunk: 64 << 10, path: Path::Auto, vertices, edges, patience }
+    }
+
+    fn region(&self, cache: CacheMode) -> RegionOptions {
+        RegionOptions { chunk: self.chunk, path: self.path, cache, name: None, patience: self.patience }
+    }
+}
+
+/// Rows in far memory.
+struct FarRows {
+    offsets: FarSlice<u64>,
+    targets: FarSlice<u32>,
+}
+
+impl FarRows {
+    fn view(&self) -> Result<CsrView<'_>, ViewError> {
+        CsrView::new(&self.offsets, &self.targets)
+    }
+}
+
+/// A graph whose arrays lie in far memory.
+pub struct FarGraph {
+    out: FarRows,
+    incoming: Option<FarRows>,
+}
+
+impl FarGraph {
+    /// Opens the arrays of a graph image that lies in the folder `image` below the server's data directory; others may
+    /// read it at the same time.
+    pub fn open(
+        far: &FarMemory,
+        image: &str,
+        is_symmetric: bool,
+        placement: &Placement,
+    ) -> Result<Self, FarError> {
+        let rows = |direction: &str| -> Result<FarRows, FarError> {
+            let file = |array: &str| format!("{image}/{direction}.{array}");
+            Ok(FarRows {
+                offsets: far.open_file(&file("offsets"), &placement.region(placement.vertices))?,
+                targets: far.open_file(&file("targets"), &placement.region(placement.edges))?,
+            })
+        };
+        let incoming = if is_symmetric { None } else { Some(rows("in")?) };
+        Ok(Self { out: rows("out")?, incoming })
+    }
+
+    /// Copies a graph into far memory.
+    pub fn upload(far: &FarMemory, graph: GraphView<'_>, placement: &Placement) -> Result<Self, FarError> {
+        let rows = |rows: CsrView<'_>| -> Result<FarRows, FarError> {
+            Ok(FarRows {
+                offsets: copy(far, rows.offsets(), &placement.region(placement.vertices))?,
+                targets: copy(far, rows.targets(), &placement.region(placement.edges))?,
+            })
+        };
+        let incoming = if graph.is_symmetric() { None } else { Some(rows(graph.incoming())?) };
+        Ok(Self { out: rows(graph.out())?, incoming })
+    }
+
+    /// The graph, as the applications see it.
+    pub fn view(&self) -> Result<GraphView<'_>, ViewError> {
+        let out = self.out.view()?;
+        match &self.incoming {
+            None => Ok(GraphView::symmetric(out)),
+            Some(incoming) => GraphView::directed(out, incoming.view()?),
+        }
+    }
+}
+
+/// Copies an array into far memory, where it is not changed any more. One that is empty takes a place all the same.
+fn copy<T: outboard::Plain>(
+    far: &FarMemory,
+    array: &[T],
+    options: &RegionOptions,
+) -> Result<FarSlice<T>, FarError> {
+    let mut copy: FarVec<T> = far.allocate_with(array.len(), options)?;
+    copy.copy_from_slice(array);
+    copy.freeze()
+}
+
+/// Far memory for the state of vertices.
+pub struct FarArrays {
+    far: FarMemory,
+    options: RegionOptions,
+}
+
+impl FarArrays {
+    /// Arrays in `far`, placed as a graph's vertices are, but never cached by the agent: they are written.
+    pub fn new(far: &FarMemory, placement: &Placement) -> Self {
+        Self { far: far.clone(), options: placement.region(CacheMode::Off) }
+    }
+}
+
+impl Arrays for FarArrays {
+    type Array<T: Plain> = FarVec<T>;
+    type Error = FarError;
+
+    fn zeroed<T: Plain>(&self, len: usize, _name: &'static str) -> Result<FarVec<T>, FarError> {
+        self.far.allocate_with(len, &self.options)
+    }
+}
