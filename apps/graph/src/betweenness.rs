@@ -42,6 +42,7 @@ pub struct Summary {
     /// Up to five vertices of the highest betweenness, the highest first, of equals the smallest.
     pub top: Vec<(u32, f64)>,
     /// The bits of all scores.
+    #[serde(serialize_with = "crate::checksum::as_text")]
     pub checksum: u64,
 }
 

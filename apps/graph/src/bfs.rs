@@ -40,6 +40,7 @@ pub struct Summary {
     /// The largest level.
     pub depth: u32,
     /// The bits of all levels.
+    #[serde(serialize_with = "crate::checksum::as_text")]
     pub checksum: u64,
 }
 

@@ -11,6 +11,11 @@ pub(crate) fn checksum<T: Plain>(values: &[T]) -> u64 {
     })
 }
 
+/// Writes it as text: many readers of JSON keep only 53 bits of a number.
+pub(crate) fn as_text<S: serde::Serializer>(checksum: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{checksum:016x}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,6 +43,7 @@ pub struct Summary {
     /// How many vertices are a component of their own.
     pub single: u64,
     /// The bits of all labels.
+    #[serde(serialize_with = "crate::checksum::as_text")]
     pub checksum: u64,
 }
 

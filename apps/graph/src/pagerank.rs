@@ -62,6 +62,7 @@ pub struct Summary {
     /// Up to five vertices of the highest ranks, the highest first, of equals the smallest.
     pub top: Vec<(u32, f32)>,
     /// The bits of all ranks.
+    #[serde(serialize_with = "crate::checksum::as_text")]
     pub checksum: u64,
 }
 

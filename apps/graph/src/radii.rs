@@ -60,6 +60,7 @@ pub struct Summary {
     /// The largest radius: a lower bound of the diameter.
     pub largest: u32,
     /// The bits of all radii.
+    #[serde(serialize_with = "crate::checksum::as_text")]
     pub checksum: u64,
 }
 

@@ -1,17 +1,18 @@
-//! `outboard graph`: graphs made, converted and looked at.
+//! `outboard graph`: graphs made, converted, looked at and computed on.
 
 mod bar;
 mod convert;
 mod generate;
 mod info;
 mod output;
+mod run;
 mod summary;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use outboard_graph_format::Format;
 
-/// Make graphs, convert them between formats, and look at them
+/// Make graphs, convert them between formats, look at them, and compute on them
 ///
 /// A graph image (NAME.graph) is the format of this program: a folder with one file for each array, which a memory
 /// server can load as it is.
@@ -20,6 +21,7 @@ use outboard_graph_format::Format;
   outboard graph generate --scale 20 --symmetric social.graph    a graph like a social network
   outboard graph convert web-Google.txt web.graph                an edge list as a graph image
   outboard graph info web.graph                                  what is in it
+  outboard graph run pagerank --graph web.graph                  which vertices matter
 
 Formats, told by a file's first bytes or name, or by --from and --to:
   image          graph image of this program          NAME.graph
@@ -39,6 +41,7 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Info(info::Args),
+    Run(run::Args),
 }
 
 /// Does what was asked.
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Generate(args) => generate::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Info(args) => info::run(args),
+        Command::Run(args) => run::run(args),
     }
 }
 

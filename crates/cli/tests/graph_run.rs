@@ -1,0 +1,135 @@
+//! `outboard graph run` as people and scripts use it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of its own with a graph in it, removed in the end.
+struct Folder(PathBuf);
+
+/// Two components: a path 3 – 1 – 0 – 2 with a triangle at its end, and an edge between 6 and 7.
+const GRAPH: &str = "3 1\n1 0\n0 2\n2 4\n4 5\n5 2\n6 7\n";
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("outboard-cli-graph-run-{}-{name}", std::process::id()));
+        fs::create_dir(&path).expect("a folder for temporary files");
+        fs::write(path.join("list.el"), GRAPH).expect("the folder can be written to");
+        let folder = Self(path);
+        folder.done(&["convert", "list.el", "small.graph", "--symmetric"]);
+        folder
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+        command.arg("graph").args(arguments).current_dir(&self.0).output().expect("the program starts")
+    }
+
+    #[track_caller]
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "no progress bar without a terminal");
+        text(&output.stdout)
+    }
+
+    #[track_caller]
+    fn json(&self, application: &str, arguments: &[&str]) -> Value {
+        let text = self.done(&[&["run", application, "--json", "--graph"], arguments].concat());
+        serde_json::from_str(&text).expect("the program prints JSON")
+    }
+
+    #[track_caller]
+    fn refused(&self, code: i32, arguments: &[&str], part: &str) {
+        let output = self.run(&[&["run"], arguments].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.starts_with("outboard: ") && message.contains(part), "{message}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the program prints text")
+}
+
+#[test]
+fn every_application_says_what_it_came_to() {
+    let folder = Folder::new("facts");
+    let bfs = folder.json("bfs", &["small.graph", "--source", "3"]);
+    assert_eq!((&bfs["result"]["reached"], &bfs["result"]["depth"]), (&6.into(), &4.into()), "{bfs}");
+    assert_eq!((&bfs["vertices"], &bfs["edges"], &bfs["symmetric"]), (&8.into(), &14.into(), &true.into()));
+    let ranks = folder.json("pagerank", &["small.graph", "--iterations", "3"]);
+    assert_eq!((&ranks["result"]["iterations"], &ranks["result"]["top"][0][0]), (&3.into(), &2.into()));
+    assert_eq!(ranks["edges_walked"], 3 * 14);
+    let radii = folder.json("radii", &["small.graph"]);
+    assert_eq!((&radii["result"]["largest"], &radii["result"]["reached"]), (&4.into(), &8.into()), "{radii}");
+    let bc = folder.json("bc", &["small.graph", "--source", "3"]);
+    assert_eq!(bc["result"]["top"][0], serde_json::json!([1, 4.0]), "{bc}");
+    let components = folder.json("components", &["small.graph"]);
+    assert_eq!(
+        (&components["result"]["components"], &components["result"]["largest_size"]),
+        (&2.into(), &6.into())
+    );
+}
+
+#[test]
+fn a_table_has_the_result_and_the_time() {
+    let folder = Folder::new("table");
+    let table = folder.done(&["run", "components", "--graph", "small.graph", "--threads", "3"]);
+    for part in [
+        "components on small.graph: 8 vertices, 14 edges, symmetric (image)",
+        "6 vertices, with vertex 0",
+        "checksum",
+        "dram, 3 threads",
+        "time",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let help = folder.done(&["run", "--help"]);
+    assert!(help.contains("Examples:") && help.contains("betweenness"), "{help}");
+}
+
+#[test]
+fn results_are_the_same_for_any_number_of_threads_and_format() {
+    let folder = Folder::new("threads");
+    folder.done(&["generate", "--scale", "10", "--seed", "3", "random.graph"]);
+    folder.done(&["convert", "random.graph", "random.sg"]);
+    for application in ["bfs", "pagerank", "radii", "bc", "components"] {
+        let one = folder.json(application, &["random.graph", "--threads", "1"]);
+        let many = folder.json(application, &["random.sg", "--threads", "7"]);
+        assert_eq!((&one["threads"], &many["threads"]), (&1.into(), &7.into()));
+        assert!(one["result"]["checksum"].is_string());
+        assert_eq!(one["result"], many["result"], "{application}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = Folder::new("refused");
+    folder.refused(
+        1,
+        &["bfs", "--graph", "small.graph", "--source", "8"],
+        "no vertex 8 in a graph of 8 vertices",
+    );
+    folder.refused(1, &["bfs", "--graph", "none.graph"], "none.graph");
+    for (arguments, part) in [
+        (&["sort", "--graph", "small.graph"][..], "components"),
+        (&["bfs"], "--graph"),
+        (&["bfs", "--graph", "small.graph", "--threads", "0"], "--threads"),
+        (&["bfs", "--graph", "small.graph", "--threads", "5000"], "4096"),
+        (&["bfs", "--graph", "small.graph", "--iterations", "5"], "--iterations is for pagerank"),
+        (&["components", "--graph", "small.graph", "--source", "1"], "--source is for bfs and bc"),
+        (&["bfs", "--graph", "small.graph", "--memory", "disk"], "dram"),
+    ] {
+        folder.refused(2, arguments, part);
+    }
+}
