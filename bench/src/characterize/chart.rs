@@ -6,7 +6,7 @@ mod svg;
 use axis::Axis;
 use svg::{Anchor, Svg};
 
-use super::conclusions::ChunkAdvice;
+use super::conclusions::{ChunkAdvice, ENOUGH};
 use super::measurement::{Characterization, Leg, Measurement, SIZES};
 use super::operation::{Operation, Sides};
 use super::words;
@@ -90,7 +90,8 @@ fn header(svg: &mut Svg, characterization: &Characterization) {
     svg.heading(MARGIN, 38.0, 20.0, TEXT, title);
     let several = Leg::all(&characterization.measurements).iter().any(|leg| leg.nodes().len() > 1);
     let where_best = if several { ", buffers on the memory node where they are best" } else { "" };
-    let subtitle = format!("by operation and size of a transfer{where_best}");
+    let subtitle =
+        format!("by operation and size of a transfer; one-sided drawn through, two-sided dashed{where_best}");
     svg.text(MARGIN, 60.0, 13.0, FAINT, Anchor::Start, &subtitle);
     for (number, operation) in Operation::ALL.into_iter().enumerate() {
         let (x, y) = (MARGIN + 226.0 * number as f64, 92.0);
@@ -176,7 +177,7 @@ fn frame(svg: &mut Svg, (left, top): (f64, f64), horizontal: &Axis, vertical: &A
 /// Shows which size is large enough.
 fn advise(svg: &mut Svg, x: f64, top: f64, advice: &ChunkAdvice) {
     svg.line((x, top), (x, top + PLOT_HEIGHT), FAINT, 1.2, true);
-    let text = format!("{} suffice", words::size(advice.size_bytes));
+    let text = format!("{}: {:.0} % of the peak", words::size(advice.size_bytes), ENOUGH * 100.0);
     // On the side where there is more room.
     let (anchor, x) = match advice.size_bytes {
         size if size > 256 << 10 => (Anchor::End, x - 5.0),

@@ -7,10 +7,10 @@ use super::operation::{Direction, Operation, Party, Sides};
 
 /// A size is large enough when it reaches this share of the best bandwidth.
 pub(super) const ENOUGH: f64 = 0.9;
-/// Times that differ by less are taken for equal.
-const EQUAL: f64 = 1.05;
-/// The size at which memory nodes are compared, in bytes: the usual chunk.
-const NODES_AT: usize = 64 << 10;
+/// Times and bandwidths that differ by less are taken for equal.
+pub(super) const EQUAL: f64 = 1.1;
+/// The size at which nodes and caches are judged, in bytes: the usual chunk.
+const USUAL: usize = 64 << 10;
 
 /// How large a chunk should be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -145,10 +145,13 @@ fn chunk(leg: &Leg<'_>) -> Option<ChunkAdvice> {
 
 /// Compares the times of an operation with one side with those of its rival with two.
 fn protocol(leg: &Leg<'_>, one_sided: Operation) -> Option<ProtocolAdvice> {
+    let against = |ours: &Measurement| {
+        let rival = leg.best_at(one_sided.rival(), ours.size)?;
+        Some((ours.size, rival.latency_ns / ours.latency_ns))
+    };
+    let factors: Vec<(usize, f64)> = leg.best(one_sided).into_iter().filter_map(against).collect();
     let mut spans: Vec<Span> = Vec::new();
-    for ours in leg.best(one_sided) {
-        let Some(rival) = leg.best_at(one_sided.rival(), ours.size) else { continue };
-        let factor = rival.latency_ns / ours.latency_ns;
+    for (size, factor) in smooth(&factors) {
         let (faster, factor) = match factor {
             factor if factor >= EQUAL => (Some(Sides::One), factor),
             factor if factor <= 1.0 / EQUAL => (Some(Sides::Two), 1.0 / factor),
@@ -156,33 +159,44 @@ fn protocol(leg: &Leg<'_>, one_sided: Operation) -> Option<ProtocolAdvice> {
         };
         match spans.last_mut() {
             Some(span) if span.faster == faster => {
-                span.last_bytes = ours.size;
+                span.last_bytes = size;
                 span.factor = [span.factor[0].min(factor), span.factor[1].max(factor)];
             }
-            _ => spans.push(Span {
-                first_bytes: ours.size,
-                last_bytes: ours.size,
-                faster,
-                factor: [factor; 2],
-            }),
+            _ => spans.push(Span { first_bytes: size, last_bytes: size, faster, factor: [factor; 2] }),
         }
     }
     let advice = ProtocolAdvice { party: leg.party, link: leg.link, direction: one_sided.direction(), spans };
     Some(advice).filter(|advice| !advice.spans.is_empty())
 }
 
+/// Each factor with its neighbours, the middle one of the three; at the ends the geometric mean of the two. One figure
+/// that something disturbed does not make a span of its own.
+fn smooth(factors: &[(usize, f64)]) -> Vec<(usize, f64)> {
+    let of = |(index, (size, factor)): (usize, &(usize, f64))| {
+        let near = factors[index.saturating_sub(1)..factors.len().min(index + 2)].iter();
+        let mut near: Vec<f64> = near.map(|(_, factor)| *factor).collect();
+        near.sort_unstable_by(f64::total_cmp);
+        let smooth = match near[..] {
+            [one, other] => (one * other).sqrt(),
+            [_, middle, _] => middle,
+            _ => *factor,
+        };
+        (*size, smooth)
+    };
+    factors.iter().enumerate().map(of).collect()
+}
+
 /// A chunk costs `1 / B_net` without a cache and `1 / B_intra + (1 - h) / B_net` with one, so a cache pays if its hit
 /// rate `h` is above `B_net / B_intra`.
 fn caching(agent: &Leg<'_>, server: &Leg<'_>) -> Option<CachingAdvice> {
-    let chunk_bytes = chunk(server)?.size_bytes;
-    let net = server.best_at(Operation::Read, chunk_bytes)?.bandwidth;
-    let intra = agent.best_at(Operation::Ask, chunk_bytes)?.bandwidth;
-    let copy = agent.best_at(Operation::Read, chunk_bytes)?.bandwidth;
+    let net = server.best_at(Operation::Read, USUAL)?.bandwidth;
+    let intra = agent.best_at(Operation::Ask, USUAL)?.bandwidth;
+    let copy = agent.best_at(Operation::Read, USUAL)?.bandwidth;
     let ratio = net / intra;
     Some(CachingAdvice {
         agent_link: agent.link,
         server_link: server.link,
-        chunk_bytes,
+        chunk_bytes: USUAL,
         net_bytes_per_s: net,
         intra_bytes_per_s: intra,
         ratio,
@@ -192,7 +206,7 @@ fn caching(agent: &Leg<'_>, server: &Leg<'_>) -> Option<CachingAdvice> {
 }
 
 fn node(leg: &Leg<'_>) -> Option<NodeAdvice> {
-    let fetches = |one: &&Measurement| (one.operation, one.size) == (fetch(leg.party), NODES_AT);
+    let fetches = |one: &&Measurement| (one.operation, one.size) == (fetch(leg.party), USUAL);
     let of_node = |one: &Measurement| Some((one.node?, one.bandwidth));
     let figures: Vec<(u32, f64)> = leg.measurements().filter(fetches).filter_map(of_node).collect();
     let by_bandwidth = |a: &&(u32, f64), b: &&(u32, f64)| a.1.total_cmp(&b.1);

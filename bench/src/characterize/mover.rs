@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
 use outboard_link::{AccessError, Link, OpenRegion, Outcome, RemoteMemory, Token, Waiter};
-use outboard_wire::trial::GRANT;
+use outboard_wire::trial::{GRANT, REGION_LEN};
 
 use super::flow::Flow;
 use super::operation::{Operation, Sides};
@@ -54,7 +54,8 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
         self.link.close_region(self.region);
     }
 
-    /// Bytes per second, as many under way as pay: the median of several stretches that take `time` together.
+    /// Bytes per second, as many under way as pay: the best of several stretches that take `time` together, since
+    /// whatever else the machine does can only slow them down.
     pub(super) fn bandwidth(
         &mut self,
         operation: Operation,
@@ -75,11 +76,11 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
             took = self.burst(operation, piece, count, ahead)?;
         }
         let rate = |took: Duration| (count * piece as u64) as f64 / took.as_secs_f64().max(1e-9);
-        let mut rates = vec![rate(took)];
+        let mut best = rate(took);
         for _ in 1..if time.is_zero() { 1 } else { STRETCHES } {
-            rates.push(rate(self.burst(operation, piece, count, ahead)?));
+            best = best.max(rate(self.burst(operation, piece, count, ahead)?));
         }
-        Ok(percentile(&mut rates, 0.5))
+        Ok(best)
     }
 
     /// How long one transfer takes while there is no other, in nanoseconds: the median over about `time`.
@@ -100,25 +101,38 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
         Ok(percentile(&mut times_ns, 0.5))
     }
 
-    /// Writes a pattern to the daemon's memory and looks whether it comes back: a figure of bytes that were lost
-    /// would be a lie.
+    /// Writes a pattern to all of the daemon's trial memory and looks whether it comes back: a figure of bytes that
+    /// were lost would be a lie. It also makes the pages exist, which nobody wants to measure.
     pub(super) fn prove(&mut self) -> Result<(), BenchError> {
-        let piece = self.piece(Operation::Write, BUFFER_LEN).min(self.piece(Operation::Read, BUFFER_LEN));
-        let (pieces, word) = ((BUFFER_LEN / piece) as u64, |offset: usize| !(offset as u64) ^ 0x5a5a);
-        let offsets = || (0..BUFFER_LEN).step_by(8);
-        offsets().for_each(|offset| self.buffer.window_mut().set_word(offset, word(offset)));
+        let word = |offset: usize| !(offset as u64) ^ 0x5a5a;
+        let passes = 0..REGION_LEN / BUFFER_LEN;
+        self.fill(word);
         self.at = 0;
-        self.burst(Operation::Write, piece, pieces, 2)?;
-        offsets().for_each(|offset| self.buffer.window_mut().set_word(offset, 0));
+        for _ in passes.clone() {
+            self.pass(Operation::Write)?;
+        }
         self.at = 0;
-        self.burst(Operation::Read, piece, pieces, 2)?;
-        for offset in offsets() {
-            let (expected, found) = (word(offset), self.buffer.window().word(offset));
-            if found != expected {
-                return Err(BenchError::Changed { what: "the trial region", expected, found });
+        for _ in passes {
+            self.fill(|_| 0);
+            self.pass(Operation::Read)?;
+            for offset in lines() {
+                let (expected, found) = (word(offset), self.buffer.window().word(offset));
+                if found != expected {
+                    return Err(BenchError::Changed { what: "the trial region", expected, found });
+                }
             }
         }
         Ok(())
+    }
+
+    fn fill(&self, word: impl Fn(usize) -> u64) {
+        lines().for_each(|offset| self.buffer.window_mut().set_word(offset, word(offset)));
+    }
+
+    /// Moves as much as the buffer holds.
+    fn pass(&mut self, operation: Operation) -> Result<(), BenchError> {
+        let piece = self.piece(operation, BUFFER_LEN);
+        self.burst(operation, piece, (BUFFER_LEN / piece) as u64, 2).map(drop)
     }
 
     /// How many bytes of a transfer of `size` go at once: what the link carries, as a power of two.
@@ -150,4 +164,9 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
         self.at = at + count * piece as u64;
         Ok(began.elapsed())
     }
+}
+
+/// A word in every cache line of the buffer.
+fn lines() -> impl Iterator<Item = usize> {
+    (0..BUFFER_LEN).step_by(64)
 }

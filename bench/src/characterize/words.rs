@@ -1,6 +1,8 @@
 //! Conclusions as people read them.
 
-use super::conclusions::{CachingAdvice, ChunkAdvice, Conclusions, ENOUGH, NodeAdvice, ProtocolAdvice, Span};
+use super::conclusions::{
+    CachingAdvice, ChunkAdvice, Conclusions, ENOUGH, EQUAL, NodeAdvice, ProtocolAdvice, Span,
+};
 use super::operation::{Direction, Party, Sides};
 use crate::harness::Unit;
 
@@ -57,7 +59,7 @@ fn caching(advice: &CachingAdvice) -> String {
         None => "dynamic caching cannot pay, whatever its hit rate".to_owned(),
     };
     let fixed = match static_gain {
-        gain if *gain > 1.0 => format!("static caching makes fetches {gain:.1} times faster"),
+        gain if *gain > EQUAL => format!("static caching makes fetches {gain:.1} times faster"),
         _ => "static caching saves traffic but no time".to_owned(),
     };
     format!(

@@ -64,8 +64,10 @@ impl BareFetches {
         let (chunk_len, mut buffer) = (self.chunk.len(), vec![0; STREAM_BUFFER]);
         let mut best: f64 = 0.0;
         for waits in Waits::BOTH {
-            let (began, mut sum) = (Instant::now(), 0);
-            self.client.stream(count, chunk_len, waits, &mut buffer, |bytes| sum += sum_of(bytes))?;
+            let (began, mut sum) = (Instant::now(), 0u64);
+            self.client.stream(count, chunk_len, waits, &mut buffer, |bytes| {
+                sum = sum.wrapping_add(sum_of(bytes))
+            })?;
             std::hint::black_box(sum);
             let bytes = f64::from(count) * chunk_len as f64;
             best = best.max(bytes / began.elapsed().as_secs_f64());

@@ -22,13 +22,22 @@ use crate::raw::{Shape, Traffic};
 use crate::{BenchError, Options};
 
 /// The region is larger than any cache, and so is what of it is resident.
-const FOOTPRINT: usize = 192 << 20;
+fn footprint(effort: Effort) -> usize {
+    match effort {
+        Effort::Tiny => 6 << 20,
+        Effort::Quick | Effort::Full => 192 << 20,
+    }
+}
 
 const KIB_64: usize = 1 << 16;
 const KIB_4: usize = 1 << 12;
 
 /// Accesses in a round, of which two thirds fault.
-const TOUCHES: u64 = 750;
+fn touches(effort: Effort) -> u64 {
+    const USUAL: u64 = 750;
+    // So many that some of them fault for certain.
+    effort.items(USUAL).max(64)
+}
 /// Fetches in a round.
 const FETCHES: u64 = 300;
 
@@ -101,12 +110,12 @@ fn faults(
     versus: &str,
 ) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
-    let shape = Shape::third(FOOTPRINT, chunk_len);
+    let shape = Shape::third(footprint(effort), chunk_len);
     let mut far = FarFaults::start(&host.local, shape, writable)?;
     let mut bare = BareFaults::start(shape, traffic)?;
     let duel = Duel::run(effort, progress, |side| match side {
-        Side::Ours => best_placed(&[host.pid()], || far.round(traffic, effort.items(TOUCHES))),
-        Side::Yardstick => best_placed(&[], || bare.round(effort.items(TOUCHES))),
+        Side::Ours => best_placed(&[host.pid()], || far.round(traffic, touches(effort))),
+        Side::Yardstick => best_placed(&[], || bare.round(touches(effort))),
     })?;
     Ok(duel.figure(name, Unit::Nanoseconds, 1.0, versus))
 }
@@ -114,13 +123,13 @@ fn faults(
 /// A fault and a fetch: what a fault path over TCP cannot do without.
 fn faults_by_tcp(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
-    let shape = Shape::third(FOOTPRINT, KIB_64);
+    let shape = Shape::third(footprint(effort), KIB_64);
     let mut far = FarFaults::start(&host.remote, shape, false)?;
     let (mut bare, mut fetches) = (BareFaults::start(shape, Traffic::Loads)?, BareFetches::start(KIB_64)?);
     let duel = Duel::run(effort, progress, |side| match side {
-        Side::Ours => best_placed(&[host.pid()], || far.round(Traffic::Loads, effort.items(TOUCHES))),
+        Side::Ours => best_placed(&[host.pid()], || far.round(Traffic::Loads, touches(effort))),
         Side::Yardstick => {
-            let fault = best_placed(&[], || bare.round(effort.items(TOUCHES)))?;
+            let fault = best_placed(&[], || bare.round(touches(effort)))?;
             Ok(fault.then(best_placed(&[], || fetches.round(effort.items(FETCHES)))?))
         }
     })?;
@@ -130,7 +139,7 @@ fn faults_by_tcp(bench: Bench<'_>) -> Result<Figure, BenchError> {
 
 fn scans(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
-    let shape = Shape::third(FOOTPRINT, KIB_64);
+    let shape = Shape::third(footprint(effort), KIB_64);
     let mut far = FarFaults::start(&host.remote, shape, false)?;
     let mut bare = BareFetches::start(KIB_64)?;
     let duel = Duel::run(effort, progress, |side| match side {
@@ -142,9 +151,9 @@ fn scans(bench: Bench<'_>) -> Result<Figure, BenchError> {
 
 fn many_threads(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
-    let shape = Shape::third(FOOTPRINT, KIB_64);
+    let shape = Shape::third(footprint(effort), KIB_64);
     let mut far = FarFaults::start(&host.local, shape, false)?;
-    let touches = effort.items(4 * TOUCHES);
+    let touches = 4 * touches(effort);
     let duel = Duel::run(effort, progress, |side| match side {
         Side::Ours => far.rate_round(4, touches / 4),
         Side::Yardstick => far.rate_round(1, touches),

@@ -85,6 +85,28 @@ fn bench_link_prints_one_object_with_the_agreed_figures() {
 }
 
 #[test]
+fn bench_paging_gives_every_figure_beside_its_yardstick() {
+    let output = outboard(&["bench", "paging", "--tiny", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures = json["figures"].as_array().unwrap();
+    for name in [
+        "paging.fault_64KiB.shm.readonly.p50",
+        "paging.fault_64KiB.shm.writable_read.p50",
+        "paging.fault_64KiB.shm.write.p50",
+        "paging.fault_64KiB.tcp.readonly.p50",
+        "paging.fault_4KiB.shm.readonly.p50",
+        "paging.scan.tcp.bandwidth",
+        "paging.faults.4threads.rate",
+    ] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).expect(name);
+        for field in ["value", "ratio"] {
+            assert!(figure[field].as_f64().is_some_and(|number| number > 0.0), "{figure}");
+        }
+    }
+}
+
+#[test]
 fn bench_link_prints_a_table_for_people() {
     let output = outboard(&["bench", "link", "--tiny"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -9,8 +9,8 @@ pub const GIVE: Kind = Kind::new(Room::Trial, 16);
 /// Brings bytes, which are forgotten; an empty frame of the same kind comes back.
 pub const TAKE: Kind = Kind::new(Room::Trial, 17);
 
-/// The size of the trial region in bytes.
-pub const REGION_LEN: usize = 16 << 20;
+/// The size of the trial region in bytes: more than most caches hold, as far memory is.
+pub const REGION_LEN: usize = 64 << 20;
 
 /// What opens any daemon's trial region: memory that holds nothing, for whoever may connect to read and write. Its
 /// key is no secret.

@@ -104,7 +104,7 @@ fn titles_labels_and_the_advice_are_there() {
         "latency, median (µs)",
         "size of a transfer",
         "64 KiB",
-        "32 KiB suffice",
+        "32 KiB: 90 % of the peak",
         "send, from application",
         "a processor",
     ] {

@@ -15,7 +15,8 @@ use crate::terminal;
   outboard bench link                full measurement, a table for people
   outboard bench link --quick        the same figures within a minute
   outboard bench link --json         one JSON object for programs
-  outboard bench daemon              what an idle agent uses, and how soon a client is served")]
+  outboard bench daemon              what an idle agent uses, and how soon a client is served
+  outboard bench paging              what a page fault costs")]
 pub(crate) struct Args {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]

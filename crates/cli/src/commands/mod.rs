@@ -3,6 +3,7 @@
 mod agent;
 mod bench;
 mod bench_peer;
+mod characterize;
 mod completions;
 mod demo;
 mod demo_rank;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Graph(graph::Args),
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
+    Characterize(characterize::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -48,6 +50,7 @@ impl Command {
             Self::Graph(args) => graph::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),
+            Self::Characterize(args) => characterize::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

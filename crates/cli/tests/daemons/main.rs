@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+mod characterize;
 mod config;
 mod demo;
 mod memory;
