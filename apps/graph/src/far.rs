@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard::{CacheMode, FarError, FarMemory, FarSlice, FarVec, Path, RegionOptions};
+use outboard::{CacheMode, FarError, FarMemory, FarSlice, FarVec, Path, RegionOptions, RegionTraffic};
 
 use crate::arrays::{Arrays, Plain};
 use crate::{CsrView, GraphView, ViewError};
@@ -88,6 +88,20 @@ impl FarGraph {
         };
         let incoming = if graph.is_symmetric() { None } else { Some(rows(graph.incoming())?) };
         Ok(Self { out: rows(graph.out())?, incoming })
+    }
+
+    /// What of the offsets, and what of the neighbours, has crossed links so far.
+    pub fn traffic(&self) -> [RegionTraffic; 2] {
+        let mut sums = [RegionTraffic::default(); 2];
+        for rows in [Some(&self.out), self.incoming.as_ref()].into_iter().flatten() {
+            let both = [rows.offsets.mapping().traffic(), rows.targets.mapping().traffic()];
+            for (sum, part) in sums.iter_mut().zip(both) {
+                sum.direct += part.direct;
+                sum.by_agent += part.by_agent;
+                sum.by_copy += part.by_copy;
+            }
+        }
+        sums
     }
 
     /// The graph, as the applications see it.

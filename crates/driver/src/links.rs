@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outboard_link::shaped::{Shaped, Wire};
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
-use outboard_link::{Link, WaitOn};
+use outboard_link::{Link, Peer, WaitOn};
 use rustix::io::Errno;
 
 use crate::poller::Interest;
@@ -40,6 +40,14 @@ pub enum NewLink {
 }
 
 impl NewLink {
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> &Peer {
+        match self {
+            Self::Shm(link) => link.peer(),
+            Self::Tcp(link) => link.peer(),
+        }
+    }
+
     /// What to sleep on.
     pub(crate) fn wait_on(&self) -> Option<WaitOn<'_>> {
         match self {

@@ -182,10 +182,10 @@ impl<S: Service> Worker<S> {
     fn take_in(&mut self, link: NewLink, origin: Origin) -> Result<(), Errno> {
         let id = LinkId::next();
         let now = self.clock.now();
-        let wire = match origin {
+        let wire = self.service.wire_to(link.peer()).or(match origin {
             Origin::Dialled(_) => self.config.dial_wire.or(self.config.wire),
             Origin::Accepted => self.config.wire,
-        };
+        });
         self.links.add((id, origin), link, wire)?;
         let (service, poller) = (&mut self.service, &self.poller);
         for_each_kind!(self.links, held => if let Some(held) = held.last_mut().filter(|held| held.id == id) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use outboard_link::shaped::Wire;
+
 use super::space::Mover;
 
 /// The settings of far memory in one process.
@@ -21,6 +23,8 @@ pub struct PagingConfig {
     pub grace: Duration,
     /// How pages get in and out; default the best that the kernel has.
     pub mover: Option<Mover>,
+    /// A slower wire that links to the memory server are made to look like; default none.
+    pub wire: Option<Wire>,
     /// The NUMA node whose memory the buffer is made of; default wherever the kernel puts it.
     pub node: Option<u32>,
 }
@@ -36,6 +40,7 @@ impl PagingConfig {
             ahead: 4 << 20,
             grace: Duration::from_secs(10),
             mover: None,
+            wire: None,
             node: None,
         }
     }

@@ -145,8 +145,7 @@ impl PagerService {
         self.side(id).partial = Some(slot);
         let standing = self.flight.get(slot).map(|job| job.region.number);
         let standing = standing.and_then(|number| self.side(id).standing(number));
-        loop {
-            let Some(job) = self.flight.get(slot) else { break };
+        while let Some(job) = self.flight.get(slot) {
             let sent = match (job.way, standing) {
                 (Way::Agent, _) => send_message(job, link, slot),
                 (_, Some(Standing::Open(open))) => send_access(job, link, open, slot),
@@ -282,6 +281,7 @@ impl PagerService {
             (false, false) => self.fetched(&job),
             (false, true) => {
                 add(&self.pages.tally.saved_bytes, job.sent as u64);
+                add(&job.region.tally.saved, job.sent as u64);
                 self.pages.save_ended(&job, true);
             }
             (true, true) => {
@@ -306,10 +306,17 @@ impl PagerService {
             let now = self.pages.clock.now();
             job.region.took(route, now.since(sent), len, now);
         }
+        let (tally, region) = (&self.pages.tally, &job.region.tally);
         match job.way {
-            Way::Direct => {}
-            Way::Agent => add(&self.pages.tally.agent_bytes, len as u64),
-            Way::Copy => add(&self.pages.tally.copy_bytes, len as u64),
+            Way::Direct => add(&region.direct, len as u64),
+            Way::Agent => {
+                add(&region.by_agent, len as u64);
+                add(&tally.agent_bytes, len as u64);
+            }
+            Way::Copy => {
+                add(&region.by_copy, len as u64);
+                add(&tally.copy_bytes, len as u64);
+            }
         }
         self.pages.fetched(job);
     }

@@ -28,5 +28,5 @@ pub use pages::{Pages, PagingError};
 pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use service::{PagerNote, PagerService};
 pub use space::Mover;
-pub use stats::{PagingStats, Traffic};
+pub use stats::{PagingStats, RegionTraffic, Traffic};
 pub use threads::{PagerThreads, Peers, ThreadsError};

@@ -9,6 +9,7 @@ use outboard_wire::paging::CacheMode;
 use outboard_wire::{Grant, Incarnation, Rights, Time};
 
 use super::space::Range;
+use super::stats::{RegionTally, RegionTraffic};
 
 /// What a region is to be.
 #[derive(Clone, Debug)]
@@ -79,6 +80,7 @@ pub struct PagedRegion {
     ahead: Mutex<ReadAhead>,
     window_max: u32,
     chooser: Mutex<RouteChooser>,
+    pub(super) tally: RegionTally,
     /// On how many links it is open.
     pub(super) opened: AtomicU64,
     is_lost: AtomicBool,
@@ -101,6 +103,7 @@ impl PagedRegion {
             ahead: Mutex::new(ReadAhead::new(chunks, window_max)),
             window_max,
             chooser: Mutex::new(RouteChooser::new(Time::ZERO)),
+            tally: RegionTally::default(),
             opened: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -120,6 +123,11 @@ impl PagedRegion {
     /// Where it begins among this process's addresses.
     pub fn start(&self) -> usize {
         self.start
+    }
+
+    /// What of it has crossed links so far.
+    pub fn traffic(&self) -> RegionTraffic {
+        self.tally.read()
     }
 
     /// Its size in bytes.

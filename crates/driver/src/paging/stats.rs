@@ -41,6 +41,39 @@ pub struct Traffic {
     pub by_copy: u64,
 }
 
+/// Bytes of one region that crossed links, by the way that they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RegionTraffic {
+    /// Fetched from the memory server.
+    pub direct: u64,
+    /// Fetched by asking the agent.
+    pub by_agent: u64,
+    /// Fetched from the agent's copy.
+    pub by_copy: u64,
+    /// Written back.
+    pub saved: u64,
+}
+
+/// Counters of one region.
+#[derive(Debug, Default)]
+pub(super) struct RegionTally {
+    pub(super) direct: AtomicU64,
+    pub(super) by_agent: AtomicU64,
+    pub(super) by_copy: AtomicU64,
+    pub(super) saved: AtomicU64,
+}
+
+impl RegionTally {
+    pub(super) fn read(&self) -> RegionTraffic {
+        RegionTraffic {
+            direct: get(&self.direct),
+            by_agent: get(&self.by_agent),
+            by_copy: get(&self.by_copy),
+            saved: get(&self.saved),
+        }
+    }
+}
+
 /// What far memory has done in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PagingStats {

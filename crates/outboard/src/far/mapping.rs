@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outboard_driver::paging::{PagedRegion, Pattern, RegionSpec};
+use outboard_driver::paging::{PagedRegion, Pattern, RegionSpec, RegionTraffic};
 
 use super::FarError;
 use super::memory::Shared;
@@ -66,6 +66,11 @@ impl FarMapping {
     /// Whether it may be written. A store to one that may not raises SIGSEGV, as in any read-only memory.
     pub fn is_writable(&self) -> bool {
         self.region.spec().writable
+    }
+
+    /// What of it has crossed links so far.
+    pub fn traffic(&self) -> RegionTraffic {
+        self.region.traffic()
     }
 
     /// The size of its chunks.

@@ -84,7 +84,7 @@ impl FarMemory {
                 tcp: options.link.tcp(),
                 ..FrontDeskConfig::default()
             },
-            worker: WorkerConfig { spin: options.spin, wire: options.wire, ..WorkerConfig::default() },
+            worker: WorkerConfig { spin: options.spin, ..WorkerConfig::default() },
         };
         let patience = options.link.deadline;
         let threads = PagerThreads::start(&pages, &peers, patience)?;

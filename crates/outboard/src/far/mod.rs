@@ -22,4 +22,4 @@ pub use error::FarError;
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
 pub use options::{Buffer, BufferError, CacheMode, FarOptions, Path, RegionOptions};
-pub use outboard_driver::paging::{PagingStats as FarStats, Traffic};
+pub use outboard_driver::paging::{PagingStats as FarStats, RegionTraffic, Traffic};

@@ -135,6 +135,7 @@ impl FarOptions {
             chunk: self.chunk,
             ahead: self.ahead,
             grace: self.grace,
+            wire: self.wire,
             node: self.node,
             ..defaults
         }
