@@ -5,17 +5,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
-use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
 
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
+use crate::paging::{PagingWorker, SharedPaging, is_paging};
 use crate::status::{Gauge, StatusPage};
 
 /// Later than anything that is ever due.
 const NEVER_NS: u64 = u64::MAX;
+
+/// What is told to a worker of an agent.
+pub(crate) enum AgentNote {
+    /// An answer for one of its clients.
+    Answer(Addressed),
+    /// Another worker has something for one of its paging requests.
+    Paging,
+}
+
+/// A peer that is dialled.
+#[derive(Default)]
+struct DialledPeer {
+    /// Which life of it was last seen, to tell a restart from a reconnection.
+    life: Option<Incarnation>,
+    links: usize,
+}
 
 /// What the workers of an agent share. Locked for questions, never for data.
 pub(crate) struct SharedAgent {
@@ -24,9 +41,9 @@ pub(crate) struct SharedAgent {
     rendezvous: Mutex<Rendezvous>,
     /// When the rendezvous wants to be told the time, in nanoseconds: looked at without the lock in every turn.
     rendezvous_due_ns: AtomicU64,
-    /// Which life of each dialled peer was last seen, to tell a restart from a reconnection.
-    lives: Mutex<HashMap<usize, Incarnation>>,
-    workers: OnceLock<Vec<WorkerHandle<Addressed>>>,
+    /// The peers that are dialled, by their number; several links may lead to one.
+    peers: Mutex<HashMap<usize, DialledPeer>>,
+    workers: OnceLock<Vec<WorkerHandle<AgentNote>>>,
     jobs: Gauge,
     memory_servers: Gauge,
     memory_servers_restarted_total: Gauge,
@@ -39,7 +56,7 @@ impl SharedAgent {
             owners: Mutex::default(),
             rendezvous: Mutex::new(rendezvous),
             rendezvous_due_ns: AtomicU64::new(NEVER_NS),
-            lives: Mutex::default(),
+            peers: Mutex::default(),
             workers: OnceLock::new(),
             jobs: page.gauge("jobs"),
             memory_servers: page.gauge("memory_servers_connected"),
@@ -49,7 +66,7 @@ impl SharedAgent {
     }
 
     /// Tells the workers of each other.
-    pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<Addressed>>) {
+    pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<AgentNote>>) {
         // Set once, before any link is given out.
         let _ = self.workers.set(workers);
     }
@@ -67,15 +84,41 @@ impl SharedAgent {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the peer of this dial is another process than the last time.
-    fn is_restarted(&self, dial: usize, peer: &Peer) -> bool {
-        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = lives.insert(dial, peer.incarnation());
-        let is_restarted = before.is_some_and(|before| before != peer.incarnation());
-        if is_restarted && peer.intro().role == Role::MemoryServer {
+    /// Has a worker look for what others have for its paging requests.
+    pub(crate) fn wake(&self, worker: usize) {
+        if let Some(worker) = self.workers.get().and_then(|workers| workers.get(worker)) {
+            worker.tell(AgentNote::Paging);
+        }
+    }
+
+    /// A link to a dialled peer is open. Returns which life of it was seen before, if that was another, and whether
+    /// this is the only link to it.
+    fn reached(&self, number: usize, peer: &Peer) -> (Option<Incarnation>, bool) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let dialled = peers.entry(number).or_default();
+        dialled.links += 1;
+        let is_first = dialled.links == 1;
+        let before = dialled.life.replace(peer.incarnation());
+        let before = before.filter(|before| *before != peer.incarnation());
+        if is_first && let Some(gauge) = self.gauge_of(peer.intro().role) {
+            gauge.add(1);
+        }
+        if before.is_some() && peer.intro().role == Role::MemoryServer {
             self.memory_servers_restarted_total.add(1);
         }
-        is_restarted
+        (before, is_first)
+    }
+
+    /// A link to a dialled peer is gone. Returns whether it was the last.
+    fn missed(&self, number: usize, peer: &Peer) -> bool {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let dialled = peers.entry(number).or_default();
+        dialled.links = dialled.links.saturating_sub(1);
+        let is_last = dialled.links == 0;
+        if is_last && let Some(gauge) = self.gauge_of(peer.intro().role) {
+            gauge.add(u64::MAX);
+        }
+        is_last
     }
 
     /// Sends answers to the workers whose clients they are for.
@@ -84,7 +127,7 @@ impl SharedAgent {
         for answer in answers {
             let worker = owners.get(&answer.client).and_then(|index| self.workers.get()?.get(*index));
             if let Some(worker) = worker {
-                worker.tell(answer);
+                worker.tell(AgentNote::Answer(answer));
             }
         }
     }
@@ -105,11 +148,29 @@ pub(crate) struct AgentService {
     counts: Arc<Counts>,
     outbox: Outbox,
     peers: HashMap<LinkId, (Peer, Origin)>,
+    paging: PagingWorker,
+    /// The number of the peer that each dial leads to.
+    dialled: Arc<[usize]>,
 }
 
 impl AgentService {
-    pub(crate) fn new(index: usize, shared: Arc<SharedAgent>, counts: Arc<Counts>) -> Self {
-        Self { index, shared, counts, outbox: Outbox::default(), peers: HashMap::new() }
+    /// `dialled` says which peer each dial leads to.
+    pub(crate) fn new(
+        index: usize,
+        shared: Arc<SharedAgent>,
+        counts: Arc<Counts>,
+        paging: Arc<SharedPaging>,
+        dialled: Arc<[usize]>,
+    ) -> Self {
+        Self {
+            index,
+            shared,
+            counts,
+            outbox: Outbox::default(),
+            peers: HashMap::new(),
+            paging: PagingWorker::new(index, paging),
+            dialled,
+        }
     }
 
     fn ask(&mut self, link: LinkId, tag: u32, question: Question, now: Time) {
@@ -136,24 +197,31 @@ impl AgentService {
 }
 
 impl Service for AgentService {
-    type Note = Addressed;
+    type Note = AgentNote;
 
-    fn on_note(&mut self, note: Addressed, _now: Time) {
-        let link = LinkId(note.client);
-        if self.peers.contains_key(&link) {
-            self.outbox.answer(link, note.tag, &note.answer);
+    fn on_note(&mut self, note: AgentNote, now: Time) {
+        match note {
+            AgentNote::Answer(Addressed { client, tag, answer }) => {
+                let link = LinkId(client);
+                if self.peers.contains_key(&link) {
+                    self.outbox.answer(link, tag, &answer);
+                }
+            }
+            AgentNote::Paging => self.paging.on_delivery(now),
         }
     }
 
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
         if let Origin::Dialled(dial) = origin {
-            tracing::info!("connected to {peer}");
-            if let Some(gauge) = self.shared.gauge_of(peer.intro().role) {
-                gauge.add(1);
+            let (before, is_first) = self.shared.reached(self.dialled[dial], peer);
+            if is_first {
+                tracing::info!("connected to {peer}");
             }
-            if self.shared.is_restarted(dial, peer) {
+            if let Some(before) = before {
                 tracing::warn!("{peer} was restarted: what it held before is gone");
+                self.paging.server_restarted(before);
             }
+            self.paging.on_open(link, peer, true);
         } else {
             tracing::debug!("{peer} has come");
             self.counts.came(peer);
@@ -165,6 +233,9 @@ impl Service for AgentService {
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
+        }
+        if is_paging(frame.head.kind) {
+            return self.paging.on_frame(link, frame, now);
         }
         if !Question::is_question(frame.head.kind) {
             return echo(&mut self.outbox, &self.counts, link, frame);
@@ -181,18 +252,21 @@ impl Service for AgentService {
         &mut self,
         id: LinkId,
         link: &mut L,
-        _now: Time,
+        now: Time,
     ) -> Result<bool, LinkError> {
-        self.outbox.send(id, link)
+        Ok(self.outbox.send(id, link)? | self.paging.send(id, link, now)?)
     }
 
-    fn on_lost(&mut self, link: LinkId, error: &LinkError, _now: Time) {
+    fn on_completion(&mut self, link: LinkId, completion: Completion, now: Time) {
+        self.paging.on_completion(link, &completion, now);
+    }
+
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         match self.peers.remove(&link) {
-            Some((peer, Origin::Dialled(_))) => {
-                tracing::warn!("{error}; dialling again");
-                if let Some(gauge) = self.shared.gauge_of(peer.intro().role) {
-                    gauge.add(u64::MAX);
+            Some((peer, Origin::Dialled(dial))) => {
+                if self.shared.missed(self.dialled[dial], &peer) {
+                    tracing::warn!("{error}; dialling again");
                 }
             }
             Some((peer, Origin::Accepted)) => {
@@ -204,18 +278,23 @@ impl Service for AgentService {
         self.shared.owners().remove(&link.0);
         self.shared.with_rendezvous(|rendezvous| rendezvous.on_gone(link.0));
         self.outbox.forget(link);
+        self.paging.on_lost(link, now);
     }
 
     fn next_deadline(&self) -> Option<Time> {
         // Every worker keeps the time: the one that has received a rank sleeps no longer than the rank may wait.
-        match self.shared.rendezvous_due_ns.load(Ordering::Relaxed) {
+        let rendezvous = match self.shared.rendezvous_due_ns.load(Ordering::Relaxed) {
             NEVER_NS => None,
             due_ns => Some(Time::from_nanos(due_ns)),
-        }
+        };
+        rendezvous.into_iter().chain(self.paging.next_deadline()).min()
     }
 
     fn on_time(&mut self, now: Time) {
-        let answers = self.shared.with_rendezvous(|rendezvous| rendezvous.on_time(now));
-        self.shared.deliver(answers);
+        self.paging.on_time(now);
+        if self.shared.rendezvous_due_ns.load(Ordering::Relaxed) <= now.as_nanos() {
+            let answers = self.shared.with_rendezvous(|rendezvous| rendezvous.on_time(now));
+            self.shared.deliver(answers);
+        }
     }
 }

@@ -21,6 +21,7 @@ use crate::echo::trial_region;
 use crate::files::DataDirectory;
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
+use crate::paging::{PagingConfig, SharedPaging};
 use crate::status::StatusPage;
 use crate::store::{RegionStore, StoreConfig};
 
@@ -205,17 +206,39 @@ impl Daemon {
         let parts = Parts::new(Role::Agent, &agent.name, &agent.listen, settings)?;
         let rendezvous = Rendezvous::new(settings.job.join_timeout);
         let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page));
-        let services = (0..agent.workers)
-            .map(|index| AgentService::new(index, Arc::clone(&shared), Arc::clone(&parts.counts)))
-            .collect();
-        let dial = |address: &Address| Dial {
-            address: address.clone(),
-            identity: parts.identity.clone(),
-            exports: Arc::clone(&parts.exports),
-            worker: None,
+        let known = Arc::clone(&shared);
+        let paging = SharedPaging::new(
+            PagingConfig::new(agent),
+            Arc::clone(&parts.exports),
+            &parts.page,
+            Some(parts.clock),
+            move |worker| known.wake(worker),
+        )?;
+        let paging = Arc::new(paging);
+        // Every worker has a link of its own to every memory server; to a peer, one of them has.
+        let mut dials = Vec::new();
+        let mut dialled = Vec::new();
+        for (number, address) in agent.memory_servers.iter().chain(&agent.peers).enumerate() {
+            let is_server = number < agent.memory_servers.len();
+            let workers = if is_server { (0..agent.workers).map(Some).collect() } else { vec![None] };
+            for worker in workers {
+                let (identity, exports) = (parts.identity.clone(), Arc::clone(&parts.exports));
+                dials.push(Dial { address: address.clone(), identity, exports, worker });
+                dialled.push(number);
+            }
+        }
+        let dialled: Arc<[usize]> = dialled.into();
+        let service = |index| {
+            let (shared, counts) = (Arc::clone(&shared), Arc::clone(&parts.counts));
+            AgentService::new(index, shared, counts, Arc::clone(&paging), Arc::clone(&dialled))
         };
-        let dials = agent.memory_servers.iter().chain(&agent.peers).map(dial).collect();
-        let config = WorkerConfig { spin: agent.spin, wire: agent.wire, ..WorkerConfig::default() };
+        let services = (0..agent.workers).map(service).collect();
+        let config = WorkerConfig {
+            spin: agent.spin,
+            wire: agent.wire,
+            dial_wire: agent.dial_wire,
+            ..WorkerConfig::default()
+        };
         parts.start(services, config, (dials, settings), |handles| shared.set_workers(handles))
     }
 

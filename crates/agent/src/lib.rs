@@ -11,9 +11,10 @@ mod echo;
 mod files;
 mod memory_service;
 mod metrics;
+mod paging;
 mod status;
 mod store;
 
 pub use daemon::{Daemon, StartError};
-pub use status::{Gauge, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
+pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
 pub use store::{RegionStore, StoreConfig};

@@ -37,7 +37,12 @@ const NAME_AT: usize = 64;
 const ENTRIES_AT: usize = 128;
 const ENTRY_LEN: usize = 64;
 const NAME_LEN: usize = 56;
-const ENTRIES_MAX: usize = (STATUS_LEN - ENTRIES_AT) / ENTRY_LEN;
+const ENTRIES_MAX: usize = (LINES_AT - ENTRIES_AT) / ENTRY_LEN;
+/// Lines of text are at the end of the page: a checksum, the length, the text.
+const LINES_MAX: usize = 32;
+const LINE_LEN: usize = 256;
+const LINE_TEXT_MAX: usize = LINE_LEN - 16;
+const LINES_AT: usize = STATUS_LEN - LINES_MAX * LINE_LEN;
 
 /// Where a daemon keeps its numbers.
 pub struct StatusPage {
@@ -50,6 +55,12 @@ pub struct StatusPage {
 pub struct Gauge {
     segment: Arc<Segment>,
     at: usize,
+}
+
+/// The lines of text on a page. They belong to whoever asked for them last.
+#[derive(Clone)]
+pub struct Lines {
+    segment: Arc<Segment>,
 }
 
 impl StatusPage {
@@ -94,6 +105,11 @@ impl StatusPage {
         Gauge { segment: Arc::clone(&self.segment), at: at + NAME_LEN }
     }
 
+    /// What to write lines of text with.
+    pub fn lines(&self) -> Lines {
+        Lines { segment: Arc::clone(&self.segment) }
+    }
+
     fn name_of(&self, entry: usize) -> Text<NAME_LEN> {
         let bytes = self.segment.window(ENTRIES_AT + entry * ENTRY_LEN, NAME_LEN).to_vec();
         Text::new(std::str::from_utf8(&bytes).unwrap_or_default())
@@ -126,6 +142,33 @@ impl Gauge {
     }
 }
 
+impl Lines {
+    /// Writes these lines in place of all others, as far as there is room. A reader who looks meanwhile sees each of
+    /// them whole or not at all.
+    pub fn set(&self, texts: impl IntoIterator<Item = String>) {
+        let mut texts = texts.into_iter();
+        for at in (LINES_AT..STATUS_LEN).step_by(LINE_LEN) {
+            let text = texts.next().unwrap_or_default();
+            let mut end = text.len().min(LINE_TEXT_MAX);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            let bytes = &text.as_bytes()[..end];
+            self.segment.word(at).store(0, Ordering::Release);
+            self.segment.window_mut(at + 16, bytes.len()).write(0, bytes);
+            self.segment.word(at + 8).store(bytes.len() as u64, Ordering::Relaxed);
+            self.segment.word(at).store(checksum(bytes), Ordering::Release);
+        }
+    }
+}
+
+/// Tells a whole line from parts of two (FNV-1a); that of an empty line is not zero.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 impl fmt::Debug for Gauge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gauge({})", self.get())
@@ -156,6 +199,8 @@ pub struct StatusView {
     pub started: SystemTime,
     /// Its numbers, in the order in which they were made.
     pub entries: Vec<(String, u64)>,
+    /// What it says in words, a line each.
+    pub lines: Vec<String>,
 }
 
 impl StatusView {
@@ -182,6 +227,12 @@ impl StatusView {
             Ok(text.trim_end_matches('\0').to_owned())
         };
         let entry = |at: usize| Ok((text(at, NAME_LEN)?, word(at + NAME_LEN)?));
+        let line = |at: usize| {
+            let len = word(at + 8).ok().filter(|len| (1..=LINE_TEXT_MAX as u64).contains(len))? as usize;
+            let line = &bytes[at + 16..at + 16 + len];
+            let is_whole = word(at).ok() == Some(checksum(line));
+            is_whole.then(|| String::from_utf8_lossy(line).replace(char::is_control, " "))
+        };
         Ok(Self {
             role: role.ok_or(StatusError::Field("role"))?,
             name: text(NAME_AT, 32)?,
@@ -190,6 +241,7 @@ impl StatusView {
             entries: (0..count)
                 .map(|index| entry(ENTRIES_AT + index * ENTRY_LEN))
                 .collect::<Result<_, _>>()?,
+            lines: (LINES_AT..STATUS_LEN).step_by(LINE_LEN).filter_map(line).collect(),
         })
     }
 
@@ -216,6 +268,23 @@ mod tests {
             (view.get("clients"), view.get("frames_total"), view.get("nothing")),
             (Some(3), Some(15), None)
         );
+    }
+
+    #[test]
+    fn lines_are_whole_or_not_there() {
+        let page = StatusPage::create(Role::Agent, "lines").unwrap();
+        assert!(page.view().unwrap().lines.is_empty());
+        let long = "ä".repeat(LINE_TEXT_MAX);
+        page.lines().set(["one\x1b".to_owned(), String::new(), long.clone()]);
+        let lines = page.view().unwrap().lines;
+        assert_eq!(lines[0], "one ", "a terminal is not steered");
+        assert!(long.starts_with(&lines[1]) && lines[1].len() == LINE_TEXT_MAX && lines.len() == 2);
+        page.segment.window_mut(LINES_AT + 16, 1).write(0, b"x");
+        assert_eq!(page.view().unwrap().lines.len(), 1, "half of it is of another time");
+        page.lines().set((0..LINES_MAX + 9).map(|line| line.to_string()));
+        assert_eq!(page.view().unwrap().lines.len(), LINES_MAX);
+        page.lines().set([]);
+        assert!(page.view().unwrap().lines.is_empty());
     }
 
     #[test]

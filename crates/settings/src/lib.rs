@@ -72,7 +72,7 @@ pub use quantity::{ByteSize, Percent};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
-    AgentSettings, JobSettings, LinkSettings, LogFormat, LogLevel, LogSettings, MemorySettings,
+    AgentSettings, Forwarding, JobSettings, LinkSettings, LogFormat, LogLevel, LogSettings, MemorySettings,
     MetricsSettings, Settings, Whereabouts,
 };
 pub use socket::default_socket;

@@ -92,7 +92,8 @@ fn table(sight: &Sight) -> String {
     {
         rate.set_constraint(comfy_table::ColumnConstraint::Hidden);
     }
-    format!("{role} “{name}” (process {pid}) at {place}, up {up}\n{table}")
+    let lines: String = sight.view.lines.iter().map(|line| format!("\n{line}")).collect();
+    format!("{role} “{name}” (process {pid}) at {place}, up {up}\n{table}{lines}")
 }
 
 fn object(sight: &Sight) -> Value {
@@ -102,7 +103,7 @@ fn object(sight: &Sight) -> Value {
         entries.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let mut object = json!({
         "role": role.to_string(), "name": name, "pid": pid, "addresses": addresses, "link": sight.link,
-        "uptime_s": uptime(sight).as_secs_f64(), "numbers": counted,
+        "uptime_s": uptime(sight).as_secs_f64(), "numbers": counted, "lines": sight.view.lines,
     });
     if let Some(rates) = &sight.rates {
         let counters = entries.iter().zip(rates).filter(|((name, _), _)| is_counter(name));
@@ -143,7 +144,8 @@ mod tests {
     fn sight(rates: Option<Vec<f64>>) -> Sight {
         let entries = vec![("used_bytes".to_owned(), 3 << 20), ("echoes_total".to_owned(), 100)];
         let started = SystemTime::now() - Duration::from_secs(61);
-        let view = StatusView { role: Role::Agent, name: "node-7".into(), pid: 12, started, entries };
+        let lines = vec!["region 7: dynamic".to_owned()];
+        let view = StatusView { role: Role::Agent, name: "node-7".into(), pid: 12, started, entries, lines };
         Sight { addresses: vec!["unix:@a".parse().unwrap()], link: "shm", view, rates }
     }
 
@@ -153,6 +155,7 @@ mod tests {
         assert!(text.starts_with("agent “node-7” (process 12) at unix:@a, up 1 min 1 s\n"), "{text}");
         assert!(text.contains("3 MiB") && text.contains("echoes so far") && text.contains("25"), "{text}");
         assert!(!text.contains(" 9 "), "{text}");
+        assert!(text.ends_with("\nregion 7: dynamic"), "{text}");
         assert!(!table(&sight(None)).contains("per second"));
     }
 
@@ -162,5 +165,6 @@ mod tests {
         assert_eq!(object["numbers"]["used_bytes"], 3 << 20);
         assert_eq!(object["per_second"], json!({"echoes_total": 25.0}));
         assert_eq!((&object["pid"], &object["role"]), (&json!(12), &json!("agent")));
+        assert_eq!(object["lines"], json!(["region 7: dynamic"]));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use super::{Window, WindowMut};
+use super::{Segment, Window, WindowMut};
 
 /// A stretch of this process's memory that a link may fill at any moment while a read is under way. Clones are
 /// the same memory; it is freed with the last of them.
@@ -41,6 +41,17 @@ impl Buffer {
         };
         let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
         Ok(Self(Arc::new(Inner { start, len, owner: Owner::Mapping })))
+    }
+
+    /// The memory of a segment, which may be shared with other processes.
+    ///
+    /// # Panics
+    /// If it is mapped to read only.
+    pub fn over(segment: Arc<Segment>) -> Self {
+        assert!(segment.is_writable(), "the segment is mapped to read only");
+        let (start, len) = (segment.start(), segment.len());
+        // SAFETY: the segment is mapped writable as long as it lives, and no references to its memory are ever made.
+        unsafe { Self::from_raw(start, len, Box::new(segment)) }
     }
 
     /// Memory that `owner` keeps alive.

@@ -11,14 +11,44 @@ const SAMPLE_BYTES: u64 = 256 << 10;
 /// What costs are given for: the usual chunk.
 const UNIT_BYTES: f64 = 65536.0;
 
+/// How long bytes have been moving, however many transfers were under way at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BusyTime {
+    bytes: u64,
+    busy: Duration,
+    under_way: u32,
+    since: Time,
+}
+
+impl BusyTime {
+    /// A transfer begins.
+    pub fn begin(&mut self, now: Time) {
+        if self.under_way == 0 {
+            self.since = now;
+        }
+        self.under_way += 1;
+    }
+
+    /// A transfer of so many bytes ends; of none if it failed.
+    pub fn end(&mut self, now: Time, bytes: u64) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.busy += now.since(self.since);
+        self.since = now;
+        self.bytes += bytes;
+    }
+
+    /// The bytes and the time since this was asked last.
+    pub fn take(&mut self) -> (u64, Duration) {
+        (core::mem::take(&mut self.bytes), core::mem::take(&mut self.busy))
+    }
+}
+
 /// How fast bytes move while any do.
 #[derive(Clone, Debug)]
 pub struct Meter {
     signal: Signal,
     bytes: u64,
     busy: Duration,
-    under_way: u32,
-    since: Time,
 }
 
 /// Bytes per second.
@@ -38,23 +68,7 @@ impl fmt::Display for Bandwidth {
 impl Meter {
     /// A meter that has measured nothing.
     pub fn new(config: &Config) -> Self {
-        Self { signal: Signal::new(config), bytes: 0, busy: Duration::ZERO, under_way: 0, since: Time::ZERO }
-    }
-
-    /// A transfer begins.
-    pub fn begin(&mut self, now: Time) {
-        if self.under_way == 0 {
-            self.since = now;
-        }
-        self.under_way += 1;
-    }
-
-    /// A transfer of so many bytes ends; of none if it failed.
-    pub fn end(&mut self, now: Time, bytes: u64) {
-        self.under_way = self.under_way.saturating_sub(1);
-        let busy = now.since(self.since);
-        self.since = now;
-        self.add(now, bytes, busy);
+        Self { signal: Signal::new(config), bytes: 0, busy: Duration::ZERO }
     }
 
     /// So many bytes have moved, and it took so long.
@@ -87,16 +101,18 @@ mod tests {
     fn time_in_which_nothing_moves_does_not_count() {
         let mut meter = Meter::new(&Config::default());
         assert_eq!(meter.bandwidth(), None);
-        let mut now = Time::ZERO;
+        let (mut now, mut busy) = (Time::ZERO, BusyTime::default());
         for _ in 0..1000 {
             // Two at once for a tenth of the time: 128 KiB in 64 µs.
-            meter.begin(now);
-            meter.begin(now);
+            busy.begin(now);
+            busy.begin(now);
             now += Duration::from_micros(32);
-            meter.end(now, 65536);
+            busy.end(now, 65536);
             now += Duration::from_micros(32);
-            meter.end(now, 65536);
+            busy.end(now, 65536);
             now += Duration::from_micros(600);
+            let (bytes, took) = busy.take();
+            meter.add(now, bytes, took);
         }
         let Bandwidth(rate) = meter.bandwidth().unwrap();
         assert!((rate / 2.048e9 - 1.0).abs() < 0.01, "{rate}");

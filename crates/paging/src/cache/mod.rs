@@ -37,10 +37,11 @@ pub use config::{CacheConfig, ENTRY_LOG2_MAX, ENTRY_LOG2_MIN, Forwarding, Prefet
 pub use counters::{CacheCounters, Sources};
 pub use lane::{Lane, Purpose, Read, ReadId, Transfer};
 pub use load::{Ended, LoadId, LoadOrder, Place, Waiter};
-pub use meter::{Bandwidth, Meter};
+pub use meter::{Bandwidth, BusyTime, Meter};
 pub use page_cache::{Ask, PageCache, Verdict};
 pub use region::{AttachError, Attachment, RegionName, RegionNumber};
 pub use shadow::Shadow;
+pub use slab::Slab;
 pub use static_copy::StaticCopy;
 pub use switch::{CacheSwitch, Caching, SwitchReport};
 pub use write_queue::{CombinedWrite, WriteItem, WriteQueue};

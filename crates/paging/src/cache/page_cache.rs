@@ -122,6 +122,22 @@ impl PageCache {
         self.regions.forget_if_unused(region);
     }
 
+    /// The server has told of a region's write epoch. If that is a new one, somebody may have written past this
+    /// cache: what it has of the region is dropped. Returns whether it is.
+    pub fn advance_epoch(&mut self, region: RegionNumber, epoch: u64) -> bool {
+        let Some(known) = self.regions.get_mut(region).filter(|known| epoch > known.epoch) else {
+            return false;
+        };
+        known.epoch = epoch;
+        self.drop_entries(region);
+        true
+    }
+
+    /// Whether there are plans to read ahead.
+    pub fn has_plans(&self) -> bool {
+        self.targets.get(0).is_some()
+    }
+
     /// Drops everything that is cached of a region.
     pub fn invalidate(&mut self, region: RegionNumber) {
         self.drop_entries(region);

@@ -2,7 +2,7 @@
 
 /// Numbered places for values.
 #[derive(Clone, Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
 }
@@ -15,7 +15,7 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Puts a value into a free place and returns its number.
-    pub(crate) fn insert(&mut self, value: T) -> u32 {
+    pub fn insert(&mut self, value: T) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             (self.places.len() - 1) as u32
@@ -24,26 +24,40 @@ impl<T> Slab<T> {
         number
     }
 
-    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+    /// The number that the next value will have.
+    pub fn next_number(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.places.len() as u32)
+    }
+
+    /// The value at a place.
+    pub fn get(&self, number: u32) -> Option<&T> {
         self.places.get(number as usize)?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+    /// The value at a place, to change it.
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.places.get_mut(number as usize)?.as_mut()
     }
 
-    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
+    /// Takes the value out of a place, which may be used again.
+    pub fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.places.get_mut(number as usize)?.take()?;
         self.free.push(number);
         Some(value)
     }
 
     /// How many values there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All values with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.places
             .iter()
             .enumerate()

@@ -169,7 +169,12 @@ impl WriteQueue {
         self.chosen.iter().map(|index| (self.waiting[*index].at, self.waiting[*index].item.len))
     }
 
-    /// The frame is sent. Returns its number, for the tag.
+    /// The number that the frame will have when it is sent, for its tag.
+    pub fn next_number(&self) -> u32 {
+        self.sent.next_number()
+    }
+
+    /// The frame is sent. Returns its number.
     pub fn frame_sent(&mut self) -> u32 {
         let mut items = self.spare.pop().unwrap_or_default();
         for index in self.chosen.drain(..) {
@@ -285,7 +290,8 @@ mod tests {
                     assert!(!live.is_empty(), "an empty stage takes anything that fits");
                     queue.next_frame(100).unwrap();
                     assert_eq!(queue.parts().next(), live.pop_front());
-                    let number = queue.frame_sent();
+                    let number = queue.next_number();
+                    assert_eq!(queue.frame_sent(), number);
                     assert!(queue.acknowledged(number, |_| ()));
                 }
             }

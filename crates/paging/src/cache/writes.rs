@@ -30,8 +30,8 @@ struct Write {
 pub(crate) struct Writes(Slab<Write>);
 
 impl PageCache {
-    /// A write-back has come. If a place is returned, copy its bytes there before anything else is asked of the
-    /// cache: they will be valid once the write-back is acknowledged.
+    /// A write-back has come. If a place is returned, copy its bytes there before it ends: they are valid once it is
+    /// acknowledged, and nobody else touches the place until then.
     pub fn write_begins(&mut self, region: RegionNumber, offset: u64, len: u32) -> (WriteId, Option<Place>) {
         let entry_log2 = self.config.entry_log2;
         let len = u64::from(len);

@@ -7,7 +7,8 @@ use outboard_link::shaped::Wire;
 
 use super::memory::not_empty;
 use crate::section::section;
-use crate::{Percent, default_socket};
+use crate::value::Choice;
+use crate::{ByteSize, Percent, default_socket};
 
 section! {
     /// The settings of an agent.
@@ -28,9 +29,59 @@ section! {
         /// A slower wire to imitate on its links, as bandwidth and latency; none leaves them as fast as they
         /// are.
         pub wire: Option<Wire> = None,
+        /// A slower wire to imitate on the links that it dials itself, to memory servers and other agents, in
+        /// place of `wire`.
+        pub dial_wire: Option<Wire> = None,
+        /// How much memory its page cache may use for regions that are cached dynamically. Memory is used as the
+        /// cache fills, not before; less than one entry means no such cache.
+        pub cache: ByteSize where some_terabytes = ByteSize(256 << 20),
+        /// The size of an entry of the page cache: a power of two from 4KiB to 16MiB. Large entries need fewer
+        /// tables and read further ahead, small ones waste less.
+        pub cache_entry: ByteSize where entry_size = ByteSize(1 << 20),
+        /// How many entries ahead of a movement through a region it reads at most; 0 reads nothing ahead.
+        pub prefetch: usize where an_entry_or_some = 4,
+        /// How much memory copies of regions may use that are cached statically, as a whole. What does not fit is
+        /// cached dynamically.
+        pub static_max: ByteSize where some_terabytes = ByteSize(1 << 30),
+        /// How it passes requests on to memory servers: serial (one at a time), batched (what has arrived goes out
+        /// together, then the next) or pipelined (at once). The first two are for comparison.
+        pub forwarding: Forwarding = Forwarding::Pipelined,
         /// How much processor time it may use, in percent of one core; none is no limit.
         pub quota: Option<Percent> where some_time = None,
     }
+}
+
+/// How an agent passes requests on to memory servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Forwarding {
+    /// One at a time.
+    Serial,
+    /// What has arrived goes out together; then the next.
+    Batched,
+    /// At once, whatever is under way.
+    Pipelined,
+}
+
+impl Choice for Forwarding {
+    const KIND: &'static str = "forwarding";
+    const EXAMPLE: &'static str = "serial, batched or pipelined";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("serial", Self::Serial), ("batched", Self::Batched), ("pipelined", Self::Pipelined)];
+}
+
+fn some_terabytes(size: &ByteSize) -> Result<(), &'static str> {
+    if size.0 > 64 << 40 { Err("it must be at most 64TiB") } else { Ok(()) }
+}
+
+fn entry_size(entry: &ByteSize) -> Result<(), &'static str> {
+    match entry.0.is_power_of_two() && (4 << 10..=16 << 20).contains(&entry.0) {
+        true => Ok(()),
+        false => Err("it must be a power of two from 4KiB to 16MiB"),
+    }
+}
+
+fn an_entry_or_some(prefetch: &usize) -> Result<(), &'static str> {
+    if *prefetch > 64 { Err("it must be at most 64") } else { Ok(()) }
 }
 
 fn positive(workers: &usize) -> Result<(), &'static str> {

@@ -7,7 +7,7 @@ mod log;
 mod memory;
 mod metrics;
 
-pub use agent::AgentSettings;
+pub use agent::{AgentSettings, Forwarding};
 pub use job::{JobSettings, Whereabouts};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};

@@ -1,0 +1,234 @@
+//! Bytes that applications want.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outboard_driver::LinkId;
+use outboard_link::Disposition;
+use outboard_paging::cache::{
+    Ask, Caching, Ended, LoadOrder, Purpose, RegionNumber, Transfer, Verdict, Waiter,
+};
+use outboard_wire::Time;
+use outboard_wire::paging::{CacheMode, Fetch, Reply, Status};
+
+use super::client::{Answer, Attached};
+use super::shared::{Delivery, State};
+use super::{FETCH_MAX, PagingWorker, Pending};
+
+/// How often it is considered whether caching a region pays.
+const REVIEW: Duration = Duration::from_millis(1);
+
+/// What a look into the shared state brought.
+enum Found {
+    Cache(Verdict),
+    /// The region is not cached at present.
+    Bypass,
+    Copy(Answer),
+}
+
+impl PagingWorker {
+    /// An application wants bytes.
+    pub(super) fn fetch(&mut self, link: LinkId, tag: u32, fetch: &Fetch, now: Time) -> Disposition {
+        let Some(client) = self.clients.get_mut(&link) else { return Disposition::Taken };
+        let attached = client.attached.get(&(fetch.region, fetch.generation)).copied();
+        let no = match attached {
+            None => Some(Status::NotOpen),
+            Some(_) if fetch.length > FETCH_MAX => Some(Status::Malformed),
+            Some(attached) if !is_inside(fetch.offset, fetch.length, attached.size) => {
+                Some(Status::OutOfBounds)
+            }
+            Some(_) => None,
+        };
+        let (Some(attached), None) = (attached, no) else {
+            client.answer(tag, Reply::not_fetched(no.unwrap_or(Status::NotOpen)));
+            return Disposition::Taken;
+        };
+        let Some(server) = self.servers.iter().position(|side| side.incarnation() == attached.name.server)
+        else {
+            client.answer(tag, Reply::not_fetched(Status::Unavailable));
+            return Disposition::Taken;
+        };
+        // Whatever the cache says, there is a way.
+        let Some(bounce) = self.bounces.last().copied().filter(|_| client.has_bounces()) else {
+            return Disposition::Deferred;
+        };
+        let number = self.pending.insert(Pending::Fetch { client: link, tag });
+        let ask = Ask {
+            region: attached.number,
+            offset: fetch.offset,
+            len: fetch.length,
+            urgency: fetch.urgency,
+            waiter: self.waiter(number),
+        };
+        let found = self.look_up(&ask, &attached, tag, now);
+        let Some(client) = self.clients.get_mut(&link) else { return Disposition::Taken };
+        match found {
+            Found::Cache(Verdict::Waits) => {
+                client.under_way += 1;
+                let shared = Arc::clone(&self.shared);
+                let lane = &mut self.servers[server].lane;
+                self.orders
+                    .drain(..)
+                    .for_each(|order| lane.push(transfer(&shared, &order), Purpose::Load(order.load)));
+                return Disposition::Taken;
+            }
+            Found::Cache(Verdict::Uncached) | Found::Bypass => {
+                client.under_way += 1;
+                client.bounces += 1;
+                self.bounces.pop();
+                let len = fetch.length;
+                if let Some(pending) = self.pending.get_mut(number) {
+                    *pending = Pending::Uncached { client: link, tag, bounce, len };
+                }
+                let at = self.shared.bounce_at(bounce) as u64;
+                let (region, offset) = (attached.number, fetch.offset);
+                let transfer = Transfer { region, offset, at, len: len.into() };
+                self.servers[server].lane.push(transfer, Purpose::Uncached(number));
+                return Disposition::Taken;
+            }
+            Found::Cache(Verdict::Hit(place)) => {
+                let source = outboard_wire::paging::Source::Hit;
+                client.answer_bytes(Answer::Slot { tag, source, place });
+            }
+            Found::Copy(answer) => client.answer_bytes(answer),
+            Found::Cache(Verdict::OutOfBounds) => {
+                client.answer(tag, Reply::not_fetched(Status::OutOfBounds));
+            }
+        }
+        self.pending.remove(number);
+        Disposition::Taken
+    }
+
+    /// Asks the cache, or finds out that it is not to be asked. Orders are left in `self.orders`.
+    fn look_up(&mut self, ask: &Ask, attached: &Attached, tag: u32, now: Time) -> Found {
+        let mut state = self.shared.state();
+        let state = &mut *state;
+        if attached.mode == CacheMode::Static
+            && let Some(copy) = state.regions.get(&ask.region).and_then(|region| region.copy.as_ref())
+            && copy.plan.is_complete()
+        {
+            let copy = Arc::clone(&copy.segment);
+            return Found::Copy(Answer::Static { tag, copy, offset: ask.offset, len: ask.len });
+        }
+        let is_auto = attached.mode == CacheMode::Auto;
+        if attached.mode == CacheMode::Off || (is_auto && !state.is_on(ask.region)) {
+            state.cache.bypassed(ask.region, ask.urgency);
+            if is_auto {
+                state.play(now, ask, attached);
+            }
+            return Found::Bypass;
+        }
+        let verdict = state.cache.request(ask, &mut self.orders);
+        if is_auto {
+            let is_hit = matches!(verdict, Verdict::Hit(_));
+            state.consider(now, ask.region, attached, is_hit);
+        }
+        self.shared.note_plans(state);
+        Found::Cache(verdict)
+    }
+
+    /// Ends the transfers in `self.over`, and tells whoever waits for them. `server` is whose bytes they are.
+    pub(super) fn end_transfers(&mut self, server: Option<usize>, now: Time) {
+        let mut state = self.shared.state();
+        if let Some(side) = server.and_then(|index| self.servers.get_mut(index)) {
+            let (bytes, busy) = side.busy.take();
+            if let Some(meter) = state.net.get_mut(&side.incarnation()) {
+                meter.add(now, bytes, busy);
+            }
+        }
+        for (purpose, is_done) in &self.over {
+            if let Purpose::Load(load) = purpose {
+                state.cache.finish(*load, *is_done, &mut self.ended);
+            }
+        }
+        drop(state);
+        let mut over = std::mem::take(&mut self.over);
+        for (purpose, is_done) in over.drain(..) {
+            if let Purpose::Uncached(number) = purpose {
+                self.end_uncached(number, is_done);
+            }
+        }
+        self.over = over;
+        let mut ended = std::mem::take(&mut self.ended);
+        for end in ended.drain(..) {
+            if end.waiter.0 >> 32 == self.index as u64 {
+                self.end_wait(end);
+            } else {
+                self.shared.deliver(end.waiter, Delivery::Ended(end));
+            }
+        }
+        self.ended = ended;
+    }
+
+    fn end_uncached(&mut self, number: u32, is_done: bool) {
+        let Some(Pending::Uncached { client, tag, bounce, len }) = self.pending.remove(number) else {
+            return;
+        };
+        if is_done {
+            return self.answer(client, Answer::Bounce { tag, bounce, len });
+        }
+        self.bounces.push(bounce);
+        if let Some(side) = self.clients.get_mut(&client) {
+            side.bounces = side.bounces.saturating_sub(1);
+        }
+        self.answer(client, Answer::Plain { tag, reply: Reply::not_fetched(Status::Unavailable) });
+    }
+
+    /// A request that waited for the cache is over.
+    pub(super) fn end_wait(&mut self, end: Ended) {
+        let Ended { waiter: Waiter(waiter), place, source } = end;
+        let Some(Pending::Fetch { client, tag }) = self.pending.remove(waiter as u32) else { return };
+        match source {
+            Some(source) => self.answer(client, Answer::Slot { tag, source, place }),
+            None => {
+                self.shared.state().cache.release(place.slot);
+                self.answer(client, Answer::Plain { tag, reply: Reply::not_fetched(Status::Unavailable) });
+            }
+        }
+    }
+}
+
+/// Whether a span lies inside a region of this size.
+pub(super) fn is_inside(offset: u64, length: u32, size: u64) -> bool {
+    offset.checked_add(length.into()).is_some_and(|end| end <= size)
+}
+
+/// An order of the cache as a transfer into the agent's memory.
+pub(super) fn transfer(shared: &super::SharedPaging, order: &LoadOrder) -> Transfer {
+    let at = shared.at(&order.place) as u64;
+    Transfer { region: order.region, offset: order.offset, at, len: order.place.len.into() }
+}
+
+impl State {
+    /// Whether caching a region pays at present.
+    fn is_on(&self, region: RegionNumber) -> bool {
+        let switch = self.regions.get(&region).and_then(|region| region.switch.as_ref());
+        switch.is_some_and(|switch| switch.is_on())
+    }
+
+    /// Plays a request that is not cached, to know whether it would have hit.
+    fn play(&mut self, now: Time, ask: &Ask, attached: &Attached) {
+        let cost = self.net.get(&attached.name.server).and_then(|meter| meter.cost());
+        let ns_per_byte = cost.map_or(0.0, |cost| cost.value / 65536.0);
+        let is_hit = self.shadow.request(now, ask, ns_per_byte);
+        self.consider(now, ask.region, attached, is_hit);
+    }
+
+    /// Considers from time to time whether caching a region pays.
+    fn consider(&mut self, now: Time, number: RegionNumber, attached: &Attached, is_hit: bool) {
+        let Some(region) = self.regions.get_mut(&number) else { return };
+        let (Some(switch), Some(net)) = (&mut region.switch, self.net.get(&attached.name.server)) else {
+            return;
+        };
+        switch.on_request(now, is_hit);
+        if now.since(region.reviewed_at) < REVIEW {
+            return;
+        }
+        region.reviewed_at = now;
+        match switch.review(now, net, &self.intra) {
+            Some(Caching::On) => self.shadow.detach(number),
+            Some(Caching::Off) => self.shadow.attach(number, &region.attachment),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Whole regions in memory of their own, which applications read without asking.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use outboard_link::memory::{Buffer, Segment};
+use outboard_link::{AccessError, Export, Link, LinkError, RemoteMemory};
+use outboard_paging::cache::{RegionNumber, StaticCopy, Waiter, WriteItem};
+use outboard_wire::paging::{CacheMode, Reply};
+use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights, Time};
+
+use super::client::Answer;
+use super::server::Token;
+use super::shared::{Delivery, SharedPaging, State};
+use super::{PagingWorker, Pending};
+
+/// Where reading is copying, no more than this is read in one turn.
+const MAPPED_MAX: u64 = 64 << 10;
+
+/// A region that was or is being copied as a whole.
+pub(super) struct StaticRegion {
+    pub(super) plan: StaticCopy,
+    pub(super) segment: Arc<Segment>,
+    pub(super) buffer: Buffer,
+    pub(super) grant: Grant,
+    is_loading: bool,
+}
+
+impl SharedPaging {
+    /// Begins to copy a region, unless that has begun or there is no room. Returns how it is cached then.
+    pub(super) fn copy_region(&self, state: &mut State, number: RegionNumber, size: u64) -> CacheMode {
+        let otherwise = if self.has_cache() { CacheMode::Dynamic } else { CacheMode::Off };
+        let Some(region) = state.regions.get_mut(&number) else { return otherwise };
+        if region.copy.is_some() {
+            return CacheMode::Static;
+        }
+        let is_fitting =
+            state.static_bytes.checked_add(size).is_some_and(|all| all <= self.config().static_max);
+        let copy = is_fitting.then(|| new_copy(RegionId(state.next_copy), size)).flatten();
+        let Some(copy) = copy else {
+            region.mode = otherwise;
+            return otherwise;
+        };
+        state.next_copy += 1;
+        state.static_bytes += size;
+        self.exports.add(Export {
+            region: copy.grant.region,
+            generation: copy.grant.generation,
+            memory: Arc::clone(&copy.segment),
+            keys: vec![(copy.grant.key, copy.grant.rights)],
+        });
+        self.copies_loading.fetch_add(1, Ordering::Relaxed);
+        region.copy = Some(copy);
+        CacheMode::Static
+    }
+
+    /// Nobody uses a copy any more.
+    pub(super) fn drop_copy(&self, state: &mut State, copy: &StaticRegion) {
+        self.exports.remove(copy.grant.region);
+        state.static_bytes -= copy.grant.size;
+        if copy.is_loading {
+            self.copies_loading.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A write-back to a region is over. If it failed, its place in a copy is read again.
+    pub(super) fn end_copy_write(&self, state: &mut State, item: &WriteItem, is_done: bool) {
+        let region = state.regions.get_mut(&item.number);
+        if let Some(copy) = region.and_then(|region| region.copy.as_mut()) {
+            copy.plan.write_ends(item.offset, item.len.into(), is_done);
+            self.review_copy(copy);
+        }
+    }
+
+    /// The bytes of a region were written by others: a copy of it is of no use.
+    pub(super) fn drop_outdated_copy(&self, state: &mut State, number: RegionNumber) {
+        let copy = state.regions.get_mut(&number).and_then(|region| region.copy.take());
+        if let Some(copy) = copy {
+            self.drop_copy(state, &copy);
+        }
+    }
+
+    /// Notes whether a copy has become complete or incomplete. Returns who waited for it.
+    fn review_copy(&self, copy: &mut StaticRegion) -> Vec<Waiter> {
+        let is_complete = copy.plan.is_complete();
+        match (copy.is_loading, is_complete) {
+            (true, true) => drop(self.copies_loading.fetch_sub(1, Ordering::Relaxed)),
+            (false, false) => drop(self.copies_loading.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        copy.is_loading = !is_complete;
+        if is_complete { copy.plan.take_waiters() } else { Vec::new() }
+    }
+}
+
+fn new_copy(region: RegionId, size: u64) -> Option<StaticRegion> {
+    let len = usize::try_from(size).ok()?.checked_next_multiple_of(rustix::param::page_size())?;
+    let segment = Arc::new(Segment::create(c"outboard-static", len).ok()?);
+    let mut key = [0; 16];
+    let drawn = rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty());
+    let (generation, rights) = (Generation(1), Rights::READ);
+    let grant = Grant { region, generation, key: RegionKey(key), rights, size };
+    (drawn == Ok(key.len())).then(|| StaticRegion {
+        plan: StaticCopy::new(size),
+        buffer: Buffer::over(Arc::clone(&segment)),
+        segment,
+        grant,
+        is_loading: true,
+    })
+}
+
+impl State {
+    /// What opens the copy of a region, if one was asked for; `None` if it must be waited for.
+    pub(super) fn wait_for_copy(
+        &mut self,
+        number: RegionNumber,
+        mode: CacheMode,
+        waiter: Waiter,
+    ) -> Option<Option<Grant>> {
+        let copy = self.regions.get_mut(&number).and_then(|region| region.copy.as_mut());
+        let Some(copy) = copy.filter(|_| mode == CacheMode::Static) else { return Some(None) };
+        if copy.plan.is_complete() {
+            return Some(Some(copy.grant));
+        }
+        copy.plan.wait(waiter);
+        None
+    }
+
+    /// The copy that a write-back may be copied into at once.
+    pub(super) fn copy_to_write(
+        &mut self,
+        number: RegionNumber,
+        offset: u64,
+        len: u32,
+    ) -> Option<Arc<Segment>> {
+        let copy = self.regions.get_mut(&number)?.copy.as_mut()?;
+        copy.plan.write_begins(offset, len.into()).then(|| Arc::clone(&copy.segment))
+    }
+}
+
+impl PagingWorker {
+    /// Reads the next bytes of static copies whose server this is.
+    pub(super) fn load_copies<L: Link + RemoteMemory>(
+        &mut self,
+        index: usize,
+        link: &mut L,
+        is_mapped: bool,
+    ) -> Result<bool, LinkError> {
+        if self.shared.copies_loading.load(Ordering::Relaxed) == 0 {
+            return Ok(false);
+        }
+        let limit = if is_mapped { MAPPED_MAX } else { u64::MAX };
+        let len_max = (link.capabilities().max_access as u64).min(limit);
+        let mut moved = false;
+        let mut state = self.shared.state();
+        let side = &mut self.servers[index];
+        for (number, region) in &mut state.regions {
+            let (Some(copy), Some(open)) = (&mut region.copy, side.readable(*number)) else { continue };
+            while !(is_mapped && moved)
+                && let Some((offset, len)) = copy.plan.next_read(len_max)
+            {
+                let reading = side.copying.insert((*number, offset));
+                let token = Token::Static { number: reading }.encode();
+                match link.read(open, offset, &copy.buffer, offset as usize, len as usize, token) {
+                    Ok(()) => moved = true,
+                    Err(error) => {
+                        side.copying.remove(reading);
+                        copy.plan.unread();
+                        match error {
+                            AccessError::Lost(error) => return Err(error),
+                            _ => break,
+                        }
+                    }
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// A reading of a static copy has ended.
+    pub(super) fn end_static_read(&mut self, index: usize, reading: u32, is_done: bool) {
+        let Some((number, offset)) = self.servers[index].copying.remove(reading) else { return };
+        let mut state = self.shared.state();
+        let copy = state.regions.get_mut(&number).and_then(|region| region.copy.as_mut());
+        let Some(copy) = copy else { return };
+        copy.plan.finish(offset, is_done);
+        let waiters = self.shared.review_copy(copy);
+        drop(state);
+        for waiter in waiters {
+            self.shared.deliver(waiter, Delivery::StaticReady(waiter));
+        }
+    }
+
+    /// The copy that an attachment waits for is complete.
+    pub(super) fn static_ready(&mut self, waiter: Waiter, _now: Time) {
+        let Some(Pending::Attach { client, tag, attach }) = self.pending.remove(waiter.0 as u32) else {
+            return;
+        };
+        let key = (attach.grant.region, attach.grant.generation);
+        let attached = self.clients.get(&client).and_then(|side| side.attached.get(&key));
+        let Some(number) = attached.map(|attached| attached.number) else { return };
+        let state = self.shared.state();
+        let copy = state.regions.get(&number).and_then(|region| region.copy.as_ref());
+        let static_grant = copy.map(|copy| copy.grant);
+        drop(state);
+        let mode = CacheMode::Static;
+        self.answer(client, Answer::Plain { tag, reply: Reply::Attached { mode, static_grant } });
+    }
+}

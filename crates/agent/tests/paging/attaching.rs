@@ -1,0 +1,105 @@
+//! Who may have what.
+
+use outboard_wire::control::{ControlAnswer, Question, Sharing};
+use outboard_wire::paging::{CacheMode, Refusal, Reply, Status};
+use outboard_wire::{Incarnation, RegionKey, Rights, Text};
+
+use crate::support::{App, BOTH, Cluster, attach, filled, settings};
+
+fn refused(reply: Reply) -> Refusal {
+    match reply {
+        Reply::Refused { reason, detail } => {
+            assert!(!detail.as_str().is_empty());
+            reason
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_server_decides_about_rights() {
+    let cluster = Cluster::new(settings());
+    let (_server, region, _, _) = filled(&cluster, 1 << 20);
+    let good = attach(&region, CacheMode::Dynamic);
+    let mut app = cluster.app();
+    let mut wrong = good;
+    wrong.grant.key = RegionKey([9; 16]);
+    assert_eq!(refused(app.attach(wrong)), Refusal::NotOpen);
+    // Also once it is cached, and on whichever worker.
+    let mut owner = cluster.app();
+    assert!(matches!(owner.attach(good), Reply::Attached { .. }));
+    owner.fetch(&region.grant, 0, 4096).unwrap();
+    for _ in 0..2 {
+        let mut stranger = cluster.app();
+        assert_eq!(refused(stranger.attach(wrong)), Refusal::NotOpen);
+        assert_eq!(stranger.fetch(&wrong.grant, 0, 4096), Err(Status::NotOpen));
+    }
+    let mut old = good;
+    old.grant.generation.0 += 1;
+    assert_eq!(refused(app.attach(old)), Refusal::NotOpen);
+    let mut elsewhere = good;
+    elsewhere.server = Incarnation(good.server.0 ^ 1);
+    assert_eq!(refused(app.attach(elsewhere)), Refusal::NoServer);
+    let nothing = outboard_wire::paging::Attach { rights: Rights::NONE, ..good };
+    assert_eq!(refused(app.attach(nothing)), Refusal::BadRequest);
+    let smaller =
+        outboard_wire::paging::Attach { grant: outboard_wire::Grant { size: 4096, ..good.grant }, ..good };
+    assert_eq!(refused(app.attach(smaller)), Refusal::BadRequest, "others have it with another size");
+}
+
+#[test]
+fn a_reader_cannot_write() {
+    let cluster = Cluster::new(settings());
+    let mut writer = cluster.server();
+    let name = "shared-to-read";
+    let region = writer.reserve(1 << 20, name);
+    drop(writer);
+    let opened = crate::support::await_some(|| {
+        let question =
+            Question::OpenNamed { name: Text::new(name), rights: Rights::READ, sharing: Sharing::Leased };
+        match cluster.server().ask(&question) {
+            ControlAnswer::Region(descriptor) => Some(descriptor),
+            _ => None,
+        }
+    });
+    assert!(!opened.grant.rights.includes(Rights::WRITE));
+    let mut app = cluster.app();
+    let mut greedy = attach(&opened, CacheMode::Dynamic);
+    greedy.rights = BOTH;
+    assert_eq!(refused(app.attach(greedy)), Refusal::NoRight);
+    assert!(matches!(app.attach(attach(&opened, CacheMode::Dynamic)), Reply::Attached { .. }));
+    assert_eq!(app.write_back(&opened, 0, &[1; 64]), Status::NoRight);
+    let forged = outboard_wire::RegionDescriptor { grant: region.grant, ..opened };
+    assert_eq!(app.write_back(&forged, 0, &[1; 64]), Status::NoRight, "not even with the writer's key");
+}
+
+#[test]
+fn nonsense_is_answered_and_harms_nobody() {
+    let cluster = Cluster::new(settings());
+    let (_server, region, _, bytes) = filled(&cluster, 1 << 20);
+    let mut app: App<_> = cluster.app();
+    for kind in 0..64 {
+        let kind = outboard_wire::Kind::new(outboard_wire::Room::Paging, kind);
+        for len in [0, 16, 31, 48, 64, 200] {
+            app.send(outboard_wire::FrameHead::new(kind), &[&vec![0xff; len]]);
+        }
+    }
+    assert!(matches!(app.attach_after(attach(&region, CacheMode::Dynamic)), Reply::Attached { .. }));
+    assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().1, bytes[..4096]);
+}
+
+#[test]
+fn a_region_that_is_attached_anew_in_another_epoch_is_fetched_anew() {
+    let cluster = Cluster::new(settings());
+    let (mut server, region, open, bytes) = filled(&cluster, 1 << 20);
+    let mut app = cluster.app();
+    app.attach(attach(&region, CacheMode::Dynamic));
+    assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().1, bytes[..4096]);
+    // By its own way, past the agent.
+    server.write(open, 0, &[7; 4096]);
+    let mut later = attach(&region, CacheMode::Dynamic);
+    later.epoch += 1;
+    assert!(matches!(app.attach(later), Reply::Attached { .. }));
+    assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().1, [7; 4096]);
+    assert_eq!(refused(app.attach(attach(&region, CacheMode::Dynamic))), Refusal::BadRequest);
+}
