@@ -70,6 +70,14 @@ pub enum BenchError {
         /// What was wrong.
         source: serde_json::Error,
     },
+    /// No memory cgroup can be made, and without one nothing is scarce.
+    #[error("cannot make a memory cgroup ({what}); run as root, or where you may make one")]
+    NoGroup {
+        /// What failed.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Far memory cannot be had.
     #[error("the measured far memory cannot be had")]
     Far(#[from] outboard::FarError),

@@ -5,7 +5,9 @@
 
 pub mod characterize;
 mod daemon;
+mod daemons;
 mod error;
+mod graph;
 mod harness;
 mod link;
 mod paging;
@@ -17,7 +19,7 @@ pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon", "paging"];
+pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -34,13 +36,16 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "link" => link::run(options),
         "daemon" => daemon::run(options),
         "paging" => paging::run(options),
+        "graph" => graph::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }
 
 /// Plays the second process in `question`, with the control socket as standard input.
 pub fn serve(question: &str) -> Result<(), BenchError> {
-    let served =
-        link::serve(question).or_else(|| daemon::serve(question)).or_else(|| paging::serve(question));
+    let served = link::serve(question)
+        .or_else(|| daemon::serve(question))
+        .or_else(|| daemons::serve(question))
+        .or_else(|| graph::serve(question));
     served.unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
 }

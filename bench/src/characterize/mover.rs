@@ -17,6 +17,9 @@ const GIVEN_MAX: usize = 128 << 10;
 /// How many bytes are under way at once when only their number counts.
 const AHEAD: usize = 1 << 20;
 
+/// How long a stretch of transfers takes that is timed as a whole: hardly longer than a process runs undisturbed.
+const STRETCH: Duration = Duration::from_millis(2);
+
 /// How large the buffer of a [`Mover`] is.
 pub(super) const BUFFER_LEN: usize = 4 << 20;
 
@@ -62,25 +65,23 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
         size: usize,
         time: Duration,
     ) -> Result<f64, BenchError> {
-        const STRETCHES: u32 = 5;
         let piece = self.piece(operation, size);
         let most = self.link.capabilities().max_operations / 2;
         let ahead = (AHEAD / piece).clamp(2, most.max(2)) as u64;
-        let stretch = time / STRETCHES;
-        let mut count = (size / piece) as u64;
+        // So many that beginning and end, when fewer are under way, matter little.
+        let mut count = 4 * ahead.max((size / piece) as u64);
         let mut took = self.burst(operation, piece, count, ahead)?;
-        while took < stretch / 2 {
+        while took < STRETCH.min(time) / 2 {
+            let factor = STRETCH.as_nanos() / took.as_nanos().max(1) + 1;
             // Grows in steps: the first, short ones say little of how long a longer one takes.
-            let factor = stretch.as_nanos() / took.as_nanos().max(1) + 1;
             count *= factor.min(8) as u64;
             took = self.burst(operation, piece, count, ahead)?;
         }
-        let rate = |took: Duration| (count * piece as u64) as f64 / took.as_secs_f64().max(1e-9);
-        let mut best = rate(took);
-        for _ in 1..if time.is_zero() { 1 } else { STRETCHES } {
-            best = best.max(rate(self.burst(operation, piece, count, ahead)?));
+        let (began, mut shortest) = (Instant::now(), took);
+        while began.elapsed() < time {
+            shortest = shortest.min(self.burst(operation, piece, count, ahead)?);
         }
-        Ok(best)
+        Ok((count * piece as u64) as f64 / shortest.as_secs_f64().max(1e-9))
     }
 
     /// How long one transfer takes while there is no other, in nanoseconds: the median over about `time`.

@@ -40,6 +40,9 @@ pub enum Unit {
     /// Page faults answered in a second.
     #[serde(rename = "faults/s")]
     FaultsPerSecond,
+    /// One number over another.
+    #[serde(rename = "ratio")]
+    Ratio,
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
@@ -55,7 +58,9 @@ impl Unit {
     /// Which way numbers of this unit should move.
     pub fn better(self) -> Better {
         match self {
-            Self::FramesPerSecond | Self::FaultsPerSecond | Self::BytesPerSecond => Better::Higher,
+            Self::FramesPerSecond | Self::FaultsPerSecond | Self::BytesPerSecond | Self::Ratio => {
+                Better::Higher
+            }
             Self::Nanoseconds | Self::Milliseconds | Self::Cores => Better::Lower,
         }
     }
@@ -64,6 +69,7 @@ impl Unit {
     pub fn show(self, value: f64) -> String {
         let (steps, unit): (&[(f64, &str)], _) = match self {
             Self::Milliseconds => return Self::Nanoseconds.show(value * 1e6),
+            Self::Ratio => return format!("{value:.2}"),
             Self::Cores => return format!("{value:.5} cores"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),

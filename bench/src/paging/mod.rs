@@ -5,19 +5,17 @@
 
 mod bare;
 mod far;
-mod host;
 mod placement;
 mod touches;
 
 use bare::{BareFaults, BareFetches};
 use far::FarFaults;
-use host::MemoryHost;
 use placement::best_placed;
 #[cfg(test)]
 pub(crate) use touches::{Touches, word};
 
+use crate::daemons::{Host, HostSpec};
 use crate::harness::{Duel, Effort, Environment, Figure, Progress, Report, Side, Unit};
-use crate::pair::Control;
 use crate::raw::{Shape, Traffic};
 use crate::{BenchError, Options};
 
@@ -46,7 +44,7 @@ struct Bench<'a> {
     name: &'a str,
     effort: Effort,
     progress: &'a Progress,
-    host: MemoryHost,
+    host: Host,
 }
 
 /// One thing to find out.
@@ -89,17 +87,12 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let mut figures = Vec::new();
     for question in QUESTIONS {
         progress.begin(question.name);
-        let host = MemoryHost::start(&options.peer)?;
+        let host = Host::start(&options.peer, &HostSpec::Memory { data_dir: None })?;
         let bench = Bench { name: question.name, effort: options.effort, progress: &progress, host };
         figures.push((question.ask)(bench)?);
         progress.end();
     }
     Ok(Report { bench: "paging", figures, environment })
-}
-
-/// The memory server's part; `None` if something else is asked for.
-pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
-    (part == host::PART).then(|| Control::play(host::serve))
 }
 
 fn faults(

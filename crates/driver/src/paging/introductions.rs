@@ -102,9 +102,16 @@ impl PagerService {
             Reply::Attached { static_grant: Some(grant), .. } if grant.size >= region.size() => {
                 self.copies.push((region, grant));
             }
-            Reply::Attached { .. } => self.agent.set_standing(number, Standing::Attached),
-            _ => self.agent.set_standing(number, Standing::Refused),
+            Reply::Attached { .. } => {
+                self.agent.set_standing(number, Standing::Attached);
+                region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
+            }
+            _ => {
+                self.agent.set_standing(number, Standing::Refused);
+                region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
+            }
         }
+        self.pages.announce();
     }
 
     /// A region is open at a peer, or is not to be had there.
@@ -113,6 +120,10 @@ impl PagerService {
         let side = self.side(id);
         side.set_standing(number, standing.unwrap_or(Standing::Refused));
         if is_agent {
+            if let Some(region) = self.pages.region(number) {
+                region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
+                self.pages.announce();
+            }
             return;
         }
         if let Some(region) = self.pages.region(number) {

@@ -296,6 +296,16 @@ impl Pages {
         let _ = condition.wait_timeout(guard, limit);
     }
 
+    /// Whether all fault threads know what their agent will do with every region that may go by it.
+    pub fn is_settled_with_agent(&self) -> bool {
+        let threads = self.config.threads as u64;
+        let is_settled = |region: &Arc<PagedRegion>| {
+            region.spec.path == super::Path::Direct
+                || region.answered_by_agents.load(Ordering::Acquire) >= threads
+        };
+        self.regions().iter().all(is_settled)
+    }
+
     /// How many fault threads have a link to the memory server.
     pub fn server_links(&self) -> usize {
         self.server_links.load(Ordering::Acquire) as usize

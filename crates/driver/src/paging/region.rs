@@ -83,6 +83,8 @@ pub struct PagedRegion {
     pub(super) tally: RegionTally,
     /// On how many links it is open.
     pub(super) opened: AtomicU64,
+    /// How many fault threads know from their agent what it will do with the region.
+    pub(super) answered_by_agents: AtomicU64,
     is_lost: AtomicBool,
     is_closing: AtomicBool,
     /// Pages were forbidden because somebody wrote to them.
@@ -105,6 +107,7 @@ impl PagedRegion {
             chooser: Mutex::new(RouteChooser::new(Time::ZERO)),
             tally: RegionTally::default(),
             opened: AtomicU64::new(0),
+            answered_by_agents: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             has_forbidden: AtomicBool::new(false),

@@ -157,6 +157,19 @@ impl FarMemory {
         FarVec::whole(self.map(region, &named(path, options), true)?)
     }
 
+    /// Waits until the agent has said what it will do with every region that may go by it; one that is to have a copy
+    /// of a region has it then. Returns whether it has; nothing needs this to work.
+    pub fn wait_for_agent(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while !self.shared.pages.is_settled_with_agent() {
+            if Instant::now() > deadline {
+                return false;
+            }
+            self.shared.pages.wait_for_news(Duration::from_millis(5));
+        }
+        true
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> PagingStats {
         self.shared.pages.stats()

@@ -1,0 +1,284 @@
+//! Every application in every place, and what that comes to.
+
+use indicatif::ProgressBar;
+use outboard_graph::Application;
+
+use super::stage::{Stage, read_by};
+use super::task::{Cache, Far, FarPath, Outcome, Place};
+use crate::BenchError;
+use crate::daemons::{Forwards, Host};
+use crate::harness::{Figure, Unit, percentile};
+
+/// Ways to map a file, of which the best counts: told nothing or that there is no order; passes in one direction, which
+/// the kernel reads ahead for, or back and forth.
+const MAPPED: [(bool, bool); 3] = [(false, false), (false, true), (true, true)];
+
+/// What an agent does in the paper's breakdown, one more thing at a time.
+const BREAKDOWN: [(&str, Forwards, Cache); 5] = [
+    ("base_proxy", Forwards::Serial, Cache::Off),
+    ("aggregation", Forwards::Batched, Cache::Off),
+    ("forwarding", Forwards::Pipelined, Cache::Off),
+    ("static", Forwards::Pipelined, Cache::Static),
+    ("dynamic", Forwards::Pipelined, Cache::Dynamic),
+];
+
+/// Steps of the progress bar in one round.
+pub(super) const STEPS: u64 = 5 * 2;
+
+/// The agents, one of each kind.
+struct Agents {
+    serial: Host,
+    batched: Host,
+    plain: Host,
+    shaped: Host,
+    /// What the shaped one's wire to the server looks like, and so the application's own.
+    wire: String,
+}
+
+impl Agents {
+    fn start(stage: &Stage) -> Result<Self, BenchError> {
+        let plain = stage.agent(Forwards::Pipelined, None)?;
+        let wire = third_of_intra(stage, &plain)?;
+        Ok(Self {
+            serial: stage.agent(Forwards::Serial, None)?,
+            batched: stage.agent(Forwards::Batched, None)?,
+            shaped: stage.agent(Forwards::Pipelined, Some(wire.clone()))?,
+            plain,
+            wire,
+        })
+    }
+
+    fn that(&self, forwards: Forwards) -> &Host {
+        match forwards {
+            Forwards::Serial => &self.serial,
+            Forwards::Batched => &self.batched,
+            Forwards::Pipelined => &self.plain,
+        }
+    }
+}
+
+/// A wire of a third of what the application gets from the agent's copy, one application thread reading it all.
+fn third_of_intra(stage: &Stage, agent: &Host) -> Result<String, BenchError> {
+    let far = Far {
+        server: stage.server.remote.to_string(),
+        agent: Some(agent.local.to_string()),
+        path: FarPath::Agent,
+        cache: Cache::Dynamic,
+        wire: None,
+    };
+    let mut task = stage.task("pagerank", Place::Far(far));
+    task.iterations = 2;
+    let outcome = stage.perform(&task, false)?;
+    let bytes = outcome.by_agent.iter().chain(&outcome.direct).sum::<u64>() as f64;
+    // Faults and computing included: what an application can use, not what a copy could move.
+    let gigabits = (bytes * 8.0 / outcome.seconds / 3.0 / 1e9).max(0.5);
+    Ok(format!("{gigabits:.1}gbit,5us"))
+}
+
+/// The times of one application in all places.
+#[derive(Default)]
+struct Times {
+    mapped: [Vec<f64>; MAPPED.len()],
+    confined: Vec<f64>,
+    dram: Vec<f64>,
+    direct: Vec<f64>,
+    auto: Vec<f64>,
+    direct_shaped: Vec<f64>,
+    auto_shaped: Vec<f64>,
+    breakdown: [Vec<f64>; BREAKDOWN.len()],
+    hit_rate: Vec<f64>,
+    /// Of the vertices and of everything, with a static cache.
+    saved: [Vec<f64>; 2],
+    saved_together: Vec<f64>,
+}
+
+/// Runs everything, round by round.
+pub(super) fn all(stage: &Stage, rounds: usize, bar: &ProgressBar) -> Result<Vec<Figure>, BenchError> {
+    let agents = Agents::start(stage)?;
+    let mut all: Vec<Times> = Application::ALL.iter().map(|_| Times::default()).collect();
+    for _ in 0..rounds {
+        for (application, times) in Application::ALL.into_iter().zip(&mut all) {
+            bar.set_message(application.name());
+            let checksums = places(stage, &agents, application, times)?;
+            bar.inc(1);
+            let more = by_agents(stage, &agents, application, times)?;
+            bar.inc(1);
+            for checksum in checksums.iter().chain(&more) {
+                if *checksum != checksums[0] {
+                    let (expected, found) = (checksums[0], *checksum);
+                    return Err(BenchError::Changed { what: "a result", expected, found });
+                }
+            }
+        }
+    }
+    let mut figures = Vec::new();
+    for (application, times) in Application::ALL.into_iter().zip(&all) {
+        figures.extend(figures_of(application, times, &agents.wire));
+    }
+    Ok(figures)
+}
+
+/// Files, far memory and memory.
+fn places(
+    stage: &Stage,
+    agents: &Agents,
+    application: Application,
+    times: &mut Times,
+) -> Result<Vec<u64>, BenchError> {
+    let name = application.name();
+    let mut checksums = Vec::new();
+    let mut note = |outcome: Outcome, into: &mut Vec<f64>| {
+        into.push(outcome.seconds);
+        checksums.push(outcome.checksum);
+    };
+    for ((random, back_and_forth), into) in MAPPED.into_iter().zip(&mut times.mapped) {
+        stage.drop_caches()?;
+        note(stage.perform(&stage.task(name, Place::Mapped { random, back_and_forth }), true)?, into);
+    }
+    let far = |agent: Option<&Host>, path, wire| {
+        let server = stage.server.remote.to_string();
+        Place::Far(Far {
+            server,
+            agent: agent.map(|agent| agent.local.to_string()),
+            path,
+            cache: Cache::Auto,
+            wire,
+        })
+    };
+    note(stage.perform(&stage.task(name, far(None, FarPath::Direct, None)), true)?, &mut times.confined);
+    note(stage.perform(&stage.task(name, Place::Dram), false)?, &mut times.dram);
+    let mut free = |place, into: &mut Vec<f64>| -> Result<(), BenchError> {
+        note(stage.perform(&stage.task(name, place), false)?, into);
+        Ok(())
+    };
+    let wire = || Some(agents.wire.clone());
+    free(far(None, FarPath::Direct, None), &mut times.direct)?;
+    free(far(Some(&agents.plain), FarPath::Auto, None), &mut times.auto)?;
+    free(far(None, FarPath::Direct, wire()), &mut times.direct_shaped)?;
+    free(far(Some(&agents.shaped), FarPath::Auto, wire()), &mut times.auto_shaped)?;
+    Ok(checksums)
+}
+
+/// What agents do, one more thing at a time, and what their caches save.
+fn by_agents(
+    stage: &Stage,
+    agents: &Agents,
+    application: Application,
+    times: &mut Times,
+) -> Result<Vec<u64>, BenchError> {
+    let name = application.name();
+    let far = |agent: Option<&Host>, cache| {
+        let (server, agent) = (stage.server.remote.to_string(), agent.map(|agent| agent.local.to_string()));
+        let path = if agent.is_some() { FarPath::Agent } else { FarPath::Direct };
+        Place::Far(Far { server, agent, path, cache, wire: None })
+    };
+    let alone = stage.perform(&stage.task(name, far(None, Cache::Off)), false)?;
+    let [vertices, edges] = alone.direct;
+    let mut checksums = vec![alone.checksum];
+    for ((_, forwards, cache), into) in BREAKDOWN.into_iter().zip(&mut times.breakdown) {
+        let agent = agents.that(forwards);
+        let before = read_by(&agent.local)?;
+        let outcome = stage.perform(&stage.task(name, far(Some(agent), cache)), false)?;
+        let by_agent = read_by(&agent.local)? - before;
+        into.push(outcome.seconds);
+        checksums.push(outcome.checksum);
+        match cache {
+            Cache::Dynamic => {
+                let asked = outcome.hits + outcome.late + outcome.misses;
+                times.hit_rate.push(outcome.hits as f64 / asked.max(1) as f64);
+            }
+            Cache::Static => {
+                // The vertices come from the agent's copy; whatever of them came from the server did so in vain.
+                times.saved[0].push(1.0 - outcome.direct[0] as f64 / vertices.max(1) as f64);
+                let all = (vertices + edges).max(1) as f64;
+                times.saved[1].push(1.0 - (outcome.direct.iter().sum::<u64>() + by_agent) as f64 / all);
+            }
+            _ => {}
+        }
+    }
+    times.saved_together.push(together(stage, agents, application, vertices + edges)?);
+    Ok(checksums)
+}
+
+/// The application beside a breadth-first search on the same graph, both with the same agent: the share of bytes from the
+/// server that its cache saves them.
+fn together(stage: &Stage, agents: &Agents, application: Application, alone: u64) -> Result<f64, BenchError> {
+    let server = stage.server.remote.to_string();
+    let place = |agent: Option<&Host>| {
+        let (agent, server) = (agent.map(|agent| agent.local.to_string()), server.clone());
+        let path = if agent.is_some() { FarPath::Agent } else { FarPath::Direct };
+        Place::Far(Far { server, agent, path, cache: Cache::Dynamic, wire: None })
+    };
+    let background = stage.perform(&stage.task("bfs", place(None)), false)?;
+    let before = read_by(&agents.plain.local)?;
+    let other = stage.begin(&stage.task("bfs", place(Some(&agents.plain))), false)?;
+    let ours = stage.perform(&stage.task(application.name(), place(Some(&agents.plain))), false)?;
+    let others = Stage::end(other)?;
+    let straight: u64 = ours.direct.iter().chain(&others.direct).sum();
+    let from_server = read_by(&agents.plain.local)? - before + straight;
+    let would_be = alone + background.direct.iter().sum::<u64>();
+    Ok(1.0 - from_server as f64 / would_be.max(1) as f64)
+}
+
+fn figures_of(application: Application, times: &Times, wire: &str) -> Vec<Figure> {
+    let name = |what: &str| format!("graph.{}.{what}", application.name());
+    let mapped = times.mapped.iter().min_by(|a, b| median(a).total_cmp(&median(b)));
+    let mapped = mapped.map_or(&[][..], Vec::as_slice);
+    let mut figures = vec![
+        speed(
+            name("far_over_mmap"),
+            &times.confined,
+            mapped,
+            "the same files mapped into memory, in the same memory cgroup, the best of three ways",
+        ),
+        speed(name("far_over_dram"), &times.direct, &times.dram, "the same with all arrays in memory"),
+        speed(name("agent_over_direct"), &times.auto, &times.direct, "the direct path over plain TCP"),
+        speed(
+            name("agent_over_direct.shaped"),
+            &times.auto_shaped,
+            &times.direct_shaped,
+            &format!("the direct path over a wire of {wire}, a third of what the agent gives"),
+        ),
+        share(name("dynamic_cache.hit_rate"), &times.hit_rate, "all fetches; late prefetches are misses"),
+    ];
+    for ((step, _, _), took) in BREAKDOWN.into_iter().zip(&times.breakdown) {
+        let base = "the agent as a base proxy: one request at a time, no cache";
+        figures.push(speed(name(&format!("breakdown.{step}")), took, &times.breakdown[0], base));
+    }
+    if application == Application::Pagerank {
+        let [vertices, all] = &times.saved;
+        let beyond =
+            "the vertices' bytes without an agent, beyond the first load; offsets and neighbours are far";
+        figures.push(share("graph.pagerank.static_cache.traffic_saved".to_owned(), vertices, beyond));
+        let paper = "all bytes without an agent; the paper's is 0.42";
+        figures.push(share("graph.pagerank.static_cache.traffic_saved.of_all".to_owned(), all, paper));
+    }
+    let beside = "both without an agent, beside a breadth-first search on the same graph";
+    let together = if application == Application::Pagerank {
+        "paging.agent.multiprocess.traffic_saved".to_owned()
+    } else {
+        format!("paging.agent.multiprocess.traffic_saved.{}", application.name())
+    };
+    figures.push(share(together, &times.saved_together, beside));
+    figures
+}
+
+fn median(values: &[f64]) -> f64 {
+    percentile(&mut values.to_vec(), 0.5)
+}
+
+fn best(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// How many times as fast ours is: the other's time over ours.
+fn speed(name: String, ours: &[f64], other: &[f64], versus: &str) -> Figure {
+    let ratio = median(other) / median(ours);
+    let mut figure = Figure::new(name, Unit::Ratio, ratio, 1.0, versus);
+    figure.best = Some([best(other) / best(ours), 1.0]);
+    figure
+}
+
+fn share(name: String, values: &[f64], versus: &str) -> Figure {
+    Figure::new(name, Unit::Ratio, median(values), 1.0, versus)
+}

@@ -1,0 +1,47 @@
+//! What do graph applications lose in far memory, and what do they gain over files mapped into memory?
+
+mod figures;
+mod group;
+mod mapped;
+mod stage;
+mod task;
+
+use stage::Stage;
+
+use crate::harness::{Effort, Environment, Report, bar};
+use crate::pair::Control;
+use crate::{BenchError, Options};
+
+/// How large the graph is, as a power of two of vertices, how often ranks are computed, and how often all is done.
+struct Extent {
+    scale: u32,
+    iterations: u32,
+    rounds: usize,
+}
+
+impl Extent {
+    fn of(effort: Effort) -> Self {
+        match effort {
+            Effort::Tiny => Self { scale: 12, iterations: 2, rounds: 1 },
+            Effort::Quick => Self { scale: 18, iterations: 5, rounds: 1 },
+            Effort::Full => Self { scale: 20, iterations: 10, rounds: 5 },
+        }
+    }
+}
+
+/// Runs every application in every place.
+pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+    let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
+    let extent = Extent::of(options.effort);
+    let stage = Stage::build(&options.peer, extent.scale, extent.iterations)?;
+    let bar = bar(figures::STEPS * extent.rounds as u64);
+    let figures = figures::all(&stage, extent.rounds, &bar)?;
+    bar.finish_and_clear();
+    Ok(Report { bench: "graph", figures, environment })
+}
+
+/// An application's part; `None` if something else is asked for.
+pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
+    (part == task::PART).then(|| Control::play(task::serve))
+}

@@ -1,0 +1,131 @@
+//! What all runs share: the graph, the memory server, the agents.
+
+use std::path::PathBuf;
+
+use outboard_agent::{STATUS_GRANT, StatusView};
+use outboard_graph_format::{Cleaning, GraphImage, Kind, Recipe, Skew};
+use outboard_link::{Address, Identity};
+use outboard_wire::Role;
+
+use super::group::MemoryGroup;
+use super::task::{Answer, Outcome, PART, Task};
+use crate::BenchError;
+use crate::daemons::{Forwards, Host, HostSpec};
+use crate::error::Named;
+use crate::pair::{Peer, PeerProgram};
+
+/// What all runs share.
+pub(super) struct Stage {
+    program: PeerProgram,
+    folder: PathBuf,
+    pub(super) image: GraphImage,
+    pub(super) server: Host,
+    group: MemoryGroup,
+    pub(super) iterations: u32,
+}
+
+/// What an application needs besides its part of the graph: the program, stacks, links, the state of vertices.
+const BESIDES: u64 = 14 << 20;
+const STATE_PER_VERTEX: u64 = 40;
+/// More threads than cores: some wait for pages while others compute.
+pub(super) const THREADS: usize = 4;
+const NAME: &str = "bench.graph";
+
+impl Stage {
+    /// Makes a graph of 2^`scale` vertices and starts a memory server that can load it.
+    pub(super) fn build(program: &PeerProgram, scale: u32, iterations: u32) -> Result<Self, BenchError> {
+        let unique = Identity::new(Role::Tool, "").incarnation;
+        let folder = std::env::temp_dir().join(format!("outboard-bench-{unique}"));
+        std::fs::create_dir(&folder).named("mkdir")?;
+        let kind = Kind::Rmat { skew: Skew::default(), permuted: true };
+        let cleaning = Cleaning { both_directions: true, drop_self_loops: false, drop_duplicates: false };
+        let recipe = Recipe { kind, scale, degree: 16, seed: 1, cleaning };
+        let failed = |why: String| BenchError::PeerFailed { why };
+        let graph = recipe.make(&()).map_err(|error| failed(error.to_string()))?;
+        let image =
+            GraphImage::write(&graph, folder.join(NAME)).map_err(|error| failed(error.to_string()))?;
+        drop(graph);
+        let spec = HostSpec::Memory { data_dir: Some(folder.display().to_string()) };
+        let server = Host::start(program, &spec)?;
+        let arrays: u64 = image.arrays().iter().map(|array| array.bytes()).sum();
+        let limit = arrays / 3 + image.vertices() * STATE_PER_VERTEX + BESIDES;
+        let group = MemoryGroup::with_limit(limit)?;
+        Ok(Self { program: program.clone(), folder, image, server, group, iterations })
+    }
+
+    /// An agent that knows the server.
+    pub(super) fn agent(&self, forwards: Forwards, wire: Option<String>) -> Result<Host, BenchError> {
+        let server = self.server.remote.to_string();
+        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire })
+    }
+
+    /// A task for an application on the graph.
+    pub(super) fn task(&self, application: &str, place: super::task::Place) -> Task {
+        Task {
+            application: application.to_owned(),
+            image: self.image.path().to_owned(),
+            served: NAME.to_owned(),
+            place,
+            threads: THREADS,
+            iterations: self.iterations,
+            rounds: 1,
+        }
+    }
+
+    /// Begins a task in a process of its own, confined or not.
+    pub(super) fn begin(&self, task: &Task, confined: bool) -> Result<Peer, BenchError> {
+        let peer = Peer::start(&self.program, PART)?;
+        if confined {
+            self.group.take(peer.pid())?;
+        }
+        peer.control.send(task)?;
+        Ok(peer)
+    }
+
+    /// Waits for a task's end.
+    pub(super) fn end(peer: Peer) -> Result<Outcome, BenchError> {
+        loop {
+            match peer.control.receive::<Answer>("the end of an application") {
+                Ok(Answer::Done(outcome)) => return Ok(outcome),
+                Ok(Answer::Failed { why }) => return Err(BenchError::PeerFailed { why }),
+                // Some take longer than a peer is usually silent; one that is gone is another error.
+                Err(BenchError::Stalled { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Does a task.
+    pub(super) fn perform(&self, task: &Task, confined: bool) -> Result<Outcome, BenchError> {
+        Self::end(self.begin(task, confined)?)
+    }
+
+    /// Makes the kernel forget what it has of the graph's files.
+    pub(super) fn drop_caches(&self) -> Result<(), BenchError> {
+        for array in self.image.arrays() {
+            let file = std::fs::File::open(&array.path).named("open")?;
+            file.sync_all().named("fsync")?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).named("fadvise")?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What cannot be removed is in the folder for such things.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What an agent has read from the server so far, in bytes.
+pub(super) fn read_by(agent: &Address) -> Result<u64, BenchError> {
+    let identity = Identity::new(Role::Tool, "bench");
+    let mut client = outboard::Client::connect(agent, identity, &Default::default())?;
+    let bytes = client
+        .read_region(&STATUS_GRANT)
+        .map_err(|error| BenchError::PeerFailed { why: error.to_string() })?;
+    let view = StatusView::read(&bytes).map_err(|error| BenchError::PeerFailed { why: error.to_string() })?;
+    let sum = |names: &[&str]| names.iter().map(|name| view.get(name).unwrap_or(0)).sum();
+    Ok(sum(&["loaded_on_demand_bytes_total", "prefetched_bytes_total", "cache_static_bytes"]))
+}
