@@ -5,6 +5,8 @@
 //! not symmetric `in.offsets` and `in.targets`; the lowest byte of a number comes first. So a memory server can load
 //! an array as a region just as it lies in the file, and a program can map it.
 
+mod check;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -72,6 +74,10 @@ const KNOWN_FILES: [&str; 5] = [METADATA, OUT[0], OUT[1], IN[0], IN[1]];
 impl GraphImage {
     /// How the names of images end.
     pub const EXTENSION: &'static str = "graph";
+    /// The name of the file within an image that says what the graph is.
+    pub const DESCRIPTION: &'static str = METADATA;
+    /// More bytes than any description has.
+    pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 16;
 
     /// Writes a graph as an image, unless there is something of that name.
     pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Self, WriteError> {
@@ -98,7 +104,7 @@ impl GraphImage {
             symmetric: graph.is_symmetric(),
         };
         let in_draft = Self { folder: draft.path().to_owned(), metadata };
-        progress.begin("writing", in_draft.arrays().iter().map(ImageArray::bytes).sum());
+        progress.begin("writing", in_draft.bytes());
         in_draft
             .write_files(graph, progress)
             .map_err(|source| WriteError::Io { path: path.to_owned(), source })?;
@@ -133,8 +139,15 @@ impl GraphImage {
         Ok(image)
     }
 
+    /// An image that lies where its files cannot be looked at, by the text of its description.
+    pub fn described(path: impl Into<PathBuf>, description: &str) -> Result<Self, ReadError> {
+        let folder = path.into();
+        let metadata = parse_metadata(&folder.join(METADATA), description)?;
+        Ok(Self { folder, metadata })
+    }
+
     /// Whether something looks like an image.
-    pub(crate) fn is_at(path: &Path) -> bool {
+    pub fn is_at(path: &Path) -> bool {
         path.join(METADATA).is_file()
     }
 
@@ -177,6 +190,18 @@ impl GraphImage {
         names.into_iter().flatten().flat_map(both).collect()
     }
 
+    /// How many bytes all arrays have together.
+    pub fn bytes(&self) -> u64 {
+        self.arrays().iter().map(ImageArray::bytes).sum()
+    }
+
+    /// Looks through all arrays for numbers that make no graph, and keeps none of them. Whether both directions have
+    /// the same edges is not found out.
+    pub fn check(&self, progress: &dyn Progress) -> Result<(), ReadError> {
+        progress.begin("checking", self.bytes());
+        check::arrays(&self.arrays(), progress)
+    }
+
     /// Reads the whole graph.
     pub fn read(&self) -> Result<Graph, ReadError> {
         self.read_with(&())
@@ -185,7 +210,7 @@ impl GraphImage {
     /// Reads the whole graph, and checks it.
     pub fn read_with(&self, progress: &dyn Progress) -> Result<Graph, ReadError> {
         let arrays = self.arrays();
-        progress.begin("reading", arrays.iter().map(ImageArray::bytes).sum());
+        progress.begin("reading", self.bytes());
         let place =
             |array: &ImageArray| Place { path: array.path.clone(), begin: 0, width: array.word_bytes };
         let mut rows = arrays.chunks_exact(2).map(|pair| {
@@ -201,18 +226,21 @@ impl GraphImage {
 }
 
 fn read_metadata(path: &Path) -> Result<Metadata, ReadError> {
-    /// Far more than the file has, and little to read.
-    const BYTES_MAX: u64 = 1 << 16;
     let failed = |source| ReadError::Io { path: path.to_owned(), source };
-    let wrong = |message: String| ReadError::Metadata { path: path.to_owned(), message };
     let mut text = String::new();
-    File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text)).map_err(failed)?;
+    let most = GraphImage::DESCRIPTION_BYTES_MAX;
+    File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)).map_err(failed)?;
+    parse_metadata(path, &text)
+}
+
+fn parse_metadata(path: &Path, text: &str) -> Result<Metadata, ReadError> {
+    let wrong = |message: String| ReadError::Metadata { path: path.to_owned(), message };
     let refused = |error: toml::de::Error| wrong(error.to_string().trim_end().to_owned());
-    let Version { format } = toml::from_str(&text).map_err(refused)?;
+    let Version { format } = toml::from_str(text).map_err(refused)?;
     if format != FORMAT {
         return Err(ReadError::Version { path: path.to_owned(), found: format, known: FORMAT });
     }
-    let metadata: Metadata = toml::from_str(&text).map_err(refused)?;
+    let metadata: Metadata = toml::from_str(text).map_err(refused)?;
     if metadata.vertices > VERTICES_MAX {
         return Err(wrong(format!("vertices = {} is over the limit of {VERTICES_MAX}", metadata.vertices)));
     }

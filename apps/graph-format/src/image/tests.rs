@@ -16,6 +16,9 @@ proptest! {
         prop_assert_eq!(opened.vertices(), graph.vertices() as u64);
         prop_assert_eq!(opened.edges(), graph.edges() as u64);
         prop_assert_eq!(opened.arrays().len(), if graph.is_symmetric() { 2 } else { 4 });
+        prop_assert!(opened.check(&()).is_ok());
+        let text = fs::read_to_string(opened.path().join(GraphImage::DESCRIPTION)).unwrap();
+        prop_assert_eq!(&GraphImage::described(opened.path(), &text).unwrap(), &opened);
         prop_assert_eq!(opened.read().unwrap(), graph);
         prop_assert_eq!(scratch.names(), ["some.graph"]);
     }
@@ -98,11 +101,15 @@ fn arrays_that_make_no_graph_are_refused_when_read() {
         let mut bad = good.clone();
         bad[at] ^= 0x40;
         fs::write(&file, &bad).unwrap();
-        let error = GraphImage::open(&path).unwrap().read().unwrap_err().to_string();
+        let image = GraphImage::open(&path).unwrap();
+        let error = image.read().unwrap_err().to_string();
+        assert_eq!(image.check(&()).unwrap_err().to_string(), error, "whether it is kept or not");
         fs::write(&file, good).unwrap();
         error
     };
-    assert!(spoil("out.offsets", 8).contains("out.offsets"));
+    assert!(spoil("out.offsets", 0).contains("expected 0, found 64"));
+    assert!(spoil("out.offsets", 8).contains("an offset of at least"));
+    assert!(spoil("in.offsets", 24).contains("the number of edges"));
     assert!(spoil("in.targets", 0).contains("expected a vertex below 3"));
     assert!(image.read().is_ok());
     fs::copy(path.join("out.targets"), path.join("in.targets")).unwrap();
