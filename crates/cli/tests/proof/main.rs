@@ -11,6 +11,7 @@ mod kill;
 mod leases;
 mod meeting;
 mod nonsense;
+mod paging;
 mod place;
 mod process;
 mod random;

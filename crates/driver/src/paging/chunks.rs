@@ -122,6 +122,12 @@ impl Pages {
             drop(cell);
             return self.announce();
         }
+        if len < region.chunk_bytes() {
+            // A frame is moved with all its pages, also with those behind the end of the region.
+            let frame = cell.shard.frame(*seat);
+            let start = self.shelves[*shard].pool(frame.class).address(frame.slot);
+            self.space.clear(start + len, region.chunk_bytes() - len);
+        }
         if region.spec.writable {
             if cell.shard.is_for_writing(*seat) && self.saves_are_cheap.load(Ordering::Relaxed) {
                 cell.shard.set_changed(*seat);

@@ -314,6 +314,12 @@ impl Space {
         matches!(poisoned, Ok(()) | Err(Stopped { errno: Errno::EXIST, .. }))
     }
 
+    /// Fills a part of a frame with zeros.
+    pub(super) fn clear(&self, start: usize, len: usize) {
+        // SAFETY: the caller has the seat of this frame, and nobody else reads or writes there.
+        unsafe { ptr::write_bytes(start as *mut u8, 0, len) };
+    }
+
     /// Gives a frame's memory back to the system.
     pub(super) fn discard(&self, frame: usize, len: usize) {
         // SAFETY: the frame belongs to nobody, and what it holds is not wanted.

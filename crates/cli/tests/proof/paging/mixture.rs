@@ -1,0 +1,275 @@
+//! Many threads add to shared words, store to words of their own and copy long stretches, over regions three times
+//! the buffer. In the end everything is as in plain memory where the same was done.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use outboard::{Address, Client, FarMapping, FarMemory, FarOptions, Memory, Path, RegionOptions};
+use outboard_wire::Rights;
+
+use super::bytes::Bytes;
+use super::{connect, options};
+use crate::daemon::Daemon;
+use crate::place::Place;
+use crate::process::PATIENCE;
+use crate::random::{Random, seed};
+
+/// How many threads of the application there are. Beside them, readers get in the way of a flush.
+const THREADS: usize = 4;
+const READERS: usize = 2;
+
+/// What one run looks like.
+#[derive(Clone, Debug)]
+struct Run {
+    /// The sizes of chunks, one for each region.
+    chunks: Vec<usize>,
+    /// How many chunks of the largest size the buffer has room for.
+    seats: usize,
+    pagers: usize,
+    steps: usize,
+}
+
+impl Run {
+    fn new(chunk: usize, pagers: usize) -> Self {
+        let (seats, steps) = match chunk {
+            4096 => (64, 300),
+            65_536 => (32, 40),
+            _ => (8, 5),
+        };
+        Self { chunks: vec![chunk], seats, pagers, steps }
+    }
+
+    fn largest(&self) -> usize {
+        self.chunks.iter().copied().max().unwrap()
+    }
+
+    fn is_large(&self) -> bool {
+        self.largest() > 1 << 16
+    }
+
+    fn buffer(&self) -> usize {
+        self.largest() * self.seats
+    }
+}
+
+/// A region, and plain memory that is to hold the same.
+struct Pair {
+    mapping: FarMapping,
+    name: String,
+    model: Vec<u64>,
+    /// Every stretch belongs to one thread, or to all who add to its words.
+    stretch: usize,
+}
+
+/// What threads see of a [`Pair`].
+#[derive(Clone, Copy)]
+struct View {
+    far: Bytes,
+    near: Bytes,
+    stretch: usize,
+}
+
+impl Pair {
+    fn reserve(memory: &FarMemory, name: String, bytes: usize, chunk: usize) -> Self {
+        let options =
+            RegionOptions { chunk, path: Path::Direct, name: Some(name.clone()), ..Default::default() };
+        let mapping = memory.reserve(bytes as u64, &options).unwrap_or_else(|error| panic!("{error}"));
+        // Servers give whole pages.
+        let model = vec![0; mapping.len() / 8];
+        // Longer than a chunk, and with ends in the middle of one.
+        Self { mapping, name, model, stretch: chunk + chunk / 2 + 8 }
+    }
+
+    fn view(&mut self) -> View {
+        let (len, near) = (self.mapping.len(), self.model.as_mut_ptr().cast());
+        // SAFETY: both live until the threads have ended, and are used through views alone until then.
+        let (far, near) = unsafe { (Bytes::new(self.mapping.as_ptr().as_ptr(), len), Bytes::new(near, len)) };
+        View { far, near, stretch: self.stretch }
+    }
+
+    fn expected(&self) -> Vec<u8> {
+        self.model.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+}
+
+impl View {
+    /// A stretch of a thread's, or with [`THREADS`] one of everybody's: where it begins, and how long it is.
+    fn stretch(self, owner: usize, random: &mut Random) -> (usize, usize) {
+        let all = self.far.len().div_ceil(self.stretch);
+        let mine = (all - owner).div_ceil(THREADS + 1) as u64;
+        // Half of all accesses go to a few stretches, so that chunks come back soon after they went.
+        let which = if random.once_in(2) { random.below(mine.min(3)) } else { random.below(mine) };
+        let start = (owner + which as usize * (THREADS + 1)) * self.stretch;
+        (start, self.stretch.min(self.far.len() - start))
+    }
+
+    /// A span inside a stretch of a thread's.
+    fn span(self, owner: usize, most: usize, random: &mut Random) -> (usize, usize) {
+        let (start, len) = self.stretch(owner, random);
+        let at = random.below(len as u64) as usize;
+        let most = most.min(len - at).max(1);
+        (start + at, 1 + random.below(most as u64) as usize)
+    }
+}
+
+fn work(views: &[View], me: usize, steps: usize, random: &mut Random) {
+    for _ in 0..steps {
+        let view = views[random.below(views.len() as u64) as usize];
+        match random.below(10) {
+            0..4 => {
+                let (start, len) = view.stretch(THREADS, random);
+                let at = start + random.below(len as u64 / 8) as usize * 8;
+                let addend = random.next();
+                view.far.add(at, addend);
+                view.near.add(at, addend);
+            }
+            4..6 => {
+                let (at, len) = view.span(me, 16, random);
+                let bytes = random.bytes(len);
+                view.far.write(at, &bytes);
+                view.near.write(at, &bytes);
+            }
+            6..8 => {
+                let (at, len) = view.span(me, 64, random);
+                let (mut far, mut near) = (vec![0; len], vec![0; len]);
+                view.far.read(at, &mut far);
+                view.near.read(at, &mut near);
+                assert_eq!(far, near, "{len} bytes at {at} of thread {me}");
+            }
+            _ => {
+                let to = views[random.below(views.len() as u64) as usize];
+                let (from, len) = view.span(me, view.stretch, random);
+                let (at, room) = to.stretch(me, random);
+                let len = len.min(room);
+                let at = at + random.below((room - len) as u64 + 1) as usize;
+                view.far.copy(from, to.far, at, len);
+                view.near.copy(from, to.near, at, len);
+            }
+        }
+    }
+}
+
+/// Touches bytes everywhere until told to stop.
+fn read_about(views: &[View], must_stop: &AtomicBool, random: &mut Random) {
+    while !must_stop.load(Ordering::Relaxed) {
+        let view = views[random.below(views.len() as u64) as usize];
+        view.far.touch(random.below(view.far.len() as u64) as usize);
+    }
+}
+
+/// Compares what is far with what is near, and what the server has with both.
+fn compare(pairs: &mut [Pair], server: &mut Memory) {
+    for pair in pairs {
+        let (view, expected) = (pair.view(), pair.expected());
+        let mut far = vec![0; expected.len()];
+        view.far.read(0, &mut far);
+        assert_same(&far, &expected, "here", pair);
+        let region = server.open(&pair.name, Rights::READ).unwrap_or_else(|error| panic!("{error}"));
+        server.read(&region, 0, &mut far).unwrap();
+        assert_same(&far, &expected, "at the server", pair);
+    }
+}
+
+fn assert_same(bytes: &[u8], expected: &[u8], place: &str, pair: &Pair) {
+    if let Some(at) = bytes.iter().zip(expected).position(|(byte, expected)| byte != expected) {
+        let wrong = bytes.iter().zip(expected).filter(|(byte, expected)| byte != expected).count();
+        let chunk = pair.mapping.chunk();
+        panic!(
+            "{wrong} bytes of {} are not as expected {place}, the first at {at}: chunk {} of {chunk} bytes, thread {}",
+            pair.name,
+            at / chunk,
+            at / pair.stretch % (THREADS + 1)
+        );
+    }
+}
+
+/// How often everything is compared: a few times, or as often as `PROOF_ROUNDS` says, for who hunts.
+fn rounds(run: &Run) -> u64 {
+    let given = std::env::var("PROOF_ROUNDS").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or(if run.is_large() { 1 } else { 2 })
+}
+
+fn play(options: &FarOptions, run: &Run, seed: u64) {
+    let mut random = Random::new(seed);
+    let memory = connect(options);
+    let bytes = 3 * run.buffer() / run.chunks.len() + 12_344;
+    let reserve = |&chunk| Pair::reserve(&memory, format!("mixture-{seed:x}-{chunk}"), bytes, chunk);
+    let mut pairs: Vec<Pair> = run.chunks.iter().map(reserve).collect();
+    let client = Client::connect(&options.server, options.identity.clone(), &options.link).unwrap();
+    let mut server = Memory::new(client.with_patience(PATIENCE));
+    for _ in 0..rounds(run) {
+        let views: Vec<View> = pairs.iter_mut().map(Pair::view).collect();
+        let seeds: Vec<u64> = (0..THREADS + READERS).map(|_| random.next()).collect();
+        let must_stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (views, must_stop) = (&views, &must_stop);
+            let workers: Vec<_> = (0..THREADS)
+                .map(|me| {
+                    let mut random = Random::new(seeds[me]);
+                    scope.spawn(move || work(views, me, run.steps, &mut random))
+                })
+                .collect();
+            let results: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            // Nobody writes any more; those who read must not make a flush miss anything.
+            for seed in &seeds[THREADS..] {
+                let mut random = Random::new(*seed);
+                scope.spawn(move || read_about(views, must_stop, &mut random));
+            }
+            let flushed: Vec<_> = pairs.iter().map(|pair| pair.mapping.flush()).collect();
+            must_stop.store(true, Ordering::Relaxed);
+            results.into_iter().for_each(|result| result.unwrap());
+            flushed.into_iter().for_each(|result| result.unwrap());
+        });
+        compare(&mut pairs, &mut server);
+    }
+    let stats = memory.stats();
+    assert!(stats.saves > 0 && stats.evictions > 0 && stats.faults_rescued > 0, "{stats:?}");
+    assert!(stats.buffer_used <= run.buffer() as u64, "{stats:?}");
+    for pair in pairs {
+        pair.mapping.free().unwrap();
+    }
+}
+
+fn play_all(runs: &[Run], adapt: impl Fn(&mut FarOptions)) {
+    let place = Place::new();
+    let daemon = Daemon::memory(&place, &place.socket(), &[]);
+    let seed = seed();
+    for (number, run) in (0..).zip(runs) {
+        for (way, at) in (0..).zip([daemon.local(), daemon.remote()]) {
+            if run.is_large() && way != number % 2 {
+                // Large chunks take their time; each number of threads is tried by one way.
+                continue;
+            }
+            let seed = seed + 2 * number + way;
+            println!("{run:?} at {at}, seed {seed}");
+            let at: &Address = at;
+            let mut options = options(at, run.largest(), run.buffer());
+            options.threads = Some(run.pagers);
+            adapt(&mut options);
+            play(&options, run, seed);
+        }
+    }
+    daemon.end();
+    place.assert_nothing_left();
+}
+
+#[test]
+fn small_chunks_keep_everything() {
+    play_all(&[1, 2, 4].map(|pagers| Run::new(4096, pagers)), |_| {});
+}
+
+#[test]
+fn usual_chunks_keep_everything() {
+    play_all(&[1, 2, 4].map(|pagers| Run::new(65_536, pagers)), |_| {});
+}
+
+#[test]
+fn large_chunks_keep_everything() {
+    play_all(&[1, 2, 4].map(|pagers| Run::new(1 << 20, pagers)), |_| {});
+}
+
+#[test]
+fn chunks_of_two_sizes_share_a_buffer_and_keep_everything() {
+    let run = |chunks: [usize; 2], pagers| Run { chunks: chunks.to_vec(), ..Run::new(chunks[0], pagers) };
+    play_all(&[run([65_536, 4096], 2), run([1 << 20, 65_536], 4), run([65_536, 4096], 1)], |_| {});
+}
