@@ -85,6 +85,18 @@ impl Application {
         }
     }
 
+    /// How many bytes the arrays take that it asks [`Arrays`] for, in a graph of this many vertices.
+    #[must_use]
+    pub fn state_bytes(self, vertices: u64) -> u64 {
+        let each = match self {
+            Self::Bfs | Self::Components => 4,
+            Self::Pagerank => 4 + 4,
+            Self::Radii => 4 + 8 + 8,
+            Self::Betweenness => 8 + 4 + 8 + 8,
+        };
+        vertices.saturating_mul(each)
+    }
+
     /// Runs it.
     pub fn run<A: Arrays>(
         self,
@@ -205,6 +217,33 @@ mod tests {
         }
         let error = "BFS".parse::<Application>().unwrap_err();
         assert!(error.to_string().contains("\"BFS\"") && error.to_string().contains("bfs, pagerank"));
+    }
+
+    /// Counts what it gives out.
+    #[derive(Default)]
+    struct Counted(std::sync::atomic::AtomicU64);
+
+    impl Arrays for Counted {
+        type Array<T: crate::Plain> = Vec<T>;
+        type Error = crate::OutOfMemory;
+
+        fn zeroed<T: crate::Plain>(&self, len: usize, name: &'static str) -> Result<Vec<T>, Self::Error> {
+            let bytes = (len * size_of::<T>()) as u64;
+            self.0.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+            Dram.zeroed(len, name)
+        }
+    }
+
+    #[test]
+    fn each_application_asks_for_as_much_as_it_says() {
+        let graph = GraphView::symmetric(CsrView::new(&[0, 0, 1, 2], &[2, 1]).unwrap());
+        let workers = Workers::new(1).unwrap();
+        for application in Application::ALL {
+            let arrays = Counted::default();
+            let run = Run { workers: &workers, arrays: &arrays, progress: &(), sweeps: Sweeps::Upwards };
+            application.run(graph, &Options::default(), &run).unwrap();
+            assert_eq!(arrays.0.into_inner(), application.state_bytes(3), "{}", application.name());
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use outboard_link::shaped::Wire;
 
+use super::PagingError;
+use super::jobs::CHUNK_MAX;
 use super::space::Mover;
 
 /// The settings of far memory in one process.
@@ -45,9 +47,33 @@ impl PagingConfig {
         }
     }
 
+    /// The smallest buffer for chunks of this many bytes.
+    pub fn buffer_min(chunk: usize) -> usize {
+        chunk.saturating_mul(SEATS_MIN)
+    }
+
+    /// Whether there can be far memory with these settings.
+    pub fn check(&self) -> Result<(), PagingError> {
+        let Self { buffer, chunk, .. } = *self;
+        check_chunk(chunk)?;
+        match Self::buffer_min(chunk) {
+            needed if buffer < needed => Err(PagingError::BufferTooSmall { buffer, chunk, needed }),
+            _ => Ok(()),
+        }
+    }
+
     /// Into how many shards the buffer is divided: enough for the threads, but each with room for many chunks.
     pub(super) fn shards(&self) -> usize {
         (self.buffer / (16 * self.chunk)).clamp(1, 2 * self.threads)
+    }
+}
+
+pub(super) fn check_chunk(bytes: usize) -> Result<(), PagingError> {
+    let min = rustix::param::page_size();
+    if bytes.is_power_of_two() && (min..=CHUNK_MAX).contains(&bytes) {
+        Ok(())
+    } else {
+        Err(PagingError::BadChunk { bytes, min })
     }
 }
 

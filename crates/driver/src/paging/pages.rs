@@ -10,9 +10,8 @@ use outboard_userfaultfd::Route;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::config::SEATS_MIN;
+use super::config::{SEATS_MIN, check_chunk};
 use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
-use super::jobs::CHUNK_MAX;
 use super::region::PagedRegion;
 use super::space::{Pool, Space};
 use super::stats::{Tally, get};
@@ -123,12 +122,7 @@ pub struct Pages {
 impl Pages {
     /// Far memory without regions.
     pub fn new(config: PagingConfig) -> Result<Self, PagingError> {
-        check_chunk(config.chunk)?;
-        let least = SEATS_MIN * config.chunk;
-        if config.buffer < least {
-            let (buffer, chunk) = (config.buffer, config.chunk);
-            return Err(PagingError::BufferTooSmall { buffer, chunk, needed: least });
-        }
+        config.check()?;
         let space = Space::open(config.mover).map_err(PagingError::NoUserfaultfd)?;
         let key = FingerprintKey::draw()
             .map_err(|source| PagingError::NoMemory { what: "no random numbers for fingerprints", source })?;
@@ -392,14 +386,5 @@ impl Pages {
             }
         }
         stats
-    }
-}
-
-fn check_chunk(bytes: usize) -> Result<(), PagingError> {
-    let min = rustix::param::page_size();
-    if bytes.is_power_of_two() && (min..=CHUNK_MAX).contains(&bytes) {
-        Ok(())
-    } else {
-        Err(PagingError::BadChunk { bytes, min })
     }
 }

@@ -12,6 +12,8 @@ use outboard_wire::Role;
 pub use outboard_wire::paging::CacheMode;
 use thiserror::Error;
 
+use super::FarError;
+
 /// How much of far memory may be here at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
@@ -126,6 +128,17 @@ impl FarOptions {
     /// The same with another buffer.
     pub fn with_buffer(self, buffer: Buffer) -> Self {
         Self { buffer, ..self }
+    }
+
+    /// The smallest buffer for chunks of this many bytes.
+    pub fn buffer_min(chunk: usize) -> usize {
+        PagingConfig::buffer_min(chunk)
+    }
+
+    /// Whether buffer and chunks fit together, which [`connect`](super::FarMemory::connect) would find out too, but
+    /// only when there is somebody to connect to.
+    pub fn check(&self) -> Result<(), FarError> {
+        Ok(self.paging().check()?)
     }
 
     pub(super) fn paging(&self) -> PagingConfig {
