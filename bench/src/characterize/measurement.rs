@@ -59,6 +59,26 @@ impl Serialize for Measurement {
     }
 }
 
+/// What an agent has seen while it served applications, which says more than any trial.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AtWork {
+    /// B_net: what memory servers sent it, in bytes per second.
+    pub net_bytes_per_s: f64,
+    /// B_intra: what it sent to applications, in bytes per second.
+    pub intra_bytes_per_s: f64,
+    /// B_net over B_intra: the hit rate above which dynamic caching has paid so far.
+    pub ratio: f64,
+}
+
+impl AtWork {
+    /// From both bandwidths, if there are any.
+    pub(super) fn seen(net: u64, intra: u64) -> Option<Self> {
+        let (net_bytes_per_s, intra_bytes_per_s) = (net as f64, intra as f64);
+        let ratio = net_bytes_per_s / intra_bytes_per_s;
+        (net > 0 && intra > 0).then_some(Self { net_bytes_per_s, intra_bytes_per_s, ratio })
+    }
+}
+
 /// All that was measured between an application and its daemons.
 #[derive(Clone, Debug, Serialize)]
 pub struct Characterization {
@@ -66,6 +86,8 @@ pub struct Characterization {
     pub measurements: Vec<Measurement>,
     /// What follows.
     pub conclusions: Conclusions,
+    /// What the agent has seen between itself, its memory servers and its applications.
+    pub agent_at_work: Option<AtWork>,
     /// What a reader has to know, if anything.
     pub remarks: Vec<String>,
     /// Where.
@@ -138,5 +160,17 @@ impl<'a> Leg<'a> {
     /// The figures for one size, of the node where they are best.
     pub fn best_at(&self, operation: Operation, size: usize) -> Option<&'a Measurement> {
         self.best(operation).into_iter().find(|one| one.size == size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_has_not_worked_has_seen_nothing() {
+        assert_eq!(AtWork::seen(0, 5), None);
+        assert_eq!(AtWork::seen(5, 0), None);
+        assert_eq!(AtWork::seen(2, 8).map(|seen| seen.ratio), Some(0.25));
     }
 }

@@ -16,12 +16,13 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use outboard::Settings;
+use outboard_agent::{STATUS_GRANT, StatusView};
 use outboard_link::{Address, Exports, Identity, Link, RemoteMemory, Waiter, shm, tcp};
 use outboard_wire::Role;
 
 pub use chart::chart;
 pub use conclusions::{CachingAdvice, ChunkAdvice, Conclusions, NodeAdvice, ProtocolAdvice, Span};
-pub use measurement::{Characterization, Leg, Measurement, SIZES};
+pub use measurement::{AtWork, Characterization, Leg, Measurement, SIZES};
 pub use operation::{Direction, Operation, Party, Sides};
 
 use crate::harness::{Effort, Environment, bar};
@@ -49,14 +50,21 @@ pub fn characterize(
     let environment = Environment::survey(effort, cores, Vec::new());
     let Nodes { choices, remark } = Nodes::survey();
     let points = targets.len() * choices.len() * SIZES.len() * Operation::ALL.len();
-    let mut tour = Tour { time: time(effort), choices, bar: bar(points as u64), measurements: Vec::new() };
+    let mut tour = Tour {
+        time: time(effort),
+        choices,
+        bar: bar(points as u64),
+        measurements: Vec::new(),
+        agent_at_work: None,
+    };
     for target in targets {
         tour.visit(target, settings)?;
     }
-    let Tour { measurements, bar, .. } = tour;
+    let Tour { measurements, bar, agent_at_work, .. } = tour;
     bar.finish_and_clear();
     let conclusions = Conclusions::draw(&measurements);
-    Ok(Characterization { measurements, conclusions, remarks: remark.into_iter().collect(), environment })
+    let remarks = remark.into_iter().collect();
+    Ok(Characterization { measurements, conclusions, agent_at_work, remarks, environment })
 }
 
 /// How long one figure may take.
@@ -74,6 +82,7 @@ struct Tour {
     choices: Vec<Option<u32>>,
     bar: ProgressBar,
     measurements: Vec<Measurement>,
+    agent_at_work: Option<AtWork>,
 }
 
 impl Tour {
@@ -114,6 +123,9 @@ impl Tour {
             }
             mover.close();
         }
+        if target.party == Party::Agent {
+            self.agent_at_work = seen_at_work(&mut link, waiter)?;
+        }
         link.close("that was all");
         Ok(())
     }
@@ -122,6 +134,14 @@ impl Tour {
 /// All operations of one size beside each other, so that what changes slowly changes all of them alike.
 fn points() -> impl Iterator<Item = (usize, Operation)> {
     SIZES.into_iter().flat_map(|size| Operation::ALL.map(|operation| (size, operation)))
+}
+
+/// What the agent's page says of both bandwidths; one that serves no far memory says nothing.
+fn seen_at_work<L: Link + RemoteMemory>(link: &mut L, waiter: Waiter) -> Result<Option<AtWork>, BenchError> {
+    let page = mover::read_region(link, waiter, &STATUS_GRANT)?;
+    let Ok(view) = StatusView::read(&page) else { return Ok(None) };
+    let number = |name| view.get(name).unwrap_or(0);
+    Ok(AtWork::seen(number("net_bytes_per_second"), number("intra_bytes_per_second")))
 }
 
 fn check_role(target: &Target, link: &impl Link) -> Result<(), BenchError> {

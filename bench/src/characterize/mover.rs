@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
 use outboard_link::{AccessError, Link, OpenRegion, Outcome, RemoteMemory, Token, Waiter};
+use outboard_wire::Grant;
 use outboard_wire::trial::{GRANT, REGION_LEN};
 
 use super::flow::Flow;
 use super::operation::{Operation, Sides};
 use crate::BenchError;
+use crate::error::Named;
 use crate::harness::percentile;
 use crate::pair::PATIENCE;
 
@@ -36,14 +38,7 @@ pub(super) struct Mover<'a, L> {
 impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
     /// Opens the daemon's trial region. All movers of a link must have the same `waiter`.
     pub(super) fn open(link: &'a mut L, waiter: Waiter, buffer: &'a Buffer) -> Result<Self, BenchError> {
-        link.open(&GRANT, GRANT.rights, Token(0))?;
-        link.flush()?;
-        let opened = waiter.until(link, PATIENCE, "the trial region to open", |link| {
-            let mut result = None;
-            link.completions(|completion| result = Some(completion.result));
-            Ok(result)
-        })?;
-        let Outcome::Opened(region) = opened? else { return Err(AccessError::NotOpen.into()) };
+        let region = open(link, waiter, &GRANT)?;
         Ok(Self { link, waiter, region, buffer, at: 0 })
     }
 
@@ -170,4 +165,42 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
 /// A word in every cache line of the buffer.
 fn lines() -> impl Iterator<Item = usize> {
     (0..BUFFER_LEN).step_by(64)
+}
+
+fn open<L: Link + RemoteMemory>(
+    link: &mut L,
+    waiter: Waiter,
+    grant: &Grant,
+) -> Result<OpenRegion, BenchError> {
+    link.open(grant, grant.rights, Token(0))?;
+    match complete(link, waiter)? {
+        Outcome::Opened(region) => Ok(region),
+        _ => Err(AccessError::NotOpen.into()),
+    }
+}
+
+/// Waits for the end of the only operation that is under way.
+fn complete<L: Link + RemoteMemory>(link: &mut L, waiter: Waiter) -> Result<Outcome, BenchError> {
+    link.flush()?;
+    let result = waiter.until(link, PATIENCE, "the end of an operation", |link| {
+        let mut result = None;
+        link.completions(|completion| result = Some(completion.result));
+        Ok(result)
+    })?;
+    Ok(result?)
+}
+
+/// Reads a whole region that one access can read.
+pub(super) fn read_region<L: Link + RemoteMemory>(
+    link: &mut L,
+    waiter: Waiter,
+    grant: &Grant,
+) -> Result<Vec<u8>, BenchError> {
+    let len = grant.size as usize;
+    let buffer = Buffer::allocate(len).named("memory for a buffer")?;
+    let region = open(link, waiter, grant)?;
+    link.read(region, 0, &buffer, 0, len, Token(0))?;
+    complete(link, waiter)?;
+    link.close_region(region);
+    Ok(buffer.window().part(0, len).to_vec())
 }

@@ -3,12 +3,21 @@
 use super::conclusions::{
     CachingAdvice, ChunkAdvice, Conclusions, ENOUGH, EQUAL, NodeAdvice, ProtocolAdvice, Span,
 };
+use super::measurement::{AtWork, Characterization};
 use super::operation::{Direction, Party, Sides};
 use crate::harness::Unit;
 
+impl Characterization {
+    /// What follows from the figures, what the agent has seen, and what a reader has to know: one sentence each.
+    pub fn sentences(&self) -> Vec<String> {
+        let at_work = self.agent_at_work.iter().map(at_work);
+        self.conclusions.sentences().into_iter().chain(at_work).chain(self.remarks.iter().cloned()).collect()
+    }
+}
+
 impl Conclusions {
     /// One sentence each.
-    pub fn sentences(&self) -> Vec<String> {
+    pub(super) fn sentences(&self) -> Vec<String> {
         let chunks = self.chunks.iter().map(chunk);
         let protocols = self.protocols.iter().map(protocol);
         let caching = self.caching.iter().map(caching);
@@ -68,6 +77,15 @@ fn caching(advice: &CachingAdvice) -> String {
         Party::Agent,
         Party::MemoryServer,
         size(*chunk_bytes),
+    )
+}
+
+fn at_work(seen: &AtWork) -> String {
+    let AtWork { net_bytes_per_s, intra_bytes_per_s, ratio } = seen;
+    let (net, intra) = (rate(*net_bytes_per_s), rate(*intra_bytes_per_s));
+    format!(
+        "the agent at work: R = B_net / B_intra = {net} / {intra} = {ratio:.2}, between itself, its memory servers and \
+         its applications so far"
     )
 }
 

@@ -1,9 +1,10 @@
 //! What every daemon answers alike: trials, so that links to it can be measured.
 
+use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 use outboard_driver::{LinkId, Outbox};
-use outboard_link::memory::Segment;
+use outboard_link::memory::{Segment, Window};
 use outboard_link::{Disposition, Export, Frame};
 use outboard_wire::control::{ControlAnswer, Failure};
 use outboard_wire::trial::{GIVE, GRANT, REGION_LEN, TAKE, Wanted};
@@ -35,7 +36,10 @@ pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Fr
             Ok(len) => outbox.push_static(link, head, &GIVEN[..len]),
             Err(error) => outbox.answer(link, head.tag, &not_understood(&error)),
         },
-        TAKE => outbox.push_static(link, head, &[]),
+        TAKE => {
+            take(frame.payload);
+            outbox.push_static(link, head, &[]);
+        }
         _ => outbox.push(link, head, frame.payload.to_vec()),
     }
     Disposition::Taken
@@ -46,6 +50,20 @@ fn wanted(frame: &Frame<'_>) -> Result<usize, DecodeError> {
     let Wanted(len) = Wanted::decode(&frame.payload.part(0, frame.payload.len().min(16)).to_vec())?;
     let too_long = DecodeError::BadValue { what: "length of a trial's answer", value: len };
     usize::try_from(len).ok().filter(|len| *len <= GIVEN_MAX).ok_or(too_long)
+}
+
+/// Copies what a trial brings, as whoever wants to keep it would.
+fn take(payload: Window<'_>) {
+    thread_local! {
+        static TAKEN: RefCell<Vec<u8>> = RefCell::new(vec![0; GIVEN_MAX]);
+    }
+    TAKEN.with_borrow_mut(|taken| {
+        for offset in (0..payload.len()).step_by(GIVEN_MAX) {
+            let len = GIVEN_MAX.min(payload.len() - offset);
+            payload.read(offset, &mut taken[..len]);
+        }
+        std::hint::black_box(&taken[..]);
+    });
 }
 
 /// Memory that holds nothing, for measuring one-sided access. Its pages exist once somebody has written to them.

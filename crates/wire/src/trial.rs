@@ -6,7 +6,7 @@ use crate::{DecodeError, Generation, Grant, Kind, RegionId, RegionKey, Rights, R
 pub const ECHO: Kind = Kind::new(Room::Trial, 0);
 /// Asks for so many bytes as [`Wanted`] says; they come back in a frame of the same kind.
 pub const GIVE: Kind = Kind::new(Room::Trial, 16);
-/// Brings bytes, which are forgotten; an empty frame of the same kind comes back.
+/// Brings bytes, which are copied and forgotten; an empty frame of the same kind comes back.
 pub const TAKE: Kind = Kind::new(Room::Trial, 17);
 
 /// The size of the trial region in bytes: more than most caches hold, as far memory is.

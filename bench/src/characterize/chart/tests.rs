@@ -25,7 +25,7 @@ fn sample(cpu: &str) -> Characterization {
     }
     let conclusions = Conclusions::draw(&measurements);
     let environment = Environment { cpu: cpu.to_owned(), ..Environment::survey(Effort::Tiny, 2, Vec::new()) };
-    Characterization { measurements, conclusions, remarks: Vec::new(), environment }
+    Characterization { measurements, conclusions, agent_at_work: None, remarks: Vec::new(), environment }
 }
 
 /// The names of all elements, after checking that the text is well-formed: elements nest, attributes are quoted and

@@ -37,6 +37,7 @@ fn it_measures_daemons_of_its_own_and_leaves_none_behind() {
     for (kind, count) in [("chunks", 4), ("protocols", 8), ("caching", 4)] {
         assert_eq!(conclusions[kind].as_array().unwrap().len(), count, "{kind}: {conclusions}");
     }
+    assert_eq!(json["agent_at_work"], Value::Null, "it has just been started");
     let drawn = std::fs::read_to_string(&picture).unwrap();
     assert!(drawn.starts_with("<svg ") && drawn.trim_end().ends_with("</svg>"), "{drawn}");
     assert_eq!(drawn.matches("<polyline").count(), 4 * 2 * 4);

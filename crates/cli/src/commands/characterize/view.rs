@@ -19,8 +19,8 @@ pub(super) fn to_text(found: &Characterization) -> String {
     let width = usize::from(terminal::width());
     text += &wrapped(["", ""], LEGEND, width);
     text += "\nwhat follows\n";
-    for sentence in found.conclusions.sentences().iter().chain(&found.remarks) {
-        text += &wrapped(["- ", "  "], sentence, width);
+    for sentence in found.sentences() {
+        text += &wrapped(["- ", "  "], &sentence, width);
     }
     text + "\n" + wrapped(["", ""], &found.environment.summary(), width).trim_end()
 }
