@@ -190,6 +190,7 @@ impl Daemon {
             incarnation: parts.identity.incarnation,
             capacity: memory.capacity.bytes(),
             regions_max: regions_max(),
+            linger: memory.linger,
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;

@@ -17,4 +17,4 @@ mod store;
 
 pub use daemon::{Daemon, StartError};
 pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
-pub use store::{RegionStore, StoreConfig};
+pub use store::{Parting, RegionStore, StoreConfig};

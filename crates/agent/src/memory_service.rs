@@ -4,6 +4,7 @@ mod file_work;
 mod write_backs;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
@@ -15,7 +16,7 @@ use crate::counts::Counts;
 use crate::echo::echo;
 use crate::files::DataDirectory;
 use crate::status::{Gauge, StatusPage};
-use crate::store::RegionStore;
+use crate::store::{Parting, RegionStore};
 use file_work::{Asker, Turns};
 use write_backs::{Gates, WriteBackCounts};
 
@@ -27,8 +28,11 @@ pub(crate) struct SharedStore {
     directory: Option<DataDirectory>,
     turns: Turns,
     workers: OnceLock<Vec<WorkerHandle<FileDone>>>,
+    /// When the store is next due, so that nobody waits for the lock to know.
+    due: AtomicU64,
     used_bytes: Gauge,
     regions: Gauge,
+    clients_awaited: Gauge,
     write_backs: WriteBackCounts,
 }
 
@@ -40,8 +44,10 @@ impl SharedStore {
             directory,
             turns: Turns::default(),
             workers: OnceLock::new(),
+            due: AtomicU64::new(Time::MAX.as_nanos()),
             used_bytes: page.gauge("used_bytes"),
             regions: page.gauge("regions"),
+            clients_awaited: page.gauge("clients_awaited"),
             write_backs: WriteBackCounts::new(page),
         }
     }
@@ -57,6 +63,8 @@ impl SharedStore {
         let result = use_it(&mut store);
         self.used_bytes.set(store.used());
         self.regions.set(store.count() as u64);
+        self.clients_awaited.set(store.awaited() as u64);
+        self.due.store(store.next_deadline().unwrap_or(Time::MAX).as_nanos(), Ordering::Release);
         result
     }
 }
@@ -78,12 +86,12 @@ impl MemoryService {
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
-    fn answer(&self, link: LinkId, tag: u32, question: &Question) -> Option<ControlAnswer> {
+    fn answer(&self, link: LinkId, tag: u32, question: &Question, now: Time) -> Option<ControlAnswer> {
         let asker = Asker { link, tag, process: self.peers.get(&link)?.incarnation() };
         let answer = match *question {
             Question::Load { path, rights, sharing } => self.load(asker, path.as_str(), (rights, sharing)),
             Question::Sync { region, generation, key } => self.sync(asker, region, generation, &key),
-            _ => Ok(Some(self.store.with(|store| store.answer(asker.process, question)))),
+            _ => Ok(Some(self.store.with(|store| store.answer(now, asker.process, question)))),
         };
         answer.unwrap_or_else(|(failure, detail)| Some(ControlAnswer::failed(failure, &detail)))
     }
@@ -105,15 +113,16 @@ impl Service for MemoryService {
         }
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, now: Time) {
         tracing::debug!("{peer} has come");
         self.counts.came(peer);
         let shown = peer.to_string();
-        self.store.with(|store| store.link_opened(peer.incarnation(), peer.intro().pid, &shown));
+        let (process, pid) = (peer.incarnation(), peer.intro().pid);
+        self.store.with(|store| store.link_opened(now, process, pid, &shown));
         self.peers.insert(link, peer.clone());
     }
 
-    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _now: Time) -> Disposition {
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
         }
@@ -126,7 +135,7 @@ impl Service for MemoryService {
         self.counts.questions_total.add(1);
         let tag = frame.head.tag;
         let answer = match Question::decode(frame.head.kind, &frame.payload.to_vec()) {
-            Ok(question) => self.answer(link, tag, &question),
+            Ok(question) => self.answer(link, tag, &question, now),
             Err(error) => Some(crate::echo::not_understood(&error)),
         };
         if let Some(answer) = answer {
@@ -144,12 +153,12 @@ impl Service for MemoryService {
         self.outbox.send(id, link)
     }
 
-    fn on_lost(&mut self, link: LinkId, error: &LinkError, _now: Time) {
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         let peer = self.peers.remove(&link);
         let released = peer.as_ref().map_or(0, |peer| {
             let process = peer.incarnation();
-            self.store.with(|store| store.link_lost(process))
+            self.store.with(|store| store.link_lost(now, process, Parting::of(error)))
         });
         tracing::debug!(released_bytes = released, "{error}");
         if !by_its_own_will && let Some(unsaid) = self.counts.losses.say() {
@@ -159,5 +168,13 @@ impl Service for MemoryService {
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }
+    }
+    fn next_deadline(&self) -> Option<Time> {
+        let due = Time::from_nanos(self.store.due.load(Ordering::Acquire));
+        Some(due).filter(|due| *due < Time::MAX)
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.store.with(|store| store.on_time(now));
     }
 }

@@ -1,20 +1,26 @@
 //! The regions of a memory server: who has them, under which name, and what is left.
 
+mod clients;
 mod files;
 mod gate;
 mod holders;
+mod presence;
 mod region;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
+use outboard_link::Exports;
 use outboard_link::memory::Segment;
-use outboard_link::{Export, Exports};
 use outboard_wire::control::{
     ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName, Sharing,
 };
-use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, ServerId};
+use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, ServerId, Time};
 
+use clients::Clients;
+pub use clients::Parting;
 pub(crate) use files::SyncPlan;
 pub(crate) use gate::Gate;
 use gate::Keys;
@@ -32,18 +38,9 @@ pub struct StoreConfig {
     pub capacity: u64,
     /// How many regions there may be; each is a descriptor of the server's.
     pub regions_max: usize,
+    /// How long a process whose links were lost is waited for.
+    pub linger: Duration,
 }
-
-/// A process with links to the server.
-struct Client {
-    links: usize,
-    pid: u32,
-    /// What others are told of it.
-    shown: String,
-}
-
-/// Every region's id is given out once, so all are in their first life.
-const GENERATION: Generation = Generation(1);
 
 /// The regions of a memory server. Decides and keeps count; the links do the moving.
 pub struct RegionStore {
@@ -54,7 +51,8 @@ pub struct RegionStore {
     regions: BTreeMap<RegionId, StoredRegion>,
     names: HashMap<String, RegionId>,
     files: HashMap<String, RegionId>,
-    clients: HashMap<Incarnation, Client>,
+    clients: Clients,
+    now: Time,
 }
 
 impl RegionStore {
@@ -68,7 +66,8 @@ impl RegionStore {
             regions: BTreeMap::new(),
             names: HashMap::new(),
             files: HashMap::new(),
-            clients: HashMap::new(),
+            clients: Clients::new(config.linger),
+            now: Time::ZERO,
         }
     }
 
@@ -87,35 +86,9 @@ impl RegionStore {
         self.regions.len()
     }
 
-    /// A process has opened a link, perhaps one of several. `shown` is what others are told of it.
-    pub fn link_opened(&mut self, process: Incarnation, pid: u32, shown: &str) {
-        let newcomer = || Client { links: 0, pid, shown: shown.to_owned() };
-        self.clients.entry(process).or_insert_with(newcomer).links += 1;
-    }
-
-    /// A link of a process is gone. With the last one it has nothing any more: its regions go, except those that
-    /// others find by name or file. Returns how many bytes came free.
-    pub fn link_lost(&mut self, process: Incarnation) -> u64 {
-        let Some(client) = self.clients.get_mut(&process) else { return 0 };
-        client.links -= 1;
-        if client.links > 0 {
-            return 0;
-        }
-        self.clients.remove(&process);
-        let used_before = self.used;
-        let mut unnamed = Vec::new();
-        for (region, stored) in &mut self.regions {
-            stored.apply(|holders| holders.forget(process));
-            if stored.owner.take_if(|owner| *owner == process).is_some() && stored.kept.is_with_client() {
-                unnamed.push(*region);
-            }
-        }
-        unnamed.into_iter().for_each(|region| self.remove(region));
-        used_before - self.used
-    }
-
     /// Answers a process that has a link.
-    pub fn answer(&mut self, process: Incarnation, question: &Question) -> ControlAnswer {
+    pub fn answer(&mut self, now: Time, process: Incarnation, question: &Question) -> ControlAnswer {
+        self.on_time(now);
         let answer = match question {
             Question::Reserve { size, chunk_log2, name, sharing } => {
                 self.reserve(process, (*size, *chunk_log2), name, *sharing)
@@ -184,8 +157,12 @@ impl RegionStore {
         let left = self.config.capacity - self.used;
         let footprint = rounded.filter(|size| *size <= left).ok_or_else(|| {
             let (capacity, used) = (self.config.capacity, self.used);
+            let awaiting = match self.awaiting_bytes() {
+                0 => String::new(),
+                bytes => format!(" ({bytes} by processes that may come back)"),
+            };
             let detail = format!(
-                "{size} bytes asked, and of {capacity} are {used} in use and {left} left; free regions or start the server with more --capacity"
+                "{size} bytes asked, and of {capacity} are {used} in use{awaiting} and {left} left; free regions or start the server with more --capacity"
             );
             (Failure::NoCapacity, detail)
         })?;
@@ -205,22 +182,16 @@ impl RegionStore {
         let keys = Keys::draw().map_err(no_memory)?;
         let region = RegionId(self.next_id);
         self.next_id += 1;
-        let memory = Arc::new(memory);
-        self.exports.add(Export {
-            region,
-            generation: GENERATION,
-            memory: Arc::clone(&memory),
-            keys: keys.all().to_vec(),
-        });
         match &kept {
             Kept::WithClient => None,
             Kept::ByName(name) => self.names.insert(name.clone(), region),
             Kept::ByFile(path) => self.files.insert(path.clone(), region),
         };
-        let gate = Arc::new(Gate::new(GENERATION, keys, size, memory));
-        let owner = self.clients.contains_key(&process).then_some(process);
+        let gate = Arc::new(Gate::new(keys, size, Arc::new(memory)));
+        let owner = self.clients.is_here(process).then_some(process);
         let holders = Holders::default();
         let stored = StoredRegion { owner, holders, kept, chunk_log2, footprint, gate, is_syncing: false };
+        self.exports.add(stored.export(region));
         self.regions.insert(region, stored);
         Ok(region)
     }
@@ -232,29 +203,44 @@ impl RegionStore {
         region: RegionId,
         (rights, sharing): (Rights, Sharing),
     ) -> Answer {
-        if !self.clients.contains_key(&process) {
+        if !self.clients.is_here(process) {
             return Err((Failure::BadRequest, "whoever asked has gone".into()));
         }
         let claim = Claim { writes: rights.includes(Rights::WRITE), sharing };
         self.nobody_in_the_way(region, process, claim)?;
         let stored = self.regions.get_mut(&region).ok_or_else(|| no_region(region))?;
+        let overdue = stored.holders.in_the_way(process, claim);
+        if !overdue.is_empty() {
+            stored.take_from(&overdue).map_err(no_memory)?;
+            self.exports.add(stored.export(region));
+        }
         stored.apply(|holders| holders.take(process, claim));
-        Ok(ControlAnswer::Region(stored.describe(&self.config, region, rights)))
+        Ok(ControlAnswer::Region(stored.describe(&self.config, region, (rights, sharing))))
     }
 
     fn nobody_in_the_way(&self, region: RegionId, process: Incarnation, claim: Claim) -> Result<(), No> {
         let stored = self.regions.get(&region).ok_or_else(|| no_region(region))?;
-        let others = stored.holders.in_the_way(process, claim);
-        let Some((first, has)) = others.first() else { return Ok(()) };
-        let shown = self.clients.get(first).map_or("a process", |client| &client.shown);
+        let mut others = stored.holders.in_the_way(process, claim);
+        others.retain(|(other, _)| !self.clients.is_overdue(*other));
+        // Best named is one that can be asked to release it, then the one that is waited for longest.
+        let rank = |(other, _): &&(Incarnation, Claim)| {
+            Reverse(self.clients.awaited_until(*other).unwrap_or(Time::MAX))
+        };
+        let Some((first, has)) = others.iter().min_by_key(rank) else { return Ok(()) };
+        let shown = self.clients.shown(*first);
         let doing = if has.writes { "writing" } else { "reading" };
         let more = match others.len() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let detail = format!(
-            "{region} is in use for {doing} by {shown}{more}; wait until it is released, or end that process"
-        );
+        let what_to_do = match self.clients.awaited_until(*first) {
+            None => "; wait until it is released, or end that process".to_owned(),
+            Some(until) => {
+                let seconds = until.since(self.now).as_secs() + 1;
+                format!(", whose links are lost; if it is not back in {seconds} s you can have it")
+            }
+        };
+        let detail = format!("{region} is in use for {doing} by {shown}{more}{what_to_do}");
         Err((Failure::InUse, detail))
     }
 
@@ -277,7 +263,7 @@ impl RegionStore {
         key: &RegionKey,
         rights: Rights,
     ) -> Result<&mut StoredRegion, No> {
-        let stored = self.regions.get_mut(&region).filter(|_| generation == GENERATION);
+        let stored = self.regions.get_mut(&region).filter(|stored| stored.gate.generation == generation);
         let allows = |stored: &&mut StoredRegion| {
             stored.gate.keys.rights_of(key).is_some_and(|held| held.includes(rights))
         };
@@ -301,7 +287,7 @@ impl RegionStore {
     }
 
     fn release(&mut self, process: Incarnation, region: RegionId, generation: Generation) -> Answer {
-        let stored = self.regions.get_mut(&region).filter(|_| generation == GENERATION);
+        let stored = self.regions.get_mut(&region).filter(|stored| stored.gate.generation == generation);
         let stored = stored.filter(|stored| stored.holders.has(process)).ok_or_else(|| {
             (Failure::NoSuchRegion, format!("your process has no {region} of this generation"))
         })?;
@@ -328,17 +314,13 @@ impl RegionStore {
         let beyond = RegionId(after.0.saturating_add(1))..;
         let mut following = self.regions.range(beyond).map(|(region, stored)| ListedRegion {
             region: *region,
-            generation: GENERATION,
+            generation: stored.gate.generation,
             size: stored.gate.size,
-            owner_pid: self.pid_of(stored.owner),
+            owner_pid: stored.owner.map_or(0, |owner| self.clients.pid(owner)),
             name: stored.kept.shown(),
         });
         let regions = following.by_ref().take(LIST_MAX).collect();
         ControlAnswer::Regions { regions, more: following.next().is_some() }
-    }
-
-    fn pid_of(&self, owner: Option<Incarnation>) -> u32 {
-        owner.and_then(|owner| self.clients.get(&owner)).map_or(0, |client| client.pid)
     }
 }
 

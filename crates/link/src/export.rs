@@ -58,7 +58,8 @@ impl Exports {
         Arc::default()
     }
 
-    /// Lets others open `export`. An earlier region of that id is withdrawn.
+    /// Lets others open `export`. An earlier region of that id is withdrawn; if it is the same one with other keys,
+    /// whoever has it open keeps it open.
     ///
     /// # Panics
     /// If a key allows writing to memory that is mapped here to read only.
@@ -140,6 +141,8 @@ impl ExportView {
 
     /// Whether an open region is still exported.
     pub(crate) fn still_has(&mut self, export: &Arc<Export>) -> bool {
-        self.table().get(&export.region).is_some_and(|current| Arc::ptr_eq(current, export))
+        self.table().get(&export.region).is_some_and(|current| {
+            current.generation == export.generation && Arc::ptr_eq(&current.memory, &export.memory)
+        })
     }
 }

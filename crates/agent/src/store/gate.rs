@@ -3,32 +3,70 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use outboard_link::memory::{Segment, Window};
+use outboard_wire::control::Sharing;
 use outboard_wire::paging::{Fence, Status, WriteBack};
 use outboard_wire::{Generation, RegionKey, Rights};
 use rustix::io::Errno;
 
-/// The keys of a region, each with what it allows.
+use super::holders::Claim;
+
+/// The keys of a region. Those who cannot have it at the same time have different ones, so that a key can be changed
+/// without disturbing anybody but those it is to shut out.
+#[derive(Clone)]
 pub(super) struct Keys {
-    pub(super) full: RegionKey,
-    pub(super) read: RegionKey,
-    pub(super) call: RegionKey,
+    /// For those who write.
+    full: RegionKey,
+    /// For those who lease it to read.
+    leased: ReaderKeys,
+    /// For those who read what others write.
+    together: ReaderKeys,
+}
+
+#[derive(Clone, Copy)]
+struct ReaderKeys {
+    read: RegionKey,
+    call: RegionKey,
+}
+
+impl ReaderKeys {
+    fn draw() -> Result<Self, Errno> {
+        Ok(Self { read: draw_key()?, call: draw_key()? })
+    }
+
+    fn all(self) -> [(RegionKey, Rights); 2] {
+        [(self.read, Rights::READ), (self.call, Rights::READ.and(Rights::CALL))]
+    }
 }
 
 impl Keys {
     /// New ones, which nobody can guess.
     pub(super) fn draw() -> Result<Self, Errno> {
-        Ok(Self { full: draw_key()?, read: draw_key()?, call: draw_key()? })
+        Ok(Self { full: draw_key()?, leased: ReaderKeys::draw()?, together: ReaderKeys::draw()? })
     }
 
-    /// All of them.
-    pub(super) fn all(&self) -> [(RegionKey, Rights); 3] {
-        [(self.full, Rights::ALL), (self.read, Rights::READ), (self.call, Rights::READ.and(Rights::CALL))]
+    /// The same but for those that were given out for `claim`.
+    pub(super) fn without(&self, claim: Claim) -> Result<Self, Errno> {
+        let mut keys = self.clone();
+        if claim.writes {
+            keys.full = draw_key()?;
+        }
+        if claim.sharing == Sharing::Leased {
+            keys.leased = ReaderKeys::draw()?;
+        }
+        Ok(keys)
+    }
+
+    /// All of them, each with what it allows.
+    pub(super) fn all(&self) -> [(RegionKey, Rights); 5] {
+        let ([read, call], [look, ask]) = (self.leased.all(), self.together.all());
+        [(self.full, Rights::ALL), read, call, look, ask]
     }
 
     /// The key that allows the least of what includes `rights`.
-    pub(super) fn for_rights(&self, rights: Rights) -> (RegionKey, Rights) {
-        let [full, read, call] = self.all();
-        [read, call].into_iter().find(|(_, allowed)| allowed.includes(rights)).unwrap_or(full)
+    pub(super) fn of(&self, rights: Rights, sharing: Sharing) -> (RegionKey, Rights) {
+        let readers = if sharing == Sharing::Leased { self.leased } else { self.together };
+        let allowing = readers.all().into_iter().find(|(_, allowed)| allowed.includes(rights));
+        allowing.unwrap_or((self.full, Rights::ALL))
     }
 
     /// What `key` allows, if it is one of these.
@@ -49,7 +87,7 @@ fn draw_key() -> Result<RegionKey, Errno> {
 /// One region, as those who bring written bytes see it. Whoever has it does not need the store, so bytes come home
 /// to different regions, and to different places of one region, at the same time.
 pub(crate) struct Gate {
-    generation: Generation,
+    pub(super) generation: Generation,
     pub(super) keys: Keys,
     /// What its users may use of the memory.
     pub(super) size: u64,
@@ -60,8 +98,16 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(generation: Generation, keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
-        Self { generation, keys, size, memory, epoch: RwLock::new(1) }
+    /// That of a new region. Its id was never another's, so this is its first life.
+    pub(super) fn new(keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
+        Self { generation: Generation(1), keys, size, memory, epoch: RwLock::new(1) }
+    }
+
+    /// The same region with other keys. Whoever still has this gate in hand writes nothing by it any more.
+    pub(super) fn with_keys(&self, keys: Keys) -> Self {
+        let epoch = RwLock::new(self.raise() + 1);
+        let (generation, size, memory) = (self.generation, self.size, Arc::clone(&self.memory));
+        Self { generation, keys, size, memory, epoch }
     }
 
     /// The write epoch, which may have changed already.

@@ -89,6 +89,12 @@ impl Holders {
         Change::of_writer(self.by_process.remove(&process).is_some_and(|holder| holder.claim.writes))
     }
 
+    /// As what `process` has it, if nobody else does.
+    pub(super) fn only(&self, process: Incarnation) -> Option<Claim> {
+        let holder = self.by_process.get(&process).filter(|_| self.by_process.len() == 1)?;
+        Some(holder.claim)
+    }
+
     /// Whether `process` has it.
     pub(super) fn has(&self, process: Incarnation) -> bool {
         self.by_process.contains_key(&process)

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use outboard_wire::control::{FILE_PREFIX, RegionName};
+use outboard_link::Export;
+use outboard_wire::control::{FILE_PREFIX, RegionName, Sharing};
 use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, RegionId, Rights};
+use rustix::io::Errno;
 
+use super::StoreConfig;
 use super::gate::Gate;
-use super::holders::{Change, Holders};
-use super::{GENERATION, StoreConfig};
+use super::holders::{Change, Claim, Holders};
 
 pub(super) struct StoredRegion {
     /// Who reserved it; none once a kept region has outlived its client.
@@ -41,14 +43,36 @@ impl StoredRegion {
         }
     }
 
+    /// Takes it from processes that were waited for in vain. If they come after all, their keys open nothing: they may
+    /// have copies that are no longer right, or bytes to write that nobody expects. Whoever asks for it and had it
+    /// already is given a new key with the answer.
+    pub(super) fn take_from(&mut self, overdue: &[(Incarnation, Claim)]) -> Result<(), Errno> {
+        let mut keys = self.gate.keys.clone();
+        for (_, claim) in overdue {
+            keys = keys.without(*claim)?;
+        }
+        for (process, _) in overdue {
+            self.apply(|holders| holders.forget(*process));
+        }
+        self.gate = Arc::new(self.gate.with_keys(keys));
+        Ok(())
+    }
+
+    /// As others may open it.
+    pub(super) fn export(&self, region: RegionId) -> Export {
+        let gate = &self.gate;
+        let (generation, memory) = (gate.generation, Arc::clone(&gate.memory));
+        Export { region, generation, memory, keys: gate.keys.all().to_vec() }
+    }
+
     /// What a client with these rights is told of it.
     pub(super) fn describe(
         &self,
         server: &StoreConfig,
         region: RegionId,
-        rights: Rights,
+        (rights, sharing): (Rights, Sharing),
     ) -> RegionDescriptor {
-        let (key, rights) = self.gate.keys.for_rights(rights);
+        let (key, rights) = self.gate.keys.of(rights, sharing);
         let size = self.gate.size;
         let extent = Extent {
             server: server.server,
@@ -58,7 +82,7 @@ impl StoredRegion {
             role: ExtentRole::Primary,
         };
         RegionDescriptor {
-            grant: Grant { region, generation: GENERATION, key, rights, size },
+            grant: Grant { region, generation: self.gate.generation, key, rights, size },
             chunk_log2: self.chunk_log2,
             epoch: self.gate.epoch(),
             extents: vec![extent],

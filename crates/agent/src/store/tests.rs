@@ -5,8 +5,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod absence;
 mod leases;
 
+const NOW: Time = Time::ZERO;
+const LINGER: Duration = Duration::from_secs(30);
 const CAPACITY: u64 = 1 << 20;
 const BOTH: Rights = Rights::READ.and(Rights::WRITE);
 const ONE: Incarnation = Incarnation(1);
@@ -20,17 +23,18 @@ fn store() -> RegionStore {
         incarnation: Incarnation(9),
         capacity: CAPACITY,
         regions_max: 300,
+        linger: LINGER,
     };
     let mut store = RegionStore::new(config, Exports::new());
     for process in [ONE, OTHER, THIRD] {
-        store.link_opened(process, 100 + process.0 as u32, &format!("application “{}”", process.0));
+        store.link_opened(NOW, process, 100 + process.0 as u32, &format!("application “{}”", process.0));
     }
     store
 }
 
 fn reserve(store: &mut RegionStore, process: Incarnation, size: u64, name: &str) -> ControlAnswer {
     let (name, sharing) = (Text::new(name), Sharing::Leased);
-    store.answer(process, &Question::Reserve { size, chunk_log2: 16, name, sharing })
+    store.answer(NOW, process, &Question::Reserve { size, chunk_log2: 16, name, sharing })
 }
 
 fn open(store: &mut RegionStore, process: Incarnation, name: &str, rights: Rights) -> ControlAnswer {
@@ -43,17 +47,17 @@ fn open_as(
     name: &str,
     (rights, sharing): (Rights, Sharing),
 ) -> ControlAnswer {
-    store.answer(process, &Question::OpenNamed { name: Text::new(name), rights, sharing })
+    store.answer(NOW, process, &Question::OpenNamed { name: Text::new(name), rights, sharing })
 }
 
 fn free(store: &mut RegionStore, process: Incarnation, grant: &Grant) -> ControlAnswer {
     let Grant { region, generation, key, .. } = *grant;
-    store.answer(process, &Question::Free { region, generation, key })
+    store.answer(NOW, process, &Question::Free { region, generation, key })
 }
 
 fn release(store: &mut RegionStore, process: Incarnation, grant: &Grant) -> ControlAnswer {
     let Grant { region, generation, .. } = *grant;
-    store.answer(process, &Question::Release { region, generation })
+    store.answer(NOW, process, &Question::Release { region, generation })
 }
 
 fn failure(answer: &ControlAnswer) -> Option<Failure> {
@@ -106,7 +110,7 @@ fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
     let mut store = store();
     let first = region(reserve(&mut store, ONE, 4096, "graph"));
     assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "graph")), Some(Failure::NameTaken));
-    assert_eq!(store.link_lost(ONE), 0);
+    assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
     let reader = region(open(&mut store, OTHER, "graph", Rights::READ)).grant;
     assert_eq!(reader.rights, Rights::READ);
     assert_ne!(reader.key, first.grant.key);
@@ -129,8 +133,8 @@ fn there_are_only_so_many_regions_and_plain_names() {
         region(reserve(&mut store, ONE, 4096, ""));
     }
     assert_eq!(failure(&reserve(&mut store, ONE, 4096, "")), Some(Failure::NoCapacity));
-    store.link_lost(ONE);
-    store.link_opened(ONE, 100, "again");
+    store.link_lost(NOW, ONE, Parting::Goodbye);
+    store.link_opened(NOW, ONE, 100, "again");
     assert_eq!(failure(&reserve(&mut store, ONE, 4096, "a\x1b[31m")), Some(Failure::BadRequest));
     region(reserve(&mut store, ONE, 4096, "red"));
 }
@@ -146,7 +150,7 @@ fn a_file_is_loaded_once_and_shared_until_it_is_freed() {
     assert_eq!((loaded.grant.size, loaded.grant.rights, loaded.check()), (5000, Rights::READ, Ok(())));
     let same = region(store.finish_load(OTHER, second, read, Ok(())));
     assert_eq!((same.grant, store.used()), (loaded.grant, 8192));
-    assert_eq!(store.link_lost(ONE), 0);
+    assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
     assert_eq!(region(open(&mut store, OTHER, "file:a/web.bin", Rights::READ)), loaded);
     assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "file:mine")), Some(Failure::BadRequest));
     let full = region(store.loaded(OTHER, "a/web.bin", write).unwrap());
@@ -158,7 +162,7 @@ fn a_file_is_loaded_once_and_shared_until_it_is_freed() {
 fn whoever_has_gone_while_its_file_was_read_leaves_it_to_the_next() {
     let mut store = store();
     let plan = store.begin_load("web.bin", 5000).unwrap();
-    store.link_lost(ONE);
+    store.link_lost(NOW, ONE, Parting::Goodbye);
     let how = (BOTH, Sharing::Leased);
     assert_eq!(failure(&store.finish_load(ONE, plan, how, Ok(()))), Some(Failure::BadRequest));
     region(store.loaded(OTHER, "web.bin", how).unwrap());
@@ -181,13 +185,14 @@ fn a_long_list_comes_in_pages() {
     for _ in 0..LIST_MAX {
         region(reserve(&mut store, ONE, 4096, ""));
     }
-    let ControlAnswer::Regions { regions, more } = store.answer(ONE, &Question::List { after: RegionId(0) })
+    let ControlAnswer::Regions { regions, more } =
+        store.answer(NOW, ONE, &Question::List { after: RegionId(0) })
     else {
         panic!("a list is answered with a list");
     };
     assert_eq!((regions.len(), more), (LIST_MAX, false));
     let ControlAnswer::Regions { regions, .. } =
-        store.answer(ONE, &Question::List { after: regions[9].region })
+        store.answer(NOW, ONE, &Question::List { after: regions[9].region })
     else {
         panic!("a list is answered with a list");
     };
@@ -216,8 +221,8 @@ proptest! {
                     }
                 }
                 1 => {
-                    store.link_lost(process);
-                    store.link_opened(process, 1, "again");
+                    store.link_lost(NOW, process, Parting::Goodbye);
+                    store.link_opened(NOW, process, 1, "again");
                     model.retain(|(owner, ..)| *owner != client);
                 }
                 _ => {

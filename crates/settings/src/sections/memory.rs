@@ -1,6 +1,7 @@
 //! The settings of a memory server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use outboard_link::Address;
 
@@ -18,7 +19,13 @@ section! {
         /// control group's, where that is less). Memory is used as regions are written to, not before.
         pub capacity: Capacity = Capacity::Share(Percent::from_percent(50)),
         /// The folder below which clients may have files loaded into regions; none means that no files are loaded.
+        /// Whoever may connect can load any file below it that the server's user may read, and have any that it
+        /// may write replaced (`sync`) by what they wrote: to protect files, give that user no right to write.
         pub data_dir: Option<PathBuf> = None,
+        /// How long a client whose links were lost is waited for, at most a day: meanwhile its regions stay, and
+        /// nobody else is given those that it leases. One that says goodbye, or whose death is certain, is not
+        /// waited for; 0s waits for nobody.
+        pub linger: Duration where a_day_at_most = Duration::from_secs(30),
     }
 }
 
@@ -26,4 +33,8 @@ section! {
 #[expect(clippy::ptr_arg, reason = "a check is given the field as it is")]
 pub(super) fn not_empty(listen: &Vec<Address>) -> Result<(), &'static str> {
     if listen.is_empty() { Err("a daemon must listen somewhere; write at least one address") } else { Ok(()) }
+}
+
+fn a_day_at_most(linger: &Duration) -> Result<(), &'static str> {
+    if *linger <= Duration::from_secs(24 * 3600) { Ok(()) } else { Err("it must be at most 24h") }
 }

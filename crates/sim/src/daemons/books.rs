@@ -154,7 +154,11 @@ impl Books {
         let is_in_time = if is_new_writer { *epoch > kept.epoch } else { *epoch >= kept.epoch };
         kept.epoch = *epoch;
         kept.leases.give(client, claim);
-        let has_full_key = grant.key == kept.key;
+        if claim.writes {
+            // It is another one if a writer was lost and is shut out now.
+            kept.key = grant.key;
+        }
+        let has_full_key = grant.key == kept.key && grant.rights.includes(Rights::WRITE);
         grant.region == region && has_full_key == claim.writes && is_in_time
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_agent::{RegionStore, StoreConfig};
+use outboard_agent::{Parting, RegionStore, StoreConfig};
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
@@ -38,6 +38,7 @@ impl Desk {
             incarnation: boot.incarnation,
             capacity: CAPACITY,
             regions_max: usize::MAX,
+            linger: Duration::ZERO,
         };
         let mut rendezvous = Rendezvous::new(PATIENCE);
         rendezvous.expect(boot.now, ANNOUNCED, SECRET, ranks);
@@ -58,7 +59,7 @@ impl Desk {
             self.deliver(answers);
             return;
         }
-        let answer = self.store.answer(process(link), question);
+        let answer = self.store.answer(now, process(link), question);
         self.books.on_answer(link.0, question, &answer);
         self.audit();
         self.outbox.answer(link, tag, &answer);
@@ -87,8 +88,8 @@ pub(super) fn process(link: LinkId) -> Incarnation {
 impl Service for Desk {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
-        self.store.link_opened(process(link), peer.intro().rank.0, &peer.to_string());
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
+        self.store.link_opened(now, process(link), peer.intro().rank.0, &peer.to_string());
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
@@ -106,9 +107,9 @@ impl Service for Desk {
         self.outbox.send(id, link)
     }
 
-    fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         self.outbox.forget(link);
-        let released = self.store.link_lost(process(link));
+        let released = self.store.link_lost(now, process(link), Parting::of(error));
         self.rendezvous.on_gone(link.0);
         self.books.on_gone(link.0, released);
         self.audit();

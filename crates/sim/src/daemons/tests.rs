@@ -1,6 +1,7 @@
+use outboard_agent::Parting;
 use outboard_driver::LinkId;
 use outboard_wire::control::{ControlAnswer, Question, Sharing};
-use outboard_wire::{Incarnation, RegionId, Text};
+use outboard_wire::{Incarnation, RegionId, Text, Time};
 
 use super::*;
 use crate::wrong::Wrong;
@@ -24,9 +25,9 @@ fn a_right_daemon_keeps_its_promises() {
 fn a_region_that_nobody_holds_is_noticed() {
     let promise = broken(|desk| {
         let nobody = Incarnation(0);
-        desk.store.link_opened(nobody, 0, "nobody");
+        desk.store.link_opened(Time::ZERO, nobody, 0, "nobody");
         let (name, sharing) = (Text::new(""), Sharing::Leased);
-        desk.store.answer(nobody, &Question::Reserve { size: 1, chunk_log2: 16, name, sharing });
+        desk.store.answer(Time::ZERO, nobody, &Question::Reserve { size: 1, chunk_log2: 16, name, sharing });
     });
     assert!(promise.as_ref().is_some_and(|promise| promise.contains("what is used")), "{promise:?}");
 }
@@ -34,7 +35,7 @@ fn a_region_that_nobody_holds_is_noticed() {
 #[test]
 fn a_client_that_is_taken_for_dead_is_noticed() {
     let promise = broken(|desk| {
-        desk.store.link_lost(Incarnation(3));
+        desk.store.link_lost(Time::ZERO, Incarnation(3), Parting::Goodbye);
     });
     let is_noticed =
         |promise: &String| ["what is used", "not answered"].iter().any(|part| promise.contains(part));
@@ -45,11 +46,11 @@ fn a_client_that_is_taken_for_dead_is_noticed() {
 fn a_lease_that_is_given_up_for_its_holder_is_noticed() {
     let promise = broken(|desk| {
         let list = Question::List { after: RegionId(0) };
-        let ControlAnswer::Regions { regions, .. } = desk.store.answer(Incarnation(0), &list) else { return };
+        let ControlAnswer::Regions { regions, .. } = desk.store.answer(Time::ZERO, Incarnation(0), &list) else { return };
         for listed in regions.iter().filter(|listed| !listed.name.as_str().is_empty()) {
             for process in (1..20).map(Incarnation) {
                 let (region, generation) = (listed.region, listed.generation);
-                desk.store.answer(process, &Question::Release { region, generation });
+                desk.store.answer(Time::ZERO, process, &Question::Release { region, generation });
             }
         }
     });

@@ -27,7 +27,7 @@ fn a_second_process_is_refused_by_name_and_let_in_when_the_first_has_gone() {
         let detail = detail(&answer);
         assert!(detail.contains("writing by application “1”") && detail.contains("released"), "{detail}");
     }
-    assert_eq!(store.link_lost(ONE), 0);
+    assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
     region(open(&mut store, OTHER, "graph", Rights::READ));
     region(open(&mut store, THIRD, "graph", Rights::READ));
     let answer = open(&mut store, THIRD, "graph", BOTH);
@@ -52,12 +52,12 @@ fn a_process_has_what_it_has_until_its_last_link_is_gone() {
     let mut store = store();
     region(reserve(&mut store, ONE, 4096, "graph"));
     region(reserve(&mut store, ONE, 4096, ""));
-    store.link_opened(ONE, 101, "its second link");
-    assert_eq!(store.link_lost(ONE), 0);
+    store.link_opened(NOW, ONE, 101, "its second link");
+    assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
     assert_eq!(failure(&open(&mut store, OTHER, "graph", Rights::READ)), Some(Failure::InUse));
-    assert_eq!(store.link_lost(ONE), 4096, "what has no name goes with it");
+    assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 4096, "what has no name goes with it");
     region(open(&mut store, OTHER, "graph", Rights::READ));
-    assert_eq!(store.link_lost(ONE), 0, "a link that was never opened is not counted");
+    assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0, "a link that was never opened is not counted");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn what_a_writer_sent_before_it_died_is_refused_when_readers_have_come() {
     let mut store = store();
     let writer = region(reserve(&mut store, ONE, 4096, "graph"));
     assert_eq!(write_back(&store, &writer.grant, writer.epoch, 8, b"kept").0, Status::Done);
-    store.link_lost(ONE);
+    store.link_lost(NOW, ONE, Parting::Goodbye);
     let reader = region(open(&mut store, OTHER, "graph", Rights::READ));
     assert_eq!(write_back(&store, &writer.grant, writer.epoch, 8, b"late").0, Status::StaleEpoch);
     assert_eq!(bytes(&store, &reader.grant, 8, 4), b"kept");
@@ -107,7 +107,7 @@ fn a_fence_refuses_what_was_sent_before_it() {
 /// The same region with the key to read it.
 fn open_reader(store: &mut RegionStore, writer: &RegionDescriptor) -> ControlAnswer {
     let stored = &store.regions[&writer.grant.region];
-    ControlAnswer::Region(stored.describe(&store.config, writer.grant.region, Rights::READ))
+    ControlAnswer::Region(stored.describe(&store.config, writer.grant.region, (Rights::READ, Sharing::Leased)))
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn those_who_share_with_everybody_all_write_and_keep_leases_out() {
     let mut store = store();
     let together = (BOTH, Sharing::Together);
     let (name, sharing) = (Text::new("counters"), Sharing::Together);
-    region(store.answer(ONE, &Question::Reserve { size: 4096, chunk_log2: 16, name, sharing }));
+    region(store.answer(NOW, ONE, &Question::Reserve { size: 4096, chunk_log2: 16, name, sharing }));
     let grant = region(open_as(&mut store, OTHER, "counters", together)).grant;
     assert_eq!(failure(&open(&mut store, THIRD, "counters", Rights::READ)), Some(Failure::InUse));
     region(open_as(&mut store, THIRD, "counters", (Rights::READ, Sharing::Together)));
@@ -239,8 +239,8 @@ proptest! {
             match what {
                 0 => {
                     model.remove(&client);
-                    store.link_lost(process);
-                    store.link_opened(process, 1, "again");
+                    store.link_lost(NOW, process, Parting::Goodbye);
+                    store.link_opened(NOW, process, 1, "again");
                 }
                 1 => {
                     let expected = model.get_mut(&client).map(|held| held.times -= 1).is_some();

@@ -93,6 +93,22 @@ fn regions_that_are_closed_or_withdrawn_are_not_open() {
 }
 
 #[test]
+fn whoever_has_a_region_open_keeps_it_when_its_keys_change() {
+    let mut pair = Pair::new(FaultPlan::none());
+    let into = buffer();
+    let open = pair.open(Rights::READ).unwrap();
+    let Grant { region, generation, .. } = pair.grant;
+    let key = RegionKey([8; 16]);
+    let memory = Arc::clone(&pair.memory);
+    pair.exports.add(Export { region, generation, memory, keys: vec![(key, Rights::READ)] });
+    pair.first.read(open, 0, &into, 0, 8, Token(1)).unwrap();
+    assert!(matches!(pair.complete().unwrap()[0].result, Ok(Outcome::Read)));
+    assert!(matches!(pair.open(Rights::READ), Err(AccessError::NotOpen)), "not with the old key");
+    pair.grant.key = key;
+    pair.open(Rights::READ).unwrap();
+}
+
+#[test]
 fn a_read_that_waits_is_not_served_from_a_withdrawn_region() {
     let mut pair = Pair::new(FaultPlan { tear: 1.0, ..FaultPlan::none() });
     let region = pair.open(Rights::READ).unwrap();
