@@ -21,7 +21,8 @@ fn assert_usage_error(arguments: &[&str], part: &str) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    for arguments in [&["--help"][..], &["bench", "--help"], &["help", "bench"], &["characterize", "--help"]] {
+    for arguments in [&["--help"][..], &["bench", "--help"], &["help", "bench"], &["characterize", "--help"]]
+    {
         let output = outboard(arguments);
         assert!(output.status.success());
         assert!(text(&output.stdout).contains("Examples:"), "{arguments:?}");

@@ -27,7 +27,7 @@ use picture::Picture;
 #[command(after_help = "Examples:
   outboard characterize                              this machine: tables and conclusions, within a minute
   outboard characterize --quick --svg links.svg      in some seconds, and a picture of it
-  outboard characterize --agent unix:@outboard-0-agent --memory tcp:192.0.2.7:7000
+  outboard characterize --agent unix:@outboard-1000-agent --memory tcp:192.0.2.7:7000
                                                      the daemons of a cluster, each over the link of its address
   outboard characterize --json                       one JSON object for programs")]
 pub(crate) struct Args {
