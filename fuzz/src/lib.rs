@@ -101,6 +101,12 @@ pub const TARGETS: &[Target] = &[
         run: paging::paging_reply,
         seeds: paging::paging_reply_seeds,
     },
+    Target {
+        name: "trial",
+        what: "how many bytes a trial wants back",
+        run: wire::trial,
+        seeds: wire::trial_seeds,
+    },
 ];
 
 /// The target called `name`.

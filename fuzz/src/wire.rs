@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use outboard_wire::access::{Reply, Request, Slot, Span, Status};
 use outboard_wire::liveness::Liveness;
+use outboard_wire::trial::Wanted;
 use outboard_wire::{
     Answer, Auth, Extent, ExtentRole, Flow, FrameHead, FrameHeader, Generation, Grant, Hello, Incarnation,
     Introduction, JobId, Kind, Rank, Refusal, RefusalReason, RegionDescriptor, RegionId, RegionKey, Rights,
@@ -201,6 +202,17 @@ pub(crate) fn reply_seeds() -> Vec<Vec<u8>> {
     let opened = Reply::Opened { status: Status::Done, slot: Slot(3), size: 1 << 30 };
     let encode = |reply: Reply| [kind_bytes(reply.kind()), reply.encode().as_bytes().to_vec()].concat();
     [opened, Reply::Done { status: Status::OutOfBounds, old: 9 }].map(encode).to_vec()
+}
+
+pub(crate) fn trial(bytes: &[u8]) -> Verdict {
+    match Wanted::decode(bytes) {
+        Ok(wanted) => returns(&wanted, bytes, &wanted.encode()),
+        Err(error) => refused(error),
+    }
+}
+
+pub(crate) fn trial_seeds() -> Vec<Vec<u8>> {
+    [0, 1 << 16, u64::MAX].map(|len| Wanted(len).encode().to_vec()).to_vec()
 }
 
 /// Decoders that are told the frame's kind get it from the first two bytes of an input.
