@@ -39,7 +39,7 @@ impl<'a> Cluster<'a> {
     fn heal(&mut self) {
         let [agent_at, memory_at] = &self.at;
         let server_is_new = self.memory.is_none();
-        self.memory.get_or_insert_with(|| Daemon::memory(self.place, memory_at, &[]));
+        self.memory.get_or_insert_with(|| Daemon::memory(self.place, memory_at, &["--linger", "0s"]));
         let level = ["--log-level", "debug"];
         match &mut self.agent {
             Some(_) if server_is_new => self.restarts += 1,

@@ -9,6 +9,7 @@ mod daemon;
 mod doors;
 mod kill;
 mod leases;
+mod linger;
 mod meeting;
 mod nonsense;
 mod paging;
