@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use outboard_paging::pager::{Access, Answer, ChunkKey, Placement, SeatId};
+use outboard_paging::pager::{Access, Answer, ChunkKey, Placement, SeatId, State};
 use outboard_userfaultfd::{Cause, Fault};
 use rustix::io::Errno;
 
@@ -237,6 +237,18 @@ impl Pages {
         }
         if is_cold {
             cell.shard.demote(key);
+        }
+    }
+
+    /// Moves out a chunk that a flush waits for. If it has not changed and is pinned, it is back at once.
+    pub(super) fn send_home(&self, shard: usize, region: &Arc<PagedRegion>, key: ChunkKey) {
+        let mut cell = self.shelves[shard].lock();
+        if let Some(seat) = cell.shard.owed_seat(key)
+            && self.move_out(&mut cell, shard, seat)
+            && cell.shard.state(key) == State::Aside
+            && cell.shard.is_pinned(seat)
+        {
+            self.rescue(&mut cell, shard, region, key.index, seat);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::{Duration, Instant};
 
 use outboard_link::Clock;
-use outboard_paging::pager::{ChunkKey, Shard, ShardConfig, SizeClass, State};
+use outboard_paging::pager::{ChunkKey, Shard, ShardConfig, SizeClass};
 use outboard_userfaultfd::Route;
 use rustix::io::Errno;
 use thiserror::Error;
@@ -305,20 +305,24 @@ impl Pages {
         self.server_links.load(Ordering::Acquire) as usize
     }
 
-    /// Moves a region's chunks out, so that what was changed is written back. Touched again, they come back.
-    pub fn dismiss_all(&self, region: &PagedRegion) {
-        for shelf in &self.shelves {
-            let keys: Vec<ChunkKey> = {
-                let cell = shelf.lock();
-                let mine = |(_, key, state): &(_, ChunkKey, State)| {
-                    key.region == region.number && *state == State::Resident
-                };
-                cell.shard.seats().filter(mine).map(|(_, key, _)| key).collect()
-            };
+    /// What may be newer here than at the server has to be written back from now on; see
+    /// [`write_back`](Self::write_back).
+    pub fn begin_flush(&self, region: &PagedRegion) {
+        self.shelves.iter().for_each(|shelf| shelf.lock().shard.owe(region.number));
+    }
+
+    /// Moves out what a flush waits for, so that it is written back. Touched again, it comes back. Returns how much of
+    /// it is not at the server yet, in chunks.
+    pub fn write_back(&self, region: &Arc<PagedRegion>) -> usize {
+        let mut owed = 0;
+        for (shard, shelf) in self.shelves.iter().enumerate() {
+            let keys: Vec<ChunkKey> = shelf.lock().shard.owed_here(region.number).collect();
             for key in keys {
-                self.dismiss(key, false);
+                self.send_home(shard, region, key);
             }
+            owed += shelf.lock().shard.owed(region.number);
         }
+        owed
     }
 
     /// Chunks that will hardly be needed again: their places in the buffer are the next to be taken.
@@ -337,14 +341,6 @@ impl Pages {
     /// On how many links a region is open.
     pub fn opened(&self, region: &PagedRegion) -> u64 {
         region.opened.load(Ordering::Acquire)
-    }
-
-    /// How many chunks of a region are newer here than at the server, as far as is known, or on their way there.
-    pub fn unsaved(&self, region: &PagedRegion) -> usize {
-        let is_unsaved = |(_, key, state): &(_, ChunkKey, State)| {
-            key.region == region.number && matches!(state, State::Dirty | State::Saving | State::Returned)
-        };
-        self.shelves.iter().map(|shelf| shelf.lock().shard.seats().filter(is_unsaved).count()).sum()
     }
 
     /// How many faults have brought bytes from afar, which costs less to ask than all of [`stats`](Self::stats).

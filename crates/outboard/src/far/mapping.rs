@@ -78,9 +78,17 @@ impl FarMapping {
         self.region.chunk_bytes()
     }
 
-    /// Waits until the server has all that was written before the call.
+    /// Waits until the server has all that was written before the call. What is pinned leaves its place for a moment
+    /// if it was changed.
     pub fn flush(&self) -> Result<(), FarError> {
-        self.shared.flush(&self.region)
+        let flushed = self.shared.flush(&self.region);
+        if flushed.is_err() {
+            // What could not be sent is still here; what is pinned goes back to its place.
+            for index in self.pinned.iter().cloned().flatten() {
+                self.touch(index);
+            }
+        }
+        flushed
     }
 
     /// Flushes, and has the server write the region to the file that it was loaded from. Returns how many bytes that
@@ -111,12 +119,7 @@ impl FarMapping {
     pub fn prefault(&self, span: Range<usize>) -> Result<(), FarError> {
         let chunks = self.chunks(&span)?;
         self.shared.threads.will_need(&self.region, chunks.start, chunks.end);
-        for index in chunks {
-            let place = self.region.start() + index as usize * self.chunk();
-            // SAFETY: inside the region, which is mapped as long as `self`; another thread may write the byte, and what
-            // it is does not matter.
-            unsafe { (place as *const u8).read_volatile() };
-        }
+        chunks.for_each(|index| self.touch(index));
         Ok(())
     }
 
@@ -173,6 +176,14 @@ impl FarMapping {
             Some(far) => Ok(self.shared.server().free(far)?),
             None => Ok(()),
         }
+    }
+
+    /// Waits until a chunk is here.
+    fn touch(&self, index: u32) {
+        let place = self.region.start() + index as usize * self.chunk();
+        // SAFETY: inside the region, which is mapped as long as `self`; another thread may write the byte, and what it is
+        // does not matter.
+        unsafe { (place as *const u8).read_volatile() };
     }
 
     fn chunks(&self, span: &Range<usize>) -> Result<Range<u32>, FarError> {

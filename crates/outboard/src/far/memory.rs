@@ -51,19 +51,22 @@ impl Shared {
 
     /// Waits until the server has everything that was written to a region before.
     pub(super) fn flush(&self, region: &Arc<PagedRegion>) -> Result<(), FarError> {
-        self.pages.dismiss_all(region);
-        self.threads.look();
-        let deadline = Instant::now() + self.pages.config().grace + self.patience;
+        if !region.spec().writable {
+            return Ok(());
+        }
+        self.pages.begin_flush(region);
+        let patience = self.pages.config().grace + self.patience;
+        let deadline = Instant::now() + patience;
         loop {
-            let unsaved = self.pages.unsaved(region);
+            let unsaved = self.pages.write_back(region);
             if unsaved == 0 {
                 return Ok(());
             }
             if region.is_lost() || Instant::now() > deadline {
                 let name = region.spec().name.clone();
-                let patience = self.pages.config().grace + self.patience;
                 return Err(FarError::NotFlushed { name, unsaved, patience });
             }
+            self.threads.look();
             self.pages.wait_for_news(Duration::from_millis(2));
         }
     }

@@ -11,6 +11,7 @@
 
 mod answer;
 mod chunk;
+mod debts;
 mod key_hash;
 mod lists;
 mod readahead;

@@ -57,6 +57,7 @@ impl Shard {
             is_awaited: false,
             is_for_writing: false,
             is_sending: false,
+            debt: Default::default(),
         };
         if let Some(index) = self.vacant.pop() {
             self.seats[index as usize] = seat;

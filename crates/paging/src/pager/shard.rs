@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use super::answer::{Answer, Counts, Placement, ShardConfig};
 use super::chunk::{Access, ChunkKey, Frame, SeatId, SizeClass};
+use super::debts::Debt;
 use super::key_hash::KeyHasher;
 use super::lists::{Links, Queue};
 use super::state::{Event, State, TRANSITIONS, edge};
@@ -27,6 +28,7 @@ pub(super) struct Seat {
     pub(super) is_for_writing: bool,
     /// Its bytes are being read out of the seat, where they must stay until that is done.
     pub(super) is_sending: bool,
+    pub(super) debt: Debt,
 }
 
 /// A fault that found all seats under way.
@@ -230,6 +232,7 @@ impl Shard {
             is_awaited: access.is_some(),
             is_for_writing: access == Some(Access::Write),
             is_sending: false,
+            debt: Debt::default(),
         };
         self.go(index, Event::Fetch);
         self.chunks.insert(key, index);
@@ -281,6 +284,11 @@ impl Shard {
         matches!(seat.state, State::Resident | State::Returned)
     }
 
+    /// Whether a chunk is to be kept in the region.
+    pub fn is_pinned(&self, seat: SeatId) -> bool {
+        self.seat(seat.0).is_pinned
+    }
+
     /// Whether chunks should be moved out now, so that the next faults find seats.
     pub fn wants_room(&mut self) -> bool {
         let ready = self.config.budget - self.used + self.aside_bytes + self.free_bytes;
@@ -324,6 +332,7 @@ impl Shard {
             self.dirty.push_newest(&mut self.links, seat.0);
         } else {
             self.go(seat.0, Event::LeaveClean);
+            self.seat_mut(seat.0).debt.cancel();
             self.enter_aside(seat.0);
         }
     }
@@ -352,7 +361,9 @@ impl Shard {
                 self.dirty.remove(&mut self.links, index);
                 self.go(index, Event::Save);
                 let seat = self.seat_mut(index);
-                (seat.is_sending, seat.is_awaited) = (true, false);
+                // One that is pinned comes back as soon as it has been read.
+                (seat.is_sending, seat.is_awaited) = (true, seat.is_pinned);
+                seat.debt.begin();
                 self.counts.saved += 1;
                 return Some(SeatId(index));
             }
@@ -377,6 +388,7 @@ impl Shard {
     /// The server has a chunk as it was when it was sent.
     pub fn saved(&mut self, seat: SeatId) {
         self.go(seat.0, Event::Saved);
+        self.seat_mut(seat.0).debt.end();
         if self.seat(seat.0).state == State::Aside {
             self.seat_mut(seat.0).is_changed = false;
             self.enter_aside(seat.0);
@@ -388,6 +400,7 @@ impl Shard {
     pub fn save_failed(&mut self, seat: SeatId) -> bool {
         self.go(seat.0, Event::SaveFail);
         self.set_changed(seat);
+        self.seat_mut(seat.0).debt.fail();
         if self.seat(seat.0).state == State::Dirty {
             self.dirty.push_newest(&mut self.links, seat.0);
         }

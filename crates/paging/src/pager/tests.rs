@@ -168,6 +168,8 @@ struct Slow {
     server: HashMap<u32, u64>,
     clock: u64,
     waiting: HashSet<u32>,
+    /// What had been written when a flush began that has not ended.
+    flushed: Option<HashMap<u32, u64>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -183,6 +185,8 @@ enum Act {
     Saved(usize),
     SaveFail(usize),
     Unpark,
+    Flush,
+    SendHome,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -198,6 +202,8 @@ fn act() -> impl Strategy<Value = Act> {
         3 => any::<usize>().prop_map(Act::Saved),
         1 => any::<usize>().prop_map(Act::SaveFail),
         2 => Just(Act::Unpark),
+        1 => Just(Act::Flush),
+        2 => Just(Act::SendHome),
     ]
 }
 
@@ -222,6 +228,17 @@ impl Slow {
             assert_eq!(self.local.get(&index), self.newest.get(&index), "chunk {index} is old");
             if write {
                 self.store(index);
+            }
+        }
+    }
+
+    /// A flush has ended when nothing is owed; then the server must have all that was written before it began.
+    fn end_flush(&mut self, shard: &Shard) {
+        if shard.owed(0) == 0
+            && let Some(flushed) = self.flushed.take()
+        {
+            for (index, version) in flushed {
+                assert!(self.server.get(&index) >= Some(&version), "chunk {index} was not flushed");
             }
         }
     }
@@ -288,8 +305,20 @@ impl Slow {
                     self.touch(shard, key.index, access == Access::Write);
                 }
             }
+            Act::Flush if self.flushed.is_none() => {
+                shard.owe(0);
+                self.flushed = Some(self.newest.clone());
+            }
+            Act::SendHome => {
+                let key = shard.owed_here(0).next();
+                if let Some(seat) = key.and_then(|key| shard.owed_seat(key)) {
+                    let index = shard.key(seat).index;
+                    shard.left(seat, self.local.get(&index) != self.server.get(&index));
+                }
+            }
             _ => {}
         }
+        self.end_flush(shard);
     }
 }
 
@@ -322,6 +351,7 @@ proptest! {
             shard.saved(seat);
         }
         prop_assert_eq!(&slow.server, &slow.newest);
+        prop_assert_eq!(shard.owed(0), 0);
         for seat in slow.fetching {
             shard.failed(seat);
         }
