@@ -3,7 +3,7 @@
 use outboard::Settings;
 use outboard_agent::Daemon;
 use outboard_link::{Address, Identity};
-use outboard_settings::Forwarding;
+use outboard_settings::{ByteSize, Forwarding};
 use outboard_wire::Role;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,8 @@ pub(crate) enum HostSpec {
         forwards: Forwards,
         /// A slower wire to the memory server.
         wire: Option<String>,
+        /// How large its page cache is, in bytes.
+        cache: u64,
     },
 }
 
@@ -105,9 +107,10 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
             Ok(Daemon::memory(&settings)?)
         }
-        HostSpec::Agent { server, forwards, wire } => {
+        HostSpec::Agent { server, forwards, wire, cache } => {
             settings.agent.listen = listen;
             settings.agent.memory_servers = vec![server.parse()?];
+            settings.agent.cache = ByteSize(*cache);
             settings.agent.forwarding = match forwards {
                 Forwards::Serial => Forwarding::Serial,
                 Forwards::Batched => Forwarding::Batched,

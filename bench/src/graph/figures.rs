@@ -3,6 +3,7 @@
 use indicatif::ProgressBar;
 use outboard_graph::Application;
 
+use super::group::MemoryGroup;
 use super::stage::{Stage, read_by};
 use super::task::{Cache, Far, FarPath, Outcome, Place};
 use crate::BenchError;
@@ -25,40 +26,9 @@ const BREAKDOWN: [(&str, Forwards, Cache); 5] = [
 /// Steps of the progress bar in one round.
 pub(super) const STEPS: u64 = 5 * 2;
 
-/// The agents, one of each kind.
-struct Agents {
-    serial: Host,
-    batched: Host,
-    plain: Host,
-    shaped: Host,
-    /// What the shaped one's wire to the server looks like, and so the application's own.
-    wire: String,
-}
-
-impl Agents {
-    fn start(stage: &Stage) -> Result<Self, BenchError> {
-        let plain = stage.agent(Forwards::Pipelined, None)?;
-        let wire = third_of_intra(stage, &plain)?;
-        Ok(Self {
-            serial: stage.agent(Forwards::Serial, None)?,
-            batched: stage.agent(Forwards::Batched, None)?,
-            shaped: stage.agent(Forwards::Pipelined, Some(wire.clone()))?,
-            plain,
-            wire,
-        })
-    }
-
-    fn that(&self, forwards: Forwards) -> &Host {
-        match forwards {
-            Forwards::Serial => &self.serial,
-            Forwards::Batched => &self.batched,
-            Forwards::Pipelined => &self.plain,
-        }
-    }
-}
-
-/// A wire of a third of what the application gets from the agent's copy, one application thread reading it all.
-fn third_of_intra(stage: &Stage, agent: &Host) -> Result<String, BenchError> {
+/// A wire of a third of what an application gets by an agent.
+fn third_of_intra(stage: &Stage) -> Result<String, BenchError> {
+    let agent = stage.agent(Forwards::Pipelined, None)?;
     let far = Far {
         server: stage.server.remote.to_string(),
         agent: Some(agent.local.to_string()),
@@ -68,7 +38,7 @@ fn third_of_intra(stage: &Stage, agent: &Host) -> Result<String, BenchError> {
     };
     let mut task = stage.task("pagerank", Place::Far(far));
     task.iterations = 2;
-    let outcome = stage.perform(&task, false)?;
+    let outcome = stage.perform(&task)?;
     let bytes = outcome.by_agent.iter().chain(&outcome.direct).sum::<u64>() as f64;
     // Faults and computing included: what an application can use, not what a copy could move.
     let gigabits = (bytes * 8.0 / outcome.seconds / 3.0 / 1e9).max(0.5);
@@ -94,14 +64,14 @@ struct Times {
 
 /// Runs everything, round by round.
 pub(super) fn all(stage: &Stage, rounds: usize, bar: &ProgressBar) -> Result<Vec<Figure>, BenchError> {
-    let agents = Agents::start(stage)?;
+    let wire = third_of_intra(stage)?;
     let mut all: Vec<Times> = Application::ALL.iter().map(|_| Times::default()).collect();
     for _ in 0..rounds {
         for (application, times) in Application::ALL.into_iter().zip(&mut all) {
             bar.set_message(application.name());
-            let checksums = places(stage, &agents, application, times)?;
+            let checksums = places(stage, &wire, application, times)?;
             bar.inc(1);
-            let more = by_agents(stage, &agents, application, times)?;
+            let more = by_agents(stage, application, times)?;
             bar.inc(1);
             for checksum in checksums.iter().chain(&more) {
                 if *checksum != checksums[0] {
@@ -113,7 +83,7 @@ pub(super) fn all(stage: &Stage, rounds: usize, bar: &ProgressBar) -> Result<Vec
     }
     let mut figures = Vec::new();
     for (application, times) in Application::ALL.into_iter().zip(&all) {
-        figures.extend(figures_of(application, times, &agents.wire));
+        figures.extend(figures_of(application, times, &wire));
     }
     Ok(figures)
 }
@@ -121,7 +91,7 @@ pub(super) fn all(stage: &Stage, rounds: usize, bar: &ProgressBar) -> Result<Vec
 /// Files, far memory and memory.
 fn places(
     stage: &Stage,
-    agents: &Agents,
+    wire: &str,
     application: Application,
     times: &mut Times,
 ) -> Result<Vec<u64>, BenchError> {
@@ -131,12 +101,8 @@ fn places(
         into.push(outcome.seconds);
         checksums.push(outcome.checksum);
     };
-    for ((random, back_and_forth), into) in MAPPED.into_iter().zip(&mut times.mapped) {
-        stage.drop_caches()?;
-        note(stage.perform(&stage.task(name, Place::Mapped { random, back_and_forth }), true)?, into);
-    }
-    let far = |agent: Option<&Host>, path, wire| {
-        let server = stage.server.remote.to_string();
+    let far = |agent: Option<&Host>, path, wire: Option<&str>| {
+        let (server, wire) = (stage.server.remote.to_string(), wire.map(str::to_owned));
         Place::Far(Far {
             server,
             agent: agent.map(|agent| agent.local.to_string()),
@@ -145,41 +111,47 @@ fn places(
             wire,
         })
     };
-    note(stage.perform(&stage.task(name, far(None, FarPath::Direct, None)), true)?, &mut times.confined);
-    note(stage.perform(&stage.task(name, Place::Dram), false)?, &mut times.dram);
+    // What far memory needs, a third of the arrays and all the rest of it, is what files may have too.
+    let group = MemoryGroup::create(name)?;
+    let confined = stage.task(name, far(None, FarPath::Direct, None));
+    stage.perform_in(&group, &confined)?;
+    group.limit(group.peak()?.next_multiple_of(1 << 20))?;
+    note(stage.perform_in(&group, &confined)?, &mut times.confined);
+    for ((random, back_and_forth), into) in MAPPED.into_iter().zip(&mut times.mapped) {
+        stage.drop_caches()?;
+        let task = stage.task(name, Place::Mapped { random, back_and_forth });
+        note(stage.perform_in(&group, &task)?, into);
+    }
+    note(stage.perform(&stage.task(name, Place::Dram))?, &mut times.dram);
     let mut free = |place, into: &mut Vec<f64>| -> Result<(), BenchError> {
-        note(stage.perform(&stage.task(name, place), false)?, into);
+        note(stage.perform(&stage.task(name, place))?, into);
         Ok(())
     };
-    let wire = || Some(agents.wire.clone());
+    let plain = stage.agent(Forwards::Pipelined, None)?;
     free(far(None, FarPath::Direct, None), &mut times.direct)?;
-    free(far(Some(&agents.plain), FarPath::Auto, None), &mut times.auto)?;
-    free(far(None, FarPath::Direct, wire()), &mut times.direct_shaped)?;
-    free(far(Some(&agents.shaped), FarPath::Auto, wire()), &mut times.auto_shaped)?;
+    free(far(Some(&plain), FarPath::Auto, None), &mut times.auto)?;
+    drop(plain);
+    let shaped = stage.agent(Forwards::Pipelined, Some(wire.to_owned()))?;
+    free(far(None, FarPath::Direct, Some(wire)), &mut times.direct_shaped)?;
+    free(far(Some(&shaped), FarPath::Auto, Some(wire)), &mut times.auto_shaped)?;
     Ok(checksums)
 }
 
 /// What agents do, one more thing at a time, and what their caches save.
-fn by_agents(
-    stage: &Stage,
-    agents: &Agents,
-    application: Application,
-    times: &mut Times,
-) -> Result<Vec<u64>, BenchError> {
+fn by_agents(stage: &Stage, application: Application, times: &mut Times) -> Result<Vec<u64>, BenchError> {
     let name = application.name();
     let far = |agent: Option<&Host>, cache| {
         let (server, agent) = (stage.server.remote.to_string(), agent.map(|agent| agent.local.to_string()));
         let path = if agent.is_some() { FarPath::Agent } else { FarPath::Direct };
         Place::Far(Far { server, agent, path, cache, wire: None })
     };
-    let alone = stage.perform(&stage.task(name, far(None, Cache::Off)), false)?;
+    let alone = stage.perform(&stage.task(name, far(None, Cache::Off)))?;
     let [vertices, edges] = alone.direct;
     let mut checksums = vec![alone.checksum];
     for ((_, forwards, cache), into) in BREAKDOWN.into_iter().zip(&mut times.breakdown) {
-        let agent = agents.that(forwards);
-        let before = read_by(&agent.local)?;
-        let outcome = stage.perform(&stage.task(name, far(Some(agent), cache)), false)?;
-        let by_agent = read_by(&agent.local)? - before;
+        let agent = stage.agent(forwards, None)?;
+        let outcome = stage.perform(&stage.task(name, far(Some(&agent), cache)))?;
+        let by_agent = read_by(&agent.local)?;
         into.push(outcome.seconds);
         checksums.push(outcome.checksum);
         match cache {
@@ -196,26 +168,26 @@ fn by_agents(
             _ => {}
         }
     }
-    times.saved_together.push(together(stage, agents, application, vertices + edges)?);
+    times.saved_together.push(together(stage, application, vertices + edges)?);
     Ok(checksums)
 }
 
 /// The application beside a breadth-first search on the same graph, both with the same agent: the share of bytes from the
 /// server that its cache saves them.
-fn together(stage: &Stage, agents: &Agents, application: Application, alone: u64) -> Result<f64, BenchError> {
+fn together(stage: &Stage, application: Application, alone: u64) -> Result<f64, BenchError> {
     let server = stage.server.remote.to_string();
     let place = |agent: Option<&Host>| {
         let (agent, server) = (agent.map(|agent| agent.local.to_string()), server.clone());
         let path = if agent.is_some() { FarPath::Agent } else { FarPath::Direct };
         Place::Far(Far { server, agent, path, cache: Cache::Dynamic, wire: None })
     };
-    let background = stage.perform(&stage.task("bfs", place(None)), false)?;
-    let before = read_by(&agents.plain.local)?;
-    let other = stage.begin(&stage.task("bfs", place(Some(&agents.plain))), false)?;
-    let ours = stage.perform(&stage.task(application.name(), place(Some(&agents.plain))), false)?;
+    let background = stage.perform(&stage.task("bfs", place(None)))?;
+    let agent = stage.agent(Forwards::Pipelined, None)?;
+    let other = stage.begin(&stage.task("bfs", place(Some(&agent))), None)?;
+    let ours = stage.perform(&stage.task(application.name(), place(Some(&agent))))?;
     let others = Stage::end(other)?;
     let straight: u64 = ours.direct.iter().chain(&others.direct).sum();
-    let from_server = read_by(&agents.plain.local)? - before + straight;
+    let from_server = read_by(&agent.local)? + straight;
     let would_be = alone + background.direct.iter().sum::<u64>();
     Ok(1.0 - from_server as f64 / would_be.max(1) as f64)
 }

@@ -5,35 +5,59 @@ use std::path::{Path, PathBuf};
 
 use crate::BenchError;
 
-/// A group of processes that may use so much memory, page cache included. It is removed when dropped.
+/// A group of processes that together may use so much memory, page cache included. It is removed when dropped.
 pub(super) struct MemoryGroup {
     path: PathBuf,
+    /// The files of this version of the hierarchy: the limit, and the most that was used.
+    limit: &'static str,
+    peak: &'static str,
 }
 
 impl MemoryGroup {
-    /// Makes a group with a limit, in whichever version of the hierarchy there is.
-    pub(super) fn with_limit(bytes: u64) -> Result<Self, BenchError> {
-        let name = format!("outboard-bench-{}", std::process::id());
-        let refused = |what: String, error: std::io::Error| BenchError::NoGroup { what, source: error };
-        let (path, limit) = match Path::new("/sys/fs/cgroup/memory").is_dir() {
-            true => (Path::new("/sys/fs/cgroup/memory").join(name), "memory.limit_in_bytes"),
-            false => (Path::new("/sys/fs/cgroup").join(name), "memory.max"),
+    /// Makes a group, in whichever version of the hierarchy there is.
+    pub(super) fn create(name: &str) -> Result<Self, BenchError> {
+        let name = format!("outboard-bench-{}-{name}", std::process::id());
+        let first = Path::new("/sys/fs/cgroup/memory");
+        let group = match first.is_dir() {
+            true => Self {
+                path: first.join(name),
+                limit: "memory.limit_in_bytes",
+                peak: "memory.max_usage_in_bytes",
+            },
+            false => Self {
+                path: Path::new("/sys/fs/cgroup").join(name),
+                limit: "memory.max",
+                peak: "memory.peak",
+            },
         };
         // One that a killed run has left behind is as good.
-        if !path.is_dir() {
-            fs::create_dir(&path).map_err(|error| refused(path.display().to_string(), error))?;
+        if !group.path.is_dir() {
+            fs::create_dir(&group.path).map_err(|source| refused("mkdir", source))?;
         }
-        let group = Self { path };
-        fs::write(group.path.join(limit), bytes.to_string())
-            .map_err(|error| refused(limit.to_owned(), error))?;
         Ok(group)
+    }
+
+    /// From now on its processes may use so much.
+    pub(super) fn limit(&self, bytes: u64) -> Result<(), BenchError> {
+        fs::write(self.path.join(self.limit), bytes.to_string()).map_err(|source| refused(self.limit, source))
+    }
+
+    /// The most that its processes have used at once.
+    pub(super) fn peak(&self) -> Result<u64, BenchError> {
+        let text =
+            fs::read_to_string(self.path.join(self.peak)).map_err(|source| refused(self.peak, source))?;
+        Ok(text.trim().parse().unwrap_or(u64::MAX))
     }
 
     /// Puts a process into it.
     pub(super) fn take(&self, process: u32) -> Result<(), BenchError> {
         fs::write(self.path.join("cgroup.procs"), process.to_string())
-            .map_err(|source| BenchError::NoGroup { what: "cgroup.procs".to_owned(), source })
+            .map_err(|source| refused("cgroup.procs", source))
     }
+}
+
+fn refused(what: &str, source: std::io::Error) -> BenchError {
+    BenchError::NoGroup { what: what.to_owned(), source }
 }
 
 impl Drop for MemoryGroup {

@@ -20,16 +20,14 @@ pub(super) struct Stage {
     folder: PathBuf,
     pub(super) image: GraphImage,
     pub(super) server: Host,
-    group: MemoryGroup,
     pub(super) iterations: u32,
 }
 
-/// What an application needs besides its part of the graph: the program, stacks, links, the state of vertices.
-const BESIDES: u64 = 14 << 20;
-const STATE_PER_VERTEX: u64 = 40;
 /// More threads than cores: some wait for pages while others compute.
 pub(super) const THREADS: usize = 4;
 const NAME: &str = "bench.graph";
+/// The graph is so many times as large as an agent's cache, as in the paper.
+const CACHE_PART: u64 = 14;
 
 impl Stage {
     /// Makes a graph of 2^`scale` vertices and starts a memory server that can load it.
@@ -47,16 +45,19 @@ impl Stage {
         drop(graph);
         let spec = HostSpec::Memory { data_dir: Some(folder.display().to_string()) };
         let server = Host::start(program, &spec)?;
-        let arrays: u64 = image.arrays().iter().map(|array| array.bytes()).sum();
-        let limit = arrays / 3 + image.vertices() * STATE_PER_VERTEX + BESIDES;
-        let group = MemoryGroup::with_limit(limit)?;
-        Ok(Self { program: program.clone(), folder, image, server, group, iterations })
+        Ok(Self { program: program.clone(), folder, image, server, iterations })
     }
 
-    /// An agent that knows the server.
+    /// All arrays together, in bytes.
+    pub(super) fn footprint(&self) -> u64 {
+        self.image.arrays().iter().map(|array| array.bytes()).sum()
+    }
+
+    /// A fresh agent that knows the server, with a cache that is small beside the graph.
     pub(super) fn agent(&self, forwards: Forwards, wire: Option<String>) -> Result<Host, BenchError> {
         let server = self.server.remote.to_string();
-        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire })
+        let cache = (self.footprint() / CACHE_PART).next_multiple_of(1 << 20).max(8 << 20);
+        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire, cache })
     }
 
     /// A task for an application on the graph.
@@ -72,11 +73,11 @@ impl Stage {
         }
     }
 
-    /// Begins a task in a process of its own, confined or not.
-    pub(super) fn begin(&self, task: &Task, confined: bool) -> Result<Peer, BenchError> {
+    /// Begins a task in a process of its own, in a group or not.
+    pub(super) fn begin(&self, task: &Task, group: Option<&MemoryGroup>) -> Result<Peer, BenchError> {
         let peer = Peer::start(&self.program, PART)?;
-        if confined {
-            self.group.take(peer.pid())?;
+        if let Some(group) = group {
+            group.take(peer.pid())?;
         }
         peer.control.send(task)?;
         Ok(peer)
@@ -96,8 +97,13 @@ impl Stage {
     }
 
     /// Does a task.
-    pub(super) fn perform(&self, task: &Task, confined: bool) -> Result<Outcome, BenchError> {
-        Self::end(self.begin(task, confined)?)
+    pub(super) fn perform(&self, task: &Task) -> Result<Outcome, BenchError> {
+        Self::end(self.begin(task, None)?)
+    }
+
+    /// Does a task in a group.
+    pub(super) fn perform_in(&self, group: &MemoryGroup, task: &Task) -> Result<Outcome, BenchError> {
+        Self::end(self.begin(task, Some(group))?)
     }
 
     /// Makes the kernel forget what it has of the graph's files.

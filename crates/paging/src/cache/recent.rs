@@ -32,20 +32,28 @@ impl RecentList {
         }
     }
 
-    /// The step of the movement that has just reached `entry`: from the entry before it, or by two equal steps.
+    /// The step of the movement that has just reached `entry`: from the entry before it, or by two equal steps. Of two
+    /// neighbours the one that was asked for last tells the direction: a movement may have turned round.
     pub(crate) fn movement(&self, region: u32, entry: u64) -> Option<i64> {
         // Bit n stands for the entry n - STEP_MAX * 2 away.
         const WIDTH: i64 = STEP_MAX * 2;
         let mut near = 0u128;
-        for &(other, number) in &self.ring {
+        let mut neighbour = None;
+        for back in 1..=LENGTH {
+            let (other, number) = self.ring[(self.next + LENGTH - back) % LENGTH];
             let away = number.wrapping_sub(entry).cast_signed();
             if other == region && (-WIDTH..=WIDTH).contains(&away) {
                 near |= 1 << (away + WIDTH);
+                if away.abs() == 1 {
+                    neighbour = neighbour.or(Some(away));
+                }
             }
         }
         let has = |away: i64| near & (1 << (away + WIDTH)) != 0;
-        if has(-1) {
-            return Some(1);
+        match neighbour {
+            Some(1) if has(2) => return Some(-1),
+            Some(_) if has(-1) => return Some(1),
+            _ => {}
         }
         let mut steps = (1..=STEP_MAX).flat_map(|step| [step, -step]);
         steps.find(|step| has(-step) && has(-2 * step))
@@ -71,6 +79,8 @@ mod tests {
         assert_eq!(after(&[27, 16], 5), Some(-11));
         assert_eq!(after(&[100, 4, 900], 5), Some(1), "others may come between");
         assert_eq!(after(&[1], 7), None, "one step is no movement");
+        assert_eq!(after(&[3, 4, 5, 6, 7, 6], 5), Some(-1), "it has turned round");
+        assert_eq!(after(&[7, 6, 5, 4, 3, 4], 5), Some(1), "and again");
         assert_eq!(after(&[], 5), None);
         assert_eq!(after(&[u64::MAX], 0), Some(1), "wrapping around harms nobody");
     }
