@@ -29,8 +29,9 @@ pub(crate) enum HostSpec {
         forwards: Forwards,
         /// A slower wire to the memory server.
         wire: Option<String>,
-        /// How large its page cache is, in bytes.
-        cache: u64,
+        /// How large its page cache is, in bytes, and how large an entry is; the defaults if none.
+        cache: Option<u64>,
+        entry: u64,
     },
 }
 
@@ -107,10 +108,13 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
             Ok(Daemon::memory(&settings)?)
         }
-        HostSpec::Agent { server, forwards, wire, cache } => {
+        HostSpec::Agent { server, forwards, wire, cache, entry } => {
             settings.agent.listen = listen;
             settings.agent.memory_servers = vec![server.parse()?];
-            settings.agent.cache = ByteSize(*cache);
+            if let Some(cache) = cache {
+                settings.agent.cache = ByteSize(*cache);
+                settings.agent.cache_entry = ByteSize(*entry);
+            }
             settings.agent.forwarding = match forwards {
                 Forwards::Serial => Forwarding::Serial,
                 Forwards::Batched => Forwarding::Batched,

@@ -26,8 +26,19 @@ pub(super) struct Stage {
 /// More threads than cores: some wait for pages while others compute.
 pub(super) const THREADS: usize = 4;
 const NAME: &str = "bench.graph";
-/// The graph is so many times as large as an agent's cache, as in the paper.
-const CACHE_PART: u64 = 14;
+/// The graph is so many times as large as a small cache.
+const CACHE_PART: u64 = 8;
+/// The entries of a small cache are small too, so that there are not just a few.
+const ENTRY: u64 = 256 << 10;
+
+/// How large an agent's cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AgentCache {
+    /// As it is by default.
+    Default,
+    /// A part of the graph.
+    Small,
+}
 
 impl Stage {
     /// Makes a graph of 2^`scale` vertices and starts a memory server that can load it.
@@ -53,11 +64,21 @@ impl Stage {
         self.image.arrays().iter().map(|array| array.bytes()).sum()
     }
 
-    /// A fresh agent that knows the server, with a cache that is small beside the graph.
-    pub(super) fn agent(&self, forwards: Forwards, wire: Option<String>) -> Result<Host, BenchError> {
+    /// A fresh agent that knows the server.
+    pub(super) fn agent(
+        &self,
+        forwards: Forwards,
+        cache: AgentCache,
+        wire: Option<String>,
+    ) -> Result<Host, BenchError> {
         let server = self.server.remote.to_string();
-        let cache = (self.footprint() / CACHE_PART).next_multiple_of(1 << 20).max(8 << 20);
-        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire, cache })
+        let cache = match cache {
+            AgentCache::Default => None,
+            AgentCache::Small => {
+                Some((self.footprint() / CACHE_PART).next_multiple_of(ENTRY).max(32 * ENTRY))
+            }
+        };
+        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire, cache, entry: ENTRY })
     }
 
     /// A task for an application on the graph.
