@@ -21,7 +21,7 @@ const NEVER_NS: u64 = u64::MAX;
 /// What is told to a worker of an agent.
 pub(crate) enum AgentNote {
     /// An answer for one of its clients.
-    Answer(Addressed),
+    Answer(Box<Addressed>),
     /// Another worker has something for one of its paging requests.
     Paging,
 }
@@ -127,7 +127,7 @@ impl SharedAgent {
         for answer in answers {
             let worker = owners.get(&answer.client).and_then(|index| self.workers.get()?.get(*index));
             if let Some(worker) = worker {
-                worker.tell(AgentNote::Answer(answer));
+                worker.tell(AgentNote::Answer(Box::new(answer)));
             }
         }
     }
@@ -201,10 +201,10 @@ impl Service for AgentService {
 
     fn on_note(&mut self, note: AgentNote, now: Time) {
         match note {
-            AgentNote::Answer(Addressed { client, tag, answer }) => {
-                let link = LinkId(client);
+            AgentNote::Answer(note) => {
+                let link = LinkId(note.client);
                 if self.peers.contains_key(&link) {
-                    self.outbox.answer(link, tag, &answer);
+                    self.outbox.answer(link, note.tag, &note.answer);
                 }
             }
             AgentNote::Paging => self.paging.on_delivery(now),
@@ -265,9 +265,9 @@ impl Service for AgentService {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         match self.peers.remove(&link) {
             Some((peer, Origin::Dialled(dial))) => {
-                if self.shared.missed(self.dialled[dial], &peer) {
-                    tracing::warn!("{error}; dialling again");
-                }
+                let is_last = self.shared.missed(self.dialled[dial], &peer);
+                let what_now = if is_last { "; dialling again" } else { "; other links to it are left" };
+                tracing::warn!("{error}{what_now}");
             }
             Some((peer, Origin::Accepted)) => {
                 tracing::debug!("{error}");

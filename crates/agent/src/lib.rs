@@ -16,5 +16,6 @@ mod status;
 mod store;
 
 pub use daemon::{Daemon, StartError};
+pub use paging::{PagingConfig, PagingWorker, SharedPaging};
 pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
 pub use store::{Parting, RegionStore, StoreConfig};

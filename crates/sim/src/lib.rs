@@ -16,6 +16,7 @@ mod daemons;
 mod digest;
 mod either;
 mod memory;
+mod paging_cache;
 mod recorder;
 mod run;
 mod steering;
@@ -33,4 +34,4 @@ pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_e
 
 /// Every scenario, in the order in which they are played.
 pub const SCENARIOS: &[Scenario] =
-    &[courier::SCENARIO, memory::SCENARIO, daemons::SCENARIO, steering::SCENARIO];
+    &[courier::SCENARIO, memory::SCENARIO, daemons::SCENARIO, steering::SCENARIO, paging_cache::SCENARIO];

@@ -1,6 +1,6 @@
 //! One application's link: what it has attached, and the answers that wait for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use outboard_wire::paging::{CacheMode, Reply, Source, Status};
 use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, Rights, Time};
 
 use super::PagingWorker;
+use super::numbers::PERIOD;
 
 /// How many requests of one link may be under way. More stay where they are until some are answered.
 const UNDER_WAY_MAX: usize = 256;
@@ -49,7 +50,7 @@ pub(super) enum Answer {
 /// One application's link.
 #[derive(Default)]
 pub(super) struct ClientSide {
-    pub(super) attached: HashMap<(RegionId, Generation), Attached>,
+    pub(super) attached: BTreeMap<(RegionId, Generation), Attached>,
     answers: VecDeque<Answer>,
     /// Requests that were taken and whose answers are not queued yet.
     pub(super) under_way: usize,
@@ -114,6 +115,7 @@ impl PagingWorker {
                 Ok(()) => {}
                 Err(SendError::Full) => {
                     client.blocked_since = Some(self.shared.time(now));
+                    self.publish_at.get_or_insert(now + PERIOD);
                     break;
                 }
                 Err(SendError::TooLong { .. }) => {
@@ -154,8 +156,8 @@ impl PagingWorker {
     /// An application is gone: so is what it has attached, and what it asked for.
     pub(super) fn lose_client(&mut self, link: LinkId) {
         let Some(mut client) = self.clients.remove(&link) else { return };
-        for (_, attached) in client.attached.drain() {
-            self.give_up(&attached, true);
+        for attached in std::mem::take(&mut client.attached).values() {
+            self.give_up(attached, true);
         }
         for answer in client.into_answers() {
             self.discard(answer);

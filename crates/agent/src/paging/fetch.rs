@@ -9,9 +9,9 @@ use outboard_paging::cache::{
     Ask, Caching, Ended, LoadOrder, Purpose, RegionNumber, Transfer, Verdict, Waiter,
 };
 use outboard_wire::Time;
-use outboard_wire::paging::{CacheMode, Fetch, Reply, Status};
+use outboard_wire::paging::{CacheMode, Fetch, Reply, Source, Status};
 
-use super::client::{Answer, Attached};
+use super::client::{Answer, Attached, ClientSide};
 use super::shared::{Delivery, State};
 use super::{FETCH_MAX, PagingWorker, Pending};
 
@@ -29,66 +29,48 @@ enum Found {
 impl PagingWorker {
     /// An application wants bytes.
     pub(super) fn fetch(&mut self, link: LinkId, tag: u32, fetch: &Fetch, now: Time) -> Disposition {
-        let Some(client) = self.clients.get_mut(&link) else { return Disposition::Taken };
-        let attached = client.attached.get(&(fetch.region, fetch.generation)).copied();
-        let no = match attached {
-            None => Some(Status::NotOpen),
-            Some(_) if fetch.length > FETCH_MAX => Some(Status::Malformed),
-            Some(attached) if !is_inside(fetch.offset, fetch.length, attached.size) => {
-                Some(Status::OutOfBounds)
+        let (attached, server) = match self.find(link, fetch) {
+            Ok(found) => found,
+            Err(status) => {
+                if let Some(client) = self.clients.get_mut(&link) {
+                    client.answer(tag, Reply::not_fetched(status));
+                }
+                return Disposition::Taken;
             }
-            Some(_) => None,
-        };
-        let (Some(attached), None) = (attached, no) else {
-            client.answer(tag, Reply::not_fetched(no.unwrap_or(Status::NotOpen)));
-            return Disposition::Taken;
-        };
-        let Some(server) = self.servers.iter().position(|side| side.incarnation() == attached.name.server)
-        else {
-            client.answer(tag, Reply::not_fetched(Status::Unavailable));
-            return Disposition::Taken;
         };
         // Whatever the cache says, there is a way.
-        let Some(bounce) = self.bounces.last().copied().filter(|_| client.has_bounces()) else {
+        let has_bounces = self.clients.get(&link).is_some_and(ClientSide::has_bounces);
+        let Some(bounce) = self.bounces.last().copied().filter(|_| has_bounces) else {
             return Disposition::Deferred;
         };
         let number = self.pending.insert(Pending::Fetch { client: link, tag });
-        let ask = Ask {
-            region: attached.number,
-            offset: fetch.offset,
-            len: fetch.length,
-            urgency: fetch.urgency,
-            waiter: self.waiter(number),
-        };
+        let (region, offset, len) = (attached.number, fetch.offset, fetch.length);
+        let ask = Ask { region, offset, len, urgency: fetch.urgency, waiter: self.waiter(number) };
         let found = self.look_up(&ask, &attached, tag, now);
-        let Some(client) = self.clients.get_mut(&link) else { return Disposition::Taken };
+        let (Some(client), lane) = (self.clients.get_mut(&link), &mut self.servers[server].lane) else {
+            return Disposition::Taken;
+        };
         match found {
             Found::Cache(Verdict::Waits) => {
                 client.under_way += 1;
-                let shared = Arc::clone(&self.shared);
-                let lane = &mut self.servers[server].lane;
-                self.orders
-                    .drain(..)
-                    .for_each(|order| lane.push(transfer(&shared, &order), Purpose::Load(order.load)));
+                for order in self.orders.drain(..) {
+                    lane.push(transfer(&self.shared, &order), Purpose::Load(order.load));
+                }
                 return Disposition::Taken;
             }
             Found::Cache(Verdict::Uncached) | Found::Bypass => {
                 client.under_way += 1;
                 client.bounces += 1;
                 self.bounces.pop();
-                let len = fetch.length;
                 if let Some(pending) = self.pending.get_mut(number) {
                     *pending = Pending::Uncached { client: link, tag, bounce, len };
                 }
                 let at = self.shared.bounce_at(bounce) as u64;
-                let (region, offset) = (attached.number, fetch.offset);
-                let transfer = Transfer { region, offset, at, len: len.into() };
-                self.servers[server].lane.push(transfer, Purpose::Uncached(number));
+                lane.push(Transfer { region, offset, at, len: len.into() }, Purpose::Uncached(number));
                 return Disposition::Taken;
             }
             Found::Cache(Verdict::Hit(place)) => {
-                let source = outboard_wire::paging::Source::Hit;
-                client.answer_bytes(Answer::Slot { tag, source, place });
+                client.answer_bytes(Answer::Slot { tag, source: Source::Hit, place });
             }
             Found::Copy(answer) => client.answer_bytes(answer),
             Found::Cache(Verdict::OutOfBounds) => {
@@ -97,6 +79,20 @@ impl PagingWorker {
         }
         self.pending.remove(number);
         Disposition::Taken
+    }
+
+    /// What a fetch is about, and which of the servers has it.
+    fn find(&self, link: LinkId, fetch: &Fetch) -> Result<(Attached, usize), Status> {
+        let client = self.clients.get(&link).ok_or(Status::NotOpen)?;
+        let attached = client.attached.get(&(fetch.region, fetch.generation)).ok_or(Status::NotOpen)?;
+        if fetch.length > FETCH_MAX {
+            return Err(Status::Malformed);
+        }
+        if !is_inside(fetch.offset, fetch.length, attached.size) {
+            return Err(Status::OutOfBounds);
+        }
+        let server = self.servers.iter().position(|side| side.incarnation() == attached.name.server);
+        Ok((*attached, server.ok_or(Status::Unavailable)?))
     }
 
     /// Asks the cache, or finds out that it is not to be asked. Orders are left in `self.orders`.

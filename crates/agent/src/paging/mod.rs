@@ -23,7 +23,7 @@ mod shared;
 mod statics;
 mod write_back;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outboard_driver::LinkId;
@@ -37,7 +37,7 @@ use outboard_wire::{Incarnation, Kind, Role, Room, Time};
 
 use client::{Answer, ClientSide};
 use server::{ServerSide, Token};
-pub(crate) use shared::{PagingConfig, SharedPaging};
+pub use shared::{PagingConfig, SharedPaging};
 
 /// The longest fetch or write-back that is served, in bytes.
 pub(crate) const FETCH_MAX: u32 = 256 << 10;
@@ -55,10 +55,11 @@ enum Pending {
 }
 
 /// What one worker of an agent does about far memory.
-pub(crate) struct PagingWorker {
+pub struct PagingWorker {
     index: usize,
     shared: Arc<SharedPaging>,
-    clients: HashMap<LinkId, ClientSide>,
+    /// In order, so that a simulated agent does the same again.
+    clients: BTreeMap<LinkId, ClientSide>,
     servers: Vec<ServerSide>,
     pending: Slab<Pending>,
     /// Places for bytes that are not cached.
@@ -79,12 +80,13 @@ pub(crate) fn is_paging(kind: Kind) -> bool {
 }
 
 impl PagingWorker {
-    pub(crate) fn new(index: usize, shared: Arc<SharedPaging>) -> Self {
+    /// The worker of this number.
+    pub fn new(index: usize, shared: Arc<SharedPaging>) -> Self {
         Self {
             index,
             bounces: shared.bounces(index).collect(),
             shared,
-            clients: HashMap::new(),
+            clients: BTreeMap::new(),
             servers: Vec::new(),
             pending: Slab::default(),
             released: Vec::new(),
@@ -97,12 +99,12 @@ impl PagingWorker {
     }
 
     /// A server has begun a new life: what is cached of the old one is of no use.
-    pub(crate) fn server_restarted(&self, before: Incarnation) {
+    pub fn server_restarted(&self, before: Incarnation) {
         self.shared.server_restarted(before);
     }
 
     /// A link is open.
-    pub(crate) fn on_open(&mut self, link: LinkId, peer: &Peer, is_dialled: bool) {
+    pub fn on_open(&mut self, link: LinkId, peer: &Peer, is_dialled: bool) {
         if is_dialled && peer.intro().role == Role::MemoryServer {
             match ServerSide::new(link, peer.clone(), self.shared.config()) {
                 Ok(side) => {
@@ -115,7 +117,7 @@ impl PagingWorker {
     }
 
     /// A frame about far memory has come.
-    pub(crate) fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
+    pub fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         let Frame { head, payload } = frame;
         if self.servers.iter().any(|side| side.link == link) {
             self.on_reply(link, head.tag, read_reply(frame));
@@ -152,7 +154,7 @@ impl PagingWorker {
     }
 
     /// A one-sided operation has ended.
-    pub(crate) fn on_completion(&mut self, link: LinkId, completion: &Completion, now: Time) {
+    pub fn on_completion(&mut self, link: LinkId, completion: &Completion, now: Time) {
         let Some(index) = self.servers.iter().position(|side| side.link == link) else { return };
         let is_done = completion.result.is_ok();
         match Token::decode(completion.token) {
@@ -176,7 +178,7 @@ impl PagingWorker {
     }
 
     /// Sends what is due on a link. Returns whether anything was.
-    pub(crate) fn send<L: Link + RemoteMemory>(
+    pub fn send<L: Link + RemoteMemory>(
         &mut self,
         id: LinkId,
         link: &mut L,
@@ -189,7 +191,7 @@ impl PagingWorker {
     }
 
     /// Another worker has something for a request of this one.
-    pub(crate) fn on_delivery(&mut self, now: Time) {
+    pub fn on_delivery(&mut self, now: Time) {
         for delivery in self.shared.take_deliveries(self.index) {
             match delivery {
                 shared::Delivery::Ended(end) => self.end_wait(end),
@@ -199,7 +201,7 @@ impl PagingWorker {
     }
 
     /// A link is gone.
-    pub(crate) fn on_lost(&mut self, link: LinkId, now: Time) {
+    pub fn on_lost(&mut self, link: LinkId, now: Time) {
         self.publish_at.get_or_insert(now + numbers::PERIOD);
         match self.servers.iter().position(|side| side.link == link) {
             Some(index) => self.lose_server(index, now),
@@ -208,12 +210,12 @@ impl PagingWorker {
     }
 
     /// When [`on_time`](Self::on_time) is due.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    pub fn next_deadline(&self) -> Option<Time> {
         self.publish_at
     }
 
     /// Shows the numbers.
-    pub(crate) fn on_time(&mut self, now: Time) {
+    pub fn on_time(&mut self, now: Time) {
         if self.publish_at.take_if(|at| *at <= now).is_some() {
             if self.relieve(now) {
                 self.publish_at = Some(now + numbers::PERIOD);

@@ -11,7 +11,7 @@ use crate::status::{Gauge, Lines, StatusPage};
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
 
 /// What is counted of paging.
-pub(crate) struct Numbers {
+pub(super) struct Numbers {
     used_bytes: Gauge,
     pub(super) static_bytes: Gauge,
     hits_total: Gauge,

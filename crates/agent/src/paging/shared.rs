@@ -1,6 +1,6 @@
 //! What the workers of an agent share about far memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,20 +24,24 @@ use crate::status::StatusPage;
 /// How many fetches of one worker can be under way that are not cached.
 const BOUNCES: u32 = 128;
 
-/// The settings of paging.
+/// The settings of an agent's paging.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PagingConfig {
-    pub(crate) workers: usize,
-    /// No slots means no cache.
-    pub(crate) slots: u32,
-    pub(crate) cache: CacheConfig,
-    pub(crate) forwarding: Forwarding,
+pub struct PagingConfig {
+    /// How many workers there are.
+    pub workers: usize,
+    /// How many entries the cache has; none means that there is no cache.
+    pub slots: u32,
+    /// The settings of the cache.
+    pub cache: CacheConfig,
+    /// How requests are passed on.
+    pub forwarding: Forwarding,
     /// How many bytes static copies may have in all.
-    pub(crate) static_max: u64,
+    pub static_max: u64,
 }
 
 impl PagingConfig {
-    pub(crate) fn new(settings: &AgentSettings) -> Self {
+    /// Those that follow from an agent's settings.
+    pub fn new(settings: &AgentSettings) -> Self {
         let entry_log2 = settings.cache_entry.0.ilog2() as u8;
         let slots = u32::try_from(settings.cache.0 >> entry_log2).unwrap_or(u32::MAX);
         let depth_max = settings.prefetch as u32;
@@ -72,7 +76,7 @@ pub(super) struct RegionState {
 pub(super) struct State {
     pub(super) cache: PageCache,
     pub(super) shadow: Shadow,
-    pub(super) regions: HashMap<RegionNumber, RegionState>,
+    pub(super) regions: BTreeMap<RegionNumber, RegionState>,
     /// How fast each server's bytes come.
     pub(super) net: HashMap<Incarnation, Meter>,
     /// How fast bytes go to applications.
@@ -90,7 +94,7 @@ pub(super) enum Delivery {
 }
 
 /// What the workers of an agent share about far memory. The lock is held for look-ups, never while bytes move.
-pub(crate) struct SharedPaging {
+pub struct SharedPaging {
     config: PagingConfig,
     state: Mutex<State>,
     /// The slots of the cache, then the bounces of each worker.
@@ -108,7 +112,7 @@ pub(crate) struct SharedPaging {
 
 impl SharedPaging {
     /// `wake` has a worker look for deliveries; without a clock, time is what each turn says.
-    pub(crate) fn new(
+    pub fn new(
         config: PagingConfig,
         exports: Arc<Exports>,
         page: &StatusPage,
@@ -120,7 +124,7 @@ impl SharedPaging {
         let state = State {
             cache: PageCache::new(config.cache),
             shadow: Shadow::new(config.cache),
-            regions: HashMap::new(),
+            regions: BTreeMap::new(),
             net: HashMap::new(),
             intra: Meter::new(&SteeringConfig::default()),
             static_bytes: 0,
@@ -197,12 +201,17 @@ impl SharedPaging {
     }
 
     /// A server has begun a new life: what is cached of the old one is of no use.
-    pub(crate) fn server_restarted(&self, before: Incarnation) {
+    pub(super) fn server_restarted(&self, before: Incarnation) {
         let mut state = self.state();
         let gone: Vec<RegionNumber> =
             state.cache.regions().filter(|(_, name, ..)| name.server == before).map(|it| it.0).collect();
         gone.into_iter().for_each(|region| state.cache.invalidate(region));
         state.net.remove(&before);
+    }
+
+    /// How many reasons there are to keep bytes where they are: none when nothing is under way.
+    pub fn pins(&self) -> u64 {
+        self.state().cache.pins()
     }
 
     /// Shows the numbers, and a line about each region.

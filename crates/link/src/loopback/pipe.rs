@@ -64,8 +64,10 @@ impl Pipe {
         self.looks_at_frames = plan.concerns_frames();
     }
 
+    /// How many bytes it takes. The beginning of a record does not count until its end is here: a record that is
+    /// longer than the pipe would never leave.
     pub(super) fn room(&self) -> usize {
-        self.capacity.saturating_sub(self.bytes.len() + self.partial.len())
+        self.capacity.saturating_sub(self.bytes.len())
     }
 
     pub(super) fn put(&mut self, now: Time, bytes: &[u8], plan: &FaultPlan, tally: &Tally) -> Taken {
