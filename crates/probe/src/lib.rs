@@ -27,6 +27,8 @@ mod finding;
 mod kernel;
 mod links;
 mod memory;
+#[expect(unsafe_code)]
+mod node;
 mod privileges;
 mod processors;
 mod quantity;
@@ -40,6 +42,7 @@ pub use finding::{Area, Finding, State};
 pub use kernel::{HardwareCounters, Kernel};
 pub use links::{LinkChoice, LinkKind, Links};
 pub use memory::Memory;
+pub use node::node_towards;
 pub use outboard_link::Address;
 pub use privileges::{Capabilities, Limits, Privileges};
 pub use processors::{Cache, NumaNode, Processors};

@@ -72,8 +72,8 @@ pub use quantity::{ByteSize, Percent};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
-    AgentSettings, Forwarding, JobSettings, LinkSettings, LogFormat, LogLevel, LogSettings, MemorySettings,
-    MetricsSettings, Settings, Whereabouts,
+    AgentSettings, CacheChoice, FarSettings, Forwarding, JobSettings, LinkSettings, LogFormat, LogLevel,
+    LogSettings, MemorySettings, MetricsSettings, NodeChoice, PathChoice, Settings, Whereabouts,
 };
 pub use socket::default_socket;
 

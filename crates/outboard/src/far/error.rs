@@ -12,6 +12,9 @@ use crate::client::AskError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FarError {
+    /// No memory server is configured.
+    #[error("no memory server is configured: set job.memory (OUTBOARD_JOB_MEMORY) to its address")]
+    NoServer,
     /// The memory server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),

@@ -7,7 +7,9 @@ use outboard_driver::paging::PagingConfig;
 pub use outboard_driver::paging::Path;
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, LinkSettings};
+use outboard_settings::{
+    ByteSize, CacheChoice, LinkSettings, NodeChoice, PathChoice, Settings, Whereabouts, default_socket,
+};
 use outboard_wire::Role;
 pub use outboard_wire::paging::CacheMode;
 use thiserror::Error;
@@ -103,6 +105,7 @@ pub struct FarOptions {
 impl FarOptions {
     /// The defaults, with the memory server at `server`.
     pub fn at(server: Address) -> Self {
+        let node = node_near(&server);
         Self {
             server,
             agent: None,
@@ -113,11 +116,39 @@ impl FarOptions {
             ahead: 4 << 20,
             grace: Duration::from_secs(10),
             spin: Duration::ZERO,
-            node: None,
+            node,
             link: LinkSettings::default(),
             wire: None,
             identity: Identity::new(Role::Application, "far memory"),
         }
+    }
+
+    /// As configured: file, environment and flags. The memory server and the agent are those of the job, or of this user.
+    pub fn from_settings(settings: &Settings) -> Result<Self, FarError> {
+        let far = &settings.far;
+        let server = settings.job.memory.address("memory").ok_or(FarError::NoServer)?;
+        let agent = match &settings.job.agent {
+            // One that nobody has started is not waited for.
+            Whereabouts::Auto if !is_there(&default_socket("agent")) => None,
+            whereabouts => whereabouts.address("agent"),
+        };
+        let node = match far.node {
+            NodeChoice::Auto => node_near(&server),
+            NodeChoice::None => None,
+            NodeChoice::Number(node) => Some(node),
+        };
+        Ok(Self {
+            agent,
+            buffer: Buffer::Bytes(size(far.buffer)),
+            threads: far.threads,
+            chunk: size(far.chunk),
+            ahead: size(far.ahead),
+            grace: far.grace,
+            spin: far.spin,
+            node,
+            link: settings.link.clone(),
+            ..Self::at(server)
+        })
     }
 
     /// The same with an agent.
@@ -155,6 +186,26 @@ impl FarOptions {
     }
 }
 
+fn size(size: ByteSize) -> usize {
+    usize::try_from(size.0).unwrap_or(usize::MAX)
+}
+
+/// Whether somebody listens at a local address.
+fn is_there(address: &Address) -> bool {
+    match address {
+        Address::Path(path) => std::path::Path::new(path).exists(),
+        Address::Abstract(_) | Address::Tcp(_) => true,
+    }
+}
+
+/// The NUMA node nearest the link to a peer: that of the network interface. Within the machine no node is nearer.
+fn node_near(server: &Address) -> Option<u32> {
+    match server {
+        Address::Tcp(socket) => outboard_probe::node_towards(*socket),
+        Address::Path(_) | Address::Abstract(_) => None,
+    }
+}
+
 /// What a region is to be.
 #[derive(Clone, Debug)]
 pub struct RegionOptions {
@@ -168,6 +219,27 @@ pub struct RegionOptions {
     pub name: Option<String>,
     /// How long the server may take to load a file; default a minute.
     pub patience: Duration,
+}
+
+impl RegionOptions {
+    /// As configured.
+    pub fn from_settings(settings: &Settings) -> Self {
+        Self {
+            chunk: size(settings.far.chunk),
+            path: match settings.far.path {
+                PathChoice::Direct => Path::Direct,
+                PathChoice::Agent => Path::Agent,
+                PathChoice::Auto => Path::Auto,
+            },
+            cache: match settings.far.cache {
+                CacheChoice::Off => CacheMode::Off,
+                CacheChoice::Static => CacheMode::Static,
+                CacheChoice::Dynamic => CacheMode::Dynamic,
+                CacheChoice::Auto => CacheMode::Auto,
+            },
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for RegionOptions {

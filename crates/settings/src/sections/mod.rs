@@ -1,6 +1,7 @@
 //! All that can be configured, one file per room.
 
 mod agent;
+mod far;
 mod job;
 mod link;
 mod log;
@@ -8,6 +9,7 @@ mod memory;
 mod metrics;
 
 pub use agent::{AgentSettings, Forwarding};
+pub use far::{CacheChoice, FarSettings, NodeChoice, PathChoice};
 pub use job::{JobSettings, Whereabouts};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};
@@ -24,6 +26,8 @@ pub struct Settings {
     pub memory: MemorySettings,
     /// An agent.
     pub agent: AgentSettings,
+    /// Far memory in an application.
+    pub far: FarSettings,
     /// A process that belongs to a job, or looks for services on its own.
     pub job: JobSettings,
     /// Links between processes.
@@ -38,6 +42,7 @@ impl Section for Settings {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) -> Result<(), SettingsError> {
         self.memory.visit(visitor)?;
         self.agent.visit(visitor)?;
+        self.far.visit(visitor)?;
         self.job.visit(visitor)?;
         self.link.visit(visitor)?;
         self.log.visit(visitor)?;

@@ -1,0 +1,130 @@
+//! The settings of far memory.
+
+use std::time::Duration;
+
+use crate::literal::NONE;
+use crate::section::section;
+use crate::value::{Choice, Value};
+use crate::{ByteSize, Literal, ValueError};
+
+section! {
+    /// The settings of far memory in an application.
+    "far" => pub struct FarSettings {
+        /// How much of far memory may be here at once, all regions together.
+        pub buffer: ByteSize = ByteSize(256 << 20),
+        /// The size of chunks, the unit of movement: a power of two from 4KiB to 2MiB. Large chunks move faster, small
+        /// ones bring less that is not wanted.
+        pub chunk: ByteSize where chunk_size = ByteSize(64 << 10),
+        /// By which way chunks go: direct (to the memory server), agent (while there is one) or auto (whichever is
+        /// measured to be faster).
+        pub path: PathChoice = PathChoice::Auto,
+        /// What the agent does with chunks: off, static (a copy of the whole region), dynamic (what is likely to be
+        /// wanted) or auto (dynamic if that pays).
+        pub cache: CacheChoice = CacheChoice::Auto,
+        /// How many threads answer page faults, each with links of its own; none is one for every two processors, at
+        /// least two and at most eight.
+        pub threads: Option<usize> where some_threads = None,
+        /// How much is read ahead of a scan at most, never more than an eighth of the buffer; 0 reads nothing ahead.
+        pub ahead: ByteSize = ByteSize(4 << 20),
+        /// How long a lost memory server may stay away before accesses that need it raise SIGBUS.
+        pub grace: Duration = Duration::from_secs(10),
+        /// How long fault threads look for work before they sleep. Longer answers faster and takes a processor from
+        /// the application.
+        pub spin: Duration = Duration::ZERO,
+        /// The NUMA node whose memory the buffer is made of: a number, auto (the one nearest the link, if the system
+        /// knows) or none (wherever the kernel puts it).
+        pub node: NodeChoice = NodeChoice::Auto,
+    }
+}
+
+/// By which way chunks go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChoice {
+    /// To the memory server.
+    Direct,
+    /// By the agent while there is one.
+    Agent,
+    /// Whichever is measured to be faster.
+    Auto,
+}
+
+impl Choice for PathChoice {
+    const KIND: &'static str = "path";
+    const EXAMPLE: &'static str = "direct, agent or auto";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("direct", Self::Direct), ("agent", Self::Agent), ("auto", Self::Auto)];
+}
+
+/// What an agent does with chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheChoice {
+    /// Pass them on.
+    Off,
+    /// Keep a copy of the whole region.
+    Static,
+    /// Keep what is likely to be wanted.
+    Dynamic,
+    /// Dynamic, if that pays.
+    Auto,
+}
+
+impl Choice for CacheChoice {
+    const KIND: &'static str = "cache mode";
+    const EXAMPLE: &'static str = "off, static, dynamic or auto";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("static", Self::Static), ("dynamic", Self::Dynamic), ("auto", Self::Auto)];
+}
+
+/// A NUMA node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeChoice {
+    /// The one nearest the link.
+    Auto,
+    /// Wherever the kernel puts memory.
+    None,
+    /// This one.
+    Number(u32),
+}
+
+impl Value for NodeChoice {
+    const KIND: &'static str = "memory node";
+    const EXAMPLE: &'static str = "auto, none or a number such as 0";
+
+    fn read(literal: &Literal) -> Result<Self, ValueError> {
+        match Self::digits(literal)? {
+            AUTO => Ok(Self::Auto),
+            NONE => Ok(Self::None),
+            text => match text.parse() {
+                Ok(node) if node < NODES_MAX => Ok(Self::Number(node)),
+                _ => Err(Self::unfit(text, "nodes are numbered from 0 to 62")),
+            },
+        }
+    }
+
+    fn show(&self) -> Literal {
+        match self {
+            Self::Auto => Literal::text(AUTO),
+            Self::None => Literal::text(NONE),
+            Self::Number(node) => Literal::text(node),
+        }
+    }
+}
+
+const AUTO: &str = "auto";
+/// As many as a word has bits, less the one that the kernel does not look at.
+const NODES_MAX: u32 = 63;
+
+fn chunk_size(chunk: &ByteSize) -> Result<(), &'static str> {
+    match chunk.0.is_power_of_two() && (4 << 10..=2 << 20).contains(&chunk.0) {
+        true => Ok(()),
+        false => Err("it must be a power of two from 4KiB to 2MiB"),
+    }
+}
+
+fn some_threads(threads: &Option<usize>) -> Result<(), &'static str> {
+    match threads {
+        Some(0) => Err("there must be at least one thread"),
+        Some(65..) => Err("there can be at most 64 threads"),
+        _ => Ok(()),
+    }
+}
