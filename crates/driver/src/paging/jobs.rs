@@ -93,12 +93,7 @@ impl Job {
             Errand::Demand | Errand::Ahead { .. } => {
                 (self.next < len).then(|| (self.next, (len - self.next).min(max)))
             }
-            Errand::Save(pages) => {
-                let (start, end) = pages.run(self.next.div_ceil(PAGE))?;
-                let start = (start * PAGE).max(self.next);
-                let end = (end * PAGE).min(len);
-                (start < end).then(|| (start, (end - start).min(max)))
-            }
+            Errand::Save(pages) => changed_piece(pages, self.next, len, max),
         }
     }
 
@@ -120,6 +115,14 @@ impl Job {
     }
 }
 
+/// The next piece of the changed pages of `len` bytes, at `next` or after it. One that links cut within a page goes on
+/// there.
+fn changed_piece(pages: &PageSet, next: usize, len: usize, max: usize) -> Option<(usize, usize)> {
+    let (start, end) = pages.run(next / PAGE)?;
+    let (start, end) = ((start * PAGE).max(next), (end * PAGE).min(len));
+    (start < end).then(|| (start, (end - start).min(max)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,5 +142,28 @@ mod tests {
         }
         assert_eq!(runs, [(0, 2), (5, 6), (63, 66), (511, 512)]);
         assert_eq!(PageSet::first(512).run(0), Some((0, 512)));
+    }
+
+    #[test]
+    fn pieces_are_all_bytes_of_changed_pages_and_no_others() {
+        let mut changed = PageSet::EMPTY;
+        for page in [0, 1, 2, 5, 9, 10] {
+            changed.insert(page);
+        }
+        // A region may end within a page, and links carry as much at once as they like.
+        for len in [11 * PAGE, 10 * PAGE + 24, 10 * PAGE] {
+            for max in [1, 1000, PAGE - 8, PAGE, PAGE + 8, 3 * PAGE - 96, 64 * PAGE] {
+                let mut sent = vec![0_u8; 11 * PAGE];
+                let mut next = 0;
+                while let Some((start, bytes)) = changed_piece(&changed, next, len, max) {
+                    assert!(bytes <= max && start >= next);
+                    sent[start..start + bytes].iter_mut().for_each(|times| *times += 1);
+                    next = start + bytes;
+                }
+                let is_changed = |at: usize| changed.run(at / PAGE).is_some_and(|run| run.0 == at / PAGE);
+                let wrong = (0..11 * PAGE).find(|at| sent[*at] != u8::from(*at < len && is_changed(*at)));
+                assert_eq!(wrong, None, "{len} bytes by {max}");
+            }
+        }
     }
 }
