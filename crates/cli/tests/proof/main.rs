@@ -25,4 +25,7 @@ fn entry() {
     if let Some(tenant) = tenant::Tenant::from_environment() {
         std::process::exit(tenant.run());
     }
+    if let Some(user) = paging::User::from_environment() {
+        std::process::exit(user.run());
+    }
 }

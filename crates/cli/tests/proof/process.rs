@@ -1,6 +1,6 @@
 //! Processes that the tests start, never waited for without a limit.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -95,6 +95,13 @@ impl Process {
     pub(crate) fn signal(&self, signal: Signal) {
         // It may have ended by itself.
         let _ = kill_process(pid(self.pid()), signal);
+    }
+
+    /// Says a line to it.
+    pub(crate) fn tell(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("it is open until it is closed");
+        // It may have ended by itself.
+        let _ = writeln!(stdin, "{line}");
     }
 
     /// Tells it that there is no more to do.

@@ -38,7 +38,7 @@ enum Progress {
 impl PagerService {
     /// Sends a fetch on its way: to the agent if its region goes there and the agent knows it, or to the server.
     pub(super) fn dispatch(&mut self, mut job: Job) {
-        if job.region.is_lost() {
+        if job.region.is_lost() || job.region.is_closing() {
             return self.pages.fetch_failed(&job);
         }
         job.way = if job.shuns_agent { Way::Direct } else { self.way(&job.region) };
@@ -73,8 +73,10 @@ impl PagerService {
         let is_agent = self.agent.link == Some(id);
         for _ in 0..self.pages.shelves.len() {
             let shard = self.next_shard;
+            let side = if is_agent { &self.agent } else { &self.server };
             let goes_there = |region: &PagedRegion| {
-                region.saves_by_agent(self.way_by_agent(region).is_some(), self.now) == is_agent
+                side.knows(region.number)
+                    && region.saves_by_agent(self.way_by_agent(region).is_some(), self.now) == is_agent
             };
             if let Some(mut job) = self.pages.next_save(shard, goes_there) {
                 job.way = if is_agent { Way::Agent } else { Way::Direct };
@@ -156,8 +158,9 @@ impl PagerService {
                 Ok(false) => break,
                 Err(AccessError::Full | AccessError::Busy) => return Ok(Progress::Blocked),
                 Err(AccessError::Lost(error)) => return Err(error),
-                Err(_) => {
+                Err(error) => {
                     job.has_failed = true;
+                    self.refused(slot, &error);
                     break;
                 }
             }
@@ -183,7 +186,22 @@ impl PagerService {
             };
             return self.opened(id, token.0 as u32, standing);
         }
-        self.piece_ended(token.0 as u32, result.is_ok());
+        let slot = token.0 as u32;
+        if let Err(error) = &result {
+            self.refused(slot, error);
+        }
+        self.piece_ended(slot, result.is_ok());
+    }
+
+    /// An access has failed. If the server will not have it, asking again helps nobody: the region is lost.
+    fn refused(&mut self, slot: u32, error: &AccessError) {
+        if matches!(error, AccessError::Lost(_) | AccessError::Full | AccessError::Busy) {
+            return;
+        }
+        if let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Direct) {
+            let region = Arc::clone(&job.region);
+            self.pages.lose(&region, self.server.peer.as_ref(), &error.to_string());
+        }
     }
 
     /// A message has come.

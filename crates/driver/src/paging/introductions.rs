@@ -7,12 +7,12 @@ use outboard_link::{AccessError, Link, LinkError, OneSided, Peer, RemoteMemory, 
 use outboard_wire::paging::{Attach, Fence, Reply, Request};
 use outboard_wire::{FrameHead, Rights, Time};
 
-use super::Path;
 use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
 use super::region::PagedRegion;
 use super::service::{PagerService, say};
 use super::side::{Opening, Side, Standing};
 use super::stats::add;
+use super::{Pages, Path};
 use crate::LinkId;
 
 /// Whether there is more to send, or the link is full.
@@ -23,8 +23,7 @@ impl PagerService {
     pub(super) fn introduce<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L) -> Sent {
         let is_agent = self.agent.link == Some(id);
         let pages = Arc::clone(&self.pages);
-        let forgotten = forget_closed(self.side(id), link);
-        let mut moved = forgotten;
+        let mut moved = forget_closed(self.side(id), link);
         if is_agent {
             moved |= self.open_copies(link)?;
         } else {
@@ -37,8 +36,11 @@ impl PagerService {
             if region.is_closing() || region.is_lost() || side.standing(region.number).is_some() {
                 continue;
             }
-            let was_sent =
-                if is_agent { attach(region, link)? } else { open(region, side.peer.as_ref(), link)? };
+            let was_sent = if is_agent {
+                attach(region, link)?
+            } else {
+                open(&pages, region, side.peer.as_ref(), link)?
+            };
             if was_sent {
                 side.openings.push(Opening { region: Arc::clone(region), standing: Standing::Asked });
                 moved = true;
@@ -131,10 +133,7 @@ impl PagerService {
                 Some(_) => {
                     region.opened.fetch_add(1, Ordering::AcqRel);
                 }
-                None => {
-                    lose(&region, self.server.peer.as_ref(), "it no longer has it");
-                    self.fail_jobs_of_lost_regions();
-                }
+                None => self.pages.lose(&region, self.server.peer.as_ref(), "it no longer has it"),
             }
         }
         self.pages.announce();
@@ -174,16 +173,23 @@ impl PagerService {
         let grace = self.pages.config.grace;
         let why = format!("it has been away for {} s", grace.as_secs_f32());
         for region in self.pages.regions().iter() {
-            lose(region, self.server.peer.as_ref(), &why);
+            self.pages.lose(region, self.server.peer.as_ref(), &why);
         }
-        self.fail_jobs_of_lost_regions();
     }
 
-    fn fail_jobs_of_lost_regions(&mut self) {
-        for job in self.server.drain() {
-            // Those of regions that are not lost go back to where they were.
+    /// Ends the jobs that wait for regions which have been lost or closed since the last look. Returns whether there
+    /// may have been any.
+    pub(super) fn end_jobs_of_departed(&mut self) -> bool {
+        let departed = self.pages.departed.load(Ordering::Acquire);
+        if departed == self.seen_departed {
+            return false;
+        }
+        self.seen_departed = departed;
+        for job in self.server.drain().into_iter().chain(self.agent.drain()) {
+            // Those of other regions go back to where they were.
             self.dispatch(job);
         }
+        true
     }
 }
 
@@ -219,9 +225,9 @@ fn attach<L: Link>(region: &PagedRegion, link: &mut L) -> Sent {
     }
 }
 
-fn open<L: RemoteMemory>(region: &PagedRegion, server: Option<&Peer>, link: &mut L) -> Sent {
+fn open<L: RemoteMemory>(pages: &Pages, region: &PagedRegion, server: Option<&Peer>, link: &mut L) -> Sent {
     if server.is_none_or(|peer| peer.incarnation() != region.spec.server) {
-        lose(region, server, "it has been started anew and no longer has it");
+        pages.lose(region, server, "it has been started anew and no longer has it");
         return Ok(false);
     }
     let token = Token(OPENING | u64::from(region.number));
@@ -232,13 +238,16 @@ fn open<L: RemoteMemory>(region: &PagedRegion, server: Option<&Peer>, link: &mut
     }
 }
 
-/// A region's server is lost for good: whoever touches what is not here gets SIGBUS.
-fn lose(region: &PagedRegion, server: Option<&Peer>, why: &str) {
-    if region.lose() {
-        let server = server.map_or_else(|| "the memory server".to_owned(), ToString::to_string);
-        let name = &region.spec.name;
-        say(&format!(
-            "outboard: far memory “{name}” is lost: {server}: {why}; touching what is not here raises SIGBUS\n"
-        ));
+impl Pages {
+    /// A region's server is lost for good: whoever touches what is not here gets SIGBUS.
+    pub(super) fn lose(&self, region: &PagedRegion, server: Option<&Peer>, why: &str) {
+        if region.lose() {
+            self.departed.fetch_add(1, Ordering::AcqRel);
+            let server = server.map_or_else(|| "the memory server".to_owned(), ToString::to_string);
+            let name = &region.spec.name;
+            say(&format!(
+                "outboard: far memory “{name}” is lost: {server}: {why}; touching what is not here raises SIGBUS\n"
+            ));
+        }
     }
 }

@@ -110,6 +110,8 @@ pub struct Pages {
     pub(super) shelves: Box<[Shelf]>,
     regions: RwLock<Vec<Arc<PagedRegion>>>,
     next_number: AtomicU32,
+    /// How many regions have been lost or closed, so that jobs that wait for them are found.
+    pub(super) departed: AtomicU32,
     pub(super) tally: Tally,
     /// How many fault threads have a link to the memory server.
     pub(super) server_links: AtomicU32,
@@ -143,6 +145,7 @@ impl Pages {
             key,
             regions: RwLock::new(Vec::new()),
             next_number: AtomicU32::new(0),
+            departed: AtomicU32::new(0),
             tally: Tally::default(),
             server_links: AtomicU32::new(0),
             news: (Mutex::new(()), Condvar::new()),
@@ -234,9 +237,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Takes a region's place back. What was not flushed is given up. Nothing may point into it any more.
-    pub fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
+    /// No more chunks of a region are fetched or saved.
+    pub(super) fn begin_closing(&self, region: &PagedRegion) {
         region.begin_closing();
+        self.departed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes the place of a region that is closing back, when nothing of it is under way any more.
+    pub(super) fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
         let deadline = Instant::now() + patience;
         loop {
             let under_way: usize =
@@ -250,6 +258,8 @@ impl Pages {
         regions.retain(|other| !Arc::ptr_eq(other, region));
         drop(regions);
         region.unmap();
+        // Whoever waits there against all rules finds that nothing is mapped.
+        self.space.wake(region.start, region.mapped);
     }
 
     pub(super) fn regions(&self) -> RwLockReadGuard<'_, Vec<Arc<PagedRegion>>> {

@@ -55,6 +55,8 @@ pub struct PagerService {
     pub(super) ended: Vec<Completion>,
     pub(super) next_shard: usize,
     pub(super) saves_under_way: usize,
+    /// How many regions had been lost or closed at the last look.
+    pub(super) seen_departed: u32,
     pub(super) now: Time,
 }
 
@@ -74,6 +76,7 @@ impl PagerService {
             ended: Vec::with_capacity(JOBS_MAX),
             next_shard: 0,
             saves_under_way: 0,
+            seen_departed: 0,
             now: Time::ZERO,
         }
     }
@@ -166,7 +169,7 @@ impl Service for PagerService {
 
     fn on_turn(&mut self, now: Time) -> bool {
         self.now = now;
-        self.read_faults() || self.work_ahead()
+        self.end_jobs_of_departed() | (self.read_faults() || self.work_ahead())
     }
 
     fn on_note(&mut self, note: PagerNote, _now: Time) {
@@ -204,7 +207,9 @@ impl Service for PagerService {
         _now: Time,
     ) -> Result<bool, LinkError> {
         let introduced = self.introduce(id, link)?;
-        Ok(self.send_jobs(id, link)? || introduced)
+        let sent = self.send_jobs(id, link)?;
+        // A region may just have been found to be lost.
+        Ok(introduced | sent | self.end_jobs_of_departed())
     }
 
     fn on_lost(&mut self, link: LinkId, _error: &LinkError, now: Time) {

@@ -47,6 +47,11 @@ impl Side {
         self.openings.iter().find(|opening| opening.region.number == region).map(|opening| opening.standing)
     }
 
+    /// Whether chunks of a region can be asked of the peer and sent to it.
+    pub(super) fn knows(&self, region: u32) -> bool {
+        matches!(self.standing(region), Some(Standing::Open(_) | Standing::Attached))
+    }
+
     pub(super) fn set_standing(&mut self, region: u32, standing: Standing) {
         if let Some(opening) = self.openings.iter_mut().find(|opening| opening.region.number == region) {
             opening.standing = standing;

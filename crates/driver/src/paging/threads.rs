@@ -127,6 +127,15 @@ impl PagerThreads {
         Ok(())
     }
 
+    /// Takes a region's place back. What was not flushed is given up. Nothing may point into it any more.
+    pub fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
+        self.pages.begin_closing(region);
+        self.look();
+        self.pages.unmap(region, patience);
+        // Its places in the buffer are free for others, who may have waited for them.
+        self.look();
+    }
+
     /// Tells all threads that there is something to do.
     pub fn look(&self) {
         for worker in &self.workers {

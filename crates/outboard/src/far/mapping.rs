@@ -96,7 +96,7 @@ impl FarMapping {
     pub fn sync(&self, patience: Duration) -> Result<u64, FarError> {
         self.flush()?;
         let far = self.far.as_ref().expect("it is given back only when it ends");
-        Ok(self.shared.server().sync(far, patience)?)
+        Ok(self.shared.server()?.sync(far, patience)?)
     }
 
     /// Says how the bytes of `span` will be used. What concerns the whole region does so whatever the span.
@@ -162,7 +162,7 @@ impl FarMapping {
     pub fn freeze(mut self) -> Result<Self, FarError> {
         self.flush()?;
         self.unpin();
-        self.shared.pages.unmap(&self.region, self.shared.patience);
+        self.shared.threads.unmap(&self.region, self.shared.patience);
         let spec = RegionSpec { writable: false, ..self.region.spec().clone() };
         self.region = self.shared.map(spec)?;
         Ok(self)
@@ -171,9 +171,9 @@ impl FarMapping {
     /// Gives the region back to the server with all that is in it, whether it has a name or not.
     pub fn free(mut self) -> Result<(), FarError> {
         self.unpin();
-        self.shared.pages.unmap(&self.region, self.shared.patience);
+        self.shared.threads.unmap(&self.region, self.shared.patience);
         match self.far.take() {
-            Some(far) => Ok(self.shared.server().free(far)?),
+            Some(far) => Ok(self.shared.server()?.free(far)?),
             None => Ok(()),
         }
     }
@@ -204,8 +204,8 @@ impl Drop for FarMapping {
             // Whoever needs to know calls `flush` first; here nobody is left to tell.
             let _ = self.flush();
         }
-        self.shared.pages.unmap(&self.region, self.shared.patience);
+        self.shared.threads.unmap(&self.region, self.shared.patience);
         // A server that is gone has nothing to give back.
-        let _ = self.shared.server().release(far);
+        let _ = self.shared.server().map(|mut server| server.release(far));
     }
 }

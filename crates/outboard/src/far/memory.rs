@@ -1,7 +1,7 @@
 //! One process's far memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use outboard_driver::FrontDeskConfig;
@@ -12,9 +12,9 @@ use outboard_wire::Rights;
 use outboard_wire::control::Sharing;
 
 use super::array::{FarSlice, FarVec, Plain};
+use super::control::Control;
 use super::mapping::FarMapping;
 use super::{FarError, FarOptions, RegionOptions};
-use crate::client::Client;
 use crate::memory::{FarRegion, Memory};
 
 /// One process's far memory: a memory server's regions behind plain pointers, with one buffer for all of them.
@@ -28,14 +28,15 @@ pub struct FarMemory {
 pub(super) struct Shared {
     pub(super) pages: Arc<Pages>,
     pub(super) threads: PagerThreads,
-    pub(super) server: Mutex<Memory>,
+    control: Control,
     pub(super) pinned: AtomicUsize,
     pub(super) patience: Duration,
 }
 
 impl Shared {
-    pub(super) fn server(&self) -> MutexGuard<'_, Memory> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The memory server, for questions.
+    pub(super) fn server(&self) -> Result<MutexGuard<'_, Memory>, FarError> {
+        self.control.server()
     }
 
     /// Gives a region its place among our addresses, and waits until every fault thread can reach it.
@@ -43,7 +44,7 @@ impl Shared {
         let region = self.pages.map(spec)?;
         let opened = self.threads.open(&region, self.patience);
         if let Err(error) = opened {
-            self.pages.unmap(&region, Duration::ZERO);
+            self.threads.unmap(&region, Duration::ZERO);
             return Err(error.into());
         }
         Ok(region)
@@ -77,7 +78,7 @@ impl FarMemory {
     pub fn connect(options: FarOptions) -> Result<Self, FarError> {
         // What this machine cannot do is said before anybody is disturbed.
         let pages = Arc::new(Pages::new(options.paging())?);
-        let client = Client::connect(&options.server, options.identity.clone(), &options.link)?;
+        let control = Control::connect(&options)?;
         let peers = Peers {
             server: options.server.clone(),
             agent: options.agent.clone(),
@@ -91,13 +92,7 @@ impl FarMemory {
         };
         let patience = options.link.deadline;
         let threads = PagerThreads::start(&pages, &peers, patience)?;
-        let shared = Shared {
-            pages,
-            threads,
-            server: Mutex::new(Memory::new(client)),
-            pinned: AtomicUsize::new(0),
-            patience,
-        };
+        let shared = Shared { pages, threads, control, pinned: AtomicUsize::new(0), patience };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -122,13 +117,13 @@ impl FarMemory {
     pub fn reserve(&self, bytes: u64, options: &RegionOptions) -> Result<FarMapping, FarError> {
         let class = self.check(bytes, options)?;
         let name = options.name.as_deref();
-        let region = self.shared.server().reserve_chunks(bytes, class.0, name, Sharing::Leased)?;
+        let region = self.shared.server()?.reserve_chunks(bytes, class.0, name, Sharing::Leased)?;
         self.map(region, options, true)
     }
 
     /// Opens a named region to read it, together with other readers.
     pub fn open<T: Plain>(&self, name: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
-        let region = self.shared.server().open(name, Rights::READ)?;
+        let region = self.shared.server()?.open(name, Rights::READ)?;
         FarSlice::new(self.map(region, &named(name, options), false)?)
     }
 
@@ -138,14 +133,14 @@ impl FarMemory {
         name: &str,
         options: &RegionOptions,
     ) -> Result<FarVec<T>, FarError> {
-        let region = self.shared.server().open(name, Rights::READ.and(Rights::WRITE))?;
+        let region = self.shared.server()?.open(name, Rights::READ.and(Rights::WRITE))?;
         FarVec::whole(self.map(region, &named(name, options), true)?)
     }
 
     /// Opens a file below the server's data directory to read it, together with other readers. The server loads it
     /// unless it has already.
     pub fn open_file<T: Plain>(&self, path: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
-        let region = self.shared.server().load(path, Rights::READ, options.patience)?;
+        let region = self.shared.server()?.load(path, Rights::READ, options.patience)?;
         FarSlice::new(self.map(region, &named(path, options), false)?)
     }
 
@@ -156,7 +151,7 @@ impl FarMemory {
         options: &RegionOptions,
     ) -> Result<FarVec<T>, FarError> {
         let rights = Rights::READ.and(Rights::WRITE);
-        let region = self.shared.server().load(path, rights, options.patience)?;
+        let region = self.shared.server()?.load(path, rights, options.patience)?;
         FarVec::whole(self.map(region, &named(path, options), true)?)
     }
 
@@ -217,7 +212,7 @@ impl FarMemory {
             Ok(region) => Ok(FarMapping::new(Arc::clone(&self.shared), region, far)),
             Err(error) => {
                 // The region is of no use to us; the first error is the one to tell.
-                let _ = self.shared.server().release(far);
+                let _ = self.shared.server().map(|mut server| server.release(far));
                 Err(error)
             }
         }

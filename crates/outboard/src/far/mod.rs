@@ -12,6 +12,7 @@
 //! ```
 
 mod array;
+mod control;
 mod error;
 mod mapping;
 mod memory;

@@ -20,17 +20,17 @@ const READERS: usize = 2;
 
 /// What one run looks like.
 #[derive(Clone, Debug)]
-struct Run {
+pub(super) struct Run {
     /// The sizes of chunks, one for each region.
-    chunks: Vec<usize>,
+    pub(super) chunks: Vec<usize>,
     /// How many chunks of the largest size the buffer has room for.
-    seats: usize,
-    pagers: usize,
-    steps: usize,
+    pub(super) seats: usize,
+    pub(super) pagers: usize,
+    pub(super) steps: usize,
 }
 
 impl Run {
-    fn new(chunk: usize, pagers: usize) -> Self {
+    pub(super) fn new(chunk: usize, pagers: usize) -> Self {
         let (seats, steps) = match chunk {
             4096 => (64, 300),
             65_536 => (32, 40),
@@ -39,7 +39,7 @@ impl Run {
         Self { chunks: vec![chunk], seats, pagers, steps }
     }
 
-    fn largest(&self) -> usize {
+    pub(super) fn largest(&self) -> usize {
         self.chunks.iter().copied().max().unwrap()
     }
 
@@ -47,7 +47,7 @@ impl Run {
         self.largest() > 1 << 16
     }
 
-    fn buffer(&self) -> usize {
+    pub(super) fn buffer(&self) -> usize {
         self.largest() * self.seats
     }
 }
@@ -189,14 +189,16 @@ fn rounds(run: &Run) -> u64 {
     given.unwrap_or(if run.is_large() { 1 } else { 2 })
 }
 
-fn play(options: &FarOptions, run: &Run, seed: u64) {
+/// Whether all threads of a run have done their work.
+pub(super) type IsDone<'a> = &'a dyn Fn() -> bool;
+
+/// Plays a run. While threads work, `disturb` may do what it likes.
+pub(super) fn play(options: &FarOptions, run: &Run, seed: u64, mut disturb: impl FnMut(IsDone<'_>)) {
     let mut random = Random::new(seed);
     let memory = connect(options);
     let bytes = 3 * run.buffer() / run.chunks.len() + 12_344;
     let reserve = |&chunk| Pair::reserve(&memory, format!("mixture-{seed:x}-{chunk}"), bytes, chunk);
     let mut pairs: Vec<Pair> = run.chunks.iter().map(reserve).collect();
-    let client = Client::connect(&options.server, options.identity.clone(), &options.link).unwrap();
-    let mut server = Memory::new(client.with_patience(PATIENCE));
     for _ in 0..rounds(run) {
         let views: Vec<View> = pairs.iter_mut().map(Pair::view).collect();
         let seeds: Vec<u64> = (0..THREADS + READERS).map(|_| random.next()).collect();
@@ -209,6 +211,7 @@ fn play(options: &FarOptions, run: &Run, seed: u64) {
                     scope.spawn(move || work(views, me, run.steps, &mut random))
                 })
                 .collect();
+            disturb(&|| workers.iter().all(thread::ScopedJoinHandle::is_finished));
             let results: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
             // Nobody writes any more; those who read must not make a flush miss anything.
             for seed in &seeds[THREADS..] {
@@ -220,7 +223,8 @@ fn play(options: &FarOptions, run: &Run, seed: u64) {
             results.into_iter().for_each(|result| result.unwrap());
             flushed.into_iter().for_each(|result| result.unwrap());
         });
-        compare(&mut pairs, &mut server);
+        let client = Client::connect(&options.server, options.identity.clone(), &options.link).unwrap();
+        compare(&mut pairs, &mut Memory::new(client.with_patience(PATIENCE)));
     }
     let stats = memory.stats();
     assert!(stats.saves > 0 && stats.evictions > 0 && stats.faults_rescued > 0, "{stats:?}");
@@ -246,7 +250,7 @@ fn play_all(runs: &[Run], adapt: impl Fn(&mut FarOptions)) {
             let mut options = options(at, run.largest(), run.buffer());
             options.threads = Some(run.pagers);
             adapt(&mut options);
-            play(&options, run, seed);
+            play(&options, run, seed, |_| {});
         }
     }
     daemon.end();

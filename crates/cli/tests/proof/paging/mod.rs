@@ -2,11 +2,14 @@
 
 mod bytes;
 mod flush;
+mod loss;
 mod mixture;
+mod user;
 
 use bytes::Bytes;
 use outboard::{Address, Buffer, FarMapping, FarMemory, FarOptions};
 use outboard_paging::pager::{Event, State, edge};
+pub(crate) use user::User;
 
 use crate::daemon::await_state;
 use crate::process::PATIENCE;

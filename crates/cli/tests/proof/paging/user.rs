@@ -1,0 +1,186 @@
+//! Processes that use far memory and may die of it.
+
+use std::io::{BufRead, Write};
+use std::ops::Range;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use outboard::{Address, Advice, FarMapping, Path, RegionOptions};
+
+use super::{connect, options, words};
+use crate::place::Place;
+use crate::process::Process;
+
+const VARIABLE: &str = "PROOF_FAR_USER";
+pub(super) const CHUNK: usize = 4096;
+pub(super) const CHUNKS: usize = 64;
+/// How many chunks the buffer has room for.
+const SEATS: usize = 16;
+pub(super) const THREADS_MAX: usize = 2;
+/// What the first word of a chunk is: its number and this, or more where it was changed last.
+const BASE: u64 = 1000;
+
+/// How it ends, as its exit code.
+pub(super) const TOLD_OF_SIGNALS: i32 = 50;
+pub(super) const SURVIVED: i32 = 51;
+
+/// What such a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Waits to be told, looks at what is here, then touches what is not with as many threads, until all have got
+    /// SIGBUS.
+    Touch(usize),
+    /// The same, without a handler.
+    Die,
+}
+
+/// A process that uses far memory.
+#[derive(Clone, Debug)]
+pub(crate) struct User {
+    pub(super) act: Act,
+    pub(super) server: Address,
+    pub(super) grace: Duration,
+}
+
+/// Where the region of this process begins, and how many threads are to get SIGBUS.
+static START: AtomicUsize = AtomicUsize::new(0);
+static EXPECTED: AtomicUsize = AtomicUsize::new(0);
+static SEEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells where a signal came from, with nothing but what a handler may use.
+extern "C" fn on_bus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel gives what this signal is about.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let mut line = *b"\nSIGBUS at chunk 000\n";
+    let chunk = address.wrapping_sub(START.load(Ordering::Relaxed)) / CHUNK;
+    for (place, power) in [(17, 100), (18, 10), (19, 1)] {
+        line[place] = b'0' + (chunk / power % 10) as u8;
+    }
+    let _ = rustix::io::write(rustix::stdio::stdout(), &line);
+    if SEEN.fetch_add(1, Ordering::Relaxed) + 1 == EXPECTED.load(Ordering::Relaxed) {
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(TOLD_OF_SIGNALS) };
+    }
+    loop {
+        // SAFETY: waits for the others; the test does not wait for ever.
+        unsafe { libc::pause() };
+    }
+}
+
+fn handle_sigbus() {
+    // SAFETY: the handler uses nothing that a handler must not use.
+    unsafe {
+        let mut action = core::mem::zeroed::<libc::sigaction>();
+        action.sa_sigaction = on_bus as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGBUS, &raw const action, core::ptr::null_mut()), 0);
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = write!(out, "\n{line}\n").and_then(|()| out.flush());
+}
+
+/// Waits until the parent says something.
+fn hear() {
+    std::io::stdin().lock().read_line(&mut String::new()).expect("the parent keeps it open");
+}
+
+impl User {
+    /// Starts it: the test's own program, anew.
+    pub(super) fn start(&self, place: &Place) -> Process {
+        let mut command = Command::new(std::env::current_exe().expect("a process knows itself"));
+        command.args(["--exact", "entry", "--nocapture", "--test-threads=1"]).env(VARIABLE, self.to_text());
+        place.mark(&mut command);
+        Process::start(command)
+    }
+
+    fn to_text(&self) -> String {
+        let threads = match self.act {
+            Act::Touch(threads) => threads,
+            Act::Die => 0,
+        };
+        format!("{threads} {} {}", self.server, self.grace.as_millis())
+    }
+
+    /// What this process was started as, if it is one of these.
+    pub(crate) fn from_environment() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let mut words = text.split(' ');
+        let act = match words.next()?.parse().ok()? {
+            0 => Act::Die,
+            threads => Act::Touch(threads),
+        };
+        let server = words.next()?.parse().ok()?;
+        Some(Self { act, server, grace: Duration::from_millis(words.next()?.parse().ok()?) })
+    }
+
+    /// Plays it; returns the exit code.
+    pub(crate) fn run(&self) -> i32 {
+        let mut options = options(&self.server, CHUNK, SEATS * CHUNK);
+        (options.threads, options.ahead, options.grace) = (Some(2), 0, self.grace);
+        let memory = connect(&options);
+        let region = RegionOptions { chunk: CHUNK, path: Path::Direct, ..Default::default() };
+        let region = RegionOptions { name: Some("precious".to_owned()), ..region };
+        let mapping = memory.reserve((CHUNKS * CHUNK) as u64, &region).expect("the server has room");
+        for chunk in 0..CHUNKS {
+            words(&mapping).write(chunk * CHUNK, &(BASE + chunk as u64).to_ne_bytes());
+        }
+        mapping.flush().expect("the server is there");
+        // What is used now stays here.
+        (0..8).for_each(|chunk| check(&mapping, chunk, BASE));
+        (8..12).for_each(|chunk| write(&mapping, chunk, 2 * BASE));
+        say("working");
+        hear();
+        // Some of it is changed when there may be no server to tell, and set aside.
+        (6..12).for_each(|chunk| write(&mapping, chunk, 3 * BASE));
+        mapping.advise(8 * CHUNK..10 * CHUNK, Advice::DontNeed).expect("they are inside");
+        (0..6).for_each(|chunk| check(&mapping, chunk, BASE));
+        (6..12).for_each(|chunk| check(&mapping, chunk, 3 * BASE));
+        say("what is here is as it was");
+        self.touch_the_rest(&mapping);
+        say("survived");
+        SURVIVED
+    }
+
+    fn touch_the_rest(&self, mapping: &FarMapping) {
+        START.store(mapping.as_ptr().as_ptr() as usize, Ordering::Relaxed);
+        let threads = match self.act {
+            Act::Die => 1,
+            Act::Touch(threads) => {
+                EXPECTED.store(threads, Ordering::Relaxed);
+                handle_sigbus();
+                threads
+            }
+        };
+        say("touching");
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                // By shared memory bytes can be had until the end of the server is noticed.
+                scope.spawn(move || {
+                    share(thread).cycle().take(1 << 20).for_each(|chunk| check(mapping, chunk, BASE))
+                });
+            }
+        });
+    }
+}
+
+/// The chunks that a thread touches, of which the buffer has no room for all.
+pub(super) fn share(thread: usize) -> Range<usize> {
+    let first = SEATS + thread * (CHUNKS - SEATS) / THREADS_MAX;
+    first..first + (CHUNKS - SEATS) / THREADS_MAX
+}
+
+fn write(mapping: &FarMapping, chunk: usize, base: u64) {
+    words(mapping).write(chunk * CHUNK, &(base + chunk as u64).to_ne_bytes());
+}
+
+#[track_caller]
+fn check(mapping: &FarMapping, chunk: usize, base: u64) {
+    let mut word = [0; 8];
+    words(mapping).read(chunk * CHUNK, &mut word);
+    assert_eq!(u64::from_ne_bytes(word), base + chunk as u64, "chunk {chunk}");
+}

@@ -1,0 +1,39 @@
+//! The connection by which regions are asked for and given back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use outboard_link::{Address, ConnectError, Identity};
+use outboard_settings::LinkSettings;
+
+use super::{FarError, FarOptions};
+use crate::client::{AskError, Client};
+use crate::memory::Memory;
+
+/// The connection by which regions are asked for and given back. The links of fault threads are renewed when a server
+/// was away for a while, and so is this one.
+pub(super) struct Control {
+    address: Address,
+    identity: Identity,
+    link: LinkSettings,
+    memory: Mutex<Memory>,
+}
+
+impl Control {
+    pub(super) fn connect(options: &FarOptions) -> Result<Self, ConnectError> {
+        let (address, identity) = (options.server.clone(), options.identity.clone());
+        let link = options.link.clone();
+        let memory = Memory::new(Client::connect(&address, identity.clone(), &link)?);
+        Ok(Self { address, identity, link, memory: Mutex::new(memory) })
+    }
+
+    /// The server, which is there.
+    pub(super) fn server(&self) -> Result<MutexGuard<'_, Memory>, FarError> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whether the link was lost while nobody spoke is seen by speaking; a question that was lost with its link
+        // may have been answered, so it must not be asked twice.
+        if let Err(AskError::Lost(_)) = memory.client().echo(b"there?") {
+            *memory = Memory::new(Client::connect(&self.address, self.identity.clone(), &self.link)?);
+        }
+        Ok(memory)
+    }
+}
