@@ -53,9 +53,11 @@ impl Pages {
         let key = ChunkKey { region: region.number, index };
         let shard = self.shard_of(key);
         let mut cell = self.shelves[shard].lock();
-        let place = region.place(index);
+        let (place, class) = (region.place(index), region.spec.class);
+        // The kernel may hold every chunk that is in the region, until those that are on their way have arrived.
+        let mut held = 0;
         loop {
-            match cell.shard.fault(key, region.spec.class, access) {
+            match cell.shard.fault(key, class, access) {
                 Answer::Here => self.space.wake(place, region.chunk_bytes()),
                 Answer::Joined | Answer::Parked => {}
                 Answer::Rescue(seat) => self.rescue(&mut cell, shard, region, index, seat),
@@ -64,10 +66,12 @@ impl Pages {
                     return Outcome::Fetch(self.job(&cell, shard, region, seat, Errand::Demand));
                 }
                 Answer::MakeRoom => {
-                    if let Some(oldest) = cell.shard.oldest() {
-                        self.move_out(&mut cell, shard, oldest);
+                    let oldest = cell.shard.oldest();
+                    held += usize::from(!oldest.is_some_and(|seat| self.move_out(&mut cell, shard, seat)));
+                    if held <= cell.shard.residents() {
+                        continue;
                     }
-                    continue;
+                    cell.shard.park(key, class, access);
                 }
             }
             return Outcome::Settled;

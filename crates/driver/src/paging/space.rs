@@ -20,11 +20,18 @@ struct Mapping {
 
 impl Mapping {
     fn new(len: usize) -> Result<Self, Errno> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nobody.
-        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, protection, flags)? };
+        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags)? };
         let mapping = Self { start: start as usize, len };
+        // A process that has called `mlockall` gets new memory filled with zeros and locked, but what nobody may touch
+        // is not filled. Absent pages would be there otherwise, and pages of locked memory cannot be moved.
+        let rights = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: the mapping made above, which nobody knows yet.
+        unsafe {
+            rustix::mm::munlock(start, len)?;
+            rustix::mm::mprotect(start, len, rights)?;
+        }
         for advice in [Advice::LinuxDontFork, Advice::LinuxNoHugepage, Advice::LinuxDontDump] {
             // SAFETY: the mapping made above, which holds nothing; no advice here discards anything.
             match unsafe { rustix::mm::madvise(start, len, advice) } {

@@ -171,17 +171,27 @@ impl Shard {
             if self.oldest().is_some() {
                 return Answer::MakeRoom;
             }
-            self.counts.parked += 1;
-            let fault = ParkedFault { key, class, access };
-            // Several threads may wait for the same chunk; it is asked for once.
-            if !self.parked.iter().any(|parked| parked.key == key && parked.access == access) {
-                self.parked.push_back(fault);
-            }
+            self.park(key, class, access);
             return Answer::Parked;
         };
         self.counts.fetched += 1;
         self.begin_fetch(index, key, Some(access));
         Answer::Fetch(SeatId(index))
+    }
+
+    /// A fault for which there is no room, as after [`Answer::MakeRoom`] if nothing can be moved out. It comes again by
+    /// [`unpark`](Shard::unpark).
+    pub fn park(&mut self, key: ChunkKey, class: SizeClass, access: Access) {
+        self.counts.parked += 1;
+        // Several threads may wait for the same chunk; it is asked for once.
+        if !self.parked.iter().any(|parked| parked.key == key && parked.access == access) {
+            self.parked.push_back(ParkedFault { key, class, access });
+        }
+    }
+
+    /// How many chunks are in the region.
+    pub fn residents(&self) -> usize {
+        self.resident.len()
     }
 
     fn fault_on_known(&mut self, index: u32, access: Access) -> Answer {
