@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_link::{AccessError, Export, Link, LinkError, RemoteMemory};
+use outboard_link::{AccessError, Export, Link, LinkError, OpenRegion, RemoteMemory};
 use outboard_paging::cache::{RegionNumber, StaticCopy, Waiter, WriteItem};
 use outboard_wire::paging::{CacheMode, Reply};
 use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights, Time};
@@ -146,35 +146,41 @@ impl PagingWorker {
         link: &mut L,
         is_mapped: bool,
     ) -> Result<bool, LinkError> {
-        if self.shared.copies_loading.load(Ordering::Relaxed) == 0 {
-            return Ok(false);
-        }
         let limit = if is_mapped { MAPPED_MAX } else { u64::MAX };
         let len_max = (link.capabilities().max_access as u64).min(limit);
         let mut moved = false;
-        let mut state = self.shared.state();
-        let side = &mut self.servers[index];
-        for (number, region) in &mut state.regions {
-            let (Some(copy), Some(open)) = (&mut region.copy, side.readable(*number)) else { continue };
-            while !(is_mapped && moved)
-                && let Some((offset, len)) = copy.plan.next_read(len_max)
-            {
-                let reading = side.copying.insert((*number, offset));
-                let token = Token::Static { number: reading }.encode();
-                match link.read(open, offset, &copy.buffer, offset as usize, len as usize, token) {
-                    Ok(()) => moved = true,
-                    Err(error) => {
-                        side.copying.remove(reading);
-                        copy.plan.unread();
-                        match error {
-                            AccessError::Lost(error) => return Err(error),
-                            _ => break,
-                        }
-                    }
+        while !(is_mapped && moved)
+            && let Some((reading, buffer, open, (offset, len))) = self.next_copying(index, len_max)
+        {
+            let token = Token::Static { number: reading }.encode();
+            match link.read(open, offset, &buffer, offset as usize, len as usize, token) {
+                Ok(()) => moved = true,
+                Err(AccessError::Lost(error)) => {
+                    self.end_static_read(index, reading, false);
+                    return Err(error);
+                }
+                Err(_) => {
+                    self.end_static_read(index, reading, false);
+                    break;
                 }
             }
         }
         Ok(moved)
+    }
+
+    /// The next stretch of a copy to read: by which number, into what, from which region, and where.
+    fn next_copying(&mut self, index: usize, len_max: u64) -> Option<(u32, Buffer, OpenRegion, (u64, u64))> {
+        if self.shared.copies_loading.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut state = self.shared.state();
+        let side = &mut self.servers[index];
+        state.regions.iter_mut().find_map(|(number, region)| {
+            let (copy, open) = (region.copy.as_mut()?, side.readable(*number)?);
+            let (offset, len) = copy.plan.next_read(len_max)?;
+            let reading = side.copying.insert((*number, offset));
+            Some((reading, copy.buffer.clone(), open, (offset, len)))
+        })
     }
 
     /// A reading of a static copy has ended.

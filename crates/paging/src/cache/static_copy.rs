@@ -94,15 +94,7 @@ impl StaticCopy {
         Some((offset, len))
     }
 
-    /// The reading that was given out last could not begin.
-    pub fn unread(&mut self) {
-        if let Some(Reading { offset, len, .. }) = self.reading.pop() {
-            self.reads -= 1;
-            self.again.push((offset, len));
-        }
-    }
-
-    /// A reading is over. What did not come well, or was overtaken by a write-back, is read again.
+    /// A reading is over, or could not begin. What did not come well, or was overtaken by a write-back, is read again.
     pub fn finish(&mut self, offset: u64, is_done: bool) {
         let Some(index) = self.reading.iter().position(|reading| reading.offset == offset) else { return };
         let Reading { len, is_spoiled, .. } = self.reading.swap_remove(index);
@@ -186,7 +178,7 @@ mod tests {
         copy.write_ends(90, 10, false);
         assert!(!copy.is_complete());
         assert_eq!(copy.next_read(1000), Some((90, 10)));
-        copy.unread();
+        copy.finish(90, false);
         assert_eq!(copy.next_read(1000), Some((90, 10)));
     }
 }
