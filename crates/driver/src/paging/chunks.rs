@@ -107,6 +107,7 @@ impl Pages {
             sent: 0,
             under_way: 0,
             has_failed: false,
+            is_uncertain: false,
         }
     }
 

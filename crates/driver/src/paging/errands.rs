@@ -27,6 +27,17 @@ pub(super) const FENCE_TAG: u32 = 1 << 30;
 /// How much of a chunk one message carries, at most.
 const PIECE_MAX: usize = 64 << 10;
 
+/// How a piece of a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// As it should.
+    Done,
+    /// Nothing was done, and nothing will be.
+    Refused,
+    /// It may have been done, or may be done still.
+    Unknown,
+}
+
 /// How far a job got.
 enum Progress {
     /// All its pieces are on their way.
@@ -143,6 +154,7 @@ impl PagerService {
         link: &mut L,
         slot: u32,
     ) -> Result<Progress, LinkError> {
+        let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
         // Until all are sent, the end of those that are under way is not the end of the job.
         self.side(id).partial = Some(slot);
         let standing = self.flight.get(slot).map(|job| job.region.number);
@@ -150,6 +162,10 @@ impl PagerService {
         while let Some(job) = self.flight.get(slot) {
             let sent = match (job.way, standing) {
                 (Way::Agent, _) => send_message(job, link, slot),
+                // A write that a lost link still carries could come after newer ones; as a message it has an epoch.
+                (Way::Direct, Some(Standing::Open(_))) if job.is_save() && !is_mapped => {
+                    send_message(job, link, slot)
+                }
                 (_, Some(Standing::Open(open))) => send_access(job, link, open, slot),
                 _ => Err(AccessError::NotOpen),
             };
@@ -190,7 +206,12 @@ impl PagerService {
         if let Err(error) = &result {
             self.refused(slot, error);
         }
-        self.piece_ended(slot, result.is_ok());
+        let end = match result {
+            Ok(_) => End::Done,
+            Err(AccessError::Lost(_)) => End::Unknown,
+            Err(_) => End::Refused,
+        };
+        self.piece_ended(slot, end);
     }
 
     /// An access has failed. If the server will not have it, asking again helps nobody: the region is lost.
@@ -219,16 +240,33 @@ impl PagerService {
             Reply::Fenced { status: Status::Done, epoch } => self.fenced(tag & !FENCE_TAG, epoch),
             // The server will not have the region any more; opening it again shows that.
             Reply::Fenced { .. } => self.fenced(tag & !FENCE_TAG, 0),
-            Reply::Written { status, .. } if self.agent.link == Some(id) => {
-                self.piece_ended(Tag::decode(tag).slot, status == Status::Done);
-            }
+            Reply::Written { status, epoch } => self.written(Tag::decode(tag).slot, status, epoch),
             Reply::Fetched { status, source, .. } if self.agent.link == Some(id) => {
                 let is_good = status == Status::Done && self.fill(tag, &frame, fixed_len);
                 self.count_source(source);
-                self.piece_ended(Tag::decode(tag).slot, is_good);
+                self.piece_ended(Tag::decode(tag).slot, if is_good { End::Done } else { End::Refused });
             }
             _ => {}
         }
+    }
+
+    /// A write-back has been answered, by the server or in its name.
+    fn written(&mut self, slot: u32, status: Status, epoch: u64) {
+        let Some(job) = self.flight.get(slot).filter(|job| job.is_save()) else { return };
+        let region = Arc::clone(&job.region);
+        let end = match status {
+            Status::Done => End::Done,
+            // An agent that has lost the server does not know.
+            Status::Unavailable | Status::Busy => End::Unknown,
+            _ => End::Refused,
+        };
+        // A fence of our own raises the epoch; if there was none, another process has become the writer.
+        let is_ours =
+            region.fencing.load(Ordering::Acquire) > 0 || epoch <= region.epoch.load(Ordering::Acquire);
+        if status == Status::StaleEpoch && !is_ours {
+            self.lose_to_another(&region);
+        }
+        self.piece_ended(slot, end);
     }
 
     fn count_source(&self, source: Source) {
@@ -259,10 +297,12 @@ impl PagerService {
         true
     }
 
-    fn piece_ended(&mut self, slot: u32, is_good: bool) {
+    fn piece_ended(&mut self, slot: u32, end: End) {
         let Some(job) = self.flight.get(slot) else { return };
         job.under_way = job.under_way.saturating_sub(1);
-        job.has_failed |= !is_good;
+        if end != End::Done {
+            job.fail(end == End::Unknown);
+        }
         self.end_if_done(slot);
     }
 
@@ -277,16 +317,18 @@ impl PagerService {
     /// The last pieces of a job were never sent, for its link is gone.
     pub(super) fn end_partial(&mut self, slot: u32) {
         if let Some(job) = self.flight.get(slot) {
-            job.has_failed = true;
+            job.fail(job.sent > 0);
             self.end_if_done(slot);
         }
     }
 
-    /// What the agent was asked will not be answered.
-    pub(super) fn end_jobs_of_agent(&mut self) {
+    /// What was asked by messages will not be answered: their link is gone.
+    pub(super) fn end_messages(&mut self, is_agent: bool) {
         for slot in self.flight.slots() {
-            if let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Agent) {
-                (job.under_way, job.has_failed) = (0, true);
+            let Some(job) = self.flight.get(slot).filter(|job| job.piece_bytes > 0) else { continue };
+            if (job.way == Way::Agent) == is_agent {
+                job.under_way = 0;
+                job.fail(true);
                 self.end(slot);
             }
         }
@@ -303,7 +345,7 @@ impl PagerService {
                 self.pages.save_ended(&job, true);
             }
             (true, true) => {
-                if job.way == Way::Agent {
+                if job.is_uncertain && job.piece_bytes > 0 {
                     let region = Arc::clone(&job.region);
                     self.fence(&region);
                 }

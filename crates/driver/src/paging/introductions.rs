@@ -149,11 +149,12 @@ impl PagerService {
         if is_agent {
             add(&self.pages.tally.agent_losses, 1);
             self.copies.clear();
-            self.end_jobs_of_agent();
+            self.end_messages(true);
             for job in self.agent.drain() {
                 self.dispatch(job);
             }
         } else {
+            self.end_messages(false);
             self.server.lost_since = Some(now);
             self.pages.server_links.fetch_sub(1, Ordering::AcqRel);
             for opening in openings.iter().filter(|opening| matches!(opening.standing, Standing::Open(_))) {
@@ -166,6 +167,11 @@ impl PagerService {
         if let Some(slot) = partial {
             self.end_partial(slot);
         }
+    }
+
+    /// The server says that somebody else writes a region now.
+    pub(super) fn lose_to_another(&mut self, region: &Arc<PagedRegion>) {
+        self.pages.lose(region, self.server.peer.as_ref(), "another process has become its writer");
     }
 
     /// The server has been away for longer than its grace.

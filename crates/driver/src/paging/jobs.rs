@@ -83,6 +83,8 @@ pub(super) struct Job {
     pub(super) under_way: u32,
     /// Whether one of them failed.
     pub(super) has_failed: bool,
+    /// Whether what failed may have been done all the same, or may still be.
+    pub(super) is_uncertain: bool,
 }
 
 impl Job {
@@ -107,7 +109,14 @@ impl Job {
     /// Begins anew, all operations having ended.
     pub(super) fn restart(&mut self) {
         debug_assert_eq!(self.under_way, 0, "operations are still under way");
-        (self.next, self.sent, self.piece_bytes, self.has_failed) = (0, 0, 0, false);
+        (self.next, self.sent, self.piece_bytes) = (0, 0, 0);
+        (self.has_failed, self.is_uncertain) = (false, false);
+    }
+
+    /// A piece of it came to nothing, or nobody knows what it came to.
+    pub(super) fn fail(&mut self, is_uncertain: bool) {
+        self.has_failed = true;
+        self.is_uncertain |= is_uncertain;
     }
 
     pub(super) fn is_save(&self) -> bool {
