@@ -153,6 +153,5 @@ pub(super) fn read_by(agent: &Address) -> Result<u64, BenchError> {
         .read_region(&STATUS_GRANT)
         .map_err(|error| BenchError::PeerFailed { why: error.to_string() })?;
     let view = StatusView::read(&bytes).map_err(|error| BenchError::PeerFailed { why: error.to_string() })?;
-    let sum = |names: &[&str]| names.iter().map(|name| view.get(name).unwrap_or(0)).sum();
-    Ok(sum(&["loaded_on_demand_bytes_total", "prefetched_bytes_total", "cache_static_bytes"]))
+    Ok(view.get("read_from_servers_bytes_total").unwrap_or(0))
 }

@@ -160,7 +160,9 @@ impl PagingWorker {
         match Token::decode(completion.token) {
             Token::Read { id, len } => {
                 let side = &mut self.servers[index];
-                side.busy.end(self.shared.time(now), if is_done { len.into() } else { 0 });
+                let bytes = if is_done { len.into() } else { 0 };
+                side.busy.end(self.shared.time(now), bytes);
+                self.shared.numbers.read_bytes_total.add(bytes);
                 let over = &mut self.over;
                 side.lane.read_ended(id, is_done, |purpose, is_done| over.push((purpose, is_done)));
                 self.end_transfers(Some(index), now);

@@ -154,7 +154,10 @@ impl PagingWorker {
         {
             let token = Token::Static { number: reading }.encode();
             match link.read(open, offset, &buffer, offset as usize, len as usize, token) {
-                Ok(()) => moved = true,
+                Ok(()) => {
+                    moved = true;
+                    self.shared.numbers.read_bytes_total.add(len);
+                }
                 Err(AccessError::Lost(error)) => {
                     self.end_static_read(index, reading, false);
                     return Err(error);
