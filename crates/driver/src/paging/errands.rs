@@ -72,7 +72,7 @@ impl PagerService {
         match self.agent.standing(region.number)? {
             Standing::Attached => Some(Way::Agent),
             Standing::Open(_) => Some(Way::Copy),
-            Standing::Asked | Standing::Refused => None,
+            Standing::Asked | Standing::Later | Standing::Refused => None,
         }
     }
 

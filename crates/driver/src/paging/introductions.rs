@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use outboard_link::{AccessError, Link, LinkError, OneSided, Peer, RemoteMemory, SendError, Token};
-use outboard_wire::paging::{Attach, Fence, Reply, Request};
+use outboard_wire::paging::{Attach, CacheMode, Fence, Refusal, Reply, Request};
 use outboard_wire::{FrameHead, Rights, Time};
 
 use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
@@ -14,6 +15,9 @@ use super::side::{Opening, Side, Standing};
 use super::stats::add;
 use super::{Pages, Path};
 use crate::LinkId;
+
+/// How long an agent that has no link to the server is left alone.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Whether there is more to send, or the link is full.
 type Sent = Result<bool, LinkError>;
@@ -108,12 +112,23 @@ impl PagerService {
                 self.agent.set_standing(number, Standing::Attached);
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
+            Reply::Refused { reason: Refusal::NoServer, .. } => {
+                // It may be about to reach the server: one that has just been started dials it first.
+                self.agent.set_standing(number, Standing::Later);
+                self.ask_agent_at.get_or_insert(self.now + ASK_AGAIN);
+            }
             _ => {
                 self.agent.set_standing(number, Standing::Refused);
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
         }
         self.pages.announce();
+    }
+
+    /// Has those regions attached again whose server the agent could not reach.
+    pub(super) fn ask_agent_again(&mut self) {
+        self.ask_agent_at = None;
+        self.agent.openings.retain(|opening| !matches!(opening.standing, Standing::Later));
     }
 
     /// A region is open at a peer, or is not to be had there.
@@ -149,6 +164,7 @@ impl PagerService {
         if is_agent {
             add(&self.pages.tally.agent_losses, 1);
             self.copies.clear();
+            self.ask_agent_at = None;
             self.end_messages(true);
             for job in self.agent.drain() {
                 self.dispatch(job);
@@ -220,7 +236,8 @@ fn attach<L: Link>(region: &PagedRegion, link: &mut L) -> Sent {
         server: region.spec.server,
         chunk_log2: region.spec.class.0,
         rights: region.rights(),
-        mode: region.spec.cache,
+        // What is written may pass the agent by: what it keeps would be old then.
+        mode: if region.spec.writable { CacheMode::Off } else { region.spec.cache },
         epoch: region.epoch.load(Ordering::Acquire),
     });
     let head = FrameHead::new(attach.kind()).with_tag(REGION_TAG | region.number);

@@ -52,6 +52,8 @@ pub struct PagerService {
     pub(super) fences: Vec<(Arc<PagedRegion>, bool)>,
     /// Copies of regions that the agent has offered and that are to be opened.
     pub(super) copies: Vec<(Arc<PagedRegion>, Grant)>,
+    /// When to ask the agent again for regions of a server that it could not reach.
+    pub(super) ask_agent_at: Option<Time>,
     pub(super) ended: Vec<Completion>,
     pub(super) next_shard: usize,
     pub(super) saves_under_way: usize,
@@ -73,6 +75,7 @@ impl PagerService {
             wanted: VecDeque::new(),
             fences: Vec::new(),
             copies: Vec::new(),
+            ask_agent_at: None,
             ended: Vec::with_capacity(JOBS_MAX),
             next_shard: 0,
             saves_under_way: 0,
@@ -83,6 +86,11 @@ impl PagerService {
 
     pub(super) fn side(&mut self, link: LinkId) -> &mut Side {
         if self.agent.link == Some(link) { &mut self.agent } else { &mut self.server }
+    }
+
+    /// When a server that somebody waits for has been away for too long.
+    fn grace_ends_at(&self) -> Option<Time> {
+        self.server.lost_since.filter(|_| !self.server.is_idle()).map(|since| since + self.pages.config.grace)
     }
 
     fn read_faults(&mut self) -> bool {
@@ -217,12 +225,15 @@ impl Service for PagerService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.server.lost_since.filter(|_| !self.server.is_idle()).map(|since| since + self.pages.config.grace)
+        self.grace_ends_at().into_iter().chain(self.ask_agent_at).min()
     }
 
     fn on_time(&mut self, now: Time) {
-        if self.next_deadline().is_some_and(|deadline| deadline <= now) {
+        if self.grace_ends_at().is_some_and(|deadline| deadline <= now) {
             self.give_up_server();
+        }
+        if self.ask_agent_at.is_some_and(|due| due <= now) {
+            self.ask_agent_again();
         }
     }
 }

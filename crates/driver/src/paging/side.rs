@@ -19,6 +19,8 @@ pub(super) enum Standing {
     Open(OpenRegion),
     /// The agent serves it on request.
     Attached,
+    /// The agent cannot have it yet.
+    Later,
     /// The peer will not have it.
     Refused,
 }

@@ -1,0 +1,92 @@
+//! A memory server and agents in threads of this process, reached by real links.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outboard_agent::Daemon;
+use outboard_link::Address;
+use outboard_settings::Settings;
+
+use crate::cases::By;
+use crate::samples::write_image;
+
+/// A folder of its own, removed in the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(unique("graph-far"));
+        std::fs::create_dir(&path).expect("the temporary folder can be written to");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A name that nobody else uses.
+pub(crate) fn unique(what: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("outboard-{what}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn socket() -> Address {
+    format!("unix:@{}", unique("graph-far")).parse().unwrap()
+}
+
+fn everywhere() -> Vec<Address> {
+    vec![socket(), "tcp:127.0.0.1:0".parse().unwrap()]
+}
+
+/// A memory server, and for each kind of link an agent that reaches it by that.
+pub(crate) struct Cluster {
+    memory: Daemon,
+    agents: [Daemon; 2],
+    /// The images, by whether they are symmetric; made when they are asked for.
+    images: [OnceLock<String>; 2],
+    folder: Folder,
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let folder = Folder::new();
+        let mut settings = Settings::default();
+        settings.memory.listen = everywhere();
+        settings.memory.data_dir = Some(folder.0.clone());
+        let memory = Daemon::memory(&settings).unwrap();
+        let agents = [By::Shm, By::Tcp].map(|by| {
+            settings.agent.listen = everywhere();
+            settings.agent.memory_servers = vec![address(&memory, by)];
+            Daemon::agent(&settings).unwrap()
+        });
+        Self { memory, agents, images: Default::default(), folder }
+    }
+
+    pub(crate) fn server(&self, by: By) -> Address {
+        address(&self.memory, by)
+    }
+
+    pub(crate) fn agent(&self, by: By) -> Address {
+        address(&self.agents[by as usize], by)
+    }
+
+    pub(crate) fn image(&self, is_symmetric: bool) -> &str {
+        self.images[usize::from(is_symmetric)].get_or_init(|| write_image(&self.folder.0, is_symmetric))
+    }
+
+    pub(crate) fn stop(self) {
+        for agent in self.agents {
+            agent.stop("done");
+        }
+        self.memory.stop("done");
+    }
+}
+
+/// Where a daemon is reached by a kind of link.
+pub(crate) fn address(daemon: &Daemon, by: By) -> Address {
+    daemon.listening()[by as usize].clone()
+}

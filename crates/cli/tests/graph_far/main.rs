@@ -1,0 +1,10 @@
+//! Graphs in far memory: the same results as in memory, bit for bit, wherever the bytes come from.
+// Also outside test functions a test fails by panicking.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+mod cluster;
+mod late_agent;
+mod results;
+mod samples;
+mod written;
