@@ -14,6 +14,11 @@ impl Bar {
         }
         Self(bar)
     }
+
+    /// Something begins whose length nobody knows.
+    pub(super) fn say(&self, what: &'static str) {
+        self.begin(what, 0);
+    }
 }
 
 impl Progress for Bar {

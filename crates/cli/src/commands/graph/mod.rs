@@ -41,7 +41,7 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Info(info::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
 }
 
 /// Does what was asked.

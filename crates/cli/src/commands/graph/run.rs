@@ -1,5 +1,6 @@
 //! `outboard graph run`: an application on a graph.
 
+mod far;
 mod report;
 mod watcher;
 
@@ -11,13 +12,14 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use outboard_graph::application::{Options, Summary};
 use outboard_graph::{
-    Application, Arrays, CsrView, Dram, GraphView, Run, Sweeps, ViewError, Workers, pagerank,
+    Application, Arrays, CsrView, Dram, GraphView, Run, RunError, Sweeps, ViewError, Workers, pagerank,
 };
 use outboard_graph_format::{Csr, Format, Graph, load};
 
 use self::report::Report;
 use self::watcher::Watcher;
 use super::bar::Bar;
+use crate::config_flags::{About, ConfigFlags};
 use crate::failure::wrong_usage;
 use crate::terminal;
 
@@ -35,14 +37,18 @@ use crate::terminal;
 Examples:
   outboard graph run pagerank --graph web.graph
   outboard graph run bfs --graph social.graph --source 17 --threads 8
-  outboard graph run components --graph web-Google.txt --json")]
+  outboard graph run components --graph web-Google.txt --json
+  outboard graph run pagerank --graph web.graph --memory far --buffer 1/3 --cache static
+                                        with a third of the graph here at a time, the rest at a memory server
+  outboard graph run bfs --served web.graph --server tcp:192.0.2.7:7000 --memory far
+                                        a graph that a memory server elsewhere has")]
 pub(super) struct Args {
     /// What to compute
     #[arg(value_name = "APP", value_parser = application())]
     application: Application,
     /// The graph, in any format
-    #[arg(long, value_name = "FILE")]
-    graph: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "served")]
+    graph: Option<PathBuf>,
     /// Its format, if the file does not tell
     #[arg(long, value_name = "FORMAT", value_parser = super::format())]
     from: Option<Format>,
@@ -61,13 +67,38 @@ pub(super) struct Args {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    far: far::Flags,
+    #[command(flatten)]
+    config: ConfigFlags<AboutRun>,
+}
+
+/// What can be said about daemons that are started for a run.
+struct AboutRun;
+
+impl About for AboutRun {
+    const SECTION: &'static str = "";
+    const OTHERS: &'static [&'static str] = &["memory", "agent", "link", "log"];
+    const DECIDED: &'static [&'static str] = &[
+        "memory.name",
+        "memory.listen",
+        "memory.data_dir",
+        "agent.name",
+        "agent.listen",
+        "agent.memory_servers",
+        "agent.peers",
+        "agent.wire",
+        "agent.dial_wire",
+    ];
 }
 
 /// A place for arrays.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Memory {
     /// The memory of this process
     Dram,
+    /// The memory server's, of which a part is here at a time
+    Far,
 }
 
 fn application() -> impl TypedValueParser<Value = Application> {
@@ -84,31 +115,40 @@ struct Measured {
 
 /// Gets the graph, computes, and says what came out.
 pub(super) fn run(args: &Args) -> Result<()> {
+    let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let options = args.options()?;
-    let workers = Workers::new(args.threads())?;
     match args.memory {
-        Memory::Dram => {
-            let began = Instant::now();
-            let bar = Bar::new();
-            let loaded = load(&args.graph, args.from, &bar)?;
-            drop(bar);
-            let loading = began.elapsed();
-            let graph = view(&loaded.graph)?;
-            let measured = args.measure(graph, &options, &workers, &Dram, Sweeps::Upwards)?;
-            let report = Report {
-                application: args.application,
-                file: &args.graph,
-                format: loaded.format,
-                graph,
-                memory: "dram",
-                threads: workers.threads(),
-                loading,
-                notes: &loaded.notes,
-                measured: &measured,
-            };
-            terminal::print(&if args.json { report.json()?.to_string() } else { report.table() })
-        }
+        Memory::Dram => run_in_dram(args, &options),
+        Memory::Far => far::run(args, &options, &Workers::new(args.threads())?, &configuration),
     }
+}
+
+fn run_in_dram(args: &Args, options: &Options) -> Result<()> {
+    if let Some(flag) = args.far.first_given() {
+        return Err(wrong_usage(&format!("{flag} is for --memory far")));
+    }
+    let graph = args.graph.as_deref().ok_or_else(|| wrong_usage("name a graph with --graph"))?;
+    let workers = Workers::new(args.threads())?;
+    let began = Instant::now();
+    let bar = Bar::new();
+    let loaded = load(graph, args.from, &bar)?;
+    drop(bar);
+    let loading = began.elapsed();
+    let graph = view(&loaded.graph)?;
+    let measured = args.measure(graph, options, &workers, &Dram, Sweeps::Upwards, || {})?;
+    let report = Report {
+        application: args.application,
+        file: args.file(),
+        format: loaded.format,
+        graph,
+        memory: "dram",
+        threads: workers.threads(),
+        loading,
+        notes: &loaded.notes,
+        measured: &measured,
+        far: None,
+    };
+    terminal::print(&if args.json { report.json()?.to_string() } else { report.table() })
 }
 
 fn view(graph: &Graph) -> Result<GraphView<'_>, ViewError> {
@@ -129,6 +169,12 @@ impl Args {
         self.threads.map_or_else(processors, usize::from)
     }
 
+    /// What the graph is called.
+    fn file(&self) -> String {
+        let file = self.graph.as_ref().map(|graph| graph.display().to_string());
+        file.or_else(|| self.far.served.clone()).unwrap_or_default()
+    }
+
     fn options(&self) -> Result<Options> {
         if self.iterations.is_some() && self.application != Application::Pagerank {
             return Err(wrong_usage("--iterations is for pagerank"));
@@ -142,7 +188,23 @@ impl Args {
         Ok(Options { source: self.source, pagerank, ..Options::default() })
     }
 
-    /// Computes on a graph, wherever it lies, with state of vertices in the given kind of memory.
+    /// Makes sure that paths can begin where they should, before a large graph is moved for them.
+    fn require_source(&self, vertices: u64) -> Result<()> {
+        match self.source {
+            Some(vertex) if u64::from(vertex) >= vertices => {
+                let vertices = usize::try_from(vertices).unwrap_or(usize::MAX);
+                Err(RunError::NoSuchVertex { vertex, vertices }).with_context(|| self.cannot())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn cannot(&self) -> String {
+        format!("cannot run {} on {}", self.application.name(), self.file())
+    }
+
+    /// Computes on a graph, wherever it lies, with state of vertices in the given kind of memory. `note` is called when
+    /// the result is there, before anybody looks at it.
     fn measure<A: Arrays>(
         &self,
         graph: GraphView<'_>,
@@ -150,15 +212,17 @@ impl Args {
         workers: &Workers,
         arrays: &A,
         sweeps: Sweeps,
+        note: impl FnOnce(),
     ) -> Result<Measured> {
         let watcher = Watcher::new();
         let run = Run { workers, arrays, progress: &watcher, sweeps };
         let began = Instant::now();
         let outcome = self.application.run(graph, options, &run);
         let took = began.elapsed();
+        note();
         let edges_walked = watcher.end();
-        let outcome = outcome
-            .with_context(|| format!("cannot run {} on {}", self.application.name(), self.graph.display()))?;
+        let outcome =
+            outcome.with_context(|| format!("cannot run {} on {}", self.application.name(), self.file()))?;
         Ok(Measured { summary: outcome.summary(), took, edges_walked })
     }
 }

@@ -1,6 +1,5 @@
 //! What an application came to, for people and for programs.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,12 +8,13 @@ use outboard_graph_format::{Format, Note};
 use serde_json::{Value, json};
 
 use super::Measured;
+use super::far::Facts;
 use crate::{numbers, terminal};
 
 /// All there is to say about a run.
 pub(super) struct Report<'a> {
     pub(super) application: Application,
-    pub(super) file: &'a Path,
+    pub(super) file: String,
     pub(super) format: Format,
     pub(super) graph: GraphView<'a>,
     pub(super) memory: &'static str,
@@ -22,6 +22,7 @@ pub(super) struct Report<'a> {
     pub(super) loading: Duration,
     pub(super) notes: &'a [Note],
     pub(super) measured: &'a Measured,
+    pub(super) far: Option<Facts<'a>>,
 }
 
 impl Report<'_> {
@@ -31,7 +32,7 @@ impl Report<'_> {
         let mut text = format!(
             "{} on {}: {} vertices, {} edges, {kind} ({})",
             self.application.name(),
-            self.file.display(),
+            self.file,
             self.graph.vertices(),
             self.graph.edges(),
             self.format.name(),
@@ -47,15 +48,20 @@ impl Report<'_> {
         table.add_row(["memory", &format!("{}, {threads}", self.memory)]);
         table.add_row(["time to load", &numbers::time(self.loading)]);
         table.add_row(["time", &numbers::time(self.measured.took)]);
-        format!("{text}\n{table}")
+        let Some(far) = &self.far else { return format!("{text}\n{table}") };
+        for (name, value) in far.rows() {
+            table.add_row([name, &value]);
+        }
+        let explanation: String = far.explanation().iter().map(|line| format!("\n{line}")).collect();
+        format!("{text}\n{table}{explanation}")
     }
 
     /// For programs.
     pub(super) fn json(&self) -> Result<Value> {
         let result = serde_json::to_value(&self.measured.summary).context("a result that is no JSON")?;
-        Ok(json!({
+        let mut json = json!({
             "application": self.application.name(),
-            "file": self.file.to_string_lossy(),
+            "file": self.file,
             "format": self.format.name(),
             "vertices": self.graph.vertices(),
             "edges": self.graph.edges(),
@@ -67,6 +73,10 @@ impl Report<'_> {
             "edges_walked": self.measured.edges_walked,
             "result": result,
             "notes": self.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }))
+        });
+        if let Some(far) = &self.far {
+            json["far"] = far.json();
+        }
+        Ok(json)
     }
 }

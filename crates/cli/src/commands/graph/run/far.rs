@@ -1,0 +1,207 @@
+//! A graph in far memory, and what an application on it costs.
+
+mod daemons;
+mod facts;
+mod figures;
+mod flags;
+mod source;
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use outboard::{CacheMode, FarMemory, FarOptions, FarStats, Path};
+use outboard_graph::application::Options;
+use outboard_graph::far::{FarArrays, Placement};
+use outboard_graph::{Dram, GraphView, Sweeps, Workers};
+use outboard_settings::{Configuration, Origin};
+
+use self::daemons::Daemons;
+pub(super) use self::facts::Facts;
+use self::figures::Figures;
+pub(super) use self::flags::Flags;
+use self::flags::Plan;
+use self::source::Source;
+use super::report::Report;
+use super::{Args, Measured, Memory};
+use crate::commands::graph::bar::Bar;
+use crate::failure::wrong_usage;
+use crate::{numbers, terminal};
+
+/// How long an agent may take to say what it will do with the graph's arrays, besides the time for copies.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The least that an agent copies in a second.
+const COPIED_PER_SECOND: u64 = 50 << 20;
+
+/// What the steps of a run share.
+struct Task<'a> {
+    args: &'a Args,
+    options: &'a Options,
+    workers: &'a Workers,
+    plan: &'a Plan,
+    daemons: &'a Daemons,
+    began: Instant,
+}
+
+/// Gets the graph into far memory, computes, and says what came out.
+pub(super) fn run(
+    args: &Args,
+    options: &Options,
+    workers: &Workers,
+    configuration: &Configuration,
+) -> Result<()> {
+    let plan = &args.far.plan()?;
+    refuse_idle_settings(plan, configuration)?;
+    let began = Instant::now();
+    let bar = Bar::new();
+    let source = match (&args.graph, &args.far.served, &plan.server) {
+        (_, Some(name), Some(server)) => Source::served(name, server, &configuration.settings.link)?,
+        (Some(file), ..) => Source::file(file, args.from, plan.server.is_none(), &bar)?,
+        _ => return Err(wrong_usage("name a graph with --graph, or with --served and --server")),
+    };
+    let state = match plan.state {
+        Memory::Dram => 0,
+        Memory::Far => args.application.state_bytes(source.vertices()),
+    };
+    let footprint = source.bytes() + state;
+    let far_options = plan.far_options(footprint, &configuration.settings.link)?;
+    if plan.server.is_none() {
+        require_room(footprint, configuration)?;
+    }
+    args.require_source(source.vertices())?;
+    if plan.is_checked {
+        source.check(&bar)?;
+    }
+    let daemons = Daemons::start(plan, configuration, source.data_dir()?)?;
+    let far_options =
+        FarOptions { server: daemons.server.clone(), agent: daemons.agent.clone(), ..far_options };
+    let task = Task { args, options, workers, plan, daemons: &daemons, began };
+    let text = task.perform(source, far_options, bar)?;
+    daemons.stop();
+    terminal::print(&text)
+}
+
+/// Settings for daemons that are not started here would have no effect.
+fn refuse_idle_settings(plan: &Plan, configuration: &Configuration) -> Result<()> {
+    for entry in configuration.entries() {
+        let is_idle = match entry.key.section {
+            "memory" => plan.server.is_some(),
+            "agent" => plan.agent.is_some() || plan.path == Path::Direct,
+            _ => false,
+        };
+        if let (true, Origin::Flag(flag)) = (is_idle, &entry.origin) {
+            let daemon = if entry.key.section == "agent" { "an agent" } else { "a memory server" };
+            return Err(wrong_usage(&format!("{flag} is for {daemon} that is started here, and none is")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a memory server with these settings can hold so much.
+fn require_room(footprint: u64, configuration: &Configuration) -> Result<()> {
+    let capacity = configuration.settings.memory.capacity.bytes();
+    if footprint <= capacity {
+        return Ok(());
+    }
+    bail!(
+        "{} of far memory are needed, and a memory server that is started here gives out {}: enlarge it with \
+         --memory-capacity, or name one elsewhere with --server",
+        numbers::bytes(footprint),
+        numbers::bytes(capacity)
+    )
+}
+
+impl Task<'_> {
+    /// Brings the graph into far memory, computes, and puts what came out into words.
+    fn perform(&self, source: Source, far_options: FarOptions, bar: Bar) -> Result<String> {
+        let (footprint, is_served) = (far_options.footprint, source.is_served());
+        let far = FarMemory::connect(far_options)?;
+        let placement =
+            Placement { chunk: self.plan.chunk, path: self.plan.path, ..Placement::cached(self.plan.cache) };
+        bar.say(source.way());
+        let bytes = source.bytes();
+        let placed = source.place(&far, &placement)?;
+        let graph = placed.graph.view()?;
+        self.meet_agent(&far, bytes)?;
+        if is_served && self.plan.is_checked {
+            bar.say("checking");
+            graph.check(self.workers).context("the graph that is served is broken")?;
+        }
+        drop(bar);
+        let loading = self.began.elapsed();
+        let before = far.stats();
+        let (measured, after) = self.measure(graph, &far, &placement)?;
+        let facts = Facts {
+            plan: self.plan,
+            daemons: self.daemons,
+            origin: placed.origin,
+            buffer: far.buffer(),
+            footprint,
+            figures: Figures::between(&before, &after),
+            explanation: if self.plan.explains { self.explain(&far)? } else { Vec::new() },
+        };
+        let report = Report {
+            application: self.args.application,
+            file: self.args.file(),
+            format: placed.format,
+            graph,
+            memory: "far",
+            threads: self.workers.threads(),
+            loading,
+            notes: &placed.notes,
+            measured: &measured,
+            far: Some(facts),
+        };
+        if self.args.json { Ok(report.json()?.to_string()) } else { Ok(report.table()) }
+    }
+
+    /// Waits until the agent knows the graph's arrays, and has copied those that it is to keep. Chunks would go without
+    /// it before, which is not what was asked for.
+    fn meet_agent(&self, far: &FarMemory, bytes: u64) -> Result<()> {
+        let Some(agent) = &self.daemons.agent else { return Ok(()) };
+        let copying = match self.plan.cache {
+            CacheMode::Static => Duration::from_secs(bytes / COPIED_PER_SECOND),
+            _ => Duration::ZERO,
+        };
+        let patience = PATIENCE + copying;
+        if far.wait_for_agent(patience) || self.plan.path == Path::Auto {
+            return Ok(());
+        }
+        bail!(
+            "the agent at {agent} did not take the graph within {patience:?}: the memory server at {} has to be among \
+             its memory servers (agent.memory_servers)",
+            self.daemons.server
+        )
+    }
+
+    fn measure(
+        &self,
+        graph: GraphView<'_>,
+        far: &FarMemory,
+        placement: &Placement,
+    ) -> Result<(Measured, FarStats)> {
+        // What the summary reads afterwards is not the application's.
+        let after = Cell::new(FarStats::default());
+        let note = || after.set(far.stats());
+        // The part of the graph that is here at the end of one pass is what the next one begins with.
+        let sweeps = Sweeps::BackAndForth;
+        let (options, workers) = (self.options, self.workers);
+        let measured = match self.plan.state {
+            Memory::Dram => self.args.measure(graph, options, workers, &Dram, sweeps, note)?,
+            Memory::Far => {
+                let arrays = FarArrays::new(far, placement);
+                self.args.measure(graph, options, workers, &arrays, sweeps, note)?
+            }
+        };
+        Ok((measured, after.get()))
+    }
+
+    /// What was chosen and why, here and at the agent.
+    fn explain(&self, far: &FarMemory) -> Result<Vec<String>> {
+        let mut lines = far.explain();
+        if let Some(status) = self.daemons.agent_status()? {
+            lines.extend(status.lines.iter().map(|line| format!("agent: {line}")));
+        }
+        Ok(lines)
+    }
+}

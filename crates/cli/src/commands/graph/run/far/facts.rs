@@ -1,0 +1,80 @@
+//! Far memory as it was during a run, and what it did.
+
+use outboard_link::Address;
+use serde_json::{Value, json};
+
+use super::super::Memory;
+use super::daemons::Daemons;
+use super::figures::Figures;
+use super::flags::Plan;
+use crate::numbers;
+
+/// What there is to say about far memory after a run.
+pub(in super::super) struct Facts<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) daemons: &'a Daemons,
+    /// How the graph came into far memory.
+    pub(super) origin: &'static str,
+    pub(super) buffer: usize,
+    /// How much far memory the application uses.
+    pub(super) footprint: u64,
+    pub(super) figures: Figures,
+    pub(super) explanation: Vec<String>,
+}
+
+impl Facts<'_> {
+    /// For people.
+    pub(in super::super) fn rows(&self) -> Vec<(&'static str, String)> {
+        let Self { plan, buffer, footprint, .. } = self;
+        let mut rows = vec![(
+            "far memory",
+            format!(
+                "{} of {} here at once, chunks of {}, {} state",
+                numbers::bytes(*buffer as u64),
+                numbers::bytes(*footprint),
+                numbers::bytes(plan.chunk as u64),
+                self.state(),
+            ),
+        )];
+        let wire = plan.wire.map(|wire| format!(", like {wire}")).unwrap_or_default();
+        rows.push(("memory server", format!("{}, graph {}{wire}", self.daemons.server, self.origin)));
+        if let Some(agent) = &self.daemons.agent {
+            let way = format!("{agent}, path {}, cache {}", plan.path_name(), plan.cache_name());
+            rows.push(("agent", way));
+        }
+        rows.extend(self.figures.rows(self.daemons.agent.is_some()));
+        rows
+    }
+
+    /// What was chosen and why, a line each.
+    pub(in super::super) fn explanation(&self) -> &[String] {
+        &self.explanation
+    }
+
+    /// For programs.
+    pub(in super::super) fn json(&self) -> Value {
+        let Self { plan, daemons, .. } = self;
+        let mut json = self.figures.json();
+        json["server"] = daemons.server.to_string().into();
+        json["agent"] = daemons.agent.as_ref().map(Address::to_string).into();
+        json["path"] = plan.path_name().into();
+        json["cache"] = plan.cache_name().into();
+        json["state"] = self.state().into();
+        json["wire"] = plan.wire.map(|wire| wire.to_string()).into();
+        json["graph"] = self.origin.into();
+        json["chunk_bytes"] = plan.chunk.into();
+        json["buffer_bytes"] = self.buffer.into();
+        json["footprint_bytes"] = self.footprint.into();
+        if plan.explains {
+            json["explanation"] = json!(self.explanation);
+        }
+        json
+    }
+
+    fn state(&self) -> &'static str {
+        match self.plan.state {
+            Memory::Dram => "dram",
+            Memory::Far => "far",
+        }
+    }
+}

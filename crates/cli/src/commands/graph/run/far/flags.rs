@@ -1,0 +1,244 @@
+//! What can be said about far memory, and what of it makes sense together.
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use outboard::{Buffer, CacheMode, FarOptions, Path};
+use outboard_link::shaped::Wire;
+use outboard_link::{Address, Identity};
+use outboard_settings::{ByteSize, LinkSettings, default_socket};
+use outboard_wire::Role;
+
+use super::super::Memory;
+use crate::failure::wrong_usage;
+use crate::numbers;
+
+/// The part of far memory that is here unless the user says otherwise.
+const BUFFER: Buffer = Buffer::Fraction { numerator: 1, denominator: 3 };
+
+/// How a graph lies in far memory.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Far memory")]
+pub(in super::super) struct Flags {
+    /// How much may be here at once: bytes (256MiB), or a fraction of the graph's arrays and of the state, if that is
+    /// far [default: 1/3, and room for a few chunks at least]
+    #[arg(long, value_name = "AMOUNT")]
+    buffer: Option<Buffer>,
+    /// What moves at once: a power of two from a page to 2MiB [default: 64KiB]
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<ByteSize>,
+    /// By which way chunks go [default: auto]
+    #[arg(long, value_enum)]
+    path: Option<PathName>,
+    /// What the agent keeps [default: auto; off with --path direct]
+    #[arg(long, value_enum)]
+    cache: Option<CacheName>,
+    /// Where the state of vertices lies: ranks, levels, labels [default: dram]
+    #[arg(long, value_enum)]
+    state: Option<Memory>,
+    /// The memory server [default: one is started for the time of the run]
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<Address>,
+    /// The agent, which has to know the memory server [default: one is started, unless --path direct]
+    #[arg(long, value_name = "ADDRESS")]
+    agent: Option<Address>,
+    /// A graph image below the data directory of the memory server, in place of --graph
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["graph", "from"])]
+    pub(in super::super) served: Option<String>,
+    /// How daemons that are started are reached [default: shm]
+    #[arg(long, value_enum)]
+    link: Option<LinkName>,
+    /// A slower wire to the memory server to imitate, for example 10gbit,5us
+    #[arg(long, value_name = "WIRE")]
+    wire: Option<Wire>,
+    /// How many threads answer page faults [default: one for every two processors, from 2 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pager_threads: Option<u16>,
+    /// Believe that a graph image is right inside. A wrong one ends the program with a panic
+    #[arg(long)]
+    unchecked: bool,
+    /// Also say what was chosen for each array, and why
+    #[arg(long)]
+    explain: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum PathName {
+    /// Between this program and the memory server
+    Direct,
+    /// By the agent
+    Agent,
+    /// By whichever is measured to be faster
+    Auto,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum CacheName {
+    /// Nothing
+    Off,
+    /// The offsets of all vertices
+    Static,
+    /// What was fetched of the edges lately, and what is expected next
+    Dynamic,
+    /// As dynamic while that pays
+    Auto,
+}
+
+/// How daemons are reached that are started for a run.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(super) enum LinkName {
+    /// Through shared memory
+    Shm,
+    /// Over TCP
+    Tcp,
+}
+
+/// What was asked for, and makes sense.
+pub(super) struct Plan {
+    /// None is the default.
+    pub(super) buffer: Option<Buffer>,
+    pub(super) chunk: usize,
+    pub(super) path: Path,
+    pub(super) cache: CacheMode,
+    pub(super) state: Memory,
+    pub(super) server: Option<Address>,
+    pub(super) agent: Option<Address>,
+    pub(super) link: LinkName,
+    pub(super) wire: Option<Wire>,
+    pub(super) pager_threads: Option<usize>,
+    pub(super) is_checked: bool,
+    pub(super) explains: bool,
+}
+
+impl Flags {
+    /// A flag that is of no use without far memory.
+    pub(in super::super) fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--buffer", self.buffer.is_some()),
+            ("--chunk", self.chunk.is_some()),
+            ("--path", self.path.is_some()),
+            ("--cache", self.cache.is_some()),
+            ("--state", self.state.is_some()),
+            ("--server", self.server.is_some()),
+            ("--agent", self.agent.is_some()),
+            ("--served", self.served.is_some()),
+            ("--link", self.link.is_some()),
+            ("--wire", self.wire.is_some()),
+            ("--pager-threads", self.pager_threads.is_some()),
+            ("--unchecked", self.unchecked),
+            ("--explain", self.explain),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// Puts it together, or says what makes no sense.
+    pub(super) fn plan(&self) -> Result<Plan> {
+        self.agree().map_err(wrong_usage)?;
+        let path = match self.path.unwrap_or(PathName::Auto) {
+            PathName::Direct => Path::Direct,
+            PathName::Agent => Path::Agent,
+            PathName::Auto => Path::Auto,
+        };
+        let cache = match self.cache {
+            Some(CacheName::Off) => CacheMode::Off,
+            Some(CacheName::Static) => CacheMode::Static,
+            Some(CacheName::Dynamic) => CacheMode::Dynamic,
+            None if path == Path::Direct => CacheMode::Off,
+            Some(CacheName::Auto) | None => CacheMode::Auto,
+        };
+        let chunk = self.chunk.map_or(64 << 10, |ByteSize(bytes)| bytes as usize);
+        // What can be known to fail without the graph is said before anything is read.
+        let buffer = match self.buffer {
+            Some(Buffer::Bytes(bytes)) => bytes,
+            _ => FarOptions::buffer_min(chunk),
+        };
+        let trial = FarOptions { chunk, ..FarOptions::at(default_socket("memory")) };
+        trial.with_buffer(Buffer::Bytes(buffer)).check().map_err(|error| wrong_usage(&error.to_string()))?;
+        Ok(Plan {
+            buffer: self.buffer,
+            chunk,
+            path,
+            cache,
+            state: self.state.unwrap_or(Memory::Dram),
+            server: self.server.clone(),
+            agent: self.agent.clone(),
+            link: self.link.unwrap_or(LinkName::Shm),
+            wire: self.wire,
+            pager_threads: self.pager_threads.map(usize::from),
+            is_checked: !self.unchecked,
+            explains: self.explain,
+        })
+    }
+
+    /// Whether the flags agree with each other.
+    fn agree(&self) -> Result<(), &'static str> {
+        let is_direct = self.path == Some(PathName::Direct);
+        let starts_nobody = self.server.is_some() && (self.agent.is_some() || is_direct);
+        match self {
+            Self { cache: Some(cache), .. } if is_direct && *cache != CacheName::Off => Err(
+                "the agent keeps the cache, and --path direct goes without it: leave out --cache or --path",
+            ),
+            Self { agent: Some(_), .. } if is_direct => {
+                Err("--path direct goes without an agent: leave out --agent or --path")
+            }
+            Self { agent: Some(_), server: None, .. } => {
+                Err("--agent needs --server: name the memory server that the agent knows")
+            }
+            Self { agent: Some(_), wire: Some(_), .. } => {
+                Err("--wire is for an agent that is started here: imitate one where yours is started, with \
+                     --dial-wire, or leave out --agent")
+            }
+            Self { served: Some(_), server: None, .. } => {
+                Err("--served needs --server: name the memory server in whose data directory the graph lies")
+            }
+            Self { link: Some(_), .. } if starts_nobody => Err(
+                "--link is for daemons that are started here: an address says by which link it is reached",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Plan {
+    /// The settings of far memory for so many bytes of it; who serves them is not known yet.
+    pub(super) fn far_options(&self, footprint: u64, link: &LinkSettings) -> Result<FarOptions> {
+        let buffer = match self.buffer {
+            Some(buffer) => buffer,
+            None => Buffer::Bytes(BUFFER.of(footprint).max(FarOptions::buffer_min(self.chunk))),
+        };
+        let options = FarOptions {
+            buffer,
+            footprint,
+            threads: self.pager_threads,
+            chunk: self.chunk,
+            link: link.clone(),
+            wire: self.wire,
+            identity: Identity::new(Role::Application, "graph run"),
+            ..FarOptions::at(default_socket("memory"))
+        };
+        let part = |buffer: &Buffer| matches!(buffer, Buffer::Fraction { .. });
+        options.check().with_context(|| match self.buffer.filter(part) {
+            Some(_) => format!("--buffer is a part of {}", numbers::bytes(footprint)),
+            None => "no far memory with these settings".to_owned(),
+        })?;
+        Ok(options)
+    }
+
+    /// The name of the path, for people and programs.
+    pub(super) fn path_name(&self) -> &'static str {
+        match self.path {
+            Path::Direct => "direct",
+            Path::Agent => "agent",
+            Path::Auto => "auto",
+        }
+    }
+
+    /// The name of the mode of caching.
+    pub(super) fn cache_name(&self) -> &'static str {
+        match self.cache {
+            CacheMode::Off => "off",
+            CacheMode::Static => "static",
+            CacheMode::Dynamic => "dynamic",
+            CacheMode::Auto => "auto",
+        }
+    }
+}
