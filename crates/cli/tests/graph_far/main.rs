@@ -4,6 +4,7 @@
 
 mod cases;
 mod cluster;
+mod command;
 mod late_agent;
 mod results;
 mod samples;

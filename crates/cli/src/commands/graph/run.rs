@@ -15,6 +15,7 @@ use outboard_graph::{
     Application, Arrays, CsrView, Dram, GraphView, Run, RunError, Sweeps, ViewError, Workers, pagerank,
 };
 use outboard_graph_format::{Csr, Format, Graph, load};
+use outboard_settings::{Configuration, Entry, Origin};
 
 use self::report::Report;
 use self::watcher::Watcher;
@@ -39,9 +40,7 @@ Examples:
   outboard graph run bfs --graph social.graph --source 17 --threads 8
   outboard graph run components --graph web-Google.txt --json
   outboard graph run pagerank --graph web.graph --memory far --buffer 1/3 --cache static
-                                        with a third of the graph here at a time, the rest at a memory server
-  outboard graph run bfs --served web.graph --server tcp:192.0.2.7:7000 --memory far
-                                        a graph that a memory server elsewhere has")]
+  outboard graph run bfs --memory far --server tcp:192.0.2.7:7000 --served web.graph")]
 pub(super) struct Args {
     /// What to compute
     #[arg(value_name = "APP", value_parser = application())]
@@ -52,7 +51,7 @@ pub(super) struct Args {
     /// Its format, if the file does not tell
     #[arg(long, value_name = "FORMAT", value_parser = super::format())]
     from: Option<Format>,
-    /// Where the graph and the state of its vertices lie
+    /// Where the graph lies
     #[arg(long, value_enum, default_value_t = Memory::Dram)]
     memory: Memory,
     /// How many threads walk the graph [default: one per processor]
@@ -78,8 +77,13 @@ struct AboutRun;
 
 impl About for AboutRun {
     const SECTION: &'static str = "";
-    const OTHERS: &'static [&'static str] = &["memory", "agent", "link", "log"];
+    const OTHERS: &'static [&'static str] = &["far", "memory", "agent", "link", "log"];
     const DECIDED: &'static [&'static str] = &[
+        "far.buffer",
+        "far.chunk",
+        "far.path",
+        "far.cache",
+        "far.threads",
         "memory.name",
         "memory.listen",
         "memory.data_dir",
@@ -97,7 +101,7 @@ impl About for AboutRun {
 enum Memory {
     /// The memory of this process
     Dram,
-    /// The memory server's, of which a part is here at a time
+    /// A memory server's memory, of which a part is here at a time
     Far,
 }
 
@@ -118,15 +122,28 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let options = args.options()?;
     match args.memory {
-        Memory::Dram => run_in_dram(args, &options),
+        Memory::Dram => {
+            refuse_far_settings(args, &configuration)?;
+            run_in_dram(args, &options)
+        }
         Memory::Far => far::run(args, &options, &Workers::new(args.threads())?, &configuration),
     }
 }
 
-fn run_in_dram(args: &Args, options: &Options) -> Result<()> {
-    if let Some(flag) = args.far.first_given() {
-        return Err(wrong_usage(&format!("{flag} is for --memory far")));
+/// What concerns far memory has no effect without it.
+fn refuse_far_settings(args: &Args, configuration: &Configuration) -> Result<()> {
+    let is_far = |entry: &&Entry| matches!(entry.key.section, "far" | "memory" | "agent");
+    let set = configuration.entries().iter().filter(is_far).find_map(|entry| match &entry.origin {
+        Origin::Flag(flag) => Some(flag.as_str()),
+        _ => None,
+    });
+    match args.far.first_given().or(set) {
+        Some(flag) => Err(wrong_usage(&format!("{flag} is for --memory far"))),
+        None => Ok(()),
     }
+}
+
+fn run_in_dram(args: &Args, options: &Options) -> Result<()> {
     let graph = args.graph.as_deref().ok_or_else(|| wrong_usage("name a graph with --graph"))?;
     let workers = Workers::new(args.threads())?;
     let began = Instant::now();

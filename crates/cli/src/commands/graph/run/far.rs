@@ -14,7 +14,8 @@ use outboard::{CacheMode, FarMemory, FarOptions, FarStats, Path};
 use outboard_graph::application::Options;
 use outboard_graph::far::{FarArrays, Placement};
 use outboard_graph::{Dram, GraphView, Sweeps, Workers};
-use outboard_settings::{Configuration, Origin};
+use outboard_link::Address;
+use outboard_settings::{Configuration, Origin, Settings, Whereabouts, default_socket};
 
 use self::daemons::Daemons;
 pub(super) use self::facts::Facts;
@@ -50,7 +51,7 @@ pub(super) fn run(
     workers: &Workers,
     configuration: &Configuration,
 ) -> Result<()> {
-    let plan = &args.far.plan()?;
+    let plan = &args.far.plan(configuration)?;
     refuse_idle_settings(plan, configuration)?;
     let began = Instant::now();
     let bar = Bar::new();
@@ -64,7 +65,8 @@ pub(super) fn run(
         Memory::Far => args.application.state_bytes(source.vertices()),
     };
     let footprint = source.bytes() + state;
-    let far_options = plan.far_options(footprint, &configuration.settings.link)?;
+    // The addresses are not known yet; whether the rest fits together is.
+    plan.far_options(footprint, &at(configuration, default_socket("memory"), None))?;
     if plan.server.is_none() {
         require_room(footprint, configuration)?;
     }
@@ -73,12 +75,20 @@ pub(super) fn run(
         source.check(&bar)?;
     }
     let daemons = Daemons::start(plan, configuration, source.data_dir()?)?;
-    let far_options =
-        FarOptions { server: daemons.server.clone(), agent: daemons.agent.clone(), ..far_options };
+    let settings = at(configuration, daemons.server.clone(), daemons.agent.clone());
+    let far_options = plan.far_options(footprint, &settings)?;
     let task = Task { args, options, workers, plan, daemons: &daemons, began };
     let text = task.perform(source, far_options, bar)?;
     daemons.stop();
     terminal::print(&text)
+}
+
+/// The settings of the user, with these daemons.
+fn at(configuration: &Configuration, server: Address, agent: Option<Address>) -> Settings {
+    let mut settings = configuration.settings.clone();
+    settings.job.memory = Whereabouts::At(server);
+    settings.job.agent = agent.map_or(Whereabouts::None, Whereabouts::At);
+    settings
 }
 
 /// Settings for daemons that are not started here would have no effect.
@@ -199,9 +209,7 @@ impl Task<'_> {
     /// What was chosen and why, here and at the agent.
     fn explain(&self, far: &FarMemory) -> Result<Vec<String>> {
         let mut lines = far.explain();
-        if let Some(status) = self.daemons.agent_status()? {
-            lines.extend(status.lines.iter().map(|line| format!("agent: {line}")));
-        }
+        lines.extend(self.daemons.agent_lines()?.iter().map(|line| format!("agent: {line}")));
         Ok(lines)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use outboard::{Client, Memory, Path};
@@ -14,6 +15,11 @@ use outboard_wire::Role;
 use super::flags::{LinkName, Plan};
 use crate::children::{self, Child, GRACE};
 use crate::ranks::draw_number;
+
+/// How long an agent may take to put in writing what it does.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait before looking whether it has.
+const PAUSE: Duration = Duration::from_millis(30);
 
 /// The memory server and the agent of a run.
 pub(super) struct Daemons {
@@ -62,9 +68,18 @@ impl Daemons {
         Ok(Self { server, agent, link, agent_child, memory_child })
     }
 
-    /// What the agent shows of itself.
-    pub(super) fn agent_status(&self) -> Result<Option<StatusView>> {
-        self.agent.as_ref().map(|agent| status(agent, &self.link)).transpose()
+    /// What the agent has to say about the regions that it serves, which it puts in writing now and then.
+    pub(super) fn agent_lines(&self) -> Result<Vec<String>> {
+        let Some(agent) = &self.agent else { return Ok(Vec::new()) };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // tidy: allow(sleep) nobody is told when it has written
+            std::thread::sleep(PAUSE);
+            let StatusView { lines, .. } = status(agent, &self.link)?;
+            if !lines.is_empty() || Instant::now() > deadline {
+                return Ok(lines);
+            }
+        }
     }
 
     /// Stops those that were started, the agent first.

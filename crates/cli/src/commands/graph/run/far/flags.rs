@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use outboard::{Buffer, CacheMode, FarOptions, Path};
+use outboard::{Buffer, CacheMode, FarOptions, Path, RegionOptions};
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, LinkSettings, default_socket};
+use outboard_settings::{ByteSize, Configuration, Settings, default_socket};
 use outboard_wire::Role;
 
 use super::super::Memory;
+use crate::children::is_default;
 use crate::failure::wrong_usage;
 use crate::numbers;
 
@@ -131,30 +132,37 @@ impl Flags {
     }
 
     /// Puts it together, or says what makes no sense.
-    pub(super) fn plan(&self) -> Result<Plan> {
+    pub(super) fn plan(&self, configuration: &Configuration) -> Result<Plan> {
         self.agree().map_err(wrong_usage)?;
-        let path = match self.path.unwrap_or(PathName::Auto) {
-            PathName::Direct => Path::Direct,
-            PathName::Agent => Path::Agent,
-            PathName::Auto => Path::Auto,
+        let configured = RegionOptions::from_settings(&configuration.settings);
+        let path = match self.path {
+            Some(PathName::Direct) => Path::Direct,
+            Some(PathName::Agent) => Path::Agent,
+            Some(PathName::Auto) => Path::Auto,
+            None => configured.path,
         };
         let cache = match self.cache {
             Some(CacheName::Off) => CacheMode::Off,
             Some(CacheName::Static) => CacheMode::Static,
             Some(CacheName::Dynamic) => CacheMode::Dynamic,
+            Some(CacheName::Auto) => CacheMode::Auto,
             None if path == Path::Direct => CacheMode::Off,
-            Some(CacheName::Auto) | None => CacheMode::Auto,
+            None => configured.cache,
         };
-        let chunk = self.chunk.map_or(64 << 10, |ByteSize(bytes)| bytes as usize);
+        let chunk = self.chunk.map_or(configured.chunk, |ByteSize(bytes)| bytes as usize);
+        let is_configured = !is_default(configuration, "far.buffer");
+        let configured_buffer = || is_configured.then_some(configuration.settings.far.buffer);
+        let buffer =
+            self.buffer.or_else(|| configured_buffer().map(|ByteSize(bytes)| Buffer::Bytes(bytes as usize)));
         // What can be known to fail without the graph is said before anything is read.
-        let buffer = match self.buffer {
+        let trial = match buffer {
             Some(Buffer::Bytes(bytes)) => bytes,
             _ => FarOptions::buffer_min(chunk),
         };
-        let trial = FarOptions { chunk, ..FarOptions::at(default_socket("memory")) };
-        trial.with_buffer(Buffer::Bytes(buffer)).check().map_err(|error| wrong_usage(&error.to_string()))?;
+        let options = FarOptions { chunk, ..FarOptions::at(default_socket("memory")) };
+        options.with_buffer(Buffer::Bytes(trial)).check().map_err(|error| wrong_usage(&error.to_string()))?;
         Ok(Plan {
-            buffer: self.buffer,
+            buffer,
             chunk,
             path,
             cache,
@@ -199,21 +207,21 @@ impl Flags {
 }
 
 impl Plan {
-    /// The settings of far memory for so many bytes of it; who serves them is not known yet.
-    pub(super) fn far_options(&self, footprint: u64, link: &LinkSettings) -> Result<FarOptions> {
+    /// The settings of far memory for so many bytes of it.
+    pub(super) fn far_options(&self, footprint: u64, settings: &Settings) -> Result<FarOptions> {
         let buffer = match self.buffer {
             Some(buffer) => buffer,
             None => Buffer::Bytes(BUFFER.of(footprint).max(FarOptions::buffer_min(self.chunk))),
         };
+        let configured = FarOptions::from_settings(settings)?;
         let options = FarOptions {
             buffer,
             footprint,
-            threads: self.pager_threads,
+            threads: self.pager_threads.or(configured.threads),
             chunk: self.chunk,
-            link: link.clone(),
             wire: self.wire,
             identity: Identity::new(Role::Application, "graph run"),
-            ..FarOptions::at(default_socket("memory"))
+            ..configured
         };
         let part = |buffer: &Buffer| matches!(buffer, Buffer::Fraction { .. });
         options.check().with_context(|| match self.buffer.filter(part) {
