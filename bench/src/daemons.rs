@@ -29,9 +29,8 @@ pub(crate) enum HostSpec {
         forwards: Forwards,
         /// A slower wire to the memory server.
         wire: Option<String>,
-        /// How large its page cache is, in bytes, and how large an entry is; the defaults if none.
+        /// How large its page cache is, in bytes; the default if none.
         cache: Option<u64>,
-        entry: u64,
     },
 }
 
@@ -108,12 +107,11 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
             Ok(Daemon::memory(&settings)?)
         }
-        HostSpec::Agent { server, forwards, wire, cache, entry } => {
+        HostSpec::Agent { server, forwards, wire, cache } => {
             settings.agent.listen = listen;
             settings.agent.memory_servers = vec![server.parse()?];
             if let Some(cache) = cache {
                 settings.agent.cache = ByteSize(*cache);
-                settings.agent.cache_entry = ByteSize(*entry);
             }
             settings.agent.forwarding = match forwards {
                 Forwards::Serial => Forwarding::Serial,

@@ -26,18 +26,13 @@ pub(super) struct Stage {
 /// More threads than cores: some wait for pages while others compute.
 pub(super) const THREADS: usize = 4;
 const NAME: &str = "bench.graph";
-/// The graph is so many times as large as a small cache.
-const CACHE_PART: u64 = 8;
-/// The entries of a small cache are small too, so that there are not just a few.
-const ENTRY: u64 = 256 << 10;
-
 /// How large an agent's cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AgentCache {
     /// As it is by default.
     Default,
-    /// A part of the graph.
-    Small,
+    /// Half of the graph.
+    Half,
 }
 
 impl Stage {

@@ -8,7 +8,7 @@ use outboard_link::{
 };
 use outboard_paging::pager::Route;
 use outboard_wire::FrameHead;
-use outboard_wire::paging::{Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
+use outboard_wire::paging::{CacheMode, Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
 
 use super::flight::Tag;
 use super::jobs::{Errand, Job};
@@ -243,7 +243,7 @@ impl PagerService {
             Reply::Written { status, epoch } => self.written(Tag::decode(tag).slot, status, epoch),
             Reply::Fetched { status, source, .. } if self.agent.link == Some(id) => {
                 let is_good = status == Status::Done && self.fill(tag, &frame, fixed_len);
-                self.count_source(source);
+                self.count_source(Tag::decode(tag).slot, source);
                 self.piece_ended(Tag::decode(tag).slot, if is_good { End::Done } else { End::Refused });
             }
             _ => {}
@@ -269,16 +269,18 @@ impl PagerService {
         self.piece_ended(slot, end);
     }
 
-    fn count_source(&self, source: Source) {
+    fn count_source(&mut self, slot: u32, source: Source) {
+        let is_cached = |job: &mut Job| job.region.spec.cache == CacheMode::Dynamic;
+        let is_cached = self.flight.get(slot).is_some_and(is_cached);
         let tally = &self.pages.tally;
-        add(
-            match source {
-                Source::Hit => &tally.agent_hits,
-                Source::Late => &tally.agent_late,
-                Source::Miss | Source::Uncached => &tally.agent_misses,
-            },
-            1,
-        );
+        let counter = match source {
+            Source::Hit => &tally.agent_hits,
+            Source::Late => &tally.agent_late,
+            // Of a region that is not to be cached, nothing can be missed.
+            Source::Uncached if !is_cached => &tally.agent_passed,
+            Source::Miss | Source::Uncached => &tally.agent_misses,
+        };
+        add(counter, 1);
     }
 
     /// Copies the bytes of a reply to where they belong. Returns false if they do not fit.

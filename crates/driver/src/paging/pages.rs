@@ -373,6 +373,7 @@ impl Pages {
             agent_hits: get(&tally.agent_hits),
             agent_late: get(&tally.agent_late),
             agent_misses: get(&tally.agent_misses),
+            agent_passed: get(&tally.agent_passed),
             agent_losses: get(&tally.agent_losses),
             ..PagingStats::default()
         };

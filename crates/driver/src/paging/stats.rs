@@ -14,6 +14,7 @@ pub(super) struct Tally {
     pub(super) agent_hits: AtomicU64,
     pub(super) agent_late: AtomicU64,
     pub(super) agent_misses: AtomicU64,
+    pub(super) agent_passed: AtomicU64,
     pub(super) agent_losses: AtomicU64,
     pub(super) stuck: AtomicU64,
 }
@@ -101,6 +102,8 @@ pub struct PagingStats {
     pub agent_late: u64,
     /// Fetches that the agent's cache did not have.
     pub agent_misses: u64,
+    /// Fetches that the agent passed on, for it was not to cache them.
+    pub agent_passed: u64,
     /// How often the agent was lost.
     pub agent_losses: u64,
     /// Bytes of the buffer in use.
