@@ -69,11 +69,9 @@ impl Stage {
         let server = self.server.remote.to_string();
         let cache = match cache {
             AgentCache::Default => None,
-            AgentCache::Small => {
-                Some((self.footprint() / CACHE_PART).next_multiple_of(ENTRY).max(32 * ENTRY))
-            }
+            AgentCache::Half => Some((self.footprint() / 2).next_multiple_of(1 << 20)),
         };
-        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire, cache, entry: ENTRY })
+        Host::start(&self.program, &HostSpec::Agent { server, forwards, wire, cache })
     }
 
     /// A task for an application on the graph.
