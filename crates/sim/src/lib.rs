@@ -16,6 +16,7 @@ mod daemons;
 mod digest;
 mod either;
 mod memory;
+mod pager;
 mod paging_cache;
 mod recorder;
 mod run;
@@ -33,5 +34,11 @@ pub use weather::{Loss, Weather};
 pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_end};
 
 /// Every scenario, in the order in which they are played.
-pub const SCENARIOS: &[Scenario] =
-    &[courier::SCENARIO, memory::SCENARIO, daemons::SCENARIO, steering::SCENARIO, paging_cache::SCENARIO];
+pub const SCENARIOS: &[Scenario] = &[
+    courier::SCENARIO,
+    memory::SCENARIO,
+    daemons::SCENARIO,
+    steering::SCENARIO,
+    paging_cache::SCENARIO,
+    pager::SCENARIO,
+];

@@ -36,9 +36,13 @@ impl Shard {
 
     /// Makes a new seat.
     fn found(&mut self, class: SizeClass) -> u32 {
-        let spare = self.spare_frames.iter().rposition(|frame| frame.class == class);
-        let frame = match spare {
-            Some(at) => self.spare_frames.swap_remove(at),
+        let take = |frames: &mut Vec<Frame>| {
+            let at = frames.iter().rposition(|frame| frame.class == class)?;
+            Some(frames.swap_remove(at))
+        };
+        // One that was given back and not emptied yet will do: without it there would be more frames than fit the pool.
+        let frame = match take(&mut self.spare_frames).or_else(|| take(&mut self.discarded)) {
+            Some(frame) => frame,
             None => {
                 let slot = self.next_slot[usize::from(class.0)];
                 self.next_slot[usize::from(class.0)] += 1;
