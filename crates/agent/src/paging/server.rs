@@ -143,8 +143,8 @@ impl PagingWorker {
         side.lane.open_batch(side.writes.waiting());
         moved |= self.begin_reads(index, link, now, is_mapped)?;
         moved |= self.send_writes(index, link)?;
-        // Nobody waits for the rest.
-        if self.servers[index].lane.is_idle() {
+        // Nobody waits for the rest: where it would hold up answers, it has another turn.
+        if self.servers[index].lane.is_idle() && !(is_mapped && moved) {
             moved |= self.plan_reads(index, is_mapped) && self.begin_reads(index, link, now, is_mapped)?;
             moved |= self.load_copies(index, link, is_mapped)?;
         }

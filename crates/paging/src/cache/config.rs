@@ -25,7 +25,7 @@ pub struct PrefetchConfig {
     /// How many bytes may be on their way ahead of their requests; default 512 KiB. A request that finds nothing
     /// waits for what is on its way before it.
     pub in_flight_max: u64,
-    /// How many bytes one reading ahead asks for; default 128 KiB. Less arrives sooner, more costs fewer operations.
+    /// How many bytes one reading ahead asks for; default 64 KiB. Less arrives sooner, more costs fewer operations.
     pub read_max: u32,
     /// Nothing is read ahead while more loads than this are awaited by requests; default 2.
     pub demand_max: u32,
@@ -39,7 +39,7 @@ impl Default for CacheConfig {
 
 impl Default for PrefetchConfig {
     fn default() -> Self {
-        Self { depth_max: 4, in_flight_max: 512 << 10, read_max: 128 << 10, demand_max: 2 }
+        Self { depth_max: 4, in_flight_max: 512 << 10, read_max: 64 << 10, demand_max: 2 }
     }
 }
 
