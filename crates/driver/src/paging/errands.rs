@@ -1,7 +1,6 @@
 //! Chunks on their way by links: sent off, answered, ended.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use outboard_link::{
     AccessError, Completion, Frame, Link, LinkError, OneSided, Outcome, RemoteMemory, Token,
@@ -66,10 +65,12 @@ impl PagerService {
         }
     }
 
-    /// How the agent would be asked for a chunk, if it is there and knows the region.
+    /// How the agent would be asked for a chunk, if it is there, knows the region, and has nothing old of it.
     fn way_by_agent(&self, region: &PagedRegion) -> Option<Way> {
         self.agent.link?;
-        match self.agent.standing(region.number)? {
+        let opening = self.agent.opening(region.number)?;
+        match opening.standing {
+            _ if !region.bypass.is_sound(opening.epoch) => None,
             Standing::Attached => Some(Way::Agent),
             Standing::Open(_) => Some(Way::Copy),
             Standing::Asked | Standing::Later | Standing::Refused => None,
@@ -84,13 +85,15 @@ impl PagerService {
         let is_agent = self.agent.link == Some(id);
         for _ in 0..self.pages.shelves.len() {
             let shard = self.next_shard;
-            let side = if is_agent { &self.agent } else { &self.server };
-            let goes_there = |region: &PagedRegion| {
-                side.knows(region.number)
-                    && region.saves_by_agent(self.way_by_agent(region).is_some(), self.now) == is_agent
+            let goes_there = |region: &PagedRegion| match self.agent.knows(region.number) {
+                true if region.saves_by_agent(self.now) => is_agent,
+                _ => !is_agent && self.server.knows(region.number),
             };
             if let Some(mut job) = self.pages.next_save(shard, goes_there) {
                 job.way = if is_agent { Way::Agent } else { Way::Direct };
+                if !is_agent && job.region.is_kept_by_agent() {
+                    job.region.bypass.begin();
+                }
                 return Some(job);
             }
             self.next_shard = (shard + 1) % self.pages.shelves.len();
@@ -243,7 +246,11 @@ impl PagerService {
             Reply::Written { status, epoch } => self.written(Tag::decode(tag).slot, status, epoch),
             Reply::Fetched { status, source, .. } if self.agent.link == Some(id) => {
                 let is_good = status == Status::Done && self.fill(tag, &frame, fixed_len);
-                self.count_source(Tag::decode(tag).slot, source);
+                let slot = Tag::decode(tag).slot;
+                if let Some(region) = self.flight.get(slot).map(|job| job.region.number) {
+                    self.shun_agent(region, status);
+                }
+                self.count_source(slot, source);
                 self.piece_ended(Tag::decode(tag).slot, if is_good { End::Done } else { End::Refused });
             }
             _ => {}
@@ -253,19 +260,27 @@ impl PagerService {
     /// A write-back has been answered, by the server or in its name.
     fn written(&mut self, slot: u32, status: Status, epoch: u64) {
         let Some(job) = self.flight.get(slot).filter(|job| job.is_save()) else { return };
-        let region = Arc::clone(&job.region);
+        let (region, is_by_agent) = (Arc::clone(&job.region), job.way == Way::Agent);
+        if is_by_agent {
+            self.shun_agent(region.number, status);
+        }
         let end = match status {
             Status::Done => End::Done,
             // An agent that has lost the server does not know.
             Status::Unavailable | Status::Busy => End::Unknown,
-            _ => End::Refused,
+            Status::StaleEpoch => {
+                // A fence of our own that a lost link still carried: nobody else raises the epoch while the region is
+                // ours, and once it is not, our key opens nothing.
+                region.bypass.begin_epoch(epoch);
+                End::Refused
+            }
+            _ => {
+                if !is_by_agent {
+                    self.refused(slot, &AccessError::NotOpen);
+                }
+                End::Refused
+            }
         };
-        // A fence of our own raises the epoch; if there was none, another process has become the writer.
-        let is_ours =
-            region.fencing.load(Ordering::Acquire) > 0 || epoch <= region.epoch.load(Ordering::Acquire);
-        if status == Status::StaleEpoch && !is_ours {
-            self.lose_to_another(&region);
-        }
         self.piece_ended(slot, end);
     }
 
@@ -339,6 +354,9 @@ impl PagerService {
     fn end(&mut self, slot: u32) {
         let Some(mut job) = self.flight.remove(slot) else { return };
         self.saves_under_way -= usize::from(job.is_save());
+        if job.is_save() && job.way == Way::Direct && job.region.is_kept_by_agent() {
+            job.region.bypass.end(self.now);
+        }
         match (job.has_failed, job.is_save()) {
             (false, false) => self.fetched(&job),
             (false, true) => {
@@ -419,7 +437,7 @@ fn send_message<L: Link>(job: &mut Job, link: &mut L, slot: u32) -> Result<bool,
             region: grant.region,
             generation: grant.generation,
             key: grant.key,
-            epoch: job.region.epoch.load(Ordering::Acquire),
+            epoch: job.region.bypass.epoch(),
             offset,
             length,
         });

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use outboard_link::{AccessError, Link, LinkError, OneSided, Peer, RemoteMemory, SendError, Token};
-use outboard_wire::paging::{Attach, CacheMode, Fence, Refusal, Reply, Request};
-use outboard_wire::{FrameHead, Rights, Time};
+use outboard_wire::paging::{Attach, Detach, Fence, Refusal, Reply, Request};
+use outboard_wire::{FrameHead, Grant, Rights, Time};
 
 use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
 use super::region::PagedRegion;
@@ -16,9 +15,6 @@ use super::stats::add;
 use super::{Pages, Path};
 use crate::LinkId;
 
-/// How long an agent that has no link to the server is left alone.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
-
 /// Whether there is more to send, or the link is full.
 type Sent = Result<bool, LinkError>;
 
@@ -27,9 +23,11 @@ impl PagerService {
     pub(super) fn introduce<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L) -> Sent {
         let is_agent = self.agent.link == Some(id);
         let pages = Arc::clone(&self.pages);
-        let mut moved = forget_closed(self.side(id), link);
+        let mut moved = is_agent && detach_closed(&mut self.agent, link);
+        moved |= forget_closed(self.side(id), link, is_agent);
         if is_agent {
             moved |= self.open_copies(link)?;
+            moved |= self.ask_agent_again(link)?;
         } else {
             let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
             pages.saves_are_cheap.store(is_mapped, Ordering::Relaxed);
@@ -40,13 +38,15 @@ impl PagerService {
             if region.is_closing() || region.is_lost() || side.standing(region.number).is_some() {
                 continue;
             }
+            let epoch = region.bypass.epoch();
             let was_sent = if is_agent {
-                attach(region, link)?
+                attach(region, epoch, link)?
             } else {
                 open(&pages, region, side.peer.as_ref(), link)?
             };
             if was_sent {
-                side.openings.push(Opening { region: Arc::clone(region), standing: Standing::Asked });
+                let (region, standing) = (Arc::clone(region), Standing::Asked);
+                side.openings.push(Opening { region, standing, epoch, renewed_in: None });
                 moved = true;
             }
         }
@@ -96,7 +96,7 @@ impl PagerService {
     pub(super) fn fenced(&mut self, number: u32, epoch: u64) {
         if let Some(at) = self.fences.iter().position(|(region, _)| region.number == number) {
             let (region, _) = self.fences.swap_remove(at);
-            region.epoch.fetch_max(epoch, Ordering::AcqRel);
+            region.bypass.begin_epoch(epoch);
             region.fencing.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -115,7 +115,11 @@ impl PagerService {
             Reply::Refused { reason: Refusal::NoServer, .. } => {
                 // It may be about to reach the server: one that has just been started dials it first.
                 self.agent.set_standing(number, Standing::Later);
-                self.ask_agent_at.get_or_insert(self.now + ASK_AGAIN);
+            }
+            Reply::Refused { reason: Refusal::NoRoom | Refusal::BadRequest, .. } => {
+                // Others may leave, and an epoch that was over has been followed by the next.
+                self.agent.set_standing(number, Standing::Later);
+                region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
             _ => {
                 self.agent.set_standing(number, Standing::Refused);
@@ -125,17 +129,14 @@ impl PagerService {
         self.pages.announce();
     }
 
-    /// Has those regions attached again whose server the agent could not reach.
-    pub(super) fn ask_agent_again(&mut self) {
-        self.ask_agent_at = None;
-        self.agent.openings.retain(|opening| !matches!(opening.standing, Standing::Later));
-    }
-
     /// A region is open at a peer, or is not to be had there.
     pub(super) fn opened(&mut self, id: LinkId, number: u32, standing: Option<Standing>) {
         let is_agent = self.agent.link == Some(id);
         let side = self.side(id);
-        side.set_standing(number, standing.unwrap_or(Standing::Refused));
+        side.set_standing(
+            number,
+            standing.unwrap_or(if is_agent { Standing::Later } else { Standing::Refused }),
+        );
         if is_agent {
             if let Some(region) = self.pages.region(number) {
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
@@ -160,6 +161,7 @@ impl PagerService {
         let side = self.side(id);
         side.link = None;
         let openings = std::mem::take(&mut side.openings);
+        side.outdated.clear();
         let partial = side.partial.take();
         if is_agent {
             add(&self.pages.tally.agent_losses, 1);
@@ -183,11 +185,6 @@ impl PagerService {
         if let Some(slot) = partial {
             self.end_partial(slot);
         }
-    }
-
-    /// The server says that somebody else writes a region now.
-    pub(super) fn lose_to_another(&mut self, region: &Arc<PagedRegion>) {
-        self.pages.lose(region, self.server.peer.as_ref(), "another process has become its writer");
     }
 
     /// The server has been away for longer than its grace.
@@ -215,19 +212,46 @@ impl PagerService {
     }
 }
 
-fn forget_closed<L: Link + RemoteMemory>(side: &mut Side, link: &mut L) -> bool {
+/// Tells an agent that regions are no longer needed. One that cannot be told now is told later.
+fn detach_closed<L: Link>(agent: &mut Side, link: &mut L) -> bool {
+    let is_attached = |opening: &&mut Opening| {
+        opening.region.is_closing() && !matches!(opening.standing, Standing::Refused)
+    };
+    let mut moved = false;
+    for opening in agent.openings.iter_mut().filter(is_attached) {
+        let Grant { region, generation, .. } = opening.region.spec.grant;
+        let detach = Request::Detach(Detach { region, generation });
+        if link.send(FrameHead::new(detach.kind()), detach.encode().as_bytes()).is_err() {
+            // Full, or lost; with the link goes the attachment.
+            break;
+        }
+        if let Standing::Open(copy) = opening.standing {
+            agent.outdated.push(copy);
+        }
+        opening.standing = Standing::Refused;
+        moved = true;
+    }
+    moved
+}
+
+/// Forgets regions that are closing; an agent has to have been told before.
+fn forget_closed<L: Link + RemoteMemory>(side: &mut Side, link: &mut L, is_agent: bool) -> bool {
     let before = side.openings.len();
     side.openings.retain(|opening| {
-        let is_closing = opening.region.is_closing();
-        if let (true, Standing::Open(open)) = (is_closing, opening.standing) {
+        let is_known = !matches!(opening.standing, Standing::Refused);
+        if !opening.region.is_closing() || (is_agent && is_known) {
+            return true;
+        }
+        if let Standing::Open(open) = opening.standing {
             link.close_region(open);
         }
-        !is_closing
+        false
     });
     side.openings.len() != before
 }
 
-fn attach<L: Link>(region: &PagedRegion, link: &mut L) -> Sent {
+/// Asks an agent to serve a region, or to serve it in a new epoch.
+pub(super) fn attach<L: Link>(region: &PagedRegion, epoch: u64, link: &mut L) -> Sent {
     if region.spec.path == Path::Direct {
         return Ok(false);
     }
@@ -236,9 +260,8 @@ fn attach<L: Link>(region: &PagedRegion, link: &mut L) -> Sent {
         server: region.spec.server,
         chunk_log2: region.spec.class.0,
         rights: region.rights(),
-        // What is written may pass the agent by: what it keeps would be old then.
-        mode: if region.spec.writable { CacheMode::Off } else { region.spec.cache },
-        epoch: region.epoch.load(Ordering::Acquire),
+        mode: region.cache_mode(),
+        epoch,
     });
     let head = FrameHead::new(attach.kind()).with_tag(REGION_TAG | region.number);
     match link.send(head, attach.encode().as_bytes()) {

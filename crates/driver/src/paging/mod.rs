@@ -4,6 +4,7 @@
 //! resolves faults never allocates per fault, never logs, never touches far memory, and takes no lock that an
 //! application can hold while it faults.
 
+mod bypass;
 #[expect(unsafe_code)]
 mod chunks;
 mod config;

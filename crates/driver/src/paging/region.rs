@@ -8,6 +8,7 @@ use outboard_paging::pager::{Ahead, ReadAhead, Route, RouteChooser, SizeClass};
 use outboard_wire::paging::CacheMode;
 use outboard_wire::{Grant, Incarnation, Rights, Time};
 
+use super::bypass::Bypass;
 use super::space::Range;
 use super::stats::{RegionTally, RegionTraffic};
 
@@ -89,8 +90,8 @@ pub struct PagedRegion {
     is_closing: AtomicBool,
     /// Pages were forbidden because somebody wrote to them.
     pub(super) has_forbidden: AtomicBool,
-    /// The epoch that write-backs by the agent carry.
-    pub(super) epoch: AtomicU64,
+    /// What is written past the agent.
+    pub(super) bypass: Bypass,
     /// How many threads wait until the server has fenced an agent off; write-backs wait for them.
     pub(super) fencing: AtomicU32,
 }
@@ -111,7 +112,7 @@ impl PagedRegion {
             is_lost: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             has_forbidden: AtomicBool::new(false),
-            epoch: AtomicU64::new(spec.epoch),
+            bypass: Bypass::new(spec.epoch),
             fencing: AtomicU32::new(0),
             range: Mutex::new(Some(range)),
             spec,
@@ -191,12 +192,12 @@ impl PagedRegion {
         }
     }
 
-    /// By which way the next write-back goes: the same as most fetches.
-    pub(super) fn saves_by_agent(&self, has_agent: bool, now: Time) -> bool {
+    /// By which way the next write-back goes, if there is an agent that knows the region: the same as most fetches.
+    pub(super) fn saves_by_agent(&self, now: Time) -> bool {
         match self.spec.path {
             Path::Direct => false,
-            Path::Agent => has_agent,
-            Path::Auto => has_agent && self.chooser().explain(now).chosen == Route::Agent,
+            Path::Agent => true,
+            Path::Auto => self.chooser().explain(now).chosen == Route::Agent,
         }
     }
 

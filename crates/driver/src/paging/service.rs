@@ -52,7 +52,7 @@ pub struct PagerService {
     pub(super) fences: Vec<(Arc<PagedRegion>, bool)>,
     /// Copies of regions that the agent has offered and that are to be opened.
     pub(super) copies: Vec<(Arc<PagedRegion>, Grant)>,
-    /// When to ask the agent again for regions of a server that it could not reach.
+    /// When the agent is asked again for what it refused for now or has old bytes of.
     pub(super) ask_agent_at: Option<Time>,
     pub(super) ended: Vec<Completion>,
     pub(super) next_shard: usize,
@@ -225,15 +225,13 @@ impl Service for PagerService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.grace_ends_at().into_iter().chain(self.ask_agent_at).min()
+        self.grace_ends_at().into_iter().chain(self.agent.link.and(self.ask_agent_at)).min()
     }
 
     fn on_time(&mut self, now: Time) {
+        // What is due with the agent is done when its link has its turn.
         if self.grace_ends_at().is_some_and(|deadline| deadline <= now) {
             self.give_up_server();
-        }
-        if self.ask_agent_at.is_some_and(|due| due <= now) {
-            self.ask_agent_again();
         }
     }
 }

@@ -28,6 +28,10 @@ pub(super) enum Standing {
 pub(super) struct Opening {
     pub(super) region: Arc<PagedRegion>,
     pub(super) standing: Standing,
+    /// The write epoch in which it was asked for.
+    pub(super) epoch: u64,
+    /// The epoch in which it was asked for again, if there was no answer yet.
+    pub(super) renewed_in: Option<u64>,
 }
 
 /// One peer of a fault thread, and the jobs that wait for it.
@@ -42,11 +46,17 @@ pub(super) struct Side {
     pub(super) partial: Option<u32>,
     /// Since when there is no link.
     pub(super) lost_since: Option<Time>,
+    /// Openings that others have replaced, to be closed.
+    pub(super) outdated: Vec<OpenRegion>,
 }
 
 impl Side {
+    pub(super) fn opening(&self, region: u32) -> Option<&Opening> {
+        self.openings.iter().find(|opening| opening.region.number == region)
+    }
+
     pub(super) fn standing(&self, region: u32) -> Option<Standing> {
-        self.openings.iter().find(|opening| opening.region.number == region).map(|opening| opening.standing)
+        self.opening(region).map(|opening| opening.standing)
     }
 
     /// Whether chunks of a region can be asked of the peer and sent to it.
@@ -56,7 +66,10 @@ impl Side {
 
     pub(super) fn set_standing(&mut self, region: u32, standing: Standing) {
         if let Some(opening) = self.openings.iter_mut().find(|opening| opening.region.number == region) {
-            opening.standing = standing;
+            if let Standing::Open(before) = std::mem::replace(&mut opening.standing, standing) {
+                self.outdated.push(before);
+            }
+            opening.epoch = opening.renewed_in.take().unwrap_or(opening.epoch);
         }
     }
 

@@ -163,7 +163,12 @@ impl FarMapping {
         self.flush()?;
         self.unpin();
         self.shared.threads.unmap(&self.region, self.shared.patience);
-        let spec = RegionSpec { writable: false, ..self.region.spec().clone() };
+        // What an agent has of it may be older than what was flushed past it; of an earlier epoch it keeps nothing.
+        let epoch = match &mut self.far {
+            Some(far) => self.shared.server()?.fence(far)?,
+            None => self.region.spec().epoch,
+        };
+        let spec = RegionSpec { writable: false, epoch, ..self.region.spec().clone() };
         self.region = self.shared.map(spec)?;
         Ok(self)
     }

@@ -213,8 +213,9 @@ pub struct RegionOptions {
     pub chunk: usize,
     /// By which way its chunks go; default whichever is measured to be faster.
     pub path: Path,
-    /// What the agent does with them; default what pays. It keeps nothing of a region that may be written, for what is
-    /// written may pass it by: [freeze](super::FarVec::freeze) the region, or open it to read it.
+    /// What the agent does with them; default what pays. Of a region that may be written it keeps nothing unless all
+    /// its chunks go by the agent ([`Path::Agent`]), for what is written may pass it by otherwise:
+    /// [freeze](super::FarVec::freeze) the region, or open it to read it.
     pub cache: CacheMode,
     /// A name under which the region outlives this process, and others can open it; default none.
     pub name: Option<String>,

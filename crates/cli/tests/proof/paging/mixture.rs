@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use outboard::{Address, Client, FarMapping, FarMemory, FarOptions, Memory, Path, RegionOptions};
+use outboard::{Address, CacheMode, Client, FarMapping, FarMemory, FarOptions, Memory, Path, RegionOptions};
 use outboard_wire::Rights;
 
 use super::bytes::Bytes;
@@ -27,6 +27,8 @@ pub(super) struct Run {
     pub(super) seats: usize,
     pub(super) pagers: usize,
     pub(super) steps: usize,
+    pub(super) path: Path,
+    pub(super) cache: CacheMode,
 }
 
 impl Run {
@@ -36,7 +38,7 @@ impl Run {
             65_536 => (32, 40),
             _ => (8, 5),
         };
-        Self { chunks: vec![chunk], seats, pagers, steps }
+        Self { chunks: vec![chunk], seats, pagers, steps, path: Path::Direct, cache: CacheMode::Off }
     }
 
     pub(super) fn largest(&self) -> usize {
@@ -70,9 +72,9 @@ struct View {
 }
 
 impl Pair {
-    fn reserve(memory: &FarMemory, name: String, bytes: usize, chunk: usize) -> Self {
-        let options =
-            RegionOptions { chunk, path: Path::Direct, name: Some(name.clone()), ..Default::default() };
+    fn reserve(memory: &FarMemory, name: String, bytes: usize, chunk: usize, run: &Run) -> Self {
+        let (path, cache) = (run.path, run.cache);
+        let options = RegionOptions { chunk, path, cache, name: Some(name.clone()), ..Default::default() };
         let mapping = memory.reserve(bytes as u64, &options).unwrap_or_else(|error| panic!("{error}"));
         // Servers give whole pages.
         let model = vec![0; mapping.len() / 8];
@@ -197,7 +199,7 @@ pub(super) fn play(options: &FarOptions, run: &Run, seed: u64, mut disturb: impl
     let mut random = Random::new(seed);
     let memory = connect(options);
     let bytes = 3 * run.buffer() / run.chunks.len() + 12_344;
-    let reserve = |&chunk| Pair::reserve(&memory, format!("mixture-{seed:x}-{chunk}"), bytes, chunk);
+    let reserve = |&chunk| Pair::reserve(&memory, format!("mixture-{seed:x}-{chunk}"), bytes, chunk, run);
     let mut pairs: Vec<Pair> = run.chunks.iter().map(reserve).collect();
     for _ in 0..rounds(run) {
         let views: Vec<View> = pairs.iter_mut().map(Pair::view).collect();

@@ -1,5 +1,6 @@
 //! Far memory behind plain pointers, put to the proof with real servers and a real userfaultfd.
 
+mod agent;
 mod bytes;
 mod flush;
 mod loss;

@@ -1,0 +1,198 @@
+//! What is written past the agent, whose cache would show older bytes.
+//!
+//! A chunk of a region that the agent may keep is saved by the agent if its fault thread has a link to one that knows
+//! the region. If it has none, because the agent died, is not connected yet or will not have the region, the chunk is saved past it; from then on nothing
+//! is fetched by the agent, by any thread, until the agent has thrown away what it has: the server begins a new write
+//! epoch, the region is attached anew in that epoch, and agents keep nothing of an earlier one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outboard_link::{Link, LinkError, RemoteMemory};
+use outboard_wire::Time;
+use outboard_wire::paging::{CacheMode, Status};
+
+use super::Path;
+use super::introductions::attach;
+use super::region::PagedRegion;
+use super::service::PagerService;
+use super::side::{Opening, Standing};
+
+/// How long after the last write past it an agent is asked again, and after it has refused for the time being.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is written to a region past the agent.
+#[derive(Debug)]
+pub(super) struct Bypass {
+    state: Mutex<State>,
+    /// Agents that attached the region in an earlier epoch than this may have older bytes.
+    sound_from: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The write epoch of the region.
+    epoch: u64,
+    under_way: u32,
+    last_end: Time,
+}
+
+impl Bypass {
+    pub(super) fn new(epoch: u64) -> Self {
+        let state = State { epoch, under_way: 0, last_end: Time::ZERO };
+        Self { state: Mutex::new(state), sound_from: AtomicU64::new(0) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spoil(&self, state: &State) {
+        self.sound_from.store(state.epoch + 1, Ordering::Release);
+    }
+
+    /// Bytes are sent past the agent.
+    pub(super) fn begin(&self) {
+        let mut state = self.state();
+        state.under_way += 1;
+        self.spoil(&state);
+    }
+
+    /// They have arrived, or may have.
+    pub(super) fn end(&self, now: Time) {
+        let mut state = self.state();
+        state.under_way -= 1;
+        state.last_end = now;
+        // They may have arrived in a later epoch than the one in which they were sent.
+        self.spoil(&state);
+    }
+
+    /// The server has begun a new epoch.
+    pub(super) fn begin_epoch(&self, epoch: u64) {
+        let mut state = self.state();
+        state.epoch = state.epoch.max(epoch);
+        if state.under_way > 0 {
+            self.spoil(&state);
+        }
+    }
+
+    /// The write epoch of the region.
+    pub(super) fn epoch(&self) -> u64 {
+        self.state().epoch
+    }
+
+    /// Whether an agent that attached the region in this epoch has nothing old.
+    pub(super) fn is_sound(&self, attached_in: u64) -> bool {
+        attached_in >= self.sound_from.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing has been written past the agent for a while.
+    fn is_quiet(&self, now: Time) -> bool {
+        let state = self.state();
+        state.under_way == 0 && now.since(state.last_end) >= PAUSE
+    }
+}
+
+impl PagedRegion {
+    /// What the agent is asked to do with the region. Where the faster way is chosen, what is written often passes the
+    /// agent by: what it kept would be old.
+    pub(super) fn cache_mode(&self) -> CacheMode {
+        let is_left_out = self.spec.writable && self.spec.path != Path::Agent;
+        if is_left_out { CacheMode::Off } else { self.spec.cache }
+    }
+
+    /// Whether the agent may keep bytes of the region that are written here.
+    pub(super) fn is_kept_by_agent(&self) -> bool {
+        self.spec.writable && self.spec.path == Path::Agent && self.spec.cache != CacheMode::Off
+    }
+}
+
+impl PagerService {
+    /// The agent will not serve a region for now.
+    pub(super) fn shun_agent(&mut self, region: u32, status: Status) {
+        let is_passing = matches!(status, Status::Unavailable | Status::Busy | Status::NotOpen);
+        if is_passing && self.agent.knows(region) {
+            self.agent.set_standing(region, Standing::Later);
+        }
+    }
+
+    /// Asks the agent again, if it is time. Returns whether anything was sent.
+    pub(super) fn ask_agent_again<L: Link + RemoteMemory>(
+        &mut self,
+        link: &mut L,
+    ) -> Result<bool, LinkError> {
+        for copy in self.agent.outdated.drain(..) {
+            link.close_region(copy);
+        }
+        if self.agent.openings.iter().any(|opening| !is_content(opening)) {
+            self.ask_agent_at.get_or_insert(self.now + PAUSE);
+        }
+        if self.ask_agent_at.is_none_or(|at| at > self.now) {
+            return Ok(false);
+        }
+        self.ask_agent_at = None;
+        let mut moved = false;
+        let mut to_fence = Vec::new();
+        // One that was refused is introduced like a new one.
+        self.agent.openings.retain(|opening| !matches!(opening.standing, Standing::Later));
+        for opening in self.agent.openings.iter_mut().filter(|opening| !is_content(opening)) {
+            let region = &opening.region;
+            let epoch = region.bypass.epoch();
+            if region.bypass.is_sound(epoch) {
+                if attach(region, epoch, link)? {
+                    opening.renewed_in = Some(epoch);
+                    moved = true;
+                }
+            } else if region.bypass.is_quiet(self.now) && region.fencing.load(Ordering::Acquire) == 0 {
+                to_fence.push(std::sync::Arc::clone(region));
+            }
+        }
+        for region in to_fence {
+            self.fence(&region);
+            moved = true;
+        }
+        Ok(moved)
+    }
+}
+
+/// Whether the agent need not be asked again for a region.
+fn is_content(opening: &Opening) -> bool {
+    match opening.standing {
+        Standing::Asked | Standing::Refused => true,
+        Standing::Later => false,
+        Standing::Open(_) | Standing::Attached => {
+            opening.renewed_in.is_some() || opening.region.bypass.is_sound(opening.epoch)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_asked_after_all_that_passed_it_has_arrived() {
+        let now = Time::ZERO + Duration::from_secs(1);
+        let bypass = Bypass::new(7);
+        assert!(bypass.is_sound(7));
+        bypass.begin();
+        assert!(!bypass.is_sound(7) && !bypass.is_quiet(now));
+        // An epoch that begins while bytes are under way may see them arrive.
+        bypass.begin_epoch(8);
+        assert!(!bypass.is_sound(8));
+        bypass.end(now);
+        assert!(!bypass.is_sound(8) && !bypass.is_quiet(now));
+        let later = now + PAUSE;
+        assert!(bypass.is_quiet(later));
+        bypass.begin_epoch(9);
+        assert!(bypass.is_sound(9) && !bypass.is_sound(8));
+        // What arrives late belongs to the epoch in which it arrives.
+        bypass.begin();
+        assert!(!bypass.is_sound(9));
+        bypass.begin_epoch(10);
+        bypass.end(later);
+        assert!(!bypass.is_sound(10));
+        assert_eq!(bypass.epoch(), 10);
+    }
+}
