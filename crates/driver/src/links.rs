@@ -120,6 +120,11 @@ impl Links {
         Ok(())
     }
 
+    /// Whether looking for work costs nothing but time.
+    pub(crate) fn can_spin(&self) -> bool {
+        !self.shm.is_empty() || !self.slow_shm.is_empty() || !self.slow_tcp.is_empty()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.shm.len() + self.tcp.len() + self.slow_shm.len() + self.slow_tcp.len()
     }

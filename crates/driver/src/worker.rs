@@ -18,7 +18,9 @@ use crate::{LinkId, NewLink, Origin, Service};
 /// The settings of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
-    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core.
+    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core. A worker that
+    /// has only links over sockets sleeps at once: looking costs a system call, and the kernel likes to run both ends of
+    /// a socket on one core, where whoever spins keeps the other from answering.
     pub spin: Duration,
     /// How many frames are taken from one link before the next has its turn; default 64.
     pub frames_per_turn: usize,
@@ -130,7 +132,7 @@ impl<S: Service> Worker<S> {
             }
             if self.turn(now) {
                 busy_at = now;
-            } else if now.since(busy_at) < self.config.spin {
+            } else if now.since(busy_at) < self.config.spin && self.links.can_spin() {
                 std::hint::spin_loop();
             } else {
                 self.sleep(now)?;
