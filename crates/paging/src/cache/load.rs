@@ -118,7 +118,7 @@ impl Loads {
         self.loads.get_mut(number)
     }
 
-    /// A request that will wait for loads; without any it is forgotten by [`Loads::seal`].
+    /// A request that will wait for loads.
     pub(crate) fn open_wait(&mut self, waiter: Waiter, place: Place) -> u32 {
         let wait = Wait { waiter, place, source: Source::Late, pending: 0, has_failed: false };
         self.waits.insert(wait)
