@@ -2,6 +2,7 @@
 
 mod agent;
 mod bytes;
+mod edges;
 mod flush;
 mod loss;
 mod mixture;

@@ -1,0 +1,132 @@
+//! Every way from one state of a chunk to another is gone with a real userfaultfd, by several threads at once.
+
+use std::thread;
+
+use outboard::{Advice, FarMapping, FarMemory, Path, RegionOptions};
+use outboard_paging::pager::{Event, State, TRANSITIONS};
+use rustix::process::Signal;
+
+use super::{await_edge, connect, options, words};
+use crate::daemon::Daemon;
+use crate::place::Place;
+
+const CHUNK: usize = 4096;
+const THREADS: usize = 4;
+/// More than one thread's saves that may be under way.
+const CHUNKS: usize = 160;
+
+/// Does something with every chunk of a region, each by one of several threads.
+fn for_all(mapping: &FarMapping, act: impl Fn(usize) + Sync) {
+    let chunks = mapping.len() / CHUNK;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let act = &act;
+            scope.spawn(move || (thread..chunks).step_by(THREADS).for_each(act));
+        }
+    });
+}
+
+fn write_all(mapping: &FarMapping, base: u64) {
+    for_all(mapping, |chunk| words(mapping).write(chunk * CHUNK, &(base + chunk as u64).to_ne_bytes()));
+}
+
+fn check_all(mapping: &FarMapping, base: u64) {
+    for_all(mapping, |chunk| {
+        let mut word = [0; 8];
+        words(mapping).read(chunk * CHUNK, &mut word);
+        assert_eq!(u64::from_ne_bytes(word), base + chunk as u64, "chunk {chunk}");
+    });
+}
+
+fn reserve(memory: &FarMemory, chunks: usize) -> FarMapping {
+    let region = RegionOptions { chunk: CHUNK, path: Path::Direct, ..Default::default() };
+    memory.reserve((chunks * CHUNK) as u64, &region).unwrap()
+}
+
+/// What happens while the server is there and everything is prompt.
+fn by_day(memory: &FarMemory) {
+    // Three times what there is room for.
+    let mapping = reserve(memory, 6 * CHUNKS);
+    write_all(&mapping, 100);
+    check_all(&mapping, 100);
+    // A scan is seen, and a chunk waits in its seat to show how far it got.
+    let is_seen = |_| {
+        (0..CHUNKS).for_each(|chunk| words(&mapping).touch(chunk * CHUNK));
+        super::edges(memory, State::Fetching, Event::Wait) > 0
+    };
+    assert!((0..1000).any(is_seen), "{:?}", memory.stats());
+    // Set aside, and wanted all the same.
+    mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
+    check_all(&mapping, 100);
+    mapping.free().unwrap();
+}
+
+/// What happens while the server is silent, and when it goes on or is given up.
+fn by_night(memory: &FarMemory, daemon: &Daemon) {
+    let mapping = reserve(memory, CHUNKS);
+    for (base, is_given_up) in [(1000, false), (2000, true)] {
+        write_all(&mapping, base);
+        daemon.process.signal(Signal::STOP);
+        let saves = super::edges(memory, State::Dirty, Event::Save);
+        mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
+        await_edge(memory, State::Dirty, Event::Save, saves + 10);
+        // Some are on their way, the others could not be sent yet; half of both come back.
+        for_all(&mapping, |chunk| {
+            if chunk % 8 < 4 {
+                words(&mapping).touch(chunk * CHUNK)
+            }
+        });
+        if is_given_up {
+            await_edge(memory, State::Saving, Event::SaveFail, 1);
+            await_edge(memory, State::Returned, Event::SaveFail, 1);
+        }
+        daemon.process.signal(Signal::CONT);
+        check_all(&mapping, base);
+        mapping.flush().unwrap();
+        check_all(&mapping, base);
+    }
+    await_edge(memory, State::Returned, Event::Saved, 1);
+    // Given up while changed: nobody wants it any more.
+    write_all(&mapping, 3000);
+    daemon.process.signal(Signal::STOP);
+    mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
+    thread::scope(|scope| {
+        let end = scope.spawn(|| drop(mapping));
+        await_edge(memory, State::Dirty, Event::Evict, 1);
+        daemon.process.signal(Signal::CONT);
+        end.join().unwrap();
+    });
+    // Given up while it was on its way here.
+    let mapping = reserve(memory, CHUNKS);
+    daemon.process.signal(Signal::STOP);
+    let fetches = super::edges(memory, State::Absent, Event::Fetch);
+    mapping.advise(0..CHUNKS * CHUNK, Advice::WillNeed).unwrap();
+    await_edge(memory, State::Absent, Event::Fetch, fetches + 10);
+    thread::scope(|scope| {
+        let end = scope.spawn(|| drop(mapping));
+        await_edge(memory, State::Fetching, Event::Fail, 1);
+        daemon.process.signal(Signal::CONT);
+        end.join().unwrap();
+    });
+}
+
+#[test]
+fn every_way_between_states_is_gone() {
+    let place = Place::new();
+    let terms = ["--linger", "1h", "--link-deadline", "500ms", "--link-heartbeat", "50ms"];
+    let daemon = Daemon::memory(&place, &place.socket(), &terms);
+    let mut options = options(daemon.remote(), CHUNK, 2 * CHUNKS * CHUNK);
+    options.threads = Some(2);
+    let memory = connect(&options);
+    by_day(&memory);
+    by_night(&memory, &daemon);
+    let edges = memory.stats().edges;
+    for (way, count) in TRANSITIONS.iter().zip(edges) {
+        println!("{count:7} × {way:?}");
+    }
+    for (way, count) in TRANSITIONS.iter().zip(edges) {
+        assert!(count > 0, "{way:?} was never gone");
+    }
+    daemon.end();
+    place.assert_nothing_left();
+}
