@@ -202,6 +202,32 @@ impl Known {
     }
 }
 
+/// Asks for “graph”: those who are here or awaited are in the way, those who are overdue lose it.
+fn claim(
+    store: &mut RegionStore,
+    model: &mut BTreeMap<u64, Known>,
+    (client, asks_to_write): (u64, bool),
+    seconds: u64,
+) -> Result<(), TestCaseError> {
+    let now = Time::ZERO + Duration::from_secs(seconds);
+    let mut own = model.remove(&client).unwrap_or_default();
+    let writes = asks_to_write || own.claim.as_ref().is_some_and(|(wrote, _)| *wrote);
+    let is_in_the_way = |known: &&mut Known| known.claim.as_ref().is_some_and(|(other, _)| *other || writes);
+    let refused = model.values_mut().filter(is_in_the_way).any(|other| !other.is_overdue(seconds));
+    let rights = if asks_to_write { BOTH } else { Rights::READ };
+    let answer = ask_at(store, now, Incarnation(client), rights);
+    prop_assert_eq!(failure(&answer), refused.then_some(Failure::InUse), "{:?}", answer);
+    if !refused {
+        for late in model.values_mut().filter(is_in_the_way) {
+            let is_shut_out = late.claim.take().is_some_and(|(_, told)| !may_read(store, &told));
+            prop_assert!(is_shut_out, "one that has lost the region may use it");
+        }
+        own.claim = Some((writes, region(answer)));
+    }
+    model.insert(client, own);
+    Ok(())
+}
+
 proptest! {
     /// Leases only, one region with a name and some without, and time that passes.
     #[test]
@@ -246,25 +272,7 @@ proptest! {
                     prop_assert_eq!(has_it, used + size <= CAPACITY);
                     model.get_mut(&client).unwrap().unnamed += if has_it { size } else { 0 };
                 }
-                _ if is_here => {
-                    let writes = what == 6;
-                    let (mut own, own_writes) = (model.remove(&client).unwrap(), writes);
-                    let writes = writes || own.claim.as_ref().is_some_and(|(wrote, _)| *wrote);
-                    let is_in_the_way =
-                        |known: &&mut Known| known.claim.as_ref().is_some_and(|(other, _)| *other || writes);
-                    let refused = model.values_mut().filter(is_in_the_way).any(|other| !other.is_overdue(seconds));
-                    let rights = if own_writes { BOTH } else { Rights::READ };
-                    let answer = ask_at(&mut store, now, process, rights);
-                    prop_assert_eq!(failure(&answer), refused.then_some(Failure::InUse), "{:?}", answer);
-                    if !refused {
-                        for late in model.values_mut().filter(is_in_the_way) {
-                            let (_, told) = late.claim.take().unwrap();
-                            prop_assert!(!may_read(&store, &told), "one that has lost the region may use it");
-                        }
-                        own.claim = Some((writes, region(answer)));
-                    }
-                    model.insert(client, own);
-                }
+                _ if is_here => claim(&mut store, &mut model, (client, what == 6), seconds)?,
                 _ => {}
             }
             prop_assert_eq!(store.used(), 4096 + model.values().map(|known| known.unnamed).sum::<u64>());
