@@ -22,9 +22,15 @@ fn check(ended: Ended) {
     let json = ended.json();
     assert_eq!(json["success"], true, "{json}");
     let steps = json["steps"].as_array().unwrap();
-    assert!(steps.len() >= 11 && steps.iter().all(|step| step["ok"] == true), "{json}");
+    assert!(steps.len() >= 12 && steps.iter().all(|step| step["ok"] == true), "{json}");
     let figure = |name: &str| steps.iter().find_map(|step| step["figures"][name].as_f64()).expect(name);
-    for name in ["attach_shm_p50_us", "echo_tcp_64KiB_p50_us", "write_shm_bytes_per_s", "loss_shm_ms"] {
+    for name in [
+        "attach_shm_p50_us",
+        "echo_tcp_64KiB_p50_us",
+        "write_shm_bytes_per_s",
+        "far_graph_faults",
+        "loss_shm_ms",
+    ] {
         assert!(figure(name) > 0.0, "{name}: {json}");
     }
     assert_eq!(leaves_processes(steps), [""; 0]);
@@ -42,9 +48,14 @@ fn it_works_and_leaves_nothing_behind() {
 #[test]
 fn people_get_a_table_of_what_happened() {
     let text = outboard(&["demo"]).succeeded();
-    for part in
-        ["a job of 4 ranks", "kill -9 the agent", "demo-agent", "everything worked", "nothing is left"]
-    {
+    for part in [
+        "every bit as in memory",
+        "a job of 4 ranks",
+        "kill -9 the agent",
+        "demo-agent",
+        "everything worked",
+        "nothing is left",
+    ] {
         assert!(text.contains(part), "“{part}” is not in {text}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod echo;
+mod far_graph;
 mod far_memory;
 mod job;
 mod loss;
@@ -47,6 +48,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "far memory through shared memory", run: far_memory::through_shared_memory },
     Step { name: "far memory over TCP", run: far_memory::over_tcp },
     Step { name: "atomics over both at once", run: far_memory::atomics },
+    Step { name: "a graph in far memory", run: far_graph::pagerank },
     Step { name: "a job of 4 ranks", run: job::four_ranks },
     Step { name: "kill -9 the agent", run: loss::kill_agent },
     Step { name: "stop everything", run: cluster::stop },
