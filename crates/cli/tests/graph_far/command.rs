@@ -113,6 +113,7 @@ fn a_graph_that_a_server_has_is_opened_there() {
     assert_eq!((&far["file"], &far["far"]["graph"]), (&"directed.graph".into(), &"served".into()));
     assert_eq!(far["far"]["demand_bytes"].as_u64().map(|bytes| bytes > 0), Some(true));
     assert!(far["far"]["agent_bytes"].as_u64() > Some(0), "{far}");
+    assert!(far["far"]["agent_read_bytes"].as_u64() > Some(0), "{far}");
     let far = place.in_far("bfs", &format!("--server {server} --graph directed.el --path direct"));
     assert_eq!(far["result"], place.in_dram("bfs", "directed.el"));
     assert_eq!((&far["far"]["graph"], &far["far"]["agent"]), (&"uploaded".into(), &Value::Null));
@@ -175,6 +176,8 @@ fn a_table_tells_what_it_cost_and_why() {
         "agent_cache_rates",
         "agent_copy_bytes",
         "agent_losses",
+        "agent_read_bytes",
+        "ahead_rate",
         "background_bytes",
         "buffer_bytes",
         "buffer_rates",

@@ -139,16 +139,18 @@ impl Task<'_> {
         }
         drop(bar);
         let loading = self.began.elapsed();
-        let before = far.stats();
+        let (read_before, before) = (self.daemons.read_by_agent(), far.stats());
         let (measured, after) = self.measure(graph, &far, &placement)?;
+        let read = self.daemons.read_by_agent().zip(read_before);
+        let read = read.map(|(after, before)| after.saturating_sub(before));
         let facts = Facts {
             plan: self.plan,
             daemons: self.daemons,
             origin: placed.origin,
             buffer: far.buffer(),
             footprint,
-            figures: Figures::between(&before, &after),
-            explanation: if self.plan.explains { self.explain(&far)? } else { Vec::new() },
+            figures: Figures::between(&before, &after, read),
+            explanation: if self.plan.explains { self.explain(&far) } else { Vec::new() },
         };
         let report = Report {
             application: self.args.application,
@@ -207,9 +209,9 @@ impl Task<'_> {
     }
 
     /// What was chosen and why, here and at the agent.
-    fn explain(&self, far: &FarMemory) -> Result<Vec<String>> {
+    fn explain(&self, far: &FarMemory) -> Vec<String> {
         let mut lines = far.explain();
-        lines.extend(self.daemons.agent_lines()?.iter().map(|line| format!("agent: {line}")));
-        Ok(lines)
+        lines.extend(self.daemons.agent_lines().iter().map(|line| format!("agent: {line}")));
+        lines
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use outboard::{Client, Memory, Path};
@@ -16,9 +16,7 @@ use super::flags::{LinkName, Plan};
 use crate::children::{self, Child, GRACE};
 use crate::ranks::draw_number;
 
-/// How long an agent may take to put in writing what it does.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How long to wait before looking whether it has.
+/// Within which time an agent puts in writing what it has done.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// The memory server and the agent of a run.
@@ -68,18 +66,26 @@ impl Daemons {
         Ok(Self { server, agent, link, agent_child, memory_child })
     }
 
-    /// What the agent has to say about the regions that it serves, which it puts in writing now and then.
-    pub(super) fn agent_lines(&self) -> Result<Vec<String>> {
-        let Some(agent) = &self.agent else { return Ok(Vec::new()) };
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            // tidy: allow(sleep) nobody is told when it has written
-            std::thread::sleep(PAUSE);
-            let StatusView { lines, .. } = status(agent, &self.link)?;
-            if !lines.is_empty() || Instant::now() > deadline {
-                return Ok(lines);
-            }
+    /// How many bytes the agent has read from memory servers so far, for whomever. One that is gone does not say.
+    pub(super) fn read_by_agent(&self) -> Option<u64> {
+        self.status()?.ok()?.get("read_from_servers_bytes_total")
+    }
+
+    /// What the agent has to say about the regions that it serves.
+    pub(super) fn agent_lines(&self) -> Vec<String> {
+        match self.status() {
+            None => Vec::new(),
+            Some(Ok(status)) => status.lines,
+            Some(Err(error)) => vec![format!("{error:#}")],
         }
+    }
+
+    /// What the agent shows of itself, if there is one.
+    fn status(&self) -> Option<Result<StatusView>> {
+        let agent = self.agent.as_ref()?;
+        // tidy: allow(sleep) it puts in writing what it did some time after it has done so, and tells nobody
+        std::thread::sleep(PAUSE);
+        Some(status(agent, &self.link))
     }
 
     /// Stops those that were started, the agent first.

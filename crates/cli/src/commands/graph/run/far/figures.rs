@@ -8,11 +8,13 @@ use crate::numbers;
 /// What far memory did between two looks at it.
 pub(super) struct Figures {
     stats: FarStats,
+    /// How many bytes the agent has read from memory servers meanwhile, if it says so.
+    read_by_agent: Option<u64>,
 }
 
 impl Figures {
     /// What was done between `before` and `after`; what is in use is that of the end.
-    pub(super) fn between(before: &FarStats, after: &FarStats) -> Self {
+    pub(super) fn between(before: &FarStats, after: &FarStats, read_by_agent: Option<u64>) -> Self {
         let traffic = Traffic {
             demand: after.traffic.demand - before.traffic.demand,
             ahead: after.traffic.ahead - before.traffic.ahead,
@@ -36,7 +38,7 @@ impl Figures {
             agent_losses: after.agent_losses - before.agent_losses,
             ..*after
         };
-        Self { stats }
+        Self { stats, read_by_agent }
     }
 
     /// Faults of which something came of its own.
@@ -54,6 +56,8 @@ impl Figures {
     pub(super) fn rows(&self, has_agent: bool) -> Vec<(&'static str, String)> {
         let FarStats { traffic, .. } = &self.stats;
         let bytes = numbers::bytes;
+        let ahead = self.ahead_rate().map(|rate| format!(" ({:.1} % of those fetched)", 100.0 * rate));
+        let ahead = ahead.unwrap_or_default();
         let mut rows = vec![
             (
                 "page faults",
@@ -68,7 +72,7 @@ impl Figures {
             (
                 "chunks",
                 format!(
-                    "{} read ahead, {} evicted, {} written back",
+                    "{} read ahead{ahead}, {} evicted, {} written back",
                     self.stats.chunks_ahead, self.stats.evictions, self.stats.saves
                 ),
             ),
@@ -88,7 +92,9 @@ impl Figures {
         ];
         if has_agent {
             let (asked, copied) = (bytes(traffic.by_agent), bytes(traffic.by_copy));
-            rows.push(("by the agent", format!("{asked} asked for, {copied} from its copy")));
+            let read = self.read_by_agent.map(|read| format!(", for which it read {}", bytes(read)));
+            let read = read.unwrap_or_default();
+            rows.push(("by the agent", format!("{asked} asked for{read}; {copied} from its copy")));
             rows.push(("agent's cache", rates("fetches", self.agent_rates())));
         }
         if self.stats.agent_losses > 0 {
@@ -114,6 +120,7 @@ impl Figures {
                 "parked": self.stats.faults_parked,
             },
             "chunks_ahead": self.stats.chunks_ahead,
+            "ahead_rate": self.ahead_rate(),
             "evictions": self.stats.evictions,
             "write_backs": self.stats.saves,
             "stuck_chunks": self.stats.stuck,
@@ -122,11 +129,19 @@ impl Figures {
             "write_back_bytes": traffic.saved,
             "agent_bytes": traffic.by_agent,
             "agent_copy_bytes": traffic.by_copy,
+            "agent_read_bytes": self.read_by_agent,
             "buffer_rates": rates(self.buffer_rates()),
             "agent_cache_rates": rates(self.agent_rates()),
             "agent_losses": self.stats.agent_losses,
             "buffer_used_bytes": self.stats.buffer_used,
         })
+    }
+
+    /// The share of fetched chunks that nobody had to wait for.
+    fn ahead_rate(&self) -> Option<f64> {
+        let FarStats { faults_fetched, chunks_ahead, .. } = self.stats;
+        let fetched = faults_fetched + chunks_ahead;
+        (fetched > 0).then(|| chunks_ahead as f64 / fetched as f64)
     }
 
     /// The shares of faults whose chunk was still here, was on its way, and had to be fetched. An access that finds its
