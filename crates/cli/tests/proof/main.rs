@@ -28,4 +28,7 @@ fn entry() {
     if let Some(user) = paging::User::from_environment() {
         std::process::exit(user.run());
     }
+    if let Some(locked) = paging::Locked::from_environment() {
+        std::process::exit(locked.run());
+    }
 }

@@ -4,11 +4,13 @@ mod agent;
 mod bytes;
 mod edges;
 mod flush;
+mod held;
 mod loss;
 mod mixture;
 mod user;
 
 use bytes::Bytes;
+pub(crate) use held::Locked;
 use outboard::{Address, Buffer, FarMapping, FarMemory, FarOptions};
 use outboard_paging::pager::{Event, State, edge};
 pub(crate) use user::User;
