@@ -167,6 +167,11 @@ fn a_table_tells_what_it_cost_and_why() {
     ] {
         assert!(table.contains(part), "{part}: {table}");
     }
+}
+
+#[test]
+fn programs_find_every_figure_by_its_name() {
+    let place = Place::new();
     let json = place.in_far("components", "--graph even.graph --path direct --wire 1gbit,3ms --explain");
     let far = &json["far"];
     assert!(json["seconds"].as_f64() > Some(0.003), "a wire has its latency: {json}");
