@@ -114,6 +114,7 @@ fn a_graph_that_a_server_has_is_opened_there() {
     assert_eq!(far["far"]["demand_bytes"].as_u64().map(|bytes| bytes > 0), Some(true));
     assert!(far["far"]["agent_bytes"].as_u64() > Some(0), "{far}");
     assert!(far["far"]["agent_read_bytes"].as_u64() > Some(0), "{far}");
+    assert_eq!(far["far"]["agent_ready"], true);
     let far = place.in_far("bfs", &format!("--server {server} --graph directed.el --path direct"));
     assert_eq!(far["result"], place.in_dram("bfs", "directed.el"));
     assert_eq!((&far["far"]["graph"], &far["far"]["agent"]), (&"uploaded".into(), &Value::Null));
@@ -182,6 +183,7 @@ fn programs_find_every_figure_by_its_name() {
         "agent_copy_bytes",
         "agent_losses",
         "agent_read_bytes",
+        "agent_ready",
         "ahead_rate",
         "background_bytes",
         "buffer_bytes",

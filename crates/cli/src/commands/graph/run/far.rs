@@ -30,7 +30,7 @@ use crate::failure::wrong_usage;
 use crate::{numbers, terminal};
 
 /// How long an agent may take to say what it will do with the graph's arrays, besides the time for copies.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The least that an agent copies in a second.
 const COPIED_PER_SECOND: u64 = 50 << 20;
 
@@ -132,7 +132,7 @@ impl Task<'_> {
         let bytes = source.bytes();
         let placed = source.place(&far, &placement)?;
         let graph = placed.graph.view()?;
-        self.meet_agent(&far, bytes)?;
+        let is_agent_ready = self.meet_agent(&far, bytes)?;
         if is_served && self.plan.is_checked {
             bar.say("checking");
             graph.check(self.workers).context("the graph that is served is broken")?;
@@ -146,6 +146,7 @@ impl Task<'_> {
         let facts = Facts {
             plan: self.plan,
             daemons: self.daemons,
+            is_agent_ready,
             origin: placed.origin,
             buffer: far.buffer(),
             footprint,
@@ -168,22 +169,23 @@ impl Task<'_> {
     }
 
     /// Waits until the agent knows the graph's arrays, and has copied those that it is to keep. Chunks would go without
-    /// it before, which is not what was asked for.
-    fn meet_agent(&self, far: &FarMemory, bytes: u64) -> Result<()> {
-        let Some(agent) = &self.daemons.agent else { return Ok(()) };
+    /// it before, which is not what was asked for. Returns whether it does.
+    fn meet_agent(&self, far: &FarMemory, bytes: u64) -> Result<bool> {
+        let Some(agent) = &self.daemons.agent else { return Ok(false) };
         let copying = match self.plan.cache {
             CacheMode::Static => Duration::from_secs(bytes / COPIED_PER_SECOND),
             _ => Duration::ZERO,
         };
         let patience = PATIENCE + copying;
-        if far.wait_for_agent(patience) || self.plan.path == Path::Auto {
-            return Ok(());
+        match far.wait_for_agent(patience) {
+            // Whatever is faster goes without it as well.
+            is_ready if is_ready || self.plan.path == Path::Auto => Ok(is_ready),
+            _ => bail!(
+                "the agent at {agent} did not take the graph within {patience:?}: the memory server at {} has to be \
+                 among its memory servers (agent.memory_servers)",
+                self.daemons.server
+            ),
         }
-        bail!(
-            "the agent at {agent} did not take the graph within {patience:?}: the memory server at {} has to be among \
-             its memory servers (agent.memory_servers)",
-            self.daemons.server
-        )
     }
 
     fn measure(

@@ -15,6 +15,7 @@ impl Watcher {
     pub(super) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         set_style(&bar, "{spinner} {msg}, {human_pos} edges walked");
+        bar.set_message("starting");
         Self { bar, walked: AtomicU64::new(0) }
     }
 

@@ -13,6 +13,8 @@ use crate::numbers;
 pub(in super::super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) daemons: &'a Daemons,
+    /// Whether the agent has taken the graph's arrays.
+    pub(super) is_agent_ready: bool,
     /// How the graph came into far memory.
     pub(super) origin: &'static str,
     pub(super) buffer: usize,
@@ -39,8 +41,9 @@ impl Facts<'_> {
         let wire = plan.wire.map(|wire| format!(", like {wire}")).unwrap_or_default();
         rows.push(("memory server", format!("{}, graph {}{wire}", self.daemons.server, self.origin)));
         if let Some(agent) = &self.daemons.agent {
-            let way = format!("{agent}, path {}, cache {}", plan.path_name(), plan.cache_name());
-            rows.push(("agent", way));
+            let absence = if self.is_agent_ready { "" } else { "; it did not take the graph in time" };
+            let (path, cache) = (plan.path_name(), plan.cache_name());
+            rows.push(("agent", format!("{agent}, path {path}, cache {cache}{absence}")));
         }
         rows.extend(self.figures.rows(self.daemons.agent.is_some()));
         rows
@@ -57,6 +60,7 @@ impl Facts<'_> {
         let mut json = self.figures.json();
         json["server"] = daemons.server.to_string().into();
         json["agent"] = daemons.agent.as_ref().map(Address::to_string).into();
+        json["agent_ready"] = self.is_agent_ready.into();
         json["path"] = plan.path_name().into();
         json["cache"] = plan.cache_name().into();
         json["state"] = self.state().into();
