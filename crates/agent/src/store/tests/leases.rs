@@ -107,7 +107,11 @@ fn a_fence_refuses_what_was_sent_before_it() {
 /// The same region with the key to read it.
 fn open_reader(store: &mut RegionStore, writer: &RegionDescriptor) -> ControlAnswer {
     let stored = &store.regions[&writer.grant.region];
-    ControlAnswer::Region(stored.describe(&store.config, writer.grant.region, (Rights::READ, Sharing::Leased)))
+    ControlAnswer::Region(stored.describe(
+        &store.config,
+        writer.grant.region,
+        (Rights::READ, Sharing::Leased),
+    ))
 }
 
 #[test]
