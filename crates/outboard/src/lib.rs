@@ -19,7 +19,7 @@ mod memory;
 pub use client::{AskError, Client};
 pub use far::{
     Advice, Buffer, BufferError, CacheMode, FarError, FarMapping, FarMemory, FarOptions, FarSlice, FarStats,
-    FarVec, Path, Plain, RegionOptions, RegionTraffic, Traffic,
+    FarVec, Mover, Path, Plain, RegionOptions, RegionTraffic, Traffic,
 };
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};

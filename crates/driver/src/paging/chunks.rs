@@ -26,19 +26,19 @@ pub(super) enum Outcome {
 impl Pages {
     /// A thread waits at an address.
     pub(super) fn fault(&self, fault: Fault) -> Outcome {
-        let page = fault.address & !(PAGE - 1);
+        let page_bytes = rustix::param::page_size();
+        let page = fault.address & !(page_bytes - 1);
         let Some((region, index)) = self.find(fault.address) else {
             // Its region is gone; whoever touches it touches memory that is not mapped.
-            self.space.wake(page, PAGE);
+            self.space.wake(page, page_bytes);
             return Outcome::Settled;
         };
+        if !region.spec.writable && fault.cause != Cause::Read {
+            self.forbid(&region, index, page);
+            return Outcome::Settled;
+        }
         if fault.cause == Cause::Protected {
-            if region.spec.writable {
-                self.space.wake(page, PAGE);
-            } else {
-                region.has_forbidden.store(true, Ordering::Release);
-                self.space.forbid(page, PAGE);
-            }
+            self.space.wake(page, page_bytes);
             return Outcome::Settled;
         }
         if region.is_closing() {
@@ -46,6 +46,17 @@ impl Pages {
         }
         let access = if fault.cause == Cause::Write { Access::Write } else { Access::Read };
         self.fault_on_chunk(&region, index, access)
+    }
+
+    /// A thread stores to a page of a read-only region, here or not: that ends as in any read-only memory.
+    fn forbid(&self, region: &PagedRegion, index: u32, page: usize) {
+        let shard = self.shard_of(ChunkKey { region: region.number, index });
+        // Pages are moved to and from writable memory alone, so the chunk must not move meanwhile.
+        let _cell = self.shelves[shard].lock();
+        if !region.is_closing() {
+            region.has_forbidden.store(true, Ordering::Release);
+            self.space.forbid(page, rustix::param::page_size());
+        }
     }
 
     /// The same, for a chunk.
@@ -187,12 +198,15 @@ impl Pages {
         let frame = cell.shard.frame(seat);
         let from = self.shelves[shard].pool(frame.class).address(frame.slot);
         let (place, len) = (region.place(index), region.chunk_bytes());
-        match self.space.move_in(from, place, len) {
-            Ok(()) => {}
-            Err(errno) => give_up("cannot move a chunk into its region", errno),
+        if region.has_forbidden.load(Ordering::Acquire) {
+            self.space.permit(place, len);
         }
-        if !region.spec.writable {
-            self.space.protect(place, len);
+        let moved = match region.spec.writable {
+            true => self.space.move_in(from, place, len),
+            false => self.space.move_in_protected(from, place, len),
+        };
+        if let Err(errno) = moved {
+            give_up("cannot move a chunk into its region", errno);
         }
     }
 
@@ -215,6 +229,10 @@ impl Pages {
                 true
             }
             Err(Held::Busy) => {
+                if !region.spec.writable {
+                    // What was out already has come back without its protection.
+                    self.space.protect(place, len);
+                }
                 add(&self.tally.stuck, 1);
                 cell.shard.stuck(seat);
                 false

@@ -15,6 +15,7 @@ mod flight;
 mod introductions;
 mod jobs;
 mod pages;
+mod pins;
 mod region;
 mod service;
 mod side;

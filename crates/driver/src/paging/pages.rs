@@ -57,6 +57,12 @@ pub enum PagingError {
     /// A region without bytes.
     #[error("a region needs at least one byte")]
     Empty,
+    /// Stores that are made while a chunk leaves would be lost.
+    #[error(
+        "this kernel can neither move pages nor write-protect them, so far memory can only be read; open regions to read \
+         them, or use Linux 5.7 or later"
+    )]
+    CannotWrite,
 }
 
 /// What is remembered of the frames of one size.
@@ -80,6 +86,8 @@ const CLASSES: usize = 32;
 pub(super) struct Cell {
     pub(super) shard: Shard,
     pub(super) notes: [Option<Notes>; CLASSES],
+    /// How many bytes are promised to stay.
+    pub(super) pinned: usize,
 }
 
 /// A shard and its frames.
@@ -134,6 +142,7 @@ impl Pages {
             cell: Mutex::new(Cell {
                 shard: Shard::new(ShardConfig::with_budget(budget)),
                 notes: [const { None }; CLASSES],
+                pinned: 0,
             }),
             pools: [const { OnceLock::new() }; CLASSES],
         };
@@ -168,12 +177,9 @@ impl Pages {
         self.space.serves_the_kernel()
     }
 
-    /// How pages get in and out, for people.
-    pub fn mover(&self) -> &'static str {
-        match self.space.mover() {
-            super::space::Mover::Move => "move",
-            super::space::Mover::Copy => "copy",
-        }
+    /// How pages get in and out.
+    pub fn mover(&self) -> super::Mover {
+        self.space.mover()
     }
 
     /// Whether a region of this size and with these chunks can be mapped.
@@ -199,6 +205,9 @@ impl Pages {
     pub fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, PagingError> {
         let chunk = spec.class.bytes();
         self.check(spec.grant.size, chunk)?;
+        if spec.writable && !self.space.stops_stores() {
+            return Err(PagingError::CannotWrite);
+        }
         self.make_pools(spec.class, spec.writable)?;
         let len = usize::try_from(spec.grant.size).unwrap_or(usize::MAX).next_multiple_of(chunk);
         let range = self
@@ -340,12 +349,6 @@ impl Pages {
         for index in first..end.min(region.chunks()) {
             self.dismiss(ChunkKey { region: region.number, index }, true);
         }
-    }
-
-    /// Keeps a chunk in the region, or no longer. Returns whether it is there.
-    pub fn pin(&self, region: &PagedRegion, index: u32, is_pinned: bool) -> bool {
-        let key = ChunkKey { region: region.number, index };
-        self.shelves[self.shard_of(key)].lock().shard.pin(key, is_pinned)
     }
 
     /// On how many links a region is open.

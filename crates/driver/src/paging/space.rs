@@ -178,6 +178,11 @@ impl Space {
         self.mover
     }
 
+    /// Whether no store is made to a chunk while it leaves its region.
+    pub(super) fn stops_stores(&self) -> bool {
+        self.mover == Mover::Move || self.can_protect
+    }
+
     /// Takes faults that wait.
     pub(super) fn read(&self, messages: &mut Messages) -> bool {
         // An error here leaves the faults where they are; there is none that a retry would not show again.
@@ -213,18 +218,44 @@ impl Space {
 
     /// Moves a full frame into its absent place in the region and wakes whoever waits there.
     pub(super) fn move_in(&self, frame: usize, place: usize, len: usize) -> Result<(), Errno> {
+        self.bring_in(frame, place, len, Wake::Now)
+    }
+
+    /// The same for a region that may only be read: whoever waits there goes on when stores to it are stopped.
+    pub(super) fn move_in_protected(&self, frame: usize, place: usize, len: usize) -> Result<(), Errno> {
+        self.bring_in(frame, place, len, Wake::Later)?;
+        self.protect(place, len);
+        self.wake(place, len);
+        Ok(())
+    }
+
+    /// Makes stores to a chunk of a read-only region wait.
+    pub(super) fn protect(&self, place: usize, len: usize) {
+        if self.can_protect {
+            // It is refused for memory that is not registered, where nobody stores.
+            let _ = self.userfaultfd.protect(place, len);
+        }
+    }
+
+    fn bring_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
         let mut done = 0;
         for _ in 0..ATTEMPTS_MAX {
             let (from, to, rest) = (frame + done, place + done, len - done);
             let result = match self.mover {
                 // SAFETY: the frame is full and its seat belongs to the caller; the place is registered and absent,
                 // and whoever waits there waits for exactly this.
-                Mover::Move => unsafe { self.userfaultfd.relocate(from, to, rest, Wake::Now) },
+                Mover::Move => unsafe { self.userfaultfd.relocate(from, to, rest, wake) },
                 // SAFETY: as above.
-                Mover::Copy => unsafe { self.userfaultfd.copy(from, to, rest, false, Wake::Now) },
+                Mover::Copy => unsafe { self.userfaultfd.copy(from, to, rest, false, wake) },
             };
             match result {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    if self.mover == Mover::Copy {
+                        // Its memory is in the region now; twice it would be more than the buffer.
+                        self.discard(frame, len);
+                    }
+                    return Ok(());
+                }
                 Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
                 Err(Stopped { errno, .. }) => return Err(errno),
             }
@@ -281,19 +312,10 @@ impl Space {
         gone.and(woken).map_err(Held::Failed)
     }
 
-    /// Makes stores to a chunk of a read-only region wait.
-    pub(super) fn protect(&self, place: usize, len: usize) {
-        if self.can_protect {
-            // A chunk that is moved out meanwhile needs no protection.
-            let _ = self.userfaultfd.protect(place, len);
-        }
-    }
-
     /// Lets a store to a page of a read-only region end as it does in any read-only memory.
     pub(super) fn forbid(&self, page: usize, len: usize) {
         // SAFETY: takes a right away from memory of ours that is meant to be read only.
         let _ = unsafe { rustix::mm::mprotect(page as *mut c_void, len, MprotectFlags::READ) };
-        let _ = self.userfaultfd.unprotect(page, len);
         self.wake(page, len);
     }
 

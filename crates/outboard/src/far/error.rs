@@ -67,15 +67,15 @@ pub enum FarError {
     },
     /// More pinned than the buffer can spare.
     #[error(
-        "pinning {asked} bytes would leave too little of the buffer: {pinned} of {most} bytes that may be pinned are; \
-         enlarge the buffer"
+        "pinning {asked} bytes would leave too little of a part of the buffer: {pinned} of the {most} bytes there that may \
+         be pinned are; enlarge the buffer, or pin neighbours rather than chunks that are far apart"
     )]
     TooMuchPinned {
         /// How much was asked for.
         asked: usize,
-        /// How much is pinned already.
+        /// How much of that part is pinned already.
         pinned: usize,
-        /// How much may be.
+        /// How much of it may be.
         most: usize,
     },
 }

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use outboard_driver::paging::{PagedRegion, Pattern, RegionSpec, RegionTraffic};
@@ -124,24 +123,17 @@ impl FarMapping {
     }
 
     /// Brings the bytes of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls and
-    /// devices can be given them. Half of the buffer may be pinned.
+    /// devices can be given them. Half of the buffer may be pinned, or less if that leaves too little room for others.
     pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {
         let chunks = self.chunks(&span)?;
         let asked = chunks.len() * self.chunk();
-        let most = self.shared.pages.config().buffer / 2;
-        let pinned = self.shared.pinned.fetch_add(asked, Ordering::AcqRel);
-        if pinned + asked > most {
-            self.shared.pinned.fetch_sub(asked, Ordering::AcqRel);
-            return Err(FarError::TooMuchPinned { asked, pinned, most });
-        }
+        let reserved = self.shared.pages.reserve_pins(&self.region, chunks.clone());
+        reserved.map_err(|(pinned, most)| FarError::TooMuchPinned { asked, pinned, most })?;
         for index in chunks.clone() {
-            let start = index as usize * self.chunk();
-            loop {
-                self.prefault(start..(start + 1))?;
-                // It may have been moved out again before it was pinned.
-                if self.shared.pages.pin(&self.region, index, true) {
-                    break;
-                }
+            self.touch(index);
+            // It may have been moved out again before it was pinned.
+            while !self.shared.pages.pin(&self.region, index, true) {
+                self.touch(index);
             }
         }
         self.pinned.push(chunks);
@@ -151,10 +143,10 @@ impl FarMapping {
     /// Ends all pins of this region.
     pub fn unpin(&mut self) {
         for chunks in std::mem::take(&mut self.pinned) {
-            self.shared.pinned.fetch_sub(chunks.len() * self.chunk(), Ordering::AcqRel);
-            for index in chunks {
+            for index in chunks.clone() {
                 self.shared.pages.pin(&self.region, index, false);
             }
+            self.shared.pages.release_pins(&self.region, chunks);
         }
     }
 

@@ -1,12 +1,11 @@
 //! One process's far memory.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use outboard_driver::FrontDeskConfig;
 use outboard_driver::WorkerConfig;
-use outboard_driver::paging::{PagedRegion, PagerThreads, Pages, PagingStats, Peers, RegionSpec};
+use outboard_driver::paging::{Mover, PagedRegion, PagerThreads, Pages, PagingStats, Peers, RegionSpec};
 use outboard_paging::pager::SizeClass;
 use outboard_wire::Rights;
 use outboard_wire::control::Sharing;
@@ -29,7 +28,6 @@ pub(super) struct Shared {
     pub(super) pages: Arc<Pages>,
     pub(super) threads: PagerThreads,
     control: Control,
-    pub(super) pinned: AtomicUsize,
     pub(super) patience: Duration,
 }
 
@@ -92,7 +90,7 @@ impl FarMemory {
         };
         let patience = options.link.deadline;
         let threads = PagerThreads::start(&pages, &peers, patience)?;
-        let shared = Shared { pages, threads, control, pinned: AtomicUsize::new(0), patience };
+        let shared = Shared { pages, threads, control, patience };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -123,6 +121,7 @@ impl FarMemory {
 
     /// Opens a named region to read it, together with other readers.
     pub fn open<T: Plain>(&self, name: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
+        self.check(1, options)?;
         let region = self.shared.server()?.open(name, Rights::READ)?;
         FarSlice::new(self.map(region, &named(name, options), false)?)
     }
@@ -133,6 +132,7 @@ impl FarMemory {
         name: &str,
         options: &RegionOptions,
     ) -> Result<FarVec<T>, FarError> {
+        self.check(1, options)?;
         let region = self.shared.server()?.open(name, Rights::READ.and(Rights::WRITE))?;
         FarVec::whole(self.map(region, &named(name, options), true)?)
     }
@@ -140,6 +140,7 @@ impl FarMemory {
     /// Opens a file below the server's data directory to read it, together with other readers. The server loads it
     /// unless it has already.
     pub fn open_file<T: Plain>(&self, path: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
+        self.check(1, options)?;
         let region = self.shared.server()?.load(path, Rights::READ, options.patience)?;
         FarSlice::new(self.map(region, &named(path, options), false)?)
     }
@@ -150,6 +151,7 @@ impl FarMemory {
         path: &str,
         options: &RegionOptions,
     ) -> Result<FarVec<T>, FarError> {
+        self.check(1, options)?;
         let rights = Rights::READ.and(Rights::WRITE);
         let region = self.shared.server()?.load(path, rights, options.patience)?;
         FarVec::whole(self.map(region, &named(path, options), true)?)
@@ -188,7 +190,11 @@ impl FarMemory {
         let pages = &self.shared.pages;
         let mut lines = vec![format!(
             "pages are {}, the userfaultfd is got by {:?}{}",
-            if pages.mover() == "move" { "moved" } else { "copied: this kernel cannot move them" },
+            match (pages.mover(), pages.config().mover) {
+                (Mover::Move, _) => "moved",
+                (Mover::Copy, None) => "copied: this kernel cannot move them",
+                (Mover::Copy, Some(_)) => "copied, as configured",
+            },
             pages.route(),
             if pages.serves_the_kernel() {
                 ""
@@ -242,10 +248,4 @@ impl FarMemory {
 
 fn named(name: &str, options: &RegionOptions) -> RegionOptions {
     RegionOptions { name: Some(name.to_owned()), ..options.clone() }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        debug_assert_eq!(self.pinned.load(Ordering::Relaxed), 0, "pins end with their regions");
-    }
 }

@@ -22,5 +22,5 @@ pub use array::{FarSlice, FarVec, Plain};
 pub use error::FarError;
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
-pub use options::{Buffer, BufferError, CacheMode, FarOptions, Path, RegionOptions};
+pub use options::{Buffer, BufferError, CacheMode, FarOptions, Mover, Path, RegionOptions};
 pub use outboard_driver::paging::{PagingStats as FarStats, RegionTraffic, Traffic};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use outboard_driver::paging::PagingConfig;
-pub use outboard_driver::paging::Path;
+pub use outboard_driver::paging::{Mover, Path};
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
 use outboard_settings::{
@@ -92,6 +92,8 @@ pub struct FarOptions {
     /// How long fault threads look for work before they sleep; default not at all, for the application needs the
     /// processors.
     pub spin: Duration,
+    /// How pages get in and out; default the best that the kernel has.
+    pub mover: Option<Mover>,
     /// The NUMA node for the buffer; default the one nearest the link.
     pub node: Option<u32>,
     /// The settings of links.
@@ -116,6 +118,7 @@ impl FarOptions {
             ahead: 4 << 20,
             grace: Duration::from_secs(10),
             spin: Duration::ZERO,
+            mover: None,
             node,
             link: LinkSettings::default(),
             wire: None,
@@ -180,6 +183,7 @@ impl FarOptions {
             ahead: self.ahead,
             grace: self.grace,
             wire: self.wire,
+            mover: self.mover,
             node: self.node,
             ..defaults
         }

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use outboard::{Address, CacheMode, Client, FarMapping, FarMemory, FarOptions, Memory, Path, RegionOptions};
+use outboard::{
+    Address, CacheMode, Client, FarMapping, FarMemory, FarOptions, Memory, Mover, Path, RegionOptions,
+};
 use outboard_wire::Rights;
 
 use super::bytes::Bytes;
@@ -272,6 +274,13 @@ fn usual_chunks_keep_everything() {
 #[test]
 fn large_chunks_keep_everything() {
     play_all(&[1, 2, 4].map(|pagers| Run::new(1 << 20, pagers)), |_| {});
+}
+
+/// As on kernels that cannot move pages.
+#[test]
+fn pages_that_are_copied_keep_everything() {
+    let runs = [Run::new(4096, 2), Run::new(65_536, 1), Run::new(1 << 20, 2)];
+    play_all(&runs, |options| options.mover = Some(Mover::Copy));
 }
 
 #[test]

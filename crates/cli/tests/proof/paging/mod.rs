@@ -1,12 +1,16 @@
 //! Far memory behind plain pointers, put to the proof with real servers and a real userfaultfd.
 
+mod acts;
 mod agent;
 mod bytes;
+mod caveats;
 mod edges;
+mod files;
 mod flush;
 mod held;
 mod loss;
 mod mixture;
+mod refusals;
 mod user;
 
 use bytes::Bytes;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use outboard::{Address, Advice, FarMapping, Path, RegionOptions};
+use outboard::{Address, Advice, FarMapping, FarMemory, Path, RegionOptions};
 
-use super::{connect, options, words};
+use super::{acts, connect, options, words};
 use crate::place::Place;
 use crate::process::Process;
 
@@ -34,6 +34,12 @@ pub(crate) enum Act {
     Touch(usize),
     /// The same, without a handler.
     Die,
+    /// Stores to a region that it may only read; tells of the SIGSEGV if it has a handler.
+    Store { has_handler: bool },
+    /// Forks again and again while its threads use far memory.
+    Fork,
+    /// Gives far memory to system calls without the rights that this needs.
+    Unprivileged,
 }
 
 /// A process that uses far memory.
@@ -44,18 +50,21 @@ pub(crate) struct User {
     pub(super) grace: Duration,
 }
 
-/// Where the region of this process begins, and how many threads are to get SIGBUS.
+/// Where the region of this process begins, and how many threads are to get the signal.
 static START: AtomicUsize = AtomicUsize::new(0);
-static EXPECTED: AtomicUsize = AtomicUsize::new(0);
+static EXPECTED: AtomicUsize = AtomicUsize::new(1);
 static SEEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Tells where a signal came from, with nothing but what a handler may use.
-extern "C" fn on_bus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel gives what this signal is about.
     let address = unsafe { (*info).si_addr() } as usize;
-    let mut line = *b"\nSIGBUS at chunk 000\n";
+    let mut line = *b"\nSIGBUS  at chunk 000\n";
+    if signal == libc::SIGSEGV {
+        line[1..8].copy_from_slice(b"SIGSEGV");
+    }
     let chunk = address.wrapping_sub(START.load(Ordering::Relaxed)) / CHUNK;
-    for (place, power) in [(17, 100), (18, 10), (19, 1)] {
+    for (place, power) in [(18, 100), (19, 10), (20, 1)] {
         line[place] = b'0' + (chunk / power % 10) as u8;
     }
     let _ = rustix::io::write(rustix::stdio::stdout(), &line);
@@ -69,17 +78,19 @@ extern "C" fn on_bus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     }
 }
 
-fn handle_sigbus() {
+/// From now on a signal is told of, with the chunk of a region that it is about.
+pub(super) fn tell_of(signal: libc::c_int, mapping: &FarMapping) {
+    START.store(mapping.as_ptr().as_ptr() as usize, Ordering::Relaxed);
     // SAFETY: the handler uses nothing that a handler must not use.
     unsafe {
         let mut action = core::mem::zeroed::<libc::sigaction>();
-        action.sa_sigaction = on_bus as *const () as usize;
+        action.sa_sigaction = on_signal as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        assert_eq!(libc::sigaction(libc::SIGBUS, &raw const action, core::ptr::null_mut()), 0);
+        assert_eq!(libc::sigaction(signal, &raw const action, core::ptr::null_mut()), 0);
     }
 }
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = write!(out, "\n{line}\n").and_then(|()| out.flush());
 }
@@ -92,27 +103,39 @@ fn hear() {
 impl User {
     /// Starts it: the test's own program, anew.
     pub(super) fn start(&self, place: &Place) -> Process {
+        Process::start(self.command(place))
+    }
+
+    /// What starts it.
+    pub(super) fn command(&self, place: &Place) -> Command {
         let mut command = Command::new(std::env::current_exe().expect("a process knows itself"));
         command.args(["--exact", "entry", "--nocapture", "--test-threads=1"]).env(VARIABLE, self.to_text());
         place.mark(&mut command);
-        Process::start(command)
+        command
     }
 
     fn to_text(&self) -> String {
-        let threads = match self.act {
-            Act::Touch(threads) => threads,
-            Act::Die => 0,
+        let act = match self.act {
+            Act::Touch(threads) => format!("touch-{threads}"),
+            Act::Die => "die".to_owned(),
+            Act::Store { has_handler } => format!("store-{has_handler}"),
+            Act::Fork => "fork".to_owned(),
+            Act::Unprivileged => "unprivileged".to_owned(),
         };
-        format!("{threads} {} {}", self.server, self.grace.as_millis())
+        format!("{act} {} {}", self.server, self.grace.as_millis())
     }
 
     /// What this process was started as, if it is one of these.
     pub(crate) fn from_environment() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
         let mut words = text.split(' ');
-        let act = match words.next()?.parse().ok()? {
-            0 => Act::Die,
-            threads => Act::Touch(threads),
+        let act = match words.next()? {
+            "die" => Act::Die,
+            "store-true" => Act::Store { has_handler: true },
+            "store-false" => Act::Store { has_handler: false },
+            "fork" => Act::Fork,
+            "unprivileged" => Act::Unprivileged,
+            touch => Act::Touch(touch.strip_prefix("touch-")?.parse().ok()?),
         };
         let server = words.next()?.parse().ok()?;
         Some(Self { act, server, grace: Duration::from_millis(words.next()?.parse().ok()?) })
@@ -123,6 +146,16 @@ impl User {
         let mut options = options(&self.server, CHUNK, SEATS * CHUNK);
         (options.threads, options.ahead, options.grace) = (Some(2), 0, self.grace);
         let memory = connect(&options);
+        match self.act {
+            Act::Touch(_) | Act::Die => self.lose(&memory),
+            Act::Store { has_handler } => acts::store(&memory, has_handler),
+            Act::Fork => acts::fork(&memory),
+            Act::Unprivileged => acts::unprivileged(&memory),
+        }
+    }
+
+    /// Waits to lose its server.
+    fn lose(&self, memory: &FarMemory) -> i32 {
         let region = RegionOptions { chunk: CHUNK, path: Path::Direct, ..Default::default() };
         let region = RegionOptions { name: Some("precious".to_owned()), ..region };
         let mapping = memory.reserve((CHUNKS * CHUNK) as u64, &region).expect("the server has room");
@@ -147,14 +180,13 @@ impl User {
     }
 
     fn touch_the_rest(&self, mapping: &FarMapping) {
-        START.store(mapping.as_ptr().as_ptr() as usize, Ordering::Relaxed);
         let threads = match self.act {
-            Act::Die => 1,
             Act::Touch(threads) => {
                 EXPECTED.store(threads, Ordering::Relaxed);
-                handle_sigbus();
+                tell_of(libc::SIGBUS, mapping);
                 threads
             }
+            _ => 1,
         };
         say("touching");
         thread::scope(|scope| {

@@ -1,0 +1,94 @@
+//! What cannot be is refused in words, before anything moves.
+
+use outboard::{Buffer, FarError, FarMemory, FarOptions, Path, RegionOptions};
+
+use super::{connect, options};
+use crate::daemon::Daemon;
+use crate::place::Place;
+
+const CHUNK: usize = 4096;
+
+fn region(chunk: usize) -> RegionOptions {
+    RegionOptions { chunk, path: Path::Direct, ..Default::default() }
+}
+
+/// Asserts that it was refused, in words that have all of these parts.
+#[track_caller]
+fn refused<T>(result: Result<T, FarError>, parts: &[&str]) {
+    let error = result.map(|_| ()).expect_err("it cannot be").to_string();
+    for part in parts {
+        assert!(error.contains(part), "no “{part}” in “{error}”");
+    }
+}
+
+#[test]
+fn chunks_and_buffers_that_make_no_sense_are_refused() {
+    let place = Place::new();
+    let folder = place.folder("data");
+    std::fs::write(folder.join("graph"), [1; 8000]).unwrap();
+    let mut daemon = Daemon::memory(&place, &place.socket(), &["--data-dir", folder.to_str().unwrap()]);
+    let settings = options(daemon.local(), CHUNK, 64 * CHUNK);
+    let memory = connect(&settings);
+    for chunk in [0, 1, 3, 1000, 2048, 4095, 5000, 12_288, 4 << 20, 1 << 40] {
+        let (number, rule) = (format!("{chunk} bytes"), "a power of two from 4096 bytes to 2 MiB");
+        refused(memory.reserve(1 << 20, &region(chunk)), &[&number, rule]);
+        refused(memory.allocate_with::<u64>(1000, &region(chunk)), &[&number, rule]);
+        refused(memory.open::<u64>("any", &region(chunk)), &[&number, rule]);
+        refused(memory.open_writable::<u64>("any", &region(chunk)), &[&number, rule]);
+        refused(memory.open_file::<u8>("graph", &region(chunk)), &[&number, rule]);
+        refused(memory.open_file_writable::<u8>("graph", &region(chunk)), &[&number, rule]);
+        let wrong = FarOptions { chunk, ..settings.clone() };
+        refused(FarMemory::connect(wrong), &[&number, rule]);
+    }
+    refused(memory.open_file::<u8>("graph", &region(1 << 20)), &["too small", "enlarge the buffer"]);
+    refused(memory.reserve(1 << 20, &region(1 << 20)), &["262144 bytes", "1048576 bytes", "enlarge"]);
+    refused(memory.reserve(0, &region(CHUNK)), &["at least one byte"]);
+    refused(memory.allocate::<u64>(usize::MAX / 8), &["more than can be addressed"]);
+    for buffer in [0, 1, 3 * CHUNK] {
+        let small = settings.clone().with_buffer(Buffer::Bytes(buffer));
+        refused(FarMemory::connect(small), &["too small", &(4 * CHUNK).to_string(), "enlarge the buffer"]);
+    }
+    assert_eq!(daemon.number("used_bytes"), 0, "nothing was loaded for anybody who was refused");
+    assert_eq!(memory.stats().traffic, Default::default());
+    daemon.end();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn regions_and_files_that_are_not_to_be_had_are_refused() {
+    let place = Place::new();
+    let folder = place.folder("data");
+    std::fs::write(folder.join("graph"), [1; 8001]).unwrap();
+    let secret = place.folder("secret").join("key");
+    std::fs::write(&secret, "do not read").unwrap();
+    std::os::unix::fs::symlink(&secret, folder.join("shortcut")).unwrap();
+    let daemon = Daemon::memory(&place, &place.socket(), &["--data-dir", folder.to_str().unwrap()]);
+    let settings = options(daemon.remote(), CHUNK, 64 * CHUNK);
+    let (memory, other) = (connect(&settings), connect(&options(daemon.local(), CHUNK, 64 * CHUNK)));
+    let at = region(CHUNK);
+    refused(memory.reserve(1 << 40, &at), &["refused", &(1u64 << 40).to_string(), &(256 << 20).to_string()]);
+    refused(memory.open::<u8>("nobody's", &at), &["refused", "nobody's"]);
+    refused(memory.open_file::<u8>("missing", &at), &["refused", "missing"]);
+    for path in ["../secret/key", "shortcut", secret.to_str().unwrap(), "./../secret/key", ""] {
+        refused(memory.open_file::<u8>(path, &at), &["refused"]);
+        refused(memory.open_file_writable::<u8>(path, &at), &["refused"]);
+    }
+    refused(memory.open_file::<u64>("graph", &at), &["8001 bytes", "elements of 8 bytes"]);
+    // The one who was told so has it no longer.
+    let file = other.open_file_writable::<u8>("graph", &at).unwrap();
+    refused(memory.open_file_writable::<u8>("graph", &at), &["in use for writing", "process"]);
+    refused(memory.open_file::<u8>("graph", &at), &["in use for writing"]);
+    drop(file);
+    let named = RegionOptions { name: Some("table".to_owned()), ..at.clone() };
+    let table = other.reserve(1 << 16, &named).unwrap();
+    refused(memory.open_writable::<u8>("table", &at), &["in use for writing", "process"]);
+    refused(memory.open::<u8>("table", &at), &["in use for writing"]);
+    refused(memory.reserve(1 << 16, &named), &["refused", "table"]);
+    drop(table);
+    let readers = (memory.open::<u8>("table", &at).unwrap(), other.open::<u8>("table", &at).unwrap());
+    refused(memory.open_writable::<u8>("table", &at), &["in use for reading"]);
+    drop(readers);
+    drop(memory.open_writable::<u8>("table", &at).unwrap());
+    daemon.end();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
