@@ -74,12 +74,14 @@ impl Case {
         }
     }
 
-    /// Only small graphs are there as images, and large ones are of one kind.
+    /// Only small graphs are there as images, and large ones are of one kind. Large chunks of far state need half of a
+    /// graph as their buffer, for the same reason.
     fn is_possible(&self) -> bool {
+        let has_room = !self.is_state_far || self.chunk < 1 << 20 || self.part == 2;
         match self.size() {
-            Size::Small => true,
-            Size::Medium => !self.is_image,
-            Size::Large => !self.is_image && self.is_symmetric && !self.is_state_far,
+            Size::Small => has_room,
+            Size::Medium => has_room && !self.is_image,
+            Size::Large => has_room && !self.is_image && self.is_symmetric,
         }
     }
 }
