@@ -67,7 +67,7 @@ impl Drop for MemoryGroup {
             if fs::remove_dir(&self.path).is_ok() {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::park_timeout(std::time::Duration::from_millis(10));
         }
     }
 }
