@@ -136,7 +136,7 @@ impl RegionStore {
         }
         let (memory, footprint) = self.allocate(size)?;
         let kept = if name.is_empty() { Kept::WithClient } else { Kept::ByName(name.to_owned()) };
-        let registered = self.register(process, memory, kept, (footprint, footprint, chunk_log2));
+        let registered = self.register(process, memory, kept, (size, footprint, chunk_log2));
         let region = registered.inspect_err(|_| self.used -= footprint)?;
         self.open(process, region, (Rights::ALL, sharing))
     }

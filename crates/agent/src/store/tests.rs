@@ -81,7 +81,7 @@ fn a_region_is_described_with_its_server_and_incarnation() {
     let mut store = store();
     let descriptor = region(reserve(&mut store, ONE, 5000, ""));
     assert_eq!(descriptor.check(), Ok(()));
-    assert_eq!(descriptor.grant.size, 8192);
+    assert_eq!((descriptor.grant.size, store.used()), (5000, 8192));
     assert_eq!(
         (descriptor.extents[0].server, descriptor.extents[0].incarnation),
         (ServerId(7), Incarnation(9))

@@ -15,6 +15,8 @@ use crate::Recorder;
 struct Kept {
     client: Option<u64>,
     name: RegionName,
+    /// How many bytes it has, and how many it takes in whole pages.
+    asked: u64,
     size: u64,
     key: RegionKey,
     epoch: u64,
@@ -57,6 +59,11 @@ impl Books {
         self.regions.iter().find(|(_, kept)| is_it(kept)).map(|(region, _)| *region)
     }
 
+    /// The size of a page of memory.
+    pub(super) fn page(&self) -> u64 {
+        self.page
+    }
+
     /// What is used is what is held by the living, and what has a name.
     pub(super) fn audit(&self, used: u64, count: usize) {
         let (held, regions) = (self.used(), self.regions.len());
@@ -88,7 +95,7 @@ impl Books {
             Question::Release { region, .. } => self.is_right_release(client, *region, answer),
             Question::List { after } => {
                 let beyond = self.regions.iter().filter(|(region, _)| *region > after);
-                let expected: Vec<_> = beyond.map(|(region, kept)| (*region, kept.size)).collect();
+                let expected: Vec<_> = beyond.map(|(region, kept)| (*region, kept.asked)).collect();
                 match answer {
                     ControlAnswer::Regions { regions, more } => {
                         let listed: Vec<_> =
@@ -130,9 +137,9 @@ impl Books {
         let mut leases = Leases::default();
         leases.give(client, Claim::new(Rights::ALL, sharing));
         let (client, key, epoch) = (Some(client), grant.key, *epoch);
-        let kept = Kept { client, name: *name, size, key, epoch, leases };
+        let kept = Kept { client, name: *name, asked, size, key, epoch, leases };
         self.regions.insert(grant.region, kept);
-        reasons.is_empty() && is_new && grant.size == size
+        reasons.is_empty() && is_new && grant.size == asked
     }
 
     fn is_right_open(

@@ -73,12 +73,13 @@ fn play_with<D: Service + 'static>(
         Some(Either::Other(tenant)) => Some(tenant),
         _ => None,
     });
+    let desk = look(desk);
+    let page = desk.books.page();
     let (held, settled) = tenants.fold((0, 0), |(held, settled), tenant| {
-        (held + tenant.held_bytes(), settled + u32::from(tenant.is_settled()))
+        (held + tenant.held_bytes(page), settled + u32::from(tenant.is_settled()))
     });
     recorder
         .expect(settled == ranks, || format!("everyone has all answers, but only {settled} of {ranks} do"));
-    let desk = look(desk);
     let (used, named) = (desk.store.used(), desk.books.named_bytes());
     recorder.expect(used == held + named, || {
         format!(

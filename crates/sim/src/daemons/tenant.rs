@@ -65,9 +65,9 @@ impl Tenant {
         }
     }
 
-    /// Bytes of regions without names.
-    pub(super) fn held_bytes(&self) -> u64 {
-        self.held.values().map(|grant| grant.size).sum()
+    /// Bytes that regions without names take, in whole pages.
+    pub(super) fn held_bytes(&self, page: u64) -> u64 {
+        self.held.values().map(|grant| grant.size.next_multiple_of(page)).sum()
     }
 
     /// Whether it is linked and has all its answers.

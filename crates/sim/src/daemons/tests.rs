@@ -46,7 +46,10 @@ fn a_client_that_is_taken_for_dead_is_noticed() {
 fn a_lease_that_is_given_up_for_its_holder_is_noticed() {
     let promise = broken(|desk| {
         let list = Question::List { after: RegionId(0) };
-        let ControlAnswer::Regions { regions, .. } = desk.store.answer(Time::ZERO, Incarnation(0), &list) else { return };
+        let ControlAnswer::Regions { regions, .. } = desk.store.answer(Time::ZERO, Incarnation(0), &list)
+        else {
+            return;
+        };
         for listed in regions.iter().filter(|listed| !listed.name.as_str().is_empty()) {
             for process in (1..20).map(Incarnation) {
                 let (region, generation) = (listed.region, listed.generation);

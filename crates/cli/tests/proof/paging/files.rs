@@ -70,6 +70,7 @@ fn a_region_with_a_name_outlives_those_who_use_it() {
     }
     let memory = connect(&options(daemon.local(), CHUNK, 16 * CHUNK));
     let table = memory.open::<u32>("table", &region()).unwrap();
+    assert_eq!(table.len(), 100_000, "as many as there were, and no more");
     assert!((0..100_000).all(|at| table[at] == 3 * at as u32));
     drop(table);
     let mut table = memory.open_writable::<u32>("table", &region()).unwrap();

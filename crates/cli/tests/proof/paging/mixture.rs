@@ -78,8 +78,8 @@ impl Pair {
         let (path, cache) = (run.path, run.cache);
         let options = RegionOptions { chunk, path, cache, name: Some(name.clone()), ..Default::default() };
         let mapping = memory.reserve(bytes as u64, &options).unwrap_or_else(|error| panic!("{error}"));
-        // Servers give whole pages.
-        let model = vec![0; mapping.len() / 8];
+        assert_eq!(mapping.len(), bytes);
+        let model = vec![0; bytes / 8];
         // Longer than a chunk, and with ends in the middle of one.
         Self { mapping, name, model, stretch: chunk + chunk / 2 + 8 }
     }
