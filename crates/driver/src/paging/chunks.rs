@@ -67,6 +67,10 @@ impl Pages {
         let (place, class) = (region.place(index), region.spec.class);
         // The kernel may hold every chunk that is in the region, until those that are on their way have arrived.
         let mut held = 0;
+        if region.is_lost() && cell.shard.state(key) == State::Absent {
+            self.poison(region, index);
+            return Outcome::Settled;
+        }
         loop {
             match cell.shard.fault(key, class, access) {
                 Answer::Here => self.space.wake(place, region.chunk_bytes()),
@@ -111,6 +115,7 @@ impl Pages {
             buffer: pool.buffer().clone(),
             at: pool.offset(frame.slot),
             sent_alone: None,
+            asked_at: None,
             way: Way::Direct,
             shuns_agent: false,
             piece_bytes: 0,
@@ -177,6 +182,9 @@ impl Pages {
     pub(super) fn poison(&self, region: &PagedRegion, index: u32) {
         if !self.space.poison(region.place(index), region.chunk_bytes()) {
             // Without the means to tell the thread that waits, waiting for ever is the alternative.
+            super::service::say(
+                "outboard: this kernel cannot raise SIGBUS for far memory (Linux 6.6 can); the process ends\n",
+            );
             std::process::abort();
         }
     }
@@ -316,8 +324,29 @@ impl Pages {
         } else if cell.shard.save_failed(job.seat) {
             self.rescue(&mut cell, job.shard, &job.region, job.index, job.seat);
         }
+        if job.region.is_closing() {
+            // Whoever closed it may have stopped waiting; nobody else would give the seat back.
+            cell.shard.forget(job.region.number);
+        }
         drop(cell);
         self.announce();
+    }
+
+    /// Whether threads wait for seats.
+    pub(super) fn has_parked(&self) -> bool {
+        self.shelves.iter().any(|shelf| shelf.lock().shard.parked() > 0)
+    }
+
+    /// Tells threads that wait for seats that what they want is lost.
+    pub(super) fn give_up_parked(&self) {
+        for shelf in &self.shelves {
+            let is_lost = |key: ChunkKey| self.region(key.region).is_none_or(|region| region.is_lost());
+            while let Some(key) = { shelf.lock().shard.give_up_parked(is_lost) } {
+                if let Some(region) = self.region(key.region) {
+                    self.poison(&region, key.index);
+                }
+            }
+        }
     }
 
     /// A fault that was parked and may be answered now.

@@ -1,13 +1,14 @@
 //! Chunks on their way by links: sent off, answered, ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outboard_link::{
     AccessError, Completion, Frame, Link, LinkError, OneSided, Outcome, RemoteMemory, Token,
 };
 use outboard_paging::pager::Route;
-use outboard_wire::FrameHead;
 use outboard_wire::paging::{CacheMode, Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
+use outboard_wire::{FrameHead, Time};
 
 use super::flight::Tag;
 use super::jobs::{Errand, Job};
@@ -23,6 +24,9 @@ pub(super) const OPENING: u64 = 1 << 32;
 pub(super) const REGION_TAG: u32 = 1 << 31;
 /// Tags of fences, likewise.
 pub(super) const FENCE_TAG: u32 = 1 << 30;
+/// How long an agent may take for a chunk. One that is stopped keeps its link within the machine open, and would keep
+/// whoever waits for the chunk waiting, while the memory server is there.
+pub(super) const AGENT_PATIENCE: Duration = Duration::from_millis(700);
 /// How much of a chunk one message carries, at most.
 const PIECE_MAX: usize = 64 << 10;
 
@@ -162,7 +166,9 @@ impl PagerService {
         self.side(id).partial = Some(slot);
         let standing = self.flight.get(slot).map(|job| job.region.number);
         let standing = standing.and_then(|number| self.side(id).standing(number));
+        let now = self.now;
         while let Some(job) = self.flight.get(slot) {
+            job.asked_at = job.asked_at.or((job.way == Way::Agent).then_some(now));
             let sent = match (job.way, standing) {
                 (Way::Agent, _) => send_message(job, link, slot),
                 // A write that a lost link still carries could come after newer ones; as a message it has an epoch.
@@ -337,6 +343,12 @@ impl PagerService {
             job.fail(job.sent > 0);
             self.end_if_done(slot);
         }
+    }
+
+    /// When an agent that was asked and says nothing is no longer waited for.
+    pub(super) fn agent_is_due_at(&self) -> Option<Time> {
+        let asked = self.flight.iter().filter_map(|job| job.asked_at).min()?;
+        Some(asked + AGENT_PATIENCE)
     }
 
     /// What was asked by messages will not be answered: their link is gone.

@@ -208,6 +208,7 @@ impl PagerService {
             // Those of other regions go back to where they were.
             self.dispatch(job);
         }
+        self.pages.give_up_parked();
         true
     }
 }

@@ -57,6 +57,14 @@ pub enum PagingError {
     /// A region without bytes.
     #[error("a region needs at least one byte")]
     Empty,
+    /// The region is here already, and one of the two would write.
+    #[error(
+        "region “{name}” is open in this process already: it has one writer or many readers; drop the other object first"
+    )]
+    AlreadyOpen {
+        /// What people call it.
+        name: String,
+    },
     /// Stores that are made while a chunk leaves would be lost.
     #[error(
         "this kernel can neither move pages nor write-protect them, so far memory can only be read; open regions to read \
@@ -218,6 +226,14 @@ impl Pages {
         let window = self.config.ahead.min(self.config.buffer / 8) / chunk;
         let region = Arc::new(PagedRegion::new(number, spec, range, window as u32));
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let clashes = |other: &Arc<PagedRegion>| {
+            let (ours, theirs) = (&region.spec, &other.spec);
+            let is_same = ours.server == theirs.server && ours.grant.region == theirs.grant.region;
+            is_same && (ours.writable || theirs.writable) && !other.is_closing()
+        };
+        if regions.iter().any(clashes) {
+            return Err(PagingError::AlreadyOpen { name: region.spec.name.clone() });
+        }
         let at = regions.partition_point(|other| other.start < region.start);
         regions.insert(at, Arc::clone(&region));
         Ok(region)

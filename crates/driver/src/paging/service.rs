@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use outboard_link::shaped::Wire;
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_userfaultfd::{Cause, Messages};
 use outboard_wire::{Grant, Role, Time};
 
 use super::Pages;
 use super::chunks::Outcome;
+use super::errands::AGENT_PATIENCE;
 use super::flight::Flight;
 use super::region::PagedRegion;
 use super::side::Side;
@@ -90,7 +91,10 @@ impl PagerService {
 
     /// When a server that somebody waits for has been away for too long.
     fn grace_ends_at(&self) -> Option<Time> {
-        self.server.lost_since.filter(|_| !self.server.is_idle()).map(|since| since + self.pages.config.grace)
+        let since = self.server.lost_since?;
+        // Whoever found every seat full of what cannot be saved now waits for the server too.
+        let is_awaited = !self.server.is_idle() || self.pages.has_parked();
+        is_awaited.then(|| since + self.pages.config.grace)
     }
 
     fn read_faults(&mut self) -> bool {
@@ -212,8 +216,12 @@ impl Service for PagerService {
         &mut self,
         id: LinkId,
         link: &mut L,
-        _now: Time,
+        now: Time,
     ) -> Result<bool, LinkError> {
+        if self.agent.link == Some(id) && self.agent_is_due_at().is_some_and(|due| due <= now) {
+            let loss = Loss::Stalled { silent: AGENT_PATIENCE, awaited: "chunks from the agent" };
+            return Err(LinkError { peer: link.peer().clone(), loss });
+        }
         let introduced = self.introduce(id, link)?;
         let sent = self.send_jobs(id, link)?;
         // A region may just have been found to be lost.
@@ -225,7 +233,8 @@ impl Service for PagerService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.grace_ends_at().into_iter().chain(self.agent.link.and(self.ask_agent_at)).min()
+        let with_agent = [self.ask_agent_at, self.agent_is_due_at()].into_iter().flatten().min();
+        self.grace_ends_at().into_iter().chain(self.agent.link.and(with_agent)).min()
     }
 
     fn on_time(&mut self, now: Time) {

@@ -104,7 +104,7 @@ pub struct PagingStats {
     pub agent_misses: u64,
     /// Fetches that the agent passed on, for it was not to cache them.
     pub agent_passed: u64,
-    /// How often the agent was lost.
+    /// Links to the agent that were lost; each fault thread has one.
     pub agent_losses: u64,
     /// Bytes of the buffer in use.
     pub buffer_used: u64,

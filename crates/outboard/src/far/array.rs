@@ -90,15 +90,34 @@ macro_rules! like_a_slice {
                 &self.mapping
             }
 
-            /// The same, to pin parts of it.
-            pub fn mapping_mut(&mut self) -> &mut FarMapping {
-                &mut self.mapping
-            }
-
             /// Says how the elements of `span` will be used.
             pub fn advise(&self, span: Range<usize>, advice: Advice) -> Result<(), FarError> {
-                let element = size_of::<T>();
-                self.mapping.advise(span.start * element..span.end * element, advice)
+                self.mapping.advise(self.bytes(span)?, advice)
+            }
+
+            /// Brings the elements of `span` here before they are needed, as far as the buffer has room for them.
+            pub fn prefault(&self, span: Range<usize>) -> Result<(), FarError> {
+                self.mapping.prefault(self.bytes(span)?)
+            }
+
+            /// Brings the elements of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls
+            /// and devices can be given them.
+            pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {
+                let bytes = self.bytes(span)?;
+                self.mapping.pin(bytes)
+            }
+
+            /// Ends all pins of this array.
+            pub fn unpin(&mut self) {
+                self.mapping.unpin();
+            }
+
+            fn bytes(&self, span: Range<usize>) -> Result<Range<usize>, FarError> {
+                let byte = |at: usize| at.checked_mul(size_of::<T>());
+                match (byte(span.start), byte(span.end)) {
+                    (Some(start), Some(end)) => Ok(start..end),
+                    _ => Err(FarError::TooLong { len: span.end, element: size_of::<T>() }),
+                }
             }
         }
 

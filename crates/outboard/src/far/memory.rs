@@ -28,6 +28,7 @@ pub(super) struct Shared {
     pub(super) pages: Arc<Pages>,
     pub(super) threads: PagerThreads,
     control: Control,
+    has_agent: bool,
     pub(super) patience: Duration,
 }
 
@@ -90,7 +91,8 @@ impl FarMemory {
         };
         let patience = options.link.deadline;
         let threads = PagerThreads::start(&pages, &peers, patience)?;
-        let shared = Shared { pages, threads, control, patience };
+        let has_agent = peers.agent.is_some();
+        let shared = Shared { pages, threads, control, has_agent, patience };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -160,6 +162,9 @@ impl FarMemory {
     /// Waits until the agent has said what it will do with every region that may go by it; one that is to have a copy
     /// of a region has it then. Returns whether it has; nothing needs this to work.
     pub fn wait_for_agent(&self, patience: Duration) -> bool {
+        if !self.shared.has_agent {
+            return false;
+        }
         let deadline = Instant::now() + patience;
         while !self.shared.pages.is_settled_with_agent() {
             if Instant::now() > deadline {

@@ -131,7 +131,7 @@ impl FarOptions {
         let far = &settings.far;
         let server = settings.job.memory.address("memory").ok_or(FarError::NoServer)?;
         let agent = match &settings.job.agent {
-            // One that nobody has started is not waited for.
+            // One whose socket is not there is not looked for again and again.
             Whereabouts::Auto if !is_there(&default_socket("agent")) => None,
             whereabouts => whereabouts.address("agent"),
         };

@@ -14,6 +14,7 @@ mod chunk;
 mod debts;
 mod key_hash;
 mod lists;
+mod parking;
 mod readahead;
 mod room;
 mod route;

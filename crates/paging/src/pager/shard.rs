@@ -33,10 +33,10 @@ pub(super) struct Seat {
 
 /// A fault that found all seats under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ParkedFault {
-    key: ChunkKey,
-    class: SizeClass,
-    access: Access,
+pub(super) struct ParkedFault {
+    pub(super) key: ChunkKey,
+    pub(super) class: SizeClass,
+    pub(super) access: Access,
 }
 
 /// The state of a share of all chunks.
@@ -63,7 +63,7 @@ pub struct Shard {
     aside_bytes: usize,
     pub(super) free_bytes: usize,
     is_moving_out: bool,
-    parked: VecDeque<ParkedFault>,
+    pub(super) parked: VecDeque<ParkedFault>,
     pub(super) counts: Counts,
 }
 
@@ -177,16 +177,6 @@ impl Shard {
         self.counts.fetched += 1;
         self.begin_fetch(index, key, Some(access));
         Answer::Fetch(SeatId(index))
-    }
-
-    /// A fault for which there is no room, as after [`Answer::MakeRoom`] if nothing can be moved out. It comes again by
-    /// [`unpark`](Shard::unpark).
-    pub fn park(&mut self, key: ChunkKey, class: SizeClass, access: Access) {
-        self.counts.parked += 1;
-        // Several threads may wait for the same chunk; it is asked for once.
-        if !self.parked.iter().any(|parked| parked.key == key && parked.access == access) {
-            self.parked.push_back(ParkedFault { key, class, access });
-        }
     }
 
     /// How many chunks are in the region.
@@ -415,21 +405,6 @@ impl Shard {
             self.dirty.push_newest(&mut self.links, seat.0);
         }
         self.sent(seat)
-    }
-
-    /// A fault that was parked and may find a seat now.
-    pub fn unpark(&mut self) -> Option<(ChunkKey, SizeClass, Access)> {
-        let ParkedFault { key, class, access } = *self.parked.front()?;
-        let has_room = !self.free.is_empty()
-            || self.aside.len() > 0
-            || self.used + class.bytes() <= self.config.budget
-            || self.chunks.contains_key(&key)
-            || self.oldest().is_some();
-        if !has_room {
-            return None;
-        }
-        self.parked.pop_front();
-        Some((key, class, access))
     }
 
     /// Drops what can be dropped of a region that is unmapped, changed or not. Returns how many chunks are still

@@ -27,7 +27,7 @@ pub(in super::super) struct Flags {
     /// What moves at once: a power of two from a page to 2MiB [default: 64KiB]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<ByteSize>,
-    /// By which way chunks go [default: auto]
+    /// By which way chunks go [default: auto; agent with --cache static or dynamic]
     #[arg(long, value_enum)]
     path: Option<PathName>,
     /// What the agent keeps [default: auto; off with --path direct]
@@ -139,6 +139,8 @@ impl Flags {
             Some(PathName::Direct) => Path::Direct,
             Some(PathName::Agent) => Path::Agent,
             Some(PathName::Auto) => Path::Auto,
+            // Whoever asks for a certain cache wants it used, also where the direct path would be faster.
+            None if matches!(self.cache, Some(CacheName::Static | CacheName::Dynamic)) => Path::Agent,
             None => configured.path,
         };
         let cache = match self.cache {
