@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use outboard::{CacheMode, FarMapping, FarMemory, FarStats, Path, RegionOptions};
 
 use super::mixture::{IsDone, Run, play};
@@ -43,6 +45,36 @@ fn what_goes_by_an_agent_is_never_old() {
             println!("{run:?} by {by}");
             let options = options(server, run.largest(), run.buffer()).with_agent(Some(by.clone()));
             play(&options, &run, seed + 2 * number + u64::from(by_tcp), |_| {});
+        }
+    }
+    agent.end();
+    memory.end();
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_agent_that_stops_is_passed_by() {
+    let place = Place::new();
+    let memory = Daemon::memory(&place, &place.socket(), &[]);
+    let mut agent = Daemon::agent(&place, &place.socket(), &memory.local().to_string(), &[]);
+    agent.await_number("memory_servers_connected", 1);
+    for path in [Path::Agent, Path::Auto] {
+        let options = options(memory.local(), CHUNK, 16 * CHUNK).with_agent(Some(agent.local().clone()));
+        let far = connect(&options);
+        let region = RegionOptions { chunk: CHUNK, path, cache: CacheMode::Dynamic, ..Default::default() };
+        let mapping = far.reserve(64 * CHUNK as u64, &region).unwrap();
+        assert!(far.wait_for_agent(Duration::from_secs(20)));
+        (0..64).for_each(|chunk| words(&mapping).add(chunk * CHUNK, 1));
+        agent.process.signal(Signal::STOP);
+        // Nobody else is there to answer, and nothing is told of the agent's state by its links.
+        (0..3).for_each(|_| (0..64).for_each(|chunk| words(&mapping).add(chunk * CHUNK, 1)));
+        mapping.flush().unwrap();
+        agent.process.signal(Signal::CONT);
+        (0..64).for_each(|chunk| words(&mapping).add(chunk * CHUNK, 1));
+        for chunk in 0..64 {
+            let mut word = [0; 8];
+            words(&mapping).read(chunk * CHUNK, &mut word);
+            assert_eq!(u64::from_ne_bytes(word), 5, "chunk {chunk}, {path:?}");
         }
     }
     agent.end();

@@ -72,6 +72,23 @@ fn the_death_of_a_server_is_a_sigbus_where_its_bytes_are_needed() {
 }
 
 #[test]
+fn whoever_has_nothing_but_changes_here_is_told_of_a_lost_server_too() {
+    let place = Place::new();
+    for way in 0..2 {
+        let daemon = serve(&place, &[&place.socket(), "tcp:127.0.0.1:0"]);
+        let server = [daemon.local(), daemon.remote()][way].clone();
+        let mut user = begin(&place, Act::Full, &server, SHORT);
+        daemon.process.signal(Signal::KILL);
+        user.tell("go");
+        user.await_line(&["what is here is as it was"]);
+        let (status, said) = user.exit();
+        assert_eq!(status.code(), Some(TOLD_OF_SIGNALS), "{said:?}");
+        daemon.process.exit();
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
 fn another_server_in_its_place_is_refused() {
     let place = Place::new();
     for by_tcp in [false, true] {

@@ -76,6 +76,8 @@ fn regions_and_files_that_are_not_to_be_had_are_refused() {
     refused(memory.open_file::<u64>("graph", &at), &["8001 bytes", "elements of 8 bytes"]);
     // The one who was told so has it no longer.
     let file = other.open_file_writable::<u8>("graph", &at).unwrap();
+    refused(other.open_file_writable::<u8>("graph", &at), &["open in this process already"]);
+    refused(other.open_file::<u8>("graph", &at), &["open in this process already"]);
     refused(memory.open_file_writable::<u8>("graph", &at), &["in use for writing", "process"]);
     refused(memory.open_file::<u8>("graph", &at), &["in use for writing"]);
     drop(file);

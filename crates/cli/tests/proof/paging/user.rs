@@ -34,6 +34,8 @@ pub(crate) enum Act {
     Touch(usize),
     /// The same, without a handler.
     Die,
+    /// Waits to be told, changes as much as the buffer has room for, then touches what is not here until it gets SIGBUS.
+    Full,
     /// Stores to a region that it may only read; tells of the SIGSEGV if it has a handler.
     Store { has_handler: bool },
     /// Forks again and again while its threads use far memory.
@@ -100,6 +102,27 @@ fn hear() {
     std::io::stdin().lock().read_line(&mut String::new()).expect("the parent keeps it open");
 }
 
+/// Has nothing but changed chunks here when its server is gone, and wants another.
+fn fill(memory: &FarMemory) -> i32 {
+    let region = RegionOptions { chunk: CHUNK, path: Path::Direct, ..Default::default() };
+    let reserve =
+        |chunks: usize| memory.reserve((chunks * CHUNK) as u64, &region).expect("the server has room");
+    let (wanted, full) = (reserve(CHUNKS), reserve(SEATS));
+    (0..CHUNKS).for_each(|chunk| write(&wanted, chunk, BASE));
+    wanted.flush().expect("the server is there");
+    (0..SEATS).for_each(|chunk| write(&full, chunk, BASE));
+    say("working");
+    hear();
+    (0..SEATS).for_each(|chunk| write(&full, chunk, 2 * BASE));
+    (0..SEATS).for_each(|chunk| check(&full, chunk, 2 * BASE));
+    say("what is here is as it was");
+    tell_of(libc::SIGBUS, &wanted);
+    // By shared memory bytes can be had until the end of the server is noticed.
+    (0..CHUNKS).cycle().take(1 << 20).for_each(|chunk| check(&wanted, chunk, BASE));
+    say("survived");
+    SURVIVED
+}
+
 impl User {
     /// Starts it: the test's own program, anew.
     pub(super) fn start(&self, place: &Place) -> Process {
@@ -118,6 +141,7 @@ impl User {
         let act = match self.act {
             Act::Touch(threads) => format!("touch-{threads}"),
             Act::Die => "die".to_owned(),
+            Act::Full => "full".to_owned(),
             Act::Store { has_handler } => format!("store-{has_handler}"),
             Act::Fork => "fork".to_owned(),
             Act::Unprivileged => "unprivileged".to_owned(),
@@ -131,6 +155,7 @@ impl User {
         let mut words = text.split(' ');
         let act = match words.next()? {
             "die" => Act::Die,
+            "full" => Act::Full,
             "store-true" => Act::Store { has_handler: true },
             "store-false" => Act::Store { has_handler: false },
             "fork" => Act::Fork,
@@ -148,6 +173,7 @@ impl User {
         let memory = connect(&options);
         match self.act {
             Act::Touch(_) | Act::Die => self.lose(&memory),
+            Act::Full => fill(&memory),
             Act::Store { has_handler } => acts::store(&memory, has_handler),
             Act::Fork => acts::fork(&memory),
             Act::Unprivileged => acts::unprivileged(&memory),
