@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_link::{Link, LinkError, RemoteMemory};
+use outboard_link::{Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_wire::Time;
 use outboard_wire::paging::{CacheMode, Status};
 
@@ -21,6 +21,11 @@ use super::side::{Opening, Standing};
 
 /// How long after the last write past it an agent is asked again, and after it has refused for the time being.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long an agent that was asked for chunks may say nothing at all. One that is stopped keeps its link within the
+/// machine open, and would keep whoever waits waiting, while the memory server is there; one that has much to do is
+/// heard all the time.
+const PATIENCE: Duration = Duration::from_millis(700);
 
 /// What is written to a region past the agent.
 #[derive(Debug)]
@@ -109,6 +114,22 @@ impl PagedRegion {
 }
 
 impl PagerService {
+    /// When an agent that does not answer is given up.
+    pub(super) fn agent_patience_ends_at(&self) -> Option<Time> {
+        self.agent.silent_since().map(|since| since + PATIENCE)
+    }
+
+    /// Gives up an agent that does not answer, as if its link were lost: what it was asked goes past it.
+    pub(super) fn check_agent(&self, agent: &Peer) -> Result<(), LinkError> {
+        match self.agent.silent_since() {
+            Some(since) if since + PATIENCE <= self.now => {
+                let (silent, awaited) = (self.now.since(since), "a chunk");
+                Err(LinkError { peer: agent.clone(), loss: Loss::Stalled { silent, awaited } })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The agent will not serve a region for now.
     pub(super) fn shun_agent(&mut self, region: u32, status: Status) {
         let is_passing = matches!(status, Status::Unavailable | Status::Busy | Status::NotOpen);
@@ -136,6 +157,7 @@ impl PagerService {
         let mut to_fence = Vec::new();
         // One that was refused is introduced like a new one.
         self.agent.openings.retain(|opening| !matches!(opening.standing, Standing::Later));
+        self.agent.introduced = None;
         for opening in self.agent.openings.iter_mut().filter(|opening| !is_content(opening)) {
             let region = &opening.region;
             let epoch = region.bypass.epoch();

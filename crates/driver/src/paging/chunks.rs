@@ -115,7 +115,6 @@ impl Pages {
             buffer: pool.buffer().clone(),
             at: pool.offset(frame.slot),
             sent_alone: None,
-            asked_at: None,
             way: Way::Direct,
             shuns_agent: false,
             piece_bytes: 0,
@@ -341,9 +340,13 @@ impl Pages {
     pub(super) fn give_up_parked(&self) {
         for shelf in &self.shelves {
             let is_lost = |key: ChunkKey| self.region(key.region).is_none_or(|region| region.is_lost());
-            while let Some(key) = { shelf.lock().shard.give_up_parked(is_lost) } {
-                if let Some(region) = self.region(key.region) {
-                    self.poison(&region, key.index);
+            let mut cell = shelf.lock();
+            while let Some(key) = cell.shard.give_up_parked(is_lost) {
+                let Some(region) = self.region(key.region) else { continue };
+                // It may have come since, for somebody else.
+                match cell.shard.state(key) {
+                    State::Absent => self.poison(&region, key.index),
+                    _ => self.space.wake(region.place(key.index), region.chunk_bytes()),
                 }
             }
         }

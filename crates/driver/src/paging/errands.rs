@@ -1,14 +1,13 @@
 //! Chunks on their way by links: sent off, answered, ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use outboard_link::{
     AccessError, Completion, Frame, Link, LinkError, OneSided, Outcome, RemoteMemory, Token,
 };
 use outboard_paging::pager::Route;
+use outboard_wire::FrameHead;
 use outboard_wire::paging::{CacheMode, Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
-use outboard_wire::{FrameHead, Time};
 
 use super::flight::Tag;
 use super::jobs::{Errand, Job};
@@ -24,9 +23,6 @@ pub(super) const OPENING: u64 = 1 << 32;
 pub(super) const REGION_TAG: u32 = 1 << 31;
 /// Tags of fences, likewise.
 pub(super) const FENCE_TAG: u32 = 1 << 30;
-/// How long an agent may take for a chunk. One that is stopped keeps its link within the machine open, and would keep
-/// whoever waits for the chunk waiting, while the memory server is there.
-pub(super) const AGENT_PATIENCE: Duration = Duration::from_millis(700);
 /// How much of a chunk one message carries, at most.
 const PIECE_MAX: usize = 64 << 10;
 
@@ -166,9 +162,7 @@ impl PagerService {
         self.side(id).partial = Some(slot);
         let standing = self.flight.get(slot).map(|job| job.region.number);
         let standing = standing.and_then(|number| self.side(id).standing(number));
-        let now = self.now;
         while let Some(job) = self.flight.get(slot) {
-            job.asked_at = job.asked_at.or((job.way == Way::Agent).then_some(now));
             let sent = match (job.way, standing) {
                 (Way::Agent, _) => send_message(job, link, slot),
                 // A write that a lost link still carries could come after newer ones; as a message it has an epoch.
@@ -178,13 +172,17 @@ impl PagerService {
                 (_, Some(Standing::Open(open))) => send_access(job, link, open, slot),
                 _ => Err(AccessError::NotOpen),
             };
+            let is_for_agent = job.way == Way::Agent;
             match sent {
+                Ok(true) if is_for_agent => self.agent.has_asked(self.now),
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(AccessError::Full | AccessError::Busy) => return Ok(Progress::Blocked),
                 Err(AccessError::Lost(error)) => return Err(error),
                 Err(error) => {
-                    job.has_failed = true;
+                    if let Some(job) = self.flight.get(slot) {
+                        job.has_failed = true;
+                    }
                     self.refused(slot, &error);
                     break;
                 }
@@ -244,6 +242,9 @@ impl PagerService {
         frame.payload.read(0, &mut fixed[..fixed_len]);
         let data_len = frame.payload.len() - fixed_len;
         let Ok(reply) = Reply::decode(kind, &fixed[..fixed_len], data_len) else { return };
+        if self.agent.link == Some(id) && matches!(reply, Reply::Written { .. } | Reply::Fetched { .. }) {
+            self.agent.has_answered(self.now);
+        }
         match reply {
             Reply::Attached { .. } | Reply::Refused { .. } => self.attached(tag & !REGION_TAG, reply),
             Reply::Fenced { status: Status::Done, epoch } => self.fenced(tag & !FENCE_TAG, epoch),
@@ -343,12 +344,6 @@ impl PagerService {
             job.fail(job.sent > 0);
             self.end_if_done(slot);
         }
-    }
-
-    /// When an agent that was asked and says nothing is no longer waited for.
-    pub(super) fn agent_is_due_at(&self) -> Option<Time> {
-        let asked = self.flight.iter().filter_map(|job| job.asked_at).min()?;
-        Some(asked + AGENT_PATIENCE)
     }
 
     /// What was asked by messages will not be answered: their link is gone.

@@ -58,11 +58,6 @@ impl Flight {
         Some(job)
     }
 
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.iter().flatten()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.jobs.len() - self.free.len()
     }

@@ -23,8 +23,7 @@ impl PagerService {
     pub(super) fn introduce<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L) -> Sent {
         let is_agent = self.agent.link == Some(id);
         let pages = Arc::clone(&self.pages);
-        let mut moved = is_agent && detach_closed(&mut self.agent, link);
-        moved |= forget_closed(self.side(id), link, is_agent);
+        let mut moved = false;
         if is_agent {
             moved |= self.open_copies(link)?;
             moved |= self.ask_agent_again(link)?;
@@ -33,7 +32,14 @@ impl PagerService {
             pages.saves_are_cheap.store(is_mapped, Ordering::Relaxed);
             moved |= self.send_fences(link)?;
         }
+        let now = (pages.arrived.load(Ordering::Acquire), pages.departed.load(Ordering::Acquire));
+        if self.side(id).introduced == Some(now) {
+            return Ok(moved);
+        }
+        moved |= is_agent && detach_closed(&mut self.agent, link);
         let side = self.side(id);
+        moved |= forget_closed(side, link, is_agent);
+        let mut is_complete = !side.openings.iter().any(|opening| opening.region.is_closing());
         for region in pages.regions().iter() {
             if region.is_closing() || region.is_lost() || side.standing(region.number).is_some() {
                 continue;
@@ -48,8 +54,12 @@ impl PagerService {
                 let (region, standing) = (Arc::clone(region), Standing::Asked);
                 side.openings.push(Opening { region, standing, epoch, renewed_in: None });
                 moved = true;
+            } else {
+                // It does not go there, or there is no room for the question now.
+                is_complete &= is_agent && region.spec.path == Path::Direct;
             }
         }
+        side.introduced = is_complete.then_some(now);
         Ok(moved)
     }
 
@@ -161,7 +171,9 @@ impl PagerService {
         let side = self.side(id);
         side.link = None;
         let openings = std::mem::take(&mut side.openings);
+        side.introduced = None;
         side.outdated.clear();
+        side.forget_questions();
         let partial = side.partial.take();
         if is_agent {
             add(&self.pages.tally.agent_losses, 1);

@@ -70,8 +70,6 @@ pub(super) struct Job {
     pub(super) at: usize,
     /// When it was sent off, if nothing else was under way then: how long it takes tells how fast the way is.
     pub(super) sent_alone: Option<Time>,
-    /// When the agent was asked for it.
-    pub(super) asked_at: Option<Time>,
     /// By which way it was last sent off.
     pub(super) way: Way,
     /// Not by the agent, which has failed it.
@@ -112,7 +110,7 @@ impl Job {
     pub(super) fn restart(&mut self) {
         debug_assert_eq!(self.under_way, 0, "operations are still under way");
         (self.next, self.sent, self.piece_bytes) = (0, 0, 0);
-        (self.has_failed, self.is_uncertain, self.asked_at) = (false, false, None);
+        (self.has_failed, self.is_uncertain) = (false, false);
     }
 
     /// A piece of it came to nothing, or nobody knows what it came to.

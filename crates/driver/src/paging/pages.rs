@@ -126,6 +126,8 @@ pub struct Pages {
     pub(super) shelves: Box<[Shelf]>,
     regions: RwLock<Vec<Arc<PagedRegion>>>,
     next_number: AtomicU32,
+    /// How many regions have been mapped, so that each is made known to all peers.
+    pub(super) arrived: AtomicU32,
     /// How many regions have been lost or closed, so that jobs that wait for them are found.
     pub(super) departed: AtomicU32,
     pub(super) tally: Tally,
@@ -162,6 +164,7 @@ impl Pages {
             key,
             regions: RwLock::new(Vec::new()),
             next_number: AtomicU32::new(0),
+            arrived: AtomicU32::new(0),
             departed: AtomicU32::new(0),
             tally: Tally::default(),
             server_links: AtomicU32::new(0),
@@ -236,6 +239,7 @@ impl Pages {
         }
         let at = regions.partition_point(|other| other.start < region.start);
         regions.insert(at, Arc::clone(&region));
+        self.arrived.fetch_add(1, Ordering::AcqRel);
         Ok(region)
     }
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use outboard_link::shaped::Wire;
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_userfaultfd::{Cause, Messages};
 use outboard_wire::{Grant, Role, Time};
 
 use super::Pages;
 use super::chunks::Outcome;
-use super::errands::AGENT_PATIENCE;
 use super::flight::Flight;
 use super::region::PagedRegion;
 use super::side::Side;
@@ -216,11 +215,10 @@ impl Service for PagerService {
         &mut self,
         id: LinkId,
         link: &mut L,
-        now: Time,
+        _now: Time,
     ) -> Result<bool, LinkError> {
-        if self.agent.link == Some(id) && self.agent_is_due_at().is_some_and(|due| due <= now) {
-            let loss = Loss::Stalled { silent: AGENT_PATIENCE, awaited: "chunks from the agent" };
-            return Err(LinkError { peer: link.peer().clone(), loss });
+        if self.agent.link == Some(id) {
+            self.check_agent(link.peer())?;
         }
         let introduced = self.introduce(id, link)?;
         let sent = self.send_jobs(id, link)?;
@@ -233,8 +231,9 @@ impl Service for PagerService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let with_agent = [self.ask_agent_at, self.agent_is_due_at()].into_iter().flatten().min();
-        self.grace_ends_at().into_iter().chain(self.agent.link.and(with_agent)).min()
+        let agent = [self.ask_agent_at, self.agent_patience_ends_at()];
+        let agent = agent.into_iter().flatten().filter(|_| self.agent.link.is_some());
+        self.grace_ends_at().into_iter().chain(agent).min()
     }
 
     fn on_time(&mut self, now: Time) {

@@ -40,6 +40,8 @@ pub(super) struct Side {
     pub(super) link: Option<LinkId>,
     pub(super) peer: Option<Peer>,
     pub(super) openings: Vec<Opening>,
+    /// How many regions had arrived and departed when the openings were last in order.
+    pub(super) introduced: Option<(u32, u32)>,
     demand: VecDeque<Job>,
     ahead: VecDeque<Job>,
     /// The job whose last pieces found no room.
@@ -48,6 +50,9 @@ pub(super) struct Side {
     pub(super) lost_since: Option<Time>,
     /// Openings that others have replaced, to be closed.
     pub(super) outdated: Vec<OpenRegion>,
+    /// How many messages about chunks are unanswered, and since when none was answered.
+    unanswered: u32,
+    silent_since: Option<Time>,
 }
 
 impl Side {
@@ -95,6 +100,28 @@ impl Side {
             }
         }
         None
+    }
+
+    /// A message was sent that will be answered.
+    pub(super) fn has_asked(&mut self, now: Time) {
+        self.unanswered += 1;
+        self.silent_since.get_or_insert(now);
+    }
+
+    /// A message was answered.
+    pub(super) fn has_answered(&mut self, now: Time) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.silent_since = (self.unanswered > 0).then_some(now);
+    }
+
+    /// The link is gone, and with it what was asked.
+    pub(super) fn forget_questions(&mut self) {
+        (self.unanswered, self.silent_since) = (0, None);
+    }
+
+    /// Since when a peer that was asked something has been silent.
+    pub(super) fn silent_since(&self) -> Option<Time> {
+        self.silent_since
     }
 
     pub(super) fn is_idle(&self) -> bool {

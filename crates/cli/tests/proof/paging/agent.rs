@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use outboard::{CacheMode, FarMapping, FarMemory, FarStats, Path, RegionOptions};
+use rustix::process::Signal;
 
 use super::mixture::{IsDone, Run, play};
 use super::{connect, options, words};
@@ -155,6 +156,32 @@ fn the_application_goes_on_without_its_agent_and_the_work_flows_back() {
         let agent = start();
         await_flow(&far, &mapping);
         assert_eq!(far.stats().agent_losses, 2, "one of each fault thread");
+        drop(mapping);
+        agent.end();
+    }
+    memory.end();
+    place.assert_nothing_left();
+}
+
+/// One that is stopped is not dead, but of no use.
+#[test]
+fn the_application_goes_on_past_an_agent_that_does_not_answer() {
+    let place = Place::new();
+    let memory = Daemon::memory(&place, &place.socket(), &[]);
+    for by_tcp in [false, true] {
+        let agent = Daemon::agent(&place, &place.socket(), &memory.local().to_string(), &[]);
+        let mut options = options(memory.local(), CHUNK, 16 * CHUNK);
+        let at = if by_tcp { agent.remote() } else { agent.local() };
+        (options.agent, options.ahead) = (Some(at.clone()), 0);
+        let far = connect(&options);
+        let region = RegionOptions { chunk: CHUNK, path: Path::Agent, ..Default::default() };
+        let mapping = far.reserve(64 * CHUNK as u64, &region).unwrap();
+        await_flow(&far, &mapping);
+        agent.process.signal(Signal::STOP);
+        (0..64).for_each(|chunk| words(&mapping).write(chunk * CHUNK, &[1]));
+        mapping.flush().unwrap();
+        agent.process.signal(Signal::CONT);
+        await_flow(&far, &mapping);
         drop(mapping);
         agent.end();
     }

@@ -201,8 +201,10 @@ pub(super) fn play(options: &FarOptions, run: &Run, seed: u64, mut disturb: impl
     let mut random = Random::new(seed);
     let memory = connect(options);
     let bytes = 3 * run.buffer() / run.chunks.len() + 12_344;
-    let reserve = |&chunk| Pair::reserve(&memory, format!("mixture-{seed:x}-{chunk}"), bytes, chunk, run);
-    let mut pairs: Vec<Pair> = run.chunks.iter().map(reserve).collect();
+    let reserve = |(number, &chunk)| {
+        Pair::reserve(&memory, format!("mixture-{seed:x}-{number}-{chunk}"), bytes, chunk, run)
+    };
+    let mut pairs: Vec<Pair> = run.chunks.iter().enumerate().map(reserve).collect();
     for _ in 0..rounds(run) {
         let views: Vec<View> = pairs.iter_mut().map(Pair::view).collect();
         let seeds: Vec<u64> = (0..THREADS + READERS).map(|_| random.next()).collect();

@@ -10,6 +10,7 @@ mod flush;
 mod held;
 mod loss;
 mod mixture;
+mod pressure;
 mod refusals;
 mod user;
 
