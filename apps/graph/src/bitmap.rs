@@ -128,12 +128,12 @@ mod tests {
             set.remove(&members);
             assert!((0..bits as u32).all(|vertex| set.has(vertex) == (vertex % 3 != 0)));
         }
-        assert_eq!(Bitmap::new(0).list(), []);
+        assert!(Bitmap::new(0).list().is_empty());
     }
 
     #[test]
     fn ones_are_told_from_the_lowest() {
-        assert_eq!(Vec::from_iter(ones(0)), []);
+        assert_eq!(ones(0).count(), 0);
         assert_eq!(Vec::from_iter(ones(1 << 63 | 5)), [0, 2, 63]);
     }
 }

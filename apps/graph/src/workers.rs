@@ -139,7 +139,7 @@ mod tests {
                 let vertices = Vec::from_iter(0..pieces as u32);
                 let sum = AtomicUsize::new(0);
                 workers.each_of(&vertices, |vertex| _ = sum.fetch_add(vertex as usize, Ordering::Relaxed));
-                assert_eq!(sum.into_inner(), (0..pieces).sum());
+                assert_eq!(sum.into_inner(), (0..pieces).sum::<usize>());
             }
         }
     }
