@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use outboard::{CacheMode, FarMapping, FarMemory, FarStats, Path, RegionOptions};
 use rustix::process::Signal;
 
