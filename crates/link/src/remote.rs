@@ -170,7 +170,8 @@ pub trait RemoteMemory {
     /// Gives an open region back. Operations under way still complete.
     fn close_region(&mut self, region: OpenRegion);
 
-    /// Reads into `len` bytes of `into` at `into_offset`. The bytes there are undefined until it completes.
+    /// Reads into `len` bytes of `into` at `into_offset`. The bytes there are undefined until it completes, and stay
+    /// so if it fails.
     fn read(
         &mut self,
         region: OpenRegion,

@@ -132,10 +132,11 @@ impl Pipe {
         }
     }
 
-    pub(super) fn take(&mut self, now: Time, into: &mut [u8]) -> Arrival {
+    /// Hands out what has arrived by now, at most `most` bytes, in pieces with where they belong.
+    pub(super) fn take(&mut self, now: Time, most: usize, mut sink: impl FnMut(usize, &[u8])) -> Arrival {
         let mut len = 0;
         while let Some(parcel) = self.parcels.front_mut().filter(|parcel| parcel.at <= now) {
-            let part = parcel.len.min(into.len() - len);
+            let part = parcel.len.min(most - len);
             parcel.len -= part;
             len += part;
             if parcel.len > 0 {
@@ -148,8 +149,8 @@ impl Pipe {
         }
         let (first, second) = self.bytes.as_slices();
         let split = first.len().min(len);
-        into[..split].copy_from_slice(&first[..split]);
-        into[split..len].copy_from_slice(&second[..len - split]);
+        sink(0, &first[..split]);
+        sink(split, &second[..len - split]);
         self.bytes.drain(..len);
         if let Some(writer) = self.writer.take() {
             writer.unpark();

@@ -10,7 +10,8 @@ use super::fault::Dice;
 use super::network::Shared;
 use super::pipe::{Pipe, Taken};
 use crate::Loss;
-use crate::stream::{Arrival, ByteStream};
+use crate::memory::Window;
+use crate::stream::{Arrival, ByteStream, Scatter};
 
 /// A handshake message must fit a pipe.
 const PIPE_MIN: usize = 4096;
@@ -104,7 +105,20 @@ impl ByteStream for LoopbackBytes {
     fn receive(&mut self, now: Time, into: &mut [u8]) -> Result<Arrival, Loss> {
         let now = self.network.advance(now);
         let from = 1 - self.end;
-        Ok(self.wire().pipes[from].take(now, into))
+        let most = into.len();
+        let put = |at: usize, bytes: &[u8]| into[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(self.wire().pipes[from].take(now, most, put))
+    }
+
+    fn send_gathered(&mut self, now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss> {
+        let bytes = [head, &body.to_vec()].concat();
+        self.send(now, &bytes)
+    }
+
+    fn receive_scattered(&mut self, now: Time, mut into: Scatter<'_>) -> Result<Arrival, Loss> {
+        let now = self.network.advance(now);
+        let from = 1 - self.end;
+        Ok(self.wire().pipes[from].take(now, into.len(), |at, bytes| into.write(at, bytes)))
     }
 
     fn finish(&mut self) {

@@ -23,6 +23,7 @@ struct Inner {
 
 enum Owner {
     Mapping,
+    Segment { _kept: Arc<Segment> },
     Other { _kept: Box<dyn Any + Send + Sync> },
 }
 
@@ -50,11 +51,11 @@ impl Buffer {
     pub fn over(segment: Arc<Segment>) -> Self {
         assert!(segment.is_writable(), "the segment is mapped to read only");
         let (start, len) = (segment.start(), segment.len());
-        // SAFETY: the segment is mapped writable as long as it lives, and no references to its memory are ever made.
-        unsafe { Self::from_raw(start, len, Box::new(segment)) }
+        Self(Arc::new(Inner { start, len, owner: Owner::Segment { _kept: segment } }))
     }
 
-    /// Memory that `owner` keeps alive.
+    /// Memory of this process alone that `owner` keeps alive; what other processes may write to goes
+    /// [here](Self::over).
     ///
     /// # Safety
     /// The bytes stay mapped, readable and writable until `owner` is dropped, and are never accessed through
@@ -71,6 +72,12 @@ impl Buffer {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
+    }
+
+    /// Whether other processes may write to it.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.0.owner, Owner::Segment { .. })
     }
 
     /// All of it, to read.

@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -30,6 +31,7 @@ pub struct Segment {
     start: NonNull<u8>,
     len: usize,
     access: SegmentAccess,
+    is_quiet: AtomicBool,
 }
 
 // SAFETY: the memory is only ever touched through windows and atomics.
@@ -57,7 +59,11 @@ impl Segment {
         rustix::fs::ftruncate(&descriptor, len as u64)?;
         rustix::fs::fcntl_add_seals(&descriptor, NEEDED_SEALS | SealFlags::SEAL)?;
         let start = map(descriptor.as_fd(), len, SegmentAccess::ReadWrite)?;
-        Ok(Self { descriptor, start, len, access: SegmentAccess::ReadWrite })
+        Ok(Self::new(descriptor, start, len, SegmentAccess::ReadWrite))
+    }
+
+    fn new(descriptor: OwnedFd, start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
+        Self { descriptor, start, len, access, is_quiet: AtomicBool::new(false) }
     }
 
     /// Maps a segment that another process made, after checking that it is `len` bytes and stays so.
@@ -75,7 +81,7 @@ impl Segment {
             return Err(Violation::Segment("not of the announced size").into());
         }
         let start = map(descriptor.as_fd(), len, access)?;
-        Ok(Self { descriptor, start, len, access })
+        Ok(Self::new(descriptor, start, len, access))
     }
 
     /// Its length in bytes.
@@ -91,6 +97,19 @@ impl Segment {
     /// Whether it is mapped to write.
     pub fn is_writable(&self) -> bool {
         self.access == SegmentAccess::ReadWrite
+    }
+
+    /// Says whether those who read and write here keep out of each other's way: nobody reads what somebody else
+    /// writes at that moment. Then links need not keep words whole, and may leave the copying to the kernel. Until it
+    /// is said, it is not so.
+    pub fn set_quiet(&self, is_quiet: bool) {
+        self.is_quiet.store(is_quiet, Release);
+    }
+
+    /// Whether readers and writers keep out of each other's way.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet.load(Acquire)
     }
 
     /// The descriptor to hand to a peer that may write.

@@ -293,6 +293,10 @@ impl<L: Link> Link for Shaped<L> {
         !unstamped && !has_returned && self.inner.prepare_to_wait()
     }
 
+    fn saw_nothing(&mut self) {
+        self.inner.saw_nothing();
+    }
+
     fn wait_on(&self) -> Option<WaitOn<'_>> {
         self.inner.wait_on()
     }

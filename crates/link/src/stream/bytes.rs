@@ -6,6 +6,7 @@ use outboard_wire::Time;
 use rustix::io::Errno;
 
 use crate::Loss;
+use crate::memory::{Window, WindowMut};
 
 /// What a stream had to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,40 @@ pub enum Arrival {
     Nothing,
     /// Nothing ever again: the peer has stopped sending.
     End,
+}
+
+/// Three places that are filled one after the other.
+pub struct Scatter<'a> {
+    /// What comes first.
+    pub head: &'a mut [u8],
+    /// What comes then. Others may be looking at it meanwhile, so there is never a reference to it.
+    pub body: WindowMut<'a>,
+    /// What is left.
+    pub rest: &'a mut [u8],
+}
+
+impl Scatter<'_> {
+    /// How many bytes all of them take.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.body.len() + self.rest.len()
+    }
+
+    /// Puts `bytes` where those from `at` on belong. There must be room for them.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let (in_head, bytes) = bytes.split_at(self.head.len().saturating_sub(at).min(bytes.len()));
+        if !in_head.is_empty() {
+            self.head[at..at + in_head.len()].copy_from_slice(in_head);
+        }
+        let at = (at + in_head.len()).saturating_sub(self.head.len());
+        let (in_body, in_rest) = bytes.split_at(self.body.len().saturating_sub(at).min(bytes.len()));
+        if !in_body.is_empty() {
+            self.body.write(at, in_body);
+        }
+        if !in_rest.is_empty() {
+            let at = at + in_body.len() - self.body.len();
+            self.rest[at..at + in_rest.len()].copy_from_slice(in_rest);
+        }
+    }
 }
 
 /// Bytes in both directions, in order. Nothing here blocks.
@@ -37,8 +72,20 @@ pub trait ByteStream {
     /// Fills the beginning of `into`, which is not empty, with what has arrived.
     fn receive(&mut self, now: Time, into: &mut [u8]) -> Result<Arrival, Loss>;
 
+    /// The same for two pieces, one after the other. `body` is read where it lies, and words of it that somebody
+    /// else writes meanwhile may be torn.
+    fn send_gathered(&mut self, now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss>;
+
+    /// Fills the beginning of `into`, which is not empty, with what has arrived.
+    fn receive_scattered(&mut self, now: Time, into: Scatter<'_>) -> Result<Arrival, Loss>;
+
     /// Nothing more will be sent or read.
     fn finish(&mut self);
+
+    /// Whether the last attempt to receive took all there was, if the stream knows.
+    fn is_drained(&self) -> bool {
+        false
+    }
 
     /// What becomes readable when something arrives, if there is such a thing.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;

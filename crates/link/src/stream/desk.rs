@@ -8,6 +8,7 @@ use outboard_wire::liveness::Liveness;
 use rustix::io::Errno;
 
 use super::bytes::ByteStream;
+use super::exit::Exit;
 use super::outbox::Outbox;
 use super::pulse::{Awaited, Pulse};
 use super::requester::Requester;
@@ -48,13 +49,13 @@ impl Desk {
         })
     }
 
-    /// Deals with one of the link's own records.
+    /// Deals with one of the link's own records, which may be the last that is here.
     pub(super) fn handle(
         &mut self,
         stream: &mut impl ByteStream,
         pulse: &mut Pulse,
-        head: FrameHead,
-        payload: &[u8],
+        (head, payload): (FrameHead, &[u8]),
+        is_last: bool,
     ) -> Result<(), Loss> {
         if Liveness::reads(head.kind) {
             return match Liveness::decode(head.kind, payload).map_err(Violation::from)? {
@@ -77,7 +78,9 @@ impl Desk {
         let (fixed, data) = payload.split_at(payload.len().min(fixed_len));
         let request = Request::decode(head.kind, fixed, data.len()).map_err(Violation::from)?;
         self.counters.accesses_served += 1;
-        Ok(self.server.serve(&mut self.outbox, stream, head.tag, (request, data))?)
+        let Self { outbox, counters, .. } = self;
+        let mut exit = Exit { outbox, stream, pulse, counters };
+        Ok(self.server.serve(&mut exit, (head.tag, is_last), (request, data))?)
     }
 
     /// Whether a frame or a request with `payload` bytes may go into the queue now.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use rustix::io::Errno;
 
-use crate::memory::{Mirror, WindowMut};
+use crate::memory::{Mirror, Window, WindowMut};
 
 /// A queue of bytes, contiguous at both ends. Whenever it runs empty it starts over at the beginning, so that a
 /// link that keeps up uses the same few cache lines again and again.
@@ -70,6 +70,12 @@ impl Fifo {
     pub(super) fn append(&mut self, len: usize) {
         assert!(len <= self.room(), "more bytes appended than there was room");
         self.tail += len as u64;
+    }
+
+    /// Appends a copy of what a window shows. There must be room.
+    pub(super) fn push(&mut self, bytes: Window<'_>) {
+        self.room_window(0, bytes.len()).write_window(0, bytes);
+        self.append(bytes.len());
     }
 
     /// The first `len` bytes are no longer needed.

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::fifo::Fifo;
 use crate::Violation;
+use crate::memory::Window;
 use crate::ring::record_len;
 
 /// The queue of arrived bytes, cut into records.
@@ -32,6 +33,27 @@ impl Inbox {
         self.fifo.append(len);
     }
 
+    /// Everything that is here.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.fifo.bytes()
+    }
+
+    /// Takes over what has arrived elsewhere. There must be room.
+    pub(super) fn push(&mut self, bytes: Window<'_>) {
+        self.fifo.push(bytes);
+    }
+
+    /// What is here is dealt with, although it is no whole record.
+    pub(super) fn clear(&mut self) {
+        self.fifo.consume(self.fifo.len());
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.fifo.is_empty()
+    }
+
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.fifo.len() == self.fifo.capacity()
@@ -55,6 +77,12 @@ impl Inbox {
             return Ok(None);
         }
         Ok(Some((head, &bytes[FrameHeader::LEN..FrameHeader::LEN + len])))
+    }
+
+    /// Whether the first record, whose payload has `payload` bytes, is all that is here.
+    #[inline]
+    pub(super) fn holds_only(&self, payload: usize) -> bool {
+        self.fifo.len() == record_len(payload)
     }
 
     /// The first record, whose payload has `payload` bytes, is dealt with.

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use outboard_wire::liveness::{LIVENESS_LEN_MAX, Liveness};
+use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, Text, Time};
 use rustix::io::Errno;
 
 use super::bytes::{Arrival, ByteStream};
 use super::desk::Desk;
+use super::exit::Exit;
 use super::inbox::Inbox;
 use super::pulse::Pulse;
+use super::straight::Straight;
 use super::terms::Terms;
 use crate::memory::{Window, WindowMut};
-use crate::ring::record_len;
 use crate::{
     AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, OneSided, Peer,
     SendError, WaitOn,
@@ -20,11 +21,12 @@ use crate::{
 
 /// A link over a stream of bytes.
 ///
-/// Bytes move in [`Link::progress`] and [`Link::flush`] only; one-sided operations start to travel at whichever
-/// comes first. A reservation lasts until the next call that is not [`Link::commit`].
+/// Bytes move in [`Link::progress`] and [`Link::flush`] only, and long answers to the peer's reads at once;
+/// one-sided operations start to travel at whichever comes first. A reservation lasts until the next call that is not [`Link::commit`].
 pub struct StreamLink<S: ByteStream> {
-    stream: S,
+    pub(super) stream: S,
     inbox: Inbox,
+    straight: Straight,
     /// Apart from the inbox, so that records are answered where they lie.
     pub(super) desk: Desk,
     pulse: Pulse,
@@ -36,6 +38,9 @@ pub struct StreamLink<S: ByteStream> {
     ended: Option<Loss>,
     /// The peer has been told that this side is finished.
     finished: bool,
+    /// Nothing was left in the stream a moment ago: the next look can be left out. Only one, because whoever never
+    /// sleeps finds out what arrives by looking.
+    is_drained: bool,
     /// Whether the next frame was deferred when it was last offered.
     is_deferred: bool,
     pub(super) lost: Option<LinkError>,
@@ -69,6 +74,7 @@ impl<S: ByteStream> StreamLink<S> {
         Ok(Self {
             stream,
             inbox,
+            straight: Straight::default(),
             desk,
             pulse,
             peer,
@@ -76,6 +82,7 @@ impl<S: ByteStream> StreamLink<S> {
             unsendable: None,
             ended: None,
             finished: false,
+            is_drained: false,
             is_deferred: false,
             lost: None,
         })
@@ -124,14 +131,20 @@ impl<S: ByteStream> StreamLink<S> {
         if self.ended.is_some() {
             return false;
         }
+        // Nobody is given up before a last look.
+        let is_decided = self.unsendable.is_some() || self.pulse.verdict(self.desk.awaited()).is_some();
+        if std::mem::take(&mut self.is_drained) && !is_decided {
+            return false;
+        }
         if self.inbox.is_full() {
             // Whatever the peer has to say is waiting in the stream.
             self.pulse.heard();
             return false;
         }
-        match self.stream.receive(self.pulse.now(), self.inbox.room_mut()) {
-            Ok(Arrival::Bytes(len)) => {
-                self.inbox.arrived(len);
+        let requester = &mut self.desk.requester;
+        match self.straight.receive(&mut self.stream, &mut self.pulse, &mut self.inbox, requester) {
+            Ok(Arrival::Bytes(_)) => {
+                self.is_drained = self.stream.is_drained();
                 self.pulse.heard();
                 true
             }
@@ -153,21 +166,9 @@ impl<S: ByteStream> StreamLink<S> {
 
     /// Sends what may leave.
     fn push(&mut self) -> bool {
-        let bytes = self.desk.outbox.released();
-        if bytes.is_empty() {
-            return false;
-        }
-        match self.stream.send(self.pulse.now(), bytes) {
-            Ok(0) => false,
-            Ok(len) => {
-                self.desk.outbox.sent(len);
-                self.desk.counters.doorbells += 1;
-                self.pulse.sent();
-                if len > record_len(LIVENESS_LEN_MAX) {
-                    self.pulse.worked();
-                }
-                true
-            }
+        let Self { stream, pulse, desk: Desk { outbox, counters, .. }, .. } = self;
+        match (Exit { outbox, stream, pulse, counters }).push() {
+            Ok(moved) => moved,
             // What has arrived is still to be read.
             Err(loss) => {
                 self.desk.outbox.break_off();
@@ -184,7 +185,9 @@ impl<S: ByteStream> StreamLink<S> {
                 Ok(None) => return Ok(First::Nothing),
                 Ok(Some((head, _))) if !head.kind.is_for_link() => return Ok(First::Frame),
                 Ok(Some((head, payload))) => {
-                    let handled = self.desk.handle(&mut self.stream, &mut self.pulse, head, payload);
+                    let is_last = self.inbox.holds_only(payload.len());
+                    let record = (head, payload);
+                    let handled = self.desk.handle(&mut self.stream, &mut self.pulse, record, is_last);
                     handled.map(|()| payload.len())
                 }
                 Err(violation) => Err(violation.into()),
@@ -344,6 +347,10 @@ impl<S: ByteStream> Link for StreamLink<S> {
         let has_work = self.lost.is_some() || self.ended.is_some() || self.desk.requester.has_ended();
         let can_answer = self.desk.can_answer() || self.desk.server.has_torn();
         (!has_record || self.is_deferred) && !has_work && !can_answer && self.stream.prepare_to_wait()
+    }
+
+    fn saw_nothing(&mut self) {
+        self.is_drained = true;
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {

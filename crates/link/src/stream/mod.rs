@@ -16,6 +16,7 @@
 
 mod bytes;
 mod desk;
+mod exit;
 mod fifo;
 mod handshake;
 mod inbox;
@@ -25,11 +26,12 @@ mod pulse;
 mod remote;
 mod requester;
 mod server;
+mod straight;
 mod terms;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bytes::{Arrival, ByteStream};
+pub(crate) use bytes::{Arrival, ByteStream, Scatter};
 pub(crate) use handshake::{Accepting, Dialing, Setup};
 pub(crate) use link::StreamLink;
 pub(crate) use terms::{OPERATIONS_MAX, Terms};

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
 use super::fifo::Fifo;
+use super::straight::HEAD_LEN;
 use super::terms::{GOODBYE_ROOM, HEADROOM};
 use crate::memory::{Window, WindowMut};
 use crate::ring::record_len;
@@ -82,6 +83,30 @@ impl Outbox {
         self.release();
     }
 
+    /// What comes before the data of a reply.
+    pub(super) fn head_of_reply(tag: u32, reply: &Reply, data_len: usize) -> [u8; HEAD_LEN] {
+        let head = FrameHead::new(reply.kind()).with_tag(tag);
+        // No payload reaches 4 GiB: queues are at most 1 GiB.
+        let header = FrameHeader::new(head, (Reply::FIXED_LEN + data_len) as u32);
+        let mut bytes = [0; HEAD_LEN];
+        let (start, fixed) = bytes.split_at_mut(FrameHeader::LEN);
+        start.copy_from_slice(header.as_bytes());
+        fixed.copy_from_slice(reply.encode().as_bytes());
+        bytes
+    }
+
+    /// Appends what is left of a reply of which `sent` bytes have left past the queue, and lets it go. There must be
+    /// nothing else here.
+    pub(super) fn rest_of_reply(&mut self, head: &[u8; HEAD_LEN], data: Window<'_>, sent: usize) {
+        let (head, sent) = (&head[sent.min(HEAD_LEN)..], sent.saturating_sub(HEAD_LEN));
+        if !self.broken {
+            self.fifo.push(Window::from(head));
+            self.fifo.push(data.part(sent, data.len() - sent));
+        }
+        self.reserved = None;
+        self.release();
+    }
+
     /// Puts the fixed part and the data in the place of the next payload.
     fn fill(&mut self, fixed: &Fixed, data: Window<'_>) -> usize {
         let fixed = fixed.as_bytes();
@@ -126,6 +151,12 @@ impl Outbox {
     #[inline]
     pub(super) fn released(&self) -> &[u8] {
         &self.fifo.bytes()[..self.released]
+    }
+
+    /// Whether nothing waits to leave and no batch is in the making.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.fifo.is_empty() && !self.broken
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use outboard_wire::Rights;
 use outboard_wire::access::{Reply, Slot, Status};
 
-use crate::memory::Buffer;
+use crate::memory::{Buffer, WindowMut};
 use crate::remote::Asked;
 use crate::{AccessError, Completion, LinkError, OpenRegion, Outcome, Token, Violation};
 
@@ -14,6 +14,8 @@ pub(super) struct Requester {
     operations: Vec<Operation>,
     free: Vec<u16>,
     ended: VecDeque<Completion>,
+    /// The tags of reads under way, in the order in which the owner answers those that are in order.
+    reads: VecDeque<u32>,
     regions: Vec<RegionEntry>,
     free_regions: Vec<u32>,
     /// Slots to be given back, which found no room in the outgoing queue.
@@ -57,6 +59,24 @@ impl Pending {
     }
 }
 
+/// The read that will be answered next, unless it is refused or a later one is.
+pub(super) struct NextRead<'a> {
+    pub(super) tag: u32,
+    pub(super) len: usize,
+    /// Whether other processes may write to where the bytes go.
+    pub(super) is_shared: bool,
+    buffer: &'a Buffer,
+    offset: usize,
+}
+
+impl<'a> NextRead<'a> {
+    /// Where its bytes go, from the one at `from` on.
+    #[inline]
+    pub(super) fn place(&self, from: usize) -> WindowMut<'a> {
+        self.buffer.window_mut().part(self.offset + from, self.len - from)
+    }
+}
+
 struct RegionEntry {
     serial: u64,
     open: Option<Region>,
@@ -77,6 +97,7 @@ impl Requester {
             operations: std::iter::repeat_with(idle).take(operations_max).collect(),
             free: (0..operations_max as u16).rev().collect(),
             ended: VecDeque::with_capacity(operations_max),
+            reads: VecDeque::with_capacity(operations_max),
             regions: Vec::new(),
             free_regions: Vec::new(),
             closing: VecDeque::new(),
@@ -105,8 +126,32 @@ impl Requester {
         let index = self.free.pop()?;
         let operation = &mut self.operations[usize::from(index)];
         operation.serial = operation.serial.wrapping_add(1);
+        let tag = u32::from(operation.serial) << 16 | u32::from(index);
+        if let Wanted::Bytes { .. } = pending.wanted {
+            self.reads.push_back(tag);
+        }
         operation.pending = Some(pending);
-        Some(u32::from(operation.serial) << 16 | u32::from(index))
+        Some(tag)
+    }
+
+    /// The read that the next reply with data belongs to, if any is under way.
+    #[inline]
+    pub(super) fn next_read(&self) -> Option<NextRead<'_>> {
+        let tag = *self.reads.front()?;
+        let pending = self.operations.get((tag & 0xffff) as usize)?.pending.as_ref()?;
+        let Wanted::Bytes { buffer, offset } = &pending.wanted else { return None };
+        let (len, is_shared) = (pending.asked.len as usize, buffer.is_shared());
+        Some(NextRead { tag, len, is_shared, buffer, offset: *offset })
+    }
+
+    /// Ends the next read, whose bytes are in place.
+    pub(super) fn end_read(&mut self) {
+        let Some(tag) = self.reads.pop_front() else { return };
+        let operation = self.operations.get_mut((tag & 0xffff) as usize);
+        if let Some(Pending { token, .. }) = operation.and_then(|operation| operation.pending.take()) {
+            self.free.push(tag as u16);
+            self.ended.push_back(Completion { token, result: Ok(Outcome::Read) });
+        }
     }
 
     /// Ends the operation that a reply belongs to. A reply that does not fit leaves everything as it was.
@@ -131,6 +176,10 @@ impl Requester {
                 asked.verdict(status).map(|()| Outcome::Opened(self.insert(opened)))
             }
             (Reply::Done { status, .. }, Wanted::Bytes { buffer, offset }) => {
+                // Almost always the first.
+                if let Some(at) = self.reads.iter().position(|read| *read == tag) {
+                    self.reads.remove(at);
+                }
                 asked.verdict(status).map(|()| {
                     buffer.window_mut().write(offset, data);
                     Outcome::Read
@@ -151,6 +200,7 @@ impl Requester {
                 self.ended.push_back(Completion { token, result: Err(AccessError::Lost(lost.clone())) });
             }
         }
+        self.reads.clear();
         self.closing.clear();
     }
 

@@ -1,6 +1,6 @@
 //! A TCP socket as a stream of bytes.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use outboard_wire::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,12 +8,15 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 use crate::Loss;
-use crate::stream::{Arrival, ByteStream};
+use crate::memory::Window;
+use crate::stream::{Arrival, ByteStream, Scatter};
 
 /// A non-blocking TCP socket.
 pub struct TcpBytes {
     socket: OwnedFd,
     is_connected: bool,
+    /// The last attempt to receive found less than it had room for.
+    is_drained: bool,
 }
 
 /// What is read and thrown away at the end, at most: closing a socket with unread bytes would make the kernel
@@ -24,7 +27,34 @@ impl TcpBytes {
     /// Takes over a non-blocking socket whose connection stands or is being made.
     pub(super) fn new(socket: OwnedFd, is_connected: bool) -> Result<Self, Errno> {
         sockopt::set_tcp_nodelay(&socket, true)?;
-        Ok(Self { socket, is_connected })
+        Ok(Self { socket, is_connected, is_drained: false })
+    }
+
+    /// What came of an attempt to receive `asked` bytes.
+    #[inline]
+    fn arrival(
+        &mut self,
+        call: &'static str,
+        received: Result<usize, Errno>,
+        asked: usize,
+    ) -> Result<Arrival, Loss> {
+        self.is_drained = received.is_ok_and(|len| len < asked);
+        match received {
+            Ok(0) => Ok(Arrival::End),
+            Ok(len) => Ok(Arrival::Bytes(len)),
+            Err(Errno::AGAIN) => Ok(Arrival::Nothing),
+            Err(source) => Err(lost(call, source)),
+        }
+    }
+}
+
+/// What came of an attempt to send.
+#[inline]
+fn departure(call: &'static str, sent: Result<usize, Errno>) -> Result<usize, Loss> {
+    match sent {
+        Ok(len) => Ok(len),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(source) => Err(lost(call, source)),
     }
 }
 
@@ -32,6 +62,24 @@ fn lost(call: &'static str, source: Errno) -> Loss {
     match source {
         Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Loss::Gone,
         source => Loss::System { call, source },
+    }
+}
+
+fn piece(start: *const u8, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len }
+}
+
+/// Calls until no signal comes in between. A negative result is a failure, as everywhere in the C library.
+#[inline]
+fn retry(mut call: impl FnMut() -> isize) -> Result<usize, Errno> {
+    loop {
+        return match usize::try_from(call()) {
+            Ok(len) => Ok(len),
+            Err(_) => match std::io::Error::last_os_error().raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::INTR) => continue,
+                error => Err(error.unwrap_or(Errno::IO)),
+            },
+        };
     }
 }
 
@@ -56,10 +104,8 @@ impl ByteStream for TcpBytes {
     fn send(&mut self, _now: Time, bytes: &[u8]) -> Result<usize, Loss> {
         loop {
             return match send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(len) => Ok(len),
-                Err(Errno::AGAIN) => Ok(0),
                 Err(Errno::INTR) => continue,
-                Err(source) => Err(lost("send", source)),
+                sent => departure("send", sent),
             };
         }
     }
@@ -68,13 +114,53 @@ impl ByteStream for TcpBytes {
     fn receive(&mut self, _now: Time, into: &mut [u8]) -> Result<Arrival, Loss> {
         loop {
             return match recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => Ok(Arrival::End),
-                Ok((len, _)) => Ok(Arrival::Bytes(len)),
-                Err(Errno::AGAIN) => Ok(Arrival::Nothing),
                 Err(Errno::INTR) => continue,
-                Err(source) => Err(lost("recv", source)),
+                received => self.arrival("recv", received.map(|(len, _)| len), into.len()),
             };
         }
+    }
+
+    #[inline]
+    fn send_gathered(&mut self, _now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss> {
+        let mut pieces = [piece(head.as_ptr(), head.len()), piece(body.as_ptr(), body.len())];
+        // SAFETY: plain data of pointers and lengths, of which zero means none.
+        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr(), pieces.len() as _);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the message names `pieces`, and these memory that is readable meanwhile; the kernel only reads.
+        let sent = retry(|| unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, flags) });
+        departure("sendmsg", sent)
+    }
+
+    #[inline]
+    fn receive_scattered(&mut self, now: Time, mut into: Scatter<'_>) -> Result<Arrival, Loss> {
+        let asked = into.len();
+        let Scatter { head, body, rest } = &mut into;
+        let pieces = [
+            piece(head.as_mut_ptr(), head.len()),
+            piece(body.as_mut_ptr(), body.len()),
+            piece(rest.as_mut_ptr(), rest.len()),
+        ];
+        let count = pieces.len() as _;
+        // SAFETY: the kernel writes to two slices that are borrowed to be written to, and to a window, to whose
+        // memory there are no references.
+        let received = retry(|| unsafe { libc::readv(self.socket.as_raw_fd(), pieces.as_ptr(), count) });
+        if received != Err(Errno::FAULT) {
+            return self.arrival("readv", received, asked);
+        }
+        // What the kernel does not wait for, we may: memory that somebody else provides when it is touched.
+        let mut bytes = [0; 4096];
+        let most = into.len().min(bytes.len());
+        let arrival = self.receive(now, &mut bytes[..most])?;
+        if let Arrival::Bytes(len) = arrival {
+            into.write(0, &bytes[..len]);
+        }
+        Ok(arrival)
+    }
+
+    #[inline]
+    fn is_drained(&self) -> bool {
+        self.is_drained
     }
 
     fn finish(&mut self) {

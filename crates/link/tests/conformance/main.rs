@@ -28,6 +28,7 @@ macro_rules! conformance {
                 garbage: never_crashes_or_stalls, is_not_waited_for, is_called_by_its_name;
                 access: reads_and_writes, does_atomics, completes_each_token_once,
                     orders_frames_after_writes, reopens_regions;
+                long_reads: have_any_alignment, pass_among_frames, end_with_the_link;
                 refusal: of_wrong_grants, of_roundabout_reads, beyond_the_grant, out_of_bounds, of_long_accesses, of_writes_without_the_right,
                     of_misaligned_atomics, of_foreign_handles, of_removed_regions;
                 contention: keeps_sums, swaps_for_one_only, reads_whole_words, writes_whole_words;

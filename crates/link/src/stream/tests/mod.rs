@@ -5,6 +5,8 @@ mod frames;
 mod hostile;
 mod liveness;
 mod model;
+mod script;
+mod straight;
 
 use std::sync::Arc;
 use std::time::Duration;
