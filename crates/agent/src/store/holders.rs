@@ -95,6 +95,12 @@ impl Holders {
         Some(holder.claim)
     }
 
+    /// Whether all who have it lease it, so that nobody reads what somebody else writes at that moment.
+    pub(super) fn all_lease(&self) -> bool {
+        let mut claims = self.by_process.values().map(|holder| holder.claim.sharing);
+        !self.by_process.is_empty() && claims.all(|sharing| sharing == Sharing::Leased)
+    }
+
     /// Whether `process` has it.
     pub(super) fn has(&self, process: Incarnation) -> bool {
         self.by_process.contains_key(&process)
@@ -141,6 +147,22 @@ mod tests {
         assert_eq!(holders.take(ONE, WRITER), Change::OfWriters);
         assert_eq!(holders.take(ONE, READER), Change::OfNoWriter, "it writes already");
         assert_eq!(holders.in_the_way(THIRD, READER), [(ONE, WRITER)]);
+    }
+
+    #[test]
+    fn a_region_that_somebody_shares_with_everybody_is_not_leased_by_all() {
+        let mut holders = Holders::default();
+        assert!(!holders.all_lease(), "nobody has it");
+        holders.take(ONE, READER);
+        assert!(holders.all_lease());
+        holders.take(OTHER, LOOKER);
+        assert!(!holders.all_lease());
+        holders.forget(OTHER);
+        holders.take(ONE, WRITER);
+        assert!(holders.all_lease());
+        holders.forget(ONE);
+        holders.take(OTHER, COUNTER);
+        assert!(!holders.all_lease());
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl StoredRegion {
         if change(&mut self.holders) == Change::OfWriters {
             self.gate.raise();
         }
+        self.gate.memory.set_quiet(self.holders.all_lease());
     }
 
     /// Takes it from processes that were waited for in vain. If they come after all, their keys open nothing: they may
