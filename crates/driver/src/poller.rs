@@ -15,7 +15,10 @@ const EVENTS_MAX: usize = 64;
 /// An epoll instance.
 pub(crate) struct Poller {
     epoll: OwnedFd,
+    /// What the last wait has reported, in order.
     keys: Vec<u64>,
+    /// Whether there may have been more.
+    is_partial: bool,
 }
 
 /// What to wake for, on one descriptor.
@@ -38,7 +41,7 @@ impl Interest {
 impl Poller {
     pub(crate) fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, keys: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Self { epoll, keys: Vec::with_capacity(EVENTS_MAX), is_partial: true })
     }
 
     /// Watches a descriptor; it is forgotten when it is closed.
@@ -73,9 +76,61 @@ impl Poller {
         let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok((events, _)) => self.keys.extend(events.iter().map(|event| event.data.u64())),
-            Err(Errno::INTR) => {}
+            Err(Errno::INTR) => {
+                self.is_partial = true;
+                return Ok(&[]);
+            }
             Err(error) => return Err(error),
         }
+        self.keys.sort_unstable();
+        self.is_partial = self.keys.len() == EVENTS_MAX;
         Ok(&self.keys)
+    }
+
+    /// Whether nothing had happened to what this key watches when the last wait ended.
+    pub(crate) fn saw_nothing(&self, key: u64) -> bool {
+        !self.is_partial && self.keys.binary_search(&key).is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+
+    #[test]
+    fn it_is_known_to_whom_nothing_has_happened() {
+        let mut poller = Poller::new().unwrap();
+        let events = [5u64, 3].map(|key| {
+            let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+            poller.add(event.as_fd(), key, Interest::READ).unwrap();
+            event
+        });
+        assert!(!poller.saw_nothing(3), "nobody has looked yet");
+        assert!(poller.wait(Time::ZERO, Some(Time::ZERO)).unwrap().is_empty());
+        assert!(poller.saw_nothing(3) && poller.saw_nothing(5));
+        rustix::io::write(&events[1], &1u64.to_ne_bytes()).unwrap();
+        assert_eq!(poller.wait(Time::ZERO, None).unwrap(), [3]);
+        assert!(!poller.saw_nothing(3) && poller.saw_nothing(5));
+        rustix::io::write(&events[0], &1u64.to_ne_bytes()).unwrap();
+        assert_eq!(poller.wait(Time::ZERO, None).unwrap(), [3, 5]);
+        assert!(!poller.saw_nothing(3) && !poller.saw_nothing(5));
+    }
+
+    #[test]
+    fn of_more_than_is_told_at_once_nothing_is_known() {
+        let mut poller = Poller::new().unwrap();
+        let events: Vec<OwnedFd> = (0..EVENTS_MAX as u64)
+            .map(|key| {
+                let event = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
+                poller.add(event.as_fd(), key, Interest::READ).unwrap();
+                event
+            })
+            .collect();
+        assert_eq!(poller.wait(Time::ZERO, None).unwrap().len(), events.len());
+        assert!(!poller.saw_nothing(u64::MAX));
     }
 }

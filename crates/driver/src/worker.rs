@@ -132,6 +132,9 @@ impl<S: Service> Worker<S> {
             }
             if self.turn(now) {
                 busy_at = now;
+                if !self.links.can_spin() {
+                    self.poll(now, Some(now))?;
+                }
             } else if now.since(busy_at) < self.config.spin && self.links.can_spin() {
                 std::hint::spin_loop();
             } else {
@@ -165,7 +168,22 @@ impl<S: Service> Worker<S> {
             watch(poller, held)?;
         });
         if !ready {
-            self.poller.wait(now, until)?;
+            self.poll(now, until)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something happens or `until`, and tells those to whom nothing has happened.
+    fn poll(&mut self, now: Time, until: Option<Time>) -> Result<(), Errno> {
+        self.poller.wait(now, until)?;
+        let poller = &self.poller;
+        for_each_kind!(self.links, held => for held in held {
+            if poller.saw_nothing(held.id.0) {
+                held.link.saw_nothing();
+            }
+        });
+        if poller.saw_nothing(SERVICE_KEY) {
+            self.service.saw_nothing();
         }
         Ok(())
     }

@@ -44,6 +44,8 @@ pub struct PagerService {
     pub(super) agent: Side,
     pub(super) flight: Flight,
     messages: Messages,
+    /// No fault waited a moment ago: the next look can be left out.
+    has_no_faults: bool,
     /// Faults that may show where the application is going.
     touched: VecDeque<(Arc<PagedRegion>, u32)>,
     /// Chunks that the application has asked for in advance.
@@ -71,6 +73,7 @@ impl PagerService {
             agent: Side::default(),
             flight: Flight::with_capacity(JOBS_MAX),
             messages: Messages::default(),
+            has_no_faults: false,
             touched: VecDeque::with_capacity(64),
             wanted: VecDeque::new(),
             fences: Vec::new(),
@@ -97,7 +100,7 @@ impl PagerService {
     }
 
     fn read_faults(&mut self) -> bool {
-        if !self.pages.space.read(&mut self.messages) {
+        if std::mem::take(&mut self.has_no_faults) || !self.pages.space.read(&mut self.messages) {
             return false;
         }
         let messages = std::mem::take(&mut self.messages);
@@ -176,6 +179,10 @@ impl Service for PagerService {
 
     fn wire_to(&self, peer: &Peer) -> Option<Wire> {
         self.pages.config.wire.filter(|_| peer.intro().role != Role::Agent)
+    }
+
+    fn saw_nothing(&mut self) {
+        self.has_no_faults = true;
     }
 
     fn on_turn(&mut self, now: Time) -> bool {
