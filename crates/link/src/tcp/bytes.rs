@@ -1,5 +1,6 @@
 //! A TCP socket as a stream of bytes.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use outboard_wire::Time;
@@ -23,10 +24,18 @@ pub struct TcpBytes {
 /// throw away what the peer has not received yet.
 const DRAIN_CALLS: usize = 64;
 
+/// The congestion control for connections within a machine. There is nothing to be congested, and one that spreads
+/// what is sent over time, as some systems have it, holds a page back for longer than its whole way takes.
+const UNPACED: &str = "reno";
+
 impl TcpBytes {
-    /// Takes over a non-blocking socket whose connection stands or is being made.
-    pub(super) fn new(socket: OwnedFd, is_connected: bool) -> Result<Self, Errno> {
+    /// Takes over a non-blocking socket whose connection to `peer` stands or is being made.
+    pub(super) fn new(socket: OwnedFd, peer: Option<SocketAddr>, is_connected: bool) -> Result<Self, Errno> {
         sockopt::set_tcp_nodelay(&socket, true)?;
+        if peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+            // Where it may not be chosen, the default does.
+            let _ = sockopt::set_tcp_congestion(&socket, UNPACED);
+        }
         Ok(Self { socket, is_connected, is_drained: false })
     }
 

@@ -95,7 +95,7 @@ impl TcpListener {
             exports: Arc::clone(&self.exports),
             terms: self.config.terms(),
         };
-        let stream = TcpBytes::new(socket, true).map_err(failed)?;
+        let stream = TcpBytes::new(socket, from, true).map_err(failed)?;
         Ok(Some(Accepting::start(stream, setup, now)))
     }
 }
@@ -118,7 +118,7 @@ impl Dialing {
             Err(Errno::INPROGRESS | Errno::INTR) => false,
             Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),
         };
-        let stream = TcpBytes::new(socket, is_connected).map_err(failed("setsockopt"))?;
+        let stream = TcpBytes::new(socket, Some(address), is_connected).map_err(failed("setsockopt"))?;
         Ok(Self::start(stream, Setup { address: shown(address), identity, exports, terms }, now))
     }
 }
