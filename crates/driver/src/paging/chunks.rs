@@ -179,6 +179,10 @@ impl Pages {
 
     /// Makes a chunk of a lost region raise SIGBUS where it is touched.
     pub(super) fn poison(&self, region: &PagedRegion, index: u32) {
+        if region.has_forbidden.load(Ordering::Acquire) {
+            // Pages with other rights are another mapping to the kernel, and it poisons one at a time.
+            self.space.permit(region.place(index), region.chunk_bytes());
+        }
         if !self.space.poison(region.place(index), region.chunk_bytes()) {
             // Without the means to tell the thread that waits, waiting for ever is the alternative.
             super::service::say(

@@ -80,8 +80,10 @@ impl PagerThreads {
                 });
             }
             threads.push(spawn(format!("outboard-pager-{index}"), move || {
-                // It ends when it is told to; the kernel refuses to wait only if the descriptors are gone.
-                let _ = worker.run();
+                let _last_resort = LastResort;
+                if let Err(errno) = worker.run() {
+                    panic!("a thread that answers page faults cannot wait for them: {errno}");
+                }
             })?);
             workers.push(handle);
         }
@@ -162,6 +164,18 @@ impl Drop for PagerThreads {
         for thread in self.threads.drain(..) {
             // One that panicked has nothing left to end.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Ends the process with a thread that answers faults: whoever waits for an answer would wait for ever.
+struct LastResort;
+
+impl Drop for LastResort {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            super::service::say("outboard: nobody answers page faults any more; the process cannot go on\n");
+            std::process::abort();
         }
     }
 }

@@ -7,7 +7,7 @@ use outboard::{FarMapping, FarMemory, Path, RegionOptions};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::user::{CHUNK, CHUNKS, SURVIVED, say, tell_of};
+use super::user::{CHUNK, CHUNKS, EXPECTED, SURVIVED, hear, say, tell_of};
 use super::words;
 
 /// The region that a test has made for them.
@@ -36,6 +36,25 @@ pub(super) fn store(memory: &FarMemory, has_handler: bool) -> i32 {
     }
     say("survived");
     SURVIVED
+}
+
+/// One of its threads gets SIGSEGV at a page of a chunk that is not here, and another one SIGBUS at the same chunk once
+/// the server is gone.
+pub(super) fn store_and_lose(memory: &FarMemory) -> i32 {
+    let region = RegionOptions { chunk: 4 * CHUNK, ..direct() };
+    let slice = memory.open::<u64>(NAME, &region).expect("the region is there");
+    let mapping = slice.mapping();
+    EXPECTED.store(2, Ordering::Relaxed);
+    tell_of(libc::SIGSEGV, mapping);
+    tell_of(libc::SIGBUS, mapping);
+    thread::scope(|scope| {
+        scope.spawn(|| words(mapping).write(5 * CHUNK, &[1]));
+        say("working");
+        hear();
+        words(mapping).touch(6 * CHUNK);
+        say("survived");
+        SURVIVED
+    })
 }
 
 /// Forks while threads add to words of far memory; no child may touch it, and no addition may be lost.

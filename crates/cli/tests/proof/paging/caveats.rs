@@ -56,6 +56,27 @@ fn a_store_to_what_may_only_be_read_ends_like_in_any_read_only_memory() {
 }
 
 #[test]
+fn what_must_not_be_written_is_lost_like_anything_else() {
+    let place = Place::new();
+    for _ in 0..3 {
+        let daemon = Daemon::memory(&place, &place.socket(), &[]);
+        let mut owner = connect_memory(daemon.local());
+        let region = owner.reserve((super::user::CHUNKS * CHUNK) as u64, Some(NAME)).unwrap();
+        owner.release(region).unwrap();
+        let act = Act::StoreAndLose;
+        let grace = Duration::from_millis(100);
+        let mut user = User { act, server: daemon.remote().clone(), grace }.start(&place);
+        user.await_line(&["SIGSEGV at chunk 005"]);
+        daemon.process.kill();
+        user.tell("go");
+        let (status, said) = user.exit();
+        assert_eq!(status.code(), Some(TOLD_OF_SIGNALS), "{said:?}");
+        assert!(said.contains(&"SIGBUS  at chunk 006".to_owned()), "{said:?}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
 fn a_fork_costs_nothing() {
     let place = Place::new();
     let daemon = Daemon::memory(&place, &place.socket(), &[]);

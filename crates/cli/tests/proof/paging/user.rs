@@ -38,6 +38,8 @@ pub(crate) enum Act {
     Full,
     /// Stores to a region that it may only read; tells of the SIGSEGV if it has a handler.
     Store { has_handler: bool },
+    /// Stores to a region that it may only read, and lives on; then loses its server.
+    StoreAndLose,
     /// Forks again and again while its threads use far memory.
     Fork,
     /// Gives far memory to system calls without the rights that this needs.
@@ -54,7 +56,7 @@ pub(crate) struct User {
 
 /// Where the region of this process begins, and how many threads are to get the signal.
 static START: AtomicUsize = AtomicUsize::new(0);
-static EXPECTED: AtomicUsize = AtomicUsize::new(1);
+pub(super) static EXPECTED: AtomicUsize = AtomicUsize::new(1);
 static SEEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Tells where a signal came from, with nothing but what a handler may use.
@@ -98,7 +100,7 @@ pub(super) fn say(line: &str) {
 }
 
 /// Waits until the parent says something.
-fn hear() {
+pub(super) fn hear() {
     std::io::stdin().lock().read_line(&mut String::new()).expect("the parent keeps it open");
 }
 
@@ -143,6 +145,7 @@ impl User {
             Act::Die => "die".to_owned(),
             Act::Full => "full".to_owned(),
             Act::Store { has_handler } => format!("store-{has_handler}"),
+            Act::StoreAndLose => "store-and-lose".to_owned(),
             Act::Fork => "fork".to_owned(),
             Act::Unprivileged => "unprivileged".to_owned(),
         };
@@ -158,6 +161,7 @@ impl User {
             "full" => Act::Full,
             "store-true" => Act::Store { has_handler: true },
             "store-false" => Act::Store { has_handler: false },
+            "store-and-lose" => Act::StoreAndLose,
             "fork" => Act::Fork,
             "unprivileged" => Act::Unprivileged,
             touch => Act::Touch(touch.strip_prefix("touch-")?.parse().ok()?),
@@ -175,6 +179,7 @@ impl User {
             Act::Touch(_) | Act::Die => self.lose(&memory),
             Act::Full => fill(&memory),
             Act::Store { has_handler } => acts::store(&memory, has_handler),
+            Act::StoreAndLose => acts::store_and_lose(&memory),
             Act::Fork => acts::fork(&memory),
             Act::Unprivileged => acts::unprivileged(&memory),
         }
