@@ -22,7 +22,7 @@ const CHUNK: usize = 4096;
 const GRACE: Duration = Duration::from_secs(60);
 
 fn user(act: Act, daemon: &Daemon) -> User {
-    User { act, server: daemon.remote().clone(), grace: GRACE }
+    User { act, server: daemon.remote().clone(), agent: None, grace: GRACE }
 }
 
 /// Bytes of far memory as a system call is given them.
@@ -65,7 +65,7 @@ fn what_must_not_be_written_is_lost_like_anything_else() {
         owner.release(region).unwrap();
         let act = Act::StoreAndLose;
         let grace = Duration::from_millis(100);
-        let mut user = User { act, server: daemon.remote().clone(), grace }.start(&place);
+        let mut user = User { act, server: daemon.remote().clone(), agent: None, grace }.start(&place);
         user.await_line(&["SIGSEGV at chunk 005"]);
         daemon.process.kill();
         user.tell("go");

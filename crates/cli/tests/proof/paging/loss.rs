@@ -26,7 +26,7 @@ fn serve(place: &Place, at: &[&str]) -> Daemon {
 }
 
 fn begin(place: &Place, act: Act, server: &Address, grace: Duration) -> Process {
-    let mut process = User { act, server: server.clone(), grace }.start(place);
+    let mut process = User { act, server: server.clone(), agent: None, grace }.start(place);
     process.await_line(&["working"]);
     process
 }
@@ -84,6 +84,30 @@ fn whoever_has_nothing_but_changes_here_is_told_of_a_lost_server_too() {
         let (status, said) = user.exit();
         assert_eq!(status.code(), Some(TOLD_OF_SIGNALS), "{said:?}");
         daemon.process.exit();
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_agent_does_not_hide_the_death_of_a_server() {
+    let place = Place::new();
+    for by_tcp in [false, true] {
+        let daemon = serve(&place, &[&place.socket(), "tcp:127.0.0.1:0"]);
+        let mut agent = Daemon::agent(&place, &place.socket(), &daemon.local().to_string(), &[]);
+        agent.await_number("memory_servers_connected", 1);
+        let doors =
+            if by_tcp { [&daemon, &agent].map(Daemon::remote) } else { [&daemon, &agent].map(Daemon::local) };
+        let [server, by] = doors.map(Address::clone);
+        let mut user = User { act: Act::Touch(2), server, agent: Some(by), grace: SHORT }.start(&place);
+        user.await_line(&["working"]);
+        let pid = daemon.process.pid();
+        daemon.process.signal(Signal::KILL);
+        user.tell("go");
+        let (status, said) = user.exit();
+        assert_eq!(status.code(), Some(TOLD_OF_SIGNALS), "{said:?}");
+        assert_told(&said, &daemon, pid, "it has been away for 0.2 s");
+        daemon.process.exit();
+        agent.end();
     }
     place.assert_nothing_left();
 }

@@ -5,6 +5,7 @@ use outboard::{Buffer, FarError, FarMemory, FarOptions, Path, RegionOptions};
 use super::{connect, options};
 use crate::daemon::Daemon;
 use crate::place::Place;
+use crate::process::{Process, outboard};
 
 const CHUNK: usize = 4096;
 
@@ -86,6 +87,11 @@ fn regions_and_files_that_are_not_to_be_had_are_refused() {
     refused(memory.open_writable::<u8>("table", &at), &["in use for writing", "process"]);
     refused(memory.open::<u8>("table", &at), &["in use for writing"]);
     refused(memory.reserve(1 << 16, &named), &["refused", "table"]);
+    // Nor can it be freed under whoever uses it.
+    let server = daemon.local().to_string();
+    let (status, said) =
+        Process::start(outboard(&place, &["memory", "free", "table", "--server", &server])).exit();
+    assert!(status.code() == Some(1) && said.iter().any(|line| line.contains("in use")), "{said:?}");
     drop(table);
     let readers = (memory.open::<u8>("table", &at).unwrap(), other.open::<u8>("table", &at).unwrap());
     refused(memory.open_writable::<u8>("table", &at), &["in use for reading"]);

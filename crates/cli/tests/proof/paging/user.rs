@@ -11,7 +11,7 @@ use outboard::{Address, Advice, FarMapping, FarMemory, Path, RegionOptions};
 
 use super::{acts, connect, options, words};
 use crate::place::Place;
-use crate::process::Process;
+use crate::process::{PATIENCE, Process};
 
 const VARIABLE: &str = "PROOF_FAR_USER";
 pub(super) const CHUNK: usize = 4096;
@@ -51,6 +51,7 @@ pub(crate) enum Act {
 pub(crate) struct User {
     pub(super) act: Act,
     pub(super) server: Address,
+    pub(super) agent: Option<Address>,
     pub(super) grace: Duration,
 }
 
@@ -149,7 +150,8 @@ impl User {
             Act::Fork => "fork".to_owned(),
             Act::Unprivileged => "unprivileged".to_owned(),
         };
-        format!("{act} {} {}", self.server, self.grace.as_millis())
+        let agent = self.agent.as_ref().map_or_else(|| "none".to_owned(), Address::to_string);
+        format!("{act} {} {} {agent}", self.server, self.grace.as_millis())
     }
 
     /// What this process was started as, if it is one of these.
@@ -167,13 +169,15 @@ impl User {
             touch => Act::Touch(touch.strip_prefix("touch-")?.parse().ok()?),
         };
         let server = words.next()?.parse().ok()?;
-        Some(Self { act, server, grace: Duration::from_millis(words.next()?.parse().ok()?) })
+        let grace = Duration::from_millis(words.next()?.parse().ok()?);
+        Some(Self { act, server, agent: words.next()?.parse().ok(), grace })
     }
 
     /// Plays it; returns the exit code.
     pub(crate) fn run(&self) -> i32 {
         let mut options = options(&self.server, CHUNK, SEATS * CHUNK);
         (options.threads, options.ahead, options.grace) = (Some(2), 0, self.grace);
+        options.agent = self.agent.clone();
         let memory = connect(&options);
         match self.act {
             Act::Touch(_) | Act::Die => self.lose(&memory),
@@ -187,9 +191,11 @@ impl User {
 
     /// Waits to lose its server.
     fn lose(&self, memory: &FarMemory) -> i32 {
-        let region = RegionOptions { chunk: CHUNK, path: Path::Direct, ..Default::default() };
-        let region = RegionOptions { name: Some("precious".to_owned()), ..region };
+        let path = if self.agent.is_some() { Path::Agent } else { Path::Direct };
+        let name = Some("precious".to_owned());
+        let region = RegionOptions { chunk: CHUNK, path, name, ..Default::default() };
         let mapping = memory.reserve((CHUNKS * CHUNK) as u64, &region).expect("the server has room");
+        assert_eq!(memory.wait_for_agent(PATIENCE), self.agent.is_some());
         for chunk in 0..CHUNKS {
             words(&mapping).write(chunk * CHUNK, &(BASE + chunk as u64).to_ne_bytes());
         }
