@@ -1,6 +1,6 @@
 //! What programs do with memory besides loading and storing.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::time::Duration;
 
@@ -245,5 +245,30 @@ fn advice_is_taken() {
     assert_eq!((before.chunks_ahead, before.faults_fetched), (100, 0));
     (0..100).for_each(|chunk| words(&mapping).touch(chunk * CHUNK));
     assert_eq!(memory.stats().faults_fetched, 0);
+    daemon.end();
+}
+
+/// A pipe that is given pages and not bytes has them until somebody reads it: they must not move meanwhile.
+#[test]
+fn what_is_given_to_a_pipe_by_page_is_right_if_it_is_pinned() {
+    let place = Place::new();
+    let daemon = Daemon::memory(&place, &place.socket(), &[]);
+    let (_memory, mut mapping) = one_region(&options(daemon.local(), CHUNK, 64 * CHUNK), 512);
+    let write_all = |mapping: &FarMapping| {
+        (0..512).for_each(|chunk| words(mapping).write(chunk * CHUNK, &[chunk as u8; CHUNK]));
+    };
+    write_all(&mapping);
+    mapping.pin(7 * CHUNK..8 * CHUNK).unwrap();
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let start = slice(&mut mapping, 7 * CHUNK, CHUNK).as_mut_ptr();
+    let pages = libc::iovec { iov_base: start.cast(), iov_len: CHUNK };
+    // SAFETY: the page is mapped, and stays so.
+    let given = unsafe { libc::vmsplice(writer.as_raw_fd(), &raw const pages, 1, 0) };
+    assert_eq!(given, CHUNK as isize);
+    // Every place in the buffer is used for others meanwhile.
+    write_all(&mapping);
+    let mut bytes = vec![0; CHUNK];
+    assert_eq!(rustix::io::read(&reader, &mut bytes), Ok(CHUNK));
+    assert_eq!(bytes, [7; CHUNK]);
     daemon.end();
 }
