@@ -156,6 +156,23 @@ fn sizes_share_one_budget() {
     }
 }
 
+#[test]
+fn a_frame_that_was_given_back_is_used_before_another_is_made() {
+    let mut shard = Shard::new(ShardConfig::with_budget(4 * CHUNK));
+    let small = SizeClass(14);
+    let mut fetch =
+        |shard: &mut Shard, index| match shard.fault(ChunkKey { region: 1, index }, small, Access::Read) {
+            Answer::Fetch(seat) => seat,
+            answer => panic!("{answer:?}"),
+        };
+    let seats: Vec<SeatId> = (0..16).map(|index| fetch(&mut shard, index)).collect();
+    shard.failed(seats[15]);
+    // It gives a small frame back and finds that this is not enough.
+    assert_eq!(shard.fault(key(0), CLASS, Access::Read), Answer::Parked);
+    let seat = fetch(&mut shard, 16);
+    assert!(shard.frame(seat).slot < 16, "{:?} is the seventeenth of sixteen", shard.frame(seat));
+}
+
 /// The caller of a shard, with everything that takes time taking it.
 #[derive(Default)]
 struct Slow {

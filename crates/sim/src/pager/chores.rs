@@ -85,12 +85,12 @@ impl Application {
         match self.random.u8(..64) {
             0 => self.begin_flush(region),
             1..=3 if self.chores.pin.as_ref().is_none_or(|pin| pin.key != key) => self.pages.dismiss(key),
-            4 if self.chores.pin.is_none() => {
+            9 if self.chores.pin.is_none() => {
                 let until = now + Duration::from_micros(self.random.u64(..20_000));
                 self.chores.pin = Some(Pin { key, until, is_there: false });
             }
             // Rarely, for nobody can use the region meanwhile.
-            5 if self.random.u8(..4) == 0 => {
+            10 if self.random.u8(..4) == 0 => {
                 mapping.is_leaving = true;
                 if self.chores.pin.as_ref().is_some_and(|pin| pin.key.region == key.region) {
                     self.unpin();

@@ -210,22 +210,14 @@ impl Application {
         match Reply::decode(kind, &fixed[..len], frame.payload.len() - len) {
             Ok(Reply::Fenced { status: Status::Done, epoch }) => self.fenced(lane, tag & !FENCE_TAG, epoch),
             Ok(Reply::Written { status: Status::Done, .. }) => self.piece_ended(tag, true, false),
+            // A fence of our own that a lost link still carried: nobody else raises the epoch.
             Ok(Reply::Written { status: Status::StaleEpoch, epoch }) => {
-                self.check_stale(tag, epoch);
+                let job = self.flight.jobs.get(&tag);
+                let mapping = job.map(|job| job.key.region).and_then(|number| self.pages.mapping(number));
+                mapping.into_iter().for_each(|mapping| mapping.epoch = mapping.epoch.max(epoch));
                 self.piece_ended(tag, false, false);
             }
             other => self.recorder.fail(format!("what is allowed is done, not {other:?}")),
-        }
-    }
-
-    /// Only fences of our own raise the epoch, for nobody else writes.
-    fn check_stale(&mut self, tag: u32, epoch: u64) {
-        let Some(job) = self.flight.jobs.get(&tag) else { return };
-        let key = job.key;
-        if let Some(mapping) = self.pages.mapping(key.region) {
-            let is_ours = mapping.fencing > 0 || epoch <= mapping.epoch;
-            self.recorder
-                .expect(is_ours, || format!("nobody else writes, but the epoch of {key:?} is {epoch}"));
         }
     }
 

@@ -86,7 +86,7 @@ impl Shape {
             shards: random.usize(1..=2),
             config: ShardConfig { budget, low, high },
             lanes: random.usize(1..=3),
-            walkers: random.usize(1..=4),
+            walkers: random.usize(1..=6),
             is_writable: [true, random.u8(..4) > 0],
             saves_are_cheap: random.bool(),
             piece_max: [PAGE, 3 * PAGE, 1024, 1024][random.usize(..4)],

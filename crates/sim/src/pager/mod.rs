@@ -23,6 +23,7 @@ mod walkers;
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
@@ -38,7 +39,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 };
 
 /// How long things go wrong.
-const STORM: Duration = Duration::from_millis(150);
+const STORM: Duration = Duration::from_millis(120);
 /// How long threads go on after that.
 const CALM: Duration = Duration::from_millis(20);
 /// How long the last faults and the last flush may take.
@@ -47,26 +48,47 @@ const AFTERMATH: Duration = Duration::from_millis(12 * LINK_DEADLINE.as_millis()
 const ECHO: Duration = Duration::from_millis(20);
 
 fn play(seed: u64, recorder: &Recorder) -> Hardships {
-    play_with(seed, recorder, |application| application, |application| application)
+    let setting = Setting::draw(&mut chances(seed, "pager"));
+    play_with(seed, recorder, setting, |application| application, |application| application)
+}
+
+/// What differs from one run to the next.
+struct Setting {
+    weather: Weather,
+    shape: Shape,
+    /// How long the server's threads are late at most.
+    late_max: Duration,
+}
+
+impl Setting {
+    fn draw(random: &mut Rng) -> Self {
+        let mut weather = Weather::draw(random, Loss::Honest);
+        if random.bool() {
+            // Slow links that break often: what is on its way then meets what is sent on others.
+            weather.plan.delay_max = weather.plan.delay_min + Duration::from_micros(random.u64(50..8000));
+            weather.plan.close = 0.002 + 0.05 * random.f64().powi(2);
+        }
+        let late_max = Duration::from_millis([0, 0, 2, 10, 20][random.usize(..5)]);
+        Self { weather, shape: Shape::draw(random), late_max }
+    }
 }
 
 /// Plays with an application that may be wrong on purpose; `look` finds it in whatever hides it.
 fn play_with<A: Service + 'static>(
     seed: u64,
     recorder: &Recorder,
+    setting: Setting,
     hide: impl Fn(Application) -> A + 'static,
     look: impl Fn(&A) -> &Application,
 ) -> Hardships {
-    let mut random = chances(seed, "pager");
-    let weather = Weather::draw(&mut random, Loss::Honest);
-    let shape = Shape::draw(&mut random);
+    let Setting { weather, shape, late_max } = setting;
     let until = Time::ZERO + STORM + CALM;
     let mut world = World::new(seed, weather, recorder.clone());
     let regions = model::regions();
     let (own, book) = (regions.clone(), recorder.clone());
     // With either of them the bytes would be gone, which is not what this is about.
     let server = world.add(NodeSpec::immortal("server", Role::MemoryServer), move |boot| {
-        Either::One(Server::new(&boot, own.clone()))
+        Either::One(Server::new(boot, own.clone(), late_max))
     });
     let application = world.add(NodeSpec::immortal("application", Role::Application), move |boot| {
         Either::Other(hide(Application::new(boot, book.clone(), regions.clone(), shape, until)))

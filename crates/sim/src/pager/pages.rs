@@ -106,8 +106,8 @@ impl Pages {
         (key.index as usize + key.region as usize * 7) % self.cells.len()
     }
 
-    /// A thread touches a word. If its chunk is absent, nothing happens until that is there.
-    pub(super) fn touch(&mut self, region: usize, word: usize, access: Access) -> Result<(), ChunkKey> {
+    /// A thread touches a word. If the chunk is absent, nothing happens until it is there.
+    pub(super) fn touch(&mut self, region: usize, word: usize, access: Access) -> Result<ChunkKey, ChunkKey> {
         let (index, offset) = PLANS[region].place(word);
         let key = ChunkKey { region: self.mappings[region].number, index };
         let found = self.space.load(key, offset).ok_or(key)?;
@@ -116,7 +116,7 @@ impl Pages {
             let value = self.model.store(region, word);
             self.space.store(key, offset, value);
         }
-        Ok(())
+        Ok(key)
     }
 
     /// A thread waits for a chunk.

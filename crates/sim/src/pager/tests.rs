@@ -3,6 +3,7 @@ use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, Remot
 use outboard_paging::pager::{ChunkKey, Frame as Seat, SizeClass, State};
 
 use super::jobs::PageSet;
+use super::layout::PAGE;
 use super::space::Space;
 use super::*;
 
@@ -14,6 +15,9 @@ struct Mistake {
     /// When the link of this fault thread is lost, before it looks what that means.
     on_lost: fn(&mut Application, usize),
 }
+
+/// How many seeds are tried until a mistake shows.
+const SEEDS: u64 = 100;
 
 const NONE: Mistake = Mistake { on_turn: |_| (), on_lost: |_, _| () };
 
@@ -65,33 +69,52 @@ impl Service for Mistaken {
     }
 }
 
-/// The first promise that an application with this mistake breaks under the first seeds.
-fn broken(mistake: Mistake) -> Option<String> {
-    (0..40).find_map(|seed| {
+/// The promises that an application with this mistake breaks under the first seeds.
+fn broken(mistake: Mistake, seeds: u64) -> impl Iterator<Item = String> {
+    (0..seeds).filter_map(move |seed| {
         let recorder = Recorder::new(8);
+        let mut setting = Setting::draw(&mut chances(seed, "pager"));
+        // Every other run is hard on those who make mistakes: many threads, links that break, a server that is late.
+        if seed % 2 == 1 {
+            let Setting { weather, shape, late_max } = &mut setting;
+            weather.plan.delay_max = weather.plan.delay_min + Duration::from_micros(100);
+            weather.plan.close = 0.03;
+            *late_max = Duration::from_millis(10);
+            (shape.lanes, shape.walkers, shape.shards, shape.config.budget) = (3, 6, 1, 8192);
+            shape.piece_max = if seed % 4 == 1 { PAGE } else { 1024 };
+        }
         let hide = move |application| Mistaken { application, mistake };
-        play_with(seed, &recorder, hide, |mistaken| &mistaken.application);
+        play_with(seed, &recorder, setting, hide, |mistaken| &mistaken.application);
         recorder.broken().map(|broken| format!("seed {seed}: {}", broken.promise))
     })
 }
 
-/// Like [`broken`], for a mistake in every turn.
-fn broken_by(on_turn: fn(&mut Application)) -> String {
-    broken(Mistake { on_turn, ..NONE }).expect("a mistake is noticed")
+/// Checks that a mistake in every turn breaks the promise that `what` is part of.
+fn assert_noticed(what: &str, on_turn: fn(&mut Application)) {
+    assert_any(what, Mistake { on_turn, ..NONE });
 }
 
-fn is_old(promise: &str) -> bool {
-    promise.contains("newest store") || promise.contains("what was flushed")
+fn assert_any(what: &str, mistake: Mistake) {
+    let mut others = Vec::new();
+    let found = broken(mistake, SEEDS).find(|promise| {
+        others.push(promise.clone());
+        promise.contains(what)
+    });
+    assert!(found.is_some(), "not noticed, but {others:?}");
 }
+
+/// What is said of bytes that are too old or not what was stored, here and at the server.
+const OLD: &str = "a load sees the newest store";
+const OLD_THERE: &str = "the server has what was flushed";
 
 #[test]
 fn a_right_application_keeps_its_promises() {
-    assert_eq!(broken(NONE), None);
+    assert_eq!(broken(NONE, 12).next(), None);
 }
 
 #[test]
 fn changed_chunks_that_are_not_saved_are_noticed() {
-    let promise = broken_by(|application| {
+    assert_noticed(OLD, |application| {
         for cell in &mut application.pages.cells {
             while let Some(seat) = cell.shard.save_next(|_| true) {
                 cell.shard.sent(seat);
@@ -99,12 +122,11 @@ fn changed_chunks_that_are_not_saved_are_noticed() {
             }
         }
     });
-    assert!(is_old(&promise), "{promise}");
 }
 
 #[test]
 fn a_chunk_that_is_rescued_while_it_is_sent_is_noticed() {
-    let promise = broken_by(|application| {
+    assert_noticed(OLD_THERE, |application| {
         let partial: Vec<u32> = application.lanes.iter().filter_map(|lane| lane.partial).collect();
         for number in partial {
             if let Some(job) = application.flight.jobs.get(&number).copied().filter(|job| job.is_save()) {
@@ -112,7 +134,6 @@ fn a_chunk_that_is_rescued_while_it_is_sent_is_noticed() {
             }
         }
     });
-    assert!(is_old(&promise), "{promise}");
 }
 
 #[test]
@@ -126,13 +147,12 @@ fn a_failed_save_that_passes_for_saved_is_noticed() {
             }
         }
     };
-    let promise = broken(Mistake { on_lost, ..NONE }).unwrap();
-    assert!(is_old(&promise), "{promise}");
+    assert_any(OLD, Mistake { on_lost, ..NONE });
 }
 
 #[test]
 fn a_chunk_that_is_fetched_before_its_save_is_acknowledged_is_noticed() {
-    let promise = broken_by(|application| {
+    assert_noticed(OLD, |application| {
         let is_partial = |number: &u32| application.lanes.iter().any(|lane| lane.partial == Some(*number));
         let jobs = application.flight.jobs.iter();
         let sent = jobs.filter(|(number, job)| job.is_save() && !is_partial(number));
@@ -142,22 +162,20 @@ fn a_chunk_that_is_fetched_before_its_save_is_acknowledged_is_noticed() {
             application.pages.save_ended(&job, true);
         }
     });
-    assert!(is_old(&promise), "{promise}");
 }
 
 #[test]
 fn what_a_lost_link_still_carries_is_noticed_without_a_fence() {
-    let promise = broken_by(|application| {
+    assert_noticed(OLD_THERE, |application| {
         for (number, _) in application.lanes.iter_mut().flat_map(|lane| lane.fences.drain(..)) {
             application.pages.mapping(number).into_iter().for_each(|mapping| mapping.fencing -= 1);
         }
     });
-    assert!(is_old(&promise), "{promise}");
 }
 
 #[test]
 fn changes_that_are_taken_for_what_the_server_has_are_noticed() {
-    let promise = broken_by(|application| {
+    assert_noticed(OLD, |application| {
         for shard in 0..application.pages.cells.len() {
             let seats = application.pages.cells[shard].shard.seats();
             let changed: Vec<_> = seats.filter(|(_, _, state)| *state == State::Dirty).collect();
@@ -166,22 +184,20 @@ fn changes_that_are_taken_for_what_the_server_has_are_noticed() {
             }
         }
     });
-    assert!(is_old(&promise), "{promise}");
 }
 
 #[test]
 fn a_fault_that_is_parked_and_forgotten_is_noticed() {
-    let promise = broken_by(|application| {
+    assert_noticed("everything ends", |application| {
         for cell in &mut application.pages.cells {
             while cell.shard.unpark().is_some() {}
         }
     });
-    assert!(promise.contains("everything ends") && promise.contains("threads wait for"), "{promise}");
 }
 
 #[test]
 fn a_chunk_that_is_moved_behind_the_back_of_its_shard_is_noticed() {
-    let promise = broken_by(|application| {
+    assert_noticed("in its region or in its frame", |application| {
         let seats = application.pages.cells[0].shard.seats();
         let aside = seats.into_iter().find(|(_, _, state)| *state == State::Aside);
         if let Some((seat, key, _)) = aside {
@@ -189,7 +205,6 @@ fn a_chunk_that_is_moved_behind_the_back_of_its_shard_is_noticed() {
             application.pages.space.move_in(0, frame, key);
         }
     });
-    assert!(promise.contains("in its region or in its frame"), "{promise}");
 }
 
 /// The first promise that is broken by what is done to some memory.

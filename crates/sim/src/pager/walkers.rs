@@ -13,6 +13,9 @@ use super::pages::Pages;
 /// How many words a thread touches without pause, at most.
 const BURST: usize = 6;
 
+/// Which part of a region many threads use.
+const HOT: usize = 8;
+
 /// What a thread is about to do.
 #[derive(Clone, Copy)]
 struct Step {
@@ -48,7 +51,7 @@ impl Walkers {
     pub(super) fn new(count: usize, mut random: Rng, now: Time, until: Time) -> Self {
         let walker = || Walker { region: 0, word: 0, stride: 1, step: None, waits_for: None, next_at: now };
         let walkers = std::iter::repeat_with(walker).take(count).collect();
-        let pause_max = [200, 1000, 4000][random.usize(..3)];
+        let pause_max = [150, 800, 3000][random.usize(..3)];
         Self { walkers, faults: VecDeque::new(), random, pause_max, until }
     }
 
@@ -76,12 +79,20 @@ impl Walkers {
             if pages.mappings[step.region].is_leaving {
                 break;
             }
-            if let Err(absent) = pages.touch(step.region, step.word, step.access) {
-                walker.waits_for = Some(absent);
-                self.faults.push_back((absent, step.access));
-                return true;
+            match pages.touch(step.region, step.word, step.access) {
+                Ok(key) => {
+                    walker.step = None;
+                    // Some say that they will not come back, and some of them do.
+                    if step.access == Access::Write && self.random.u8(..6) == 0 {
+                        pages.dismiss(key);
+                    }
+                }
+                Err(absent) => {
+                    walker.waits_for = Some(absent);
+                    self.faults.push_back((absent, step.access));
+                    return true;
+                }
             }
-            walker.step = None;
         }
         let pause = self.random.u64(1..self.pause_max);
         self.walkers[index].next_at = now + Duration::from_micros(pause);
@@ -128,6 +139,8 @@ fn choose(walker: &mut Walker, random: &mut Rng, pages: &Pages) -> Step {
     }
     let words = PLANS[walker.region].words();
     walker.word = match walker.stride {
+        // What all come back to again and again is changed again while it is saved.
+        0 if random.bool() => random.usize(..words / HOT),
         0 => random.usize(..words),
         stride => (walker.word as isize + stride).rem_euclid(words as isize) as usize,
     };
