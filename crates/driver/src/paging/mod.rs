@@ -17,13 +17,15 @@ mod jobs;
 mod pages;
 mod pins;
 mod region;
+mod requests;
 mod service;
 mod side;
 #[expect(unsafe_code)]
 mod space;
 mod stats;
-#[expect(unsafe_code)]
 mod threads;
+#[expect(unsafe_code)]
+mod uninterrupted;
 
 pub use config::PagingConfig;
 pub use pages::{Pages, PagingError};

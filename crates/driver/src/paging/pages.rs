@@ -15,7 +15,8 @@ use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
 use super::region::PagedRegion;
 use super::space::{Pool, Space};
 use super::stats::{Tally, get};
-use super::{PagingConfig, PagingStats, RegionSpec, Traffic};
+use super::uninterrupted::Uninterrupted;
+use super::{PagingConfig, RegionSpec};
 
 /// Why far memory cannot be had.
 #[derive(Debug, Error)]
@@ -208,12 +209,14 @@ impl Pages {
 
     /// What was chosen for each region, for people.
     pub fn explain(&self) -> Vec<String> {
+        let _uninterrupted = Uninterrupted::new();
         let now = self.clock.now();
         self.regions().iter().map(|region| region.explain(now)).collect()
     }
 
     /// Gives a region its place among this process's addresses.
     pub fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, PagingError> {
+        let _uninterrupted = Uninterrupted::new();
         let chunk = spec.class.bytes();
         self.check(spec.grant.size, chunk)?;
         if spec.writable && !self.space.stops_stores() {
@@ -276,13 +279,16 @@ impl Pages {
     pub(super) fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
         let deadline = Instant::now() + patience;
         loop {
+            let uninterrupted = Uninterrupted::new();
             let under_way: usize =
                 self.shelves.iter().map(|shelf| shelf.lock().shard.forget(region.number)).sum();
+            drop(uninterrupted);
             if under_way == 0 || Instant::now() > deadline {
                 break;
             }
             self.wait_for_news(Duration::from_millis(1));
         }
+        let _uninterrupted = Uninterrupted::new();
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         regions.retain(|other| !Arc::ptr_eq(other, region));
         drop(regions);
@@ -323,6 +329,7 @@ impl Pages {
 
     /// Waits until something has happened, or for a while.
     pub fn wait_for_news(&self, limit: Duration) {
+        let _uninterrupted = Uninterrupted::new();
         let (lock, condition) = &self.news;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         // What has happened before the lock was taken is seen after the limit at the latest.
@@ -331,6 +338,7 @@ impl Pages {
 
     /// Whether all fault threads know what their agent will do with every region that may go by it.
     pub fn is_settled_with_agent(&self) -> bool {
+        let _uninterrupted = Uninterrupted::new();
         let threads = self.config.threads as u64;
         let is_settled = |region: &Arc<PagedRegion>| {
             region.spec.path == super::Path::Direct
@@ -344,33 +352,6 @@ impl Pages {
         self.server_links.load(Ordering::Acquire) as usize
     }
 
-    /// What may be newer here than at the server has to be written back from now on; see
-    /// [`write_back`](Self::write_back).
-    pub fn begin_flush(&self, region: &PagedRegion) {
-        self.shelves.iter().for_each(|shelf| shelf.lock().shard.owe(region.number));
-    }
-
-    /// Moves out what a flush waits for, so that it is written back. Touched again, it comes back. Returns how much of
-    /// it is not at the server yet, in chunks.
-    pub fn write_back(&self, region: &Arc<PagedRegion>) -> usize {
-        let mut owed = 0;
-        for (shard, shelf) in self.shelves.iter().enumerate() {
-            let keys: Vec<ChunkKey> = shelf.lock().shard.owed_here(region.number).collect();
-            for key in keys {
-                self.send_home(shard, region, key);
-            }
-            owed += shelf.lock().shard.owed(region.number);
-        }
-        owed
-    }
-
-    /// Chunks that will hardly be needed again: their places in the buffer are the next to be taken.
-    pub fn dont_need(&self, region: &PagedRegion, first: u32, end: u32) {
-        for index in first..end.min(region.chunks()) {
-            self.dismiss(ChunkKey { region: region.number, index }, true);
-        }
-    }
-
     /// On how many links a region is open.
     pub fn opened(&self, region: &PagedRegion) -> u64 {
         region.opened.load(Ordering::Acquire)
@@ -379,42 +360,5 @@ impl Pages {
     /// How many faults have brought bytes from afar, which costs less to ask than all of [`stats`](Self::stats).
     pub fn fetches(&self) -> u64 {
         get(&self.tally.fetches)
-    }
-
-    /// What it has done so far.
-    pub fn stats(&self) -> PagingStats {
-        let tally = &self.tally;
-        let mut stats = PagingStats {
-            stuck: get(&tally.stuck),
-            traffic: Traffic {
-                demand: get(&tally.demand_bytes),
-                ahead: get(&tally.ahead_bytes),
-                saved: get(&tally.saved_bytes),
-                by_agent: get(&tally.agent_bytes),
-                by_copy: get(&tally.copy_bytes),
-            },
-            agent_hits: get(&tally.agent_hits),
-            agent_late: get(&tally.agent_late),
-            agent_misses: get(&tally.agent_misses),
-            agent_passed: get(&tally.agent_passed),
-            agent_losses: get(&tally.agent_losses),
-            ..PagingStats::default()
-        };
-        for shelf in &self.shelves {
-            let cell = shelf.lock();
-            let counts = cell.shard.counts();
-            stats.faults_fetched += counts.fetched;
-            stats.faults_joined += counts.joined;
-            stats.faults_rescued += counts.rescued;
-            stats.faults_parked += counts.parked;
-            stats.chunks_ahead += counts.ahead;
-            stats.evictions += counts.evicted;
-            stats.saves += counts.saved;
-            stats.buffer_used += cell.shard.used() as u64;
-            for (sum, count) in stats.edges.iter_mut().zip(counts.edges) {
-                *sum += count;
-            }
-        }
-        stats
     }
 }

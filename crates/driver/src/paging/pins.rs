@@ -5,12 +5,14 @@ use std::ops::Range;
 use outboard_paging::pager::ChunkKey;
 
 use super::config::SEATS_MIN;
+use super::uninterrupted::Uninterrupted;
 use super::{PagedRegion, Pages};
 
 impl Pages {
     /// Sets aside the room that pinned chunks take. If one part of the buffer has too little, says how many of its bytes
     /// are pinned and how many may be.
     pub fn reserve_pins(&self, region: &PagedRegion, chunks: Range<u32>) -> Result<(), (usize, usize)> {
+        let _uninterrupted = Uninterrupted::new();
         let bytes = region.chunk_bytes();
         let budget = self.config.buffer / self.shelves.len();
         // Those who use other chunks need some room too.
@@ -32,6 +34,7 @@ impl Pages {
 
     /// Gives the room of pinned chunks back.
     pub fn release_pins(&self, region: &PagedRegion, chunks: Range<u32>) {
+        let _uninterrupted = Uninterrupted::new();
         for index in chunks {
             let key = ChunkKey { region: region.number, index };
             self.shelves[self.shard_of(key)].lock().pinned -= region.chunk_bytes();
@@ -40,6 +43,7 @@ impl Pages {
 
     /// Keeps a chunk in the region, or no longer. Returns whether it is there.
     pub fn pin(&self, region: &PagedRegion, index: u32, is_pinned: bool) -> bool {
+        let _uninterrupted = Uninterrupted::new();
         let key = ChunkKey { region: region.number, index };
         self.shelves[self.shard_of(key)].lock().shard.pin(key, is_pinned)
     }

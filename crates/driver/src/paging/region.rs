@@ -11,6 +11,7 @@ use outboard_wire::{Grant, Incarnation, Rights, Time};
 use super::bypass::Bypass;
 use super::space::Range;
 use super::stats::{RegionTally, RegionTraffic};
+use super::uninterrupted::Uninterrupted;
 
 /// What a region is to be.
 #[derive(Clone, Debug)]
@@ -174,6 +175,7 @@ impl PagedRegion {
 
     /// The application says how it will use the region.
     pub fn set_pattern(&self, pattern: Pattern) {
+        let _uninterrupted = Uninterrupted::new();
         let window_max = match pattern {
             Pattern::Normal => self.window_max,
             Pattern::Sequential => self.window_max.saturating_mul(2),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use outboard_link::{Address, Exports, Identity};
 use thiserror::Error;
 
+use super::uninterrupted::Uninterrupted;
 use super::{PagedRegion, PagerNote, PagerService, Pages};
 use crate::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig, WorkerHandle};
 
@@ -140,6 +141,7 @@ impl PagerThreads {
 
     /// Tells all threads that there is something to do.
     pub fn look(&self) {
+        let _uninterrupted = Uninterrupted::new();
         for worker in &self.workers {
             worker.tell(PagerNote::Look);
         }
@@ -147,6 +149,7 @@ impl PagerThreads {
 
     /// Has the threads fetch chunks that will be wanted, each a share of them.
     pub fn will_need(&self, region: &Arc<PagedRegion>, first: u32, end: u32) {
+        let _uninterrupted = Uninterrupted::new();
         let share = (end.saturating_sub(first)).div_ceil(self.workers.len() as u32).max(1);
         for (worker, first) in self.workers.iter().zip((first..end).step_by(share as usize)) {
             let end = end.min(first + share);
@@ -183,18 +186,7 @@ impl Drop for LastResort {
 /// Starts a thread in which no signal handler of the application runs: one that touched far memory would wait for
 /// itself.
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, std::io::Error> {
-    // SAFETY: sets are plain data that the calls below fill, and the mask of this thread is put back as it was.
-    let (mut all, mut before) = unsafe { (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed()) };
-    // SAFETY: as above.
-    unsafe {
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    }
     // The new thread inherits the mask.
-    let thread = std::thread::Builder::new().name(name).spawn(work);
-    // SAFETY: as above.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-    }
-    thread
+    let _uninterrupted = Uninterrupted::new();
+    std::thread::Builder::new().name(name).spawn(work)
 }

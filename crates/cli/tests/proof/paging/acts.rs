@@ -1,9 +1,9 @@
 //! What processes do that use far memory in odd ways.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use outboard::{FarMapping, FarMemory, Path, RegionOptions};
+use outboard::{Advice, FarMapping, FarMemory, Path, RegionOptions};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
@@ -55,6 +55,52 @@ pub(super) fn store_and_lose(memory: &FarMemory) -> i32 {
         say("survived");
         SURVIVED
     })
+}
+
+/// Where the region of a process begins whose handler touches it, and how often it has.
+static TOUCHED: AtomicUsize = AtomicUsize::new(0);
+static TOUCHES: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn touch_in_handler(_: libc::c_int) {
+    let chunk = TOUCHES.fetch_add(1, Ordering::Relaxed) * 7 % CHUNKS;
+    // SAFETY: the region is mapped until no more signals are sent.
+    unsafe { ((TOUCHED.load(Ordering::Relaxed) + chunk * CHUNK) as *const u8).read_volatile() };
+}
+
+/// Calls everything that can be called while signals come whose handler touches far memory.
+pub(super) fn handle(memory: &FarMemory) -> i32 {
+    let mut mapping = memory.reserve((CHUNKS * CHUNK) as u64, &direct()).expect("the server has room");
+    TOUCHED.store(mapping.as_ptr().as_ptr() as usize, Ordering::Relaxed);
+    // SAFETY: the handler makes no calls; `signal` and `pthread_self` have no conditions.
+    let me = unsafe {
+        libc::signal(libc::SIGUSR1, touch_in_handler as *const () as libc::sighandler_t);
+        libc::pthread_self()
+    };
+    let must_stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !must_stop.load(Ordering::Relaxed) {
+                // SAFETY: the thread lives longer than this one.
+                unsafe { libc::pthread_kill(me, libc::SIGUSR1) };
+                thread::yield_now();
+            }
+        });
+        for turn in 0..300 {
+            let span = turn % 60 * CHUNK..(turn % 60 + 2) * CHUNK;
+            words(&mapping).write(span.start, &[1]);
+            mapping.advise(span.clone(), Advice::DontNeed).expect("it is inside");
+            mapping.advise(span.clone(), Advice::WillNeed).expect("it is inside");
+            mapping.pin(span).expect("there is room");
+            mapping.flush().expect("the server is there");
+            mapping.unpin();
+            assert!(memory.stats().saves > 0);
+            drop(memory.reserve(1, &direct()).expect("the server has room"));
+        }
+        must_stop.store(true, Ordering::Relaxed);
+    });
+    assert!(TOUCHES.load(Ordering::Relaxed) > 100);
+    say("handlers and calls got along");
+    SURVIVED
 }
 
 /// Forks while threads add to words of far memory; no child may touch it, and no addition may be lost.

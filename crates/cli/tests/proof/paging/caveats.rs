@@ -76,15 +76,25 @@ fn what_must_not_be_written_is_lost_like_anything_else() {
     place.assert_nothing_left();
 }
 
-#[test]
-fn a_fork_costs_nothing() {
+/// Asserts that a process lives through it, and says so.
+fn survives(act: Act, line: &str) {
     let place = Place::new();
     let daemon = Daemon::memory(&place, &place.socket(), &[]);
-    let (status, said) = user(Act::Fork, &daemon).start(&place).exit();
+    let (status, said) = user(act, &daemon).start(&place).exit();
     assert_eq!(status.code(), Some(SURVIVED), "{said:?}");
-    assert!(said.contains(&"forked and kept everything".to_owned()), "{said:?}");
+    assert!(said.contains(&line.to_owned()), "{said:?}");
     daemon.end();
     place.assert_nothing_left();
+}
+
+#[test]
+fn a_fork_costs_nothing() {
+    survives(Act::Fork, "forked and kept everything");
+}
+
+#[test]
+fn handlers_may_touch_far_memory_whatever_they_interrupt() {
+    survives(Act::Handle, "handlers and calls got along");
 }
 
 #[test]

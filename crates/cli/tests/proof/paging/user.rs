@@ -42,6 +42,8 @@ pub(crate) enum Act {
     StoreAndLose,
     /// Forks again and again while its threads use far memory.
     Fork,
+    /// Has far memory touched by a signal handler, whatever it is doing.
+    Handle,
     /// Gives far memory to system calls without the rights that this needs.
     Unprivileged,
 }
@@ -147,6 +149,7 @@ impl User {
             Act::Full => "full".to_owned(),
             Act::Store { has_handler } => format!("store-{has_handler}"),
             Act::StoreAndLose => "store-and-lose".to_owned(),
+            Act::Handle => "handle".to_owned(),
             Act::Fork => "fork".to_owned(),
             Act::Unprivileged => "unprivileged".to_owned(),
         };
@@ -164,6 +167,7 @@ impl User {
             "store-true" => Act::Store { has_handler: true },
             "store-false" => Act::Store { has_handler: false },
             "store-and-lose" => Act::StoreAndLose,
+            "handle" => Act::Handle,
             "fork" => Act::Fork,
             "unprivileged" => Act::Unprivileged,
             touch => Act::Touch(touch.strip_prefix("touch-")?.parse().ok()?),
@@ -184,6 +188,7 @@ impl User {
             Act::Full => fill(&memory),
             Act::Store { has_handler } => acts::store(&memory, has_handler),
             Act::StoreAndLose => acts::store_and_lose(&memory),
+            Act::Handle => acts::handle(&memory),
             Act::Fork => acts::fork(&memory),
             Act::Unprivileged => acts::unprivileged(&memory),
         }

@@ -1,0 +1,54 @@
+//! Work of the application's threads that no signal handler may interrupt.
+//!
+//! A handler that touches far memory waits for a fault thread. If it has interrupted somebody who holds a lock that
+//! fault threads take, they wait for each other.
+
+/// While it lives, signals to this thread wait. Whoever takes locks of fault threads has one.
+pub(super) struct Uninterrupted {
+    before: libc::sigset_t,
+}
+
+impl Uninterrupted {
+    pub(super) fn new() -> Self {
+        // SAFETY: sets are plain data that the calls below fill.
+        let (mut all, mut before) = unsafe { (core::mem::zeroed(), core::mem::zeroed()) };
+        // SAFETY: as above; the mask is put back as it was.
+        unsafe {
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        }
+        Self { before }
+    }
+}
+
+impl Drop for Uninterrupted {
+    fn drop(&mut self) {
+        // SAFETY: sets the mask that this thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, core::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether this thread lets a signal wait.
+    fn is_blocked(signal: libc::c_int) -> bool {
+        // SAFETY: only asks.
+        unsafe {
+            let mut now = core::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), &raw mut now);
+            libc::sigismember(&raw const now, signal) == 1
+        }
+    }
+
+    #[test]
+    fn signals_wait_and_come_again() {
+        assert!(!is_blocked(libc::SIGUSR1));
+        let outer = Uninterrupted::new();
+        drop(Uninterrupted::new());
+        assert!(is_blocked(libc::SIGUSR1));
+        drop(outer);
+        assert!(!is_blocked(libc::SIGUSR1));
+    }
+}
