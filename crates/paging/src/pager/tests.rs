@@ -160,7 +160,7 @@ fn sizes_share_one_budget() {
 fn a_frame_that_was_given_back_is_used_before_another_is_made() {
     let mut shard = Shard::new(ShardConfig::with_budget(4 * CHUNK));
     let small = SizeClass(14);
-    let mut fetch =
+    let fetch =
         |shard: &mut Shard, index| match shard.fault(ChunkKey { region: 1, index }, small, Access::Read) {
             Answer::Fetch(seat) => seat,
             answer => panic!("{answer:?}"),

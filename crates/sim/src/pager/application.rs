@@ -102,7 +102,7 @@ impl Application {
             }
             moved |= self.pages.make_room(shard);
         }
-        moved |= self.do_chores(lane, now);
+        moved |= self.do_chores(now);
         self.wake(now);
         self.audit();
         let later = self.chores.next_at();

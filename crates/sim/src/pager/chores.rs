@@ -53,9 +53,9 @@ impl Chores {
 
 impl Application {
     /// Returns whether anything was done.
-    pub(super) fn do_chores(&mut self, lane: usize, now: Time) -> bool {
+    pub(super) fn do_chores(&mut self, now: Time) -> bool {
         if now < self.chores.next_at {
-            return self.flush(lane);
+            return self.flush();
         }
         self.chores.next_at = now + POLL;
         self.keep_pin(now);
@@ -70,7 +70,7 @@ impl Application {
             self.chores.is_last_flush_begun = true;
             (0..REGIONS).for_each(|region| self.begin_flush(region));
         }
-        self.flush(lane);
+        self.flush();
         false
     }
 
@@ -91,7 +91,7 @@ impl Application {
             }
             // Rarely, for nobody can use the region meanwhile.
             10 if self.random.u8(..4) == 0 => {
-                mapping.is_leaving = true;
+                (mapping.is_leaving, mapping.is_given_up) = (true, self.random.bool());
                 if self.chores.pin.as_ref().is_some_and(|pin| pin.key.region == key.region) {
                     self.unpin();
                 }
@@ -110,7 +110,7 @@ impl Application {
     }
 
     /// Goes on with flushes, and with unmapping what was flushed for that.
-    fn flush(&mut self, lane: usize) -> bool {
+    fn flush(&mut self) -> bool {
         let mut moved = false;
         for region in 0..REGIONS {
             let (number, is_leaving) =
@@ -129,17 +129,21 @@ impl Application {
                 continue;
             }
             if self.pages.mappings[region].is_closing {
-                moved |= self.unmap(region, lane);
+                moved |= self.unmap(region);
             } else if !self.walkers.waits_in(number) {
-                self.begin_flush(region);
-                self.pages.mappings[region].is_closing = !self.pages.is_writable(region);
+                let mapping = &mut self.pages.mappings[region];
+                mapping.is_closing = mapping.is_given_up;
+                if !mapping.is_closing {
+                    self.begin_flush(region);
+                }
+                self.pages.mappings[region].is_closing |= self.chores.flushes[region].is_none();
             }
         }
         moved
     }
 
     /// Drops all chunks of a region; when the last has gone, the region is mapped anew.
-    fn unmap(&mut self, region: usize, lane: usize) -> bool {
+    fn unmap(&mut self, region: usize) -> bool {
         let number = self.pages.mappings[region].number;
         for job in self.lanes.iter_mut().flat_map(|lane| lane.drain(number)).collect::<Vec<_>>() {
             self.pages.cells[job.shard].shard.failed(job.seat);
@@ -156,7 +160,7 @@ impl Application {
         }
         let is_over = under_way == 0 && self.pages.mappings[region].fencing == 0;
         if is_over {
-            self.recorder.note("mapped anew", &[("region", number.into()), ("lane", lane as u64)]);
+            self.recorder.note("mapped anew", &[("region", number.into())]);
             self.pages.map_anew(region);
         }
         is_over

@@ -81,6 +81,17 @@ impl Model {
         }
     }
 
+    /// What the server does not have of a region is given up: it may have any of what was stored.
+    pub(super) fn adopt(&mut self, region: usize) {
+        for word in 0..self.newest[region].len() {
+            let (found, newest) = (self.at_server(region, word), self.newest[region][word]);
+            self.recorder.expect(found <= newest, || {
+                format!("the server has what was stored: word {word} of region {region} is {found:#x}")
+            });
+            self.newest[region][word] = found;
+        }
+    }
+
     /// At the end, when everything was flushed.
     pub(super) fn close(&self) {
         (0..REGIONS).for_each(|region| self.flushed(region, &self.newest[region]));

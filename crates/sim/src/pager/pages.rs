@@ -24,6 +24,8 @@ pub(super) struct Mapping {
     pub(super) fencing: u32,
     /// Nobody begins to use it any more.
     pub(super) is_leaving: bool,
+    /// What was not flushed is not missed.
+    pub(super) is_given_up: bool,
     /// It is being unmapped.
     pub(super) is_closing: bool,
 }
@@ -31,7 +33,8 @@ pub(super) struct Mapping {
 impl Mapping {
     fn new(number: u32, window_max: u32, epoch: u64) -> Self {
         let ahead = ReadAhead::new(plan(number).chunks, window_max);
-        Self { number, ahead, epoch, fencing: 0, is_leaving: false, is_closing: false }
+        let (is_leaving, is_given_up, is_closing) = (false, false, false);
+        Self { number, ahead, epoch, fencing: 0, is_leaving, is_given_up, is_closing }
     }
 }
 
@@ -97,7 +100,10 @@ impl Pages {
 
     /// A region that was unmapped is mapped again.
     pub(super) fn map_anew(&mut self, region: usize) {
-        let Mapping { number, epoch, .. } = self.mappings[region];
+        let Mapping { number, epoch, is_given_up, .. } = self.mappings[region];
+        if is_given_up {
+            self.model.adopt(region);
+        }
         self.mappings[region] = Mapping::new(number + REGIONS as u32, self.shape.window_max, epoch);
     }
 

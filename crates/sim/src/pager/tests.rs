@@ -1,6 +1,8 @@
+use std::cell::RefCell;
+
 use outboard_driver::{LinkId, Origin};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_paging::pager::{ChunkKey, Frame as Seat, SizeClass, State};
+use outboard_paging::pager::{ChunkKey, Frame as Seat, SizeClass, State, TRANSITIONS};
 
 use super::jobs::PageSet;
 use super::layout::PAGE;
@@ -110,6 +112,34 @@ const OLD_THERE: &str = "the server has what was flushed";
 #[test]
 fn a_right_application_keeps_its_promises() {
     assert_eq!(broken(NONE, 12).next(), None);
+}
+
+#[test]
+fn every_way_between_states_is_gone() {
+    let mut edges = [0; TRANSITIONS.len()];
+    for seed in 0..40 {
+        let counts = RefCell::new(Vec::new());
+        let setting = Setting::draw(&mut chances(seed, "pager"));
+        play_with(
+            seed,
+            &Recorder::new(8),
+            setting,
+            |application| application,
+            |application: &Application| {
+                counts.replace(application.pages.cells.iter().map(|cell| *cell.shard.counts()).collect());
+                application
+            },
+        );
+        for count in counts.into_inner() {
+            edges.iter_mut().zip(count.edges).for_each(|(sum, count)| *sum += count);
+        }
+        if edges.iter().all(|count| *count > 0) {
+            break;
+        }
+    }
+    for (way, count) in TRANSITIONS.iter().zip(edges) {
+        assert!(count > 0, "{way:?} never happened");
+    }
 }
 
 #[test]
