@@ -18,6 +18,10 @@ impl<T> Plain for T where
 {
 }
 
+/// Regions begin at pages, and no system has smaller ones.
+const PAGE_MIN: usize = 4096;
+const TOO_ALIGNED: &str = "far memory begins at pages: elements cannot be aligned to more than 4096 bytes";
+
 /// An array in far memory that this process may write. It is used like a slice.
 pub struct FarVec<T> {
     mapping: FarMapping,
@@ -34,6 +38,7 @@ pub struct FarSlice<T> {
 
 impl<T: Plain> FarVec<T> {
     pub(super) fn new(mapping: FarMapping, len: usize) -> Self {
+        const { assert!(align_of::<T>() <= PAGE_MIN, "{}", TOO_ALIGNED) };
         assert!(len * size_of::<T>() <= mapping.len(), "the region was made for as many");
         Self { mapping, len, elements: PhantomData }
     }
@@ -68,6 +73,7 @@ impl<T: Plain> FarVec<T> {
 impl<T: Plain> FarSlice<T> {
     /// As many elements as the region holds.
     pub(super) fn new(mapping: FarMapping) -> Result<Self, FarError> {
+        const { assert!(align_of::<T>() <= PAGE_MIN, "{}", TOO_ALIGNED) };
         let len = elements::<T>(&mapping)?;
         Ok(Self { mapping, len, elements: PhantomData })
     }
