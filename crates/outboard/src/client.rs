@@ -307,15 +307,23 @@ fn lock(link: &Mutex<AnyLink>) -> MutexGuard<'_, AnyLink> {
     link.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The shortest pause between two signs of life.
+const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(1);
+
 /// Lets the link show that it lives while the application computes and makes no calls. Ends with the client.
 fn keep_alive(link: &Arc<Mutex<AnyLink>>, waiter: Waiter, pause: Duration) {
     let link = Arc::downgrade(link);
     let beat = move || {
         while let Some(link) = link.upgrade() {
+            let mut pause = pause;
             // Whoever holds the lock is in a call, and that shows that we live.
             if let Ok(mut link) = link.try_lock() {
+                let now = waiter.clock.now();
                 // The next call reports a loss.
-                let _ = on_link!(&mut *link, link => link.progress(waiter.clock.now()));
+                let _ = on_link!(&mut *link, link => link.progress(now));
+                // The daemon's settings may want signs of life more often than ours.
+                let due = on_link!(&*link, link => link.next_deadline());
+                pause = due.map_or(pause, |due| due.since(now).min(pause).max(SIGN_OF_LIFE_MIN));
             }
             drop(link);
             std::thread::park_timeout(pause);

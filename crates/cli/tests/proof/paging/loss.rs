@@ -151,8 +151,9 @@ fn a_server_that_stops_and_goes_on_loses_nothing() {
     let terms = ["--linger", "1h", "--link-deadline", "250ms", "--link-heartbeat", "50ms"];
     let daemon = Daemon::memory(&place, &place.socket(), &terms);
     let seed = seed();
-    for (number, at) in (0..).zip([daemon.remote(), daemon.local()]) {
-        let run = Run::new(4096, 2);
+    let ways = [(daemon.remote(), 4096), (daemon.remote(), 65_536), (daemon.local(), 4096)];
+    for (number, (at, chunk)) in (0..).zip(ways) {
+        let run = Run::new(chunk, 2);
         let mut options = options(at, run.largest(), run.buffer());
         (options.threads, options.grace) = (Some(2), LONG);
         play(&options, &run, seed + number, |is_done| stop_and_go(&daemon, seed, is_done));
