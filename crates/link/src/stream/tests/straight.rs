@@ -146,6 +146,45 @@ fn a_deferred_frame_holds_back_long_replies_too() {
 }
 
 #[test]
+fn a_reply_that_was_whole_behind_a_frame_needs_nothing_more_to_arrive() {
+    let (mut link, _) = scripted();
+    let region = link.open_region();
+    let reads = link.begin_reads(region, &[LEN]);
+    link.hear(&[note(7), done(reads[0].0, &data(0, LEN))].concat(), []);
+    assert!(link.run().unwrap().is_empty());
+    assert_eq!(link.receive(1, |_| Disposition::Taken).unwrap(), 1);
+    assert_eq!(tokens(&link.run().unwrap()), [0]);
+    assert_holds(&reads[0].1, &data(0, LEN));
+}
+
+#[test]
+fn reads_that_end_now_and_then_are_waited_for() {
+    let (mut link, _) = scripted();
+    let region = link.open_region();
+    let reads = link.begin_reads(region, &[LEN; 5]);
+    let mut now = Time::ZERO;
+    let mut live = |link: &mut ScriptLink, bytes: &[u8]| {
+        link.hear(bytes, []);
+        now += Duration::from_secs(2);
+        // One look may be left out.
+        link.progress(now).and_then(|_| link.progress(now))
+    };
+    for (number, (tag, buffer)) in reads[..4].iter().enumerate() {
+        for _ in 0..6 {
+            live(&mut link, &ping()).unwrap();
+        }
+        let reply = done(*tag, &data(number, LEN));
+        for part in reply.chunks(LEN) {
+            live(&mut link, part).unwrap();
+        }
+        assert_eq!(link.completions(|completion| assert!(completion.result.is_ok())), 1);
+        assert_holds(buffer, &data(number, LEN));
+    }
+    let lost = (0..11).find_map(|_| live(&mut link, &ping()).err()).expect("the last one does not end");
+    assert!(matches!(lost.loss, Loss::Stalled { .. }), "{lost}");
+}
+
+#[test]
 fn a_refusal_in_the_place_of_a_reply_ends_its_own_read() {
     let (mut link, _) = scripted();
     let region = link.open_region();
