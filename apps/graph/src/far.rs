@@ -7,11 +7,19 @@ use outboard::{CacheMode, FarError, FarMemory, FarSlice, FarVec, Path, RegionOpt
 use crate::arrays::{Arrays, Plain};
 use crate::{CsrView, GraphView, ViewError};
 
+const CHUNK_MIN: usize = 64 << 10;
+const CHUNK_MAX: usize = 1 << 20;
+/// How many chunks of a graph's arrays should have room at once.
+const SEATS_WANTED: usize = 32;
+
 /// How the arrays of a graph lie in far memory.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// The size of chunks; default 64 KiB.
+    /// The size of chunks of the graph's arrays; default 64 KiB. Where the buffer is large,
+    /// [`chunk_for`](Self::chunk_for) is faster.
     pub chunk: usize,
+    /// The size of chunks of the state of vertices; default 64 KiB.
+    pub state_chunk: usize,
     /// By which way chunks go; default whichever is faster.
     pub path: Path,
     /// What the agent does with the offsets, of which there is one for each vertex.
@@ -32,11 +40,22 @@ impl Placement {
             both => (both, both),
         };
         let patience = Duration::from_secs(600);
-        Self { chunk: 64 << 10, path: Path::Auto, vertices, edges, patience }
+        Self { chunk: CHUNK_MIN, state_chunk: CHUNK_MIN, path: Path::Auto, vertices, edges, patience }
     }
 
-    fn region(&self, cache: CacheMode) -> RegionOptions {
-        RegionOptions { chunk: self.chunk, path: self.path, cache, name: None, patience: self.patience }
+    /// The size of chunks for arrays that are mostly read in order, where so many bytes may be here at once: the larger
+    /// chunks are, the fewer moves and interrupts for each byte, as long as all threads have room for several.
+    pub fn chunk_for(buffer: usize) -> usize {
+        let most = (buffer / SEATS_WANTED).clamp(CHUNK_MIN, CHUNK_MAX);
+        1 << most.ilog2()
+    }
+
+    fn region(&self, chunk: usize, cache: CacheMode) -> RegionOptions {
+        RegionOptions { chunk, path: self.path, cache, name: None, patience: self.patience }
+    }
+
+    fn rows(&self, cache: CacheMode) -> RegionOptions {
+        self.region(self.chunk, cache)
     }
 }
 
@@ -70,8 +89,8 @@ impl FarGraph {
         let rows = |direction: &str| -> Result<FarRows, FarError> {
             let file = |array: &str| format!("{image}/{direction}.{array}");
             Ok(FarRows {
-                offsets: far.open_file(&file("offsets"), &placement.region(placement.vertices))?,
-                targets: far.open_file(&file("targets"), &placement.region(placement.edges))?,
+                offsets: far.open_file(&file("offsets"), &placement.rows(placement.vertices))?,
+                targets: far.open_file(&file("targets"), &placement.rows(placement.edges))?,
             })
         };
         let incoming = if is_symmetric { None } else { Some(rows("in")?) };
@@ -82,8 +101,8 @@ impl FarGraph {
     pub fn upload(far: &FarMemory, graph: GraphView<'_>, placement: &Placement) -> Result<Self, FarError> {
         let rows = |rows: CsrView<'_>| -> Result<FarRows, FarError> {
             Ok(FarRows {
-                offsets: copy(far, rows.offsets(), &placement.region(placement.vertices))?,
-                targets: copy(far, rows.targets(), &placement.region(placement.edges))?,
+                offsets: copy(far, rows.offsets(), &placement.rows(placement.vertices))?,
+                targets: copy(far, rows.targets(), &placement.rows(placement.edges))?,
             })
         };
         let incoming = if graph.is_symmetric() { None } else { Some(rows(graph.incoming())?) };
@@ -134,7 +153,7 @@ pub struct FarArrays {
 impl FarArrays {
     /// Arrays in `far`, placed as a graph's vertices are, but never cached by the agent: they are written.
     pub fn new(far: &FarMemory, placement: &Placement) -> Self {
-        Self { far: far.clone(), options: placement.region(CacheMode::Off) }
+        Self { far: far.clone(), options: placement.region(placement.state_chunk, CacheMode::Off) }
     }
 }
 

@@ -144,9 +144,12 @@ impl Task {
             .with_agent(far.agent.as_deref().map(address).transpose()?)
             .with_buffer(Buffer::Fraction { numerator: 1, denominator: 3 });
         options.footprint = footprint;
+        options.chunk = Placement::chunk_for(options.buffer.of(footprint));
+        let chunk = options.chunk;
         options.wire = far.wire.as_deref().map(|wire| wire.parse().map_err(failed)).transpose()?;
         let memory = FarMemory::connect(options)?;
         let placement = Placement {
+            chunk,
             path: match far.path {
                 FarPath::Direct => Path::Direct,
                 FarPath::Agent => Path::Agent,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::Pages;
 use super::fingerprint::PAGE;
 use super::jobs::{Errand, Job, PageSet};
-use super::pages::Cell;
+use super::pages::{Cell, Chore};
 use super::region::{PagedRegion, Way};
 use super::space::Held;
 use super::stats::add;
@@ -254,6 +254,9 @@ impl Pages {
 
     /// Moves out the chunk that is next, if the shard wants room. Returns whether anything was done.
     pub(super) fn make_room(&self, shard: usize) -> bool {
+        if !self.shelves[shard].has(Chore::MakeRoom) {
+            return false;
+        }
         let mut cell = self.shelves[shard].lock();
         if !cell.shard.wants_room() {
             return false;
@@ -288,10 +291,10 @@ impl Pages {
 
     /// The next changed chunk of a shard for the server, among the regions that `goes_there` names.
     pub(super) fn next_save(&self, shard: usize, goes_there: impl Fn(&PagedRegion) -> bool) -> Option<Job> {
-        let mut cell = self.shelves[shard].lock();
-        if cell.shard.unsaved() == 0 {
+        if !self.shelves[shard].has(Chore::Save) {
             return None;
         }
+        let mut cell = self.shelves[shard].lock();
         let regions = self.regions();
         let region_of = |key: ChunkKey| regions.iter().find(|region| region.number == key.region);
         let can_save = |key| {
@@ -337,7 +340,7 @@ impl Pages {
 
     /// Whether threads wait for seats.
     pub(super) fn has_parked(&self) -> bool {
-        self.shelves.iter().any(|shelf| shelf.lock().shard.parked() > 0)
+        self.shelves.iter().any(|shelf| shelf.has(Chore::Unpark))
     }
 
     /// Tells threads that wait for seats that what they want is lost.
@@ -358,6 +361,9 @@ impl Pages {
 
     /// A fault that was parked and may be answered now.
     pub(super) fn unpark(&self, shard: usize) -> Option<Outcome> {
+        if !self.shelves[shard].has(Chore::Unpark) {
+            return None;
+        }
         let (key, _, access) = self.shelves[shard].lock().shard.unpark()?;
         let region = self.region(key.region)?;
         Some(self.fault_on_chunk(&region, key.index, access))

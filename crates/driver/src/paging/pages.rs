@@ -1,6 +1,7 @@
 //! All far memory of this process: shards, frames, regions.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -102,18 +103,69 @@ pub(super) struct Cell {
 /// A shard and its frames.
 pub(super) struct Shelf {
     cell: Mutex<Cell>,
+    /// Set while the lock is given back, read without it.
+    chores: AtomicU8,
     pools: [OnceLock<Pool>; CLASSES],
 }
 
+/// What there is to do in a shard besides faults. Fault threads look at every shard in every turn, mostly in vain, and
+/// must not wait for each other's locks to find that out.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(super) enum Chore {
+    /// Faults wait for seats.
+    Unpark = 1,
+    /// Changed chunks wait to be saved.
+    Save = 2,
+    /// Chunks should leave.
+    MakeRoom = 4,
+}
+
 impl Shelf {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Cell> {
-        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> CellGuard<'_> {
+        let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
+        CellGuard { cell, chores: &self.chores }
+    }
+
+    /// Whether there was such a thing to do when the shard was last let go.
+    pub(super) fn has(&self, chore: Chore) -> bool {
+        self.chores.load(Ordering::Acquire) & chore as u8 != 0
     }
 
     /// The frames of a size, which were made before any chunk of that size could be asked for.
     pub(super) fn pool(&self, class: SizeClass) -> &Pool {
         let pool = self.pools[usize::from(class.0)].get();
         pool.expect("pools are made before regions are mapped")
+    }
+}
+
+/// A locked shard; says what is left to do there when it is let go.
+pub(super) struct CellGuard<'a> {
+    cell: MutexGuard<'a, Cell>,
+    chores: &'a AtomicU8,
+}
+
+impl Deref for CellGuard<'_> {
+    type Target = Cell;
+
+    fn deref(&self) -> &Cell {
+        &self.cell
+    }
+}
+
+impl DerefMut for CellGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Cell {
+        &mut self.cell
+    }
+}
+
+impl Drop for CellGuard<'_> {
+    fn drop(&mut self) {
+        let shard = &mut self.cell.shard;
+        let chores = (u8::from(shard.parked() > 0) * Chore::Unpark as u8)
+            | (u8::from(shard.unsaved() > 0) * Chore::Save as u8)
+            | (u8::from(shard.wants_room()) * Chore::MakeRoom as u8);
+        self.chores.store(chores, Ordering::Release);
     }
 }
 
@@ -150,6 +202,7 @@ impl Pages {
         let shards = config.shards();
         let budget = config.buffer / shards;
         let shelf = || Shelf {
+            chores: AtomicU8::new(0),
             cell: Mutex::new(Cell {
                 shard: Shard::new(ShardConfig::with_budget(budget)),
                 notes: [const { None }; CLASSES],

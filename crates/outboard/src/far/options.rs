@@ -81,7 +81,7 @@ pub struct FarOptions {
     pub buffer: Buffer,
     /// How much far memory will be used, if the buffer is a fraction of it.
     pub footprint: u64,
-    /// How many threads answer faults; default one for every two processors, two at least, eight at most.
+    /// How many threads answer faults; default one for every two processors, eight at most.
     pub threads: Option<usize>,
     /// The largest chunk that regions will have; default 64 KiB. The buffer is divided accordingly.
     pub chunk: usize,

@@ -22,7 +22,7 @@ section! {
         /// wanted) or auto (dynamic if that pays).
         pub cache: CacheChoice = CacheChoice::Auto,
         /// How many threads answer page faults, each with links of its own; none is one for every two processors, at
-        /// least two and at most eight.
+        /// most eight.
         pub threads: Option<usize> where some_threads = None,
         /// How much is read ahead of a scan at most, never more than an eighth of the buffer; 0 reads nothing ahead.
         pub ahead: ByteSize = ByteSize(4 << 20),

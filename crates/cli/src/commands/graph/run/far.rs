@@ -125,9 +125,11 @@ impl Task<'_> {
     /// Brings the graph into far memory, computes, and puts what came out into words.
     fn perform(&self, source: Source, far_options: FarOptions, bar: Bar) -> Result<String> {
         let (footprint, is_served) = (far_options.footprint, source.is_served());
+        let chunk = far_options.chunk;
         let far = FarMemory::connect(far_options)?;
-        let placement =
-            Placement { chunk: self.plan.chunk, path: self.plan.path, ..Placement::cached(self.plan.cache) };
+        let cached = Placement::cached(self.plan.cache);
+        let state_chunk = self.plan.chunk.unwrap_or(cached.state_chunk);
+        let placement = Placement { chunk, state_chunk, path: self.plan.path, ..cached };
         bar.say(source.way());
         let bytes = source.bytes();
         let placed = source.place(&far, &placement)?;
@@ -145,6 +147,7 @@ impl Task<'_> {
         let read = read.map(|(after, before)| after.saturating_sub(before));
         let facts = Facts {
             plan: self.plan,
+            chunk,
             daemons: self.daemons,
             is_agent_ready,
             origin: placed.origin,

@@ -12,6 +12,8 @@ use crate::numbers;
 /// What there is to say about far memory after a run.
 pub(in super::super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
+    /// The size of chunks of the graph's arrays.
+    pub(super) chunk: usize,
     pub(super) daemons: &'a Daemons,
     /// Whether the agent has taken the graph's arrays.
     pub(super) is_agent_ready: bool,
@@ -34,7 +36,7 @@ impl Facts<'_> {
                 "{} of {} here at once, chunks of {}, {} state",
                 numbers::bytes(*buffer as u64),
                 numbers::bytes(*footprint),
-                numbers::bytes(plan.chunk as u64),
+                numbers::bytes(self.chunk as u64),
                 self.state(),
             ),
         )];
@@ -66,7 +68,7 @@ impl Facts<'_> {
         json["state"] = self.state().into();
         json["wire"] = plan.wire.map(|wire| wire.to_string()).into();
         json["graph"] = self.origin.into();
-        json["chunk_bytes"] = plan.chunk.into();
+        json["chunk_bytes"] = self.chunk.into();
         json["buffer_bytes"] = self.buffer.into();
         json["footprint_bytes"] = self.footprint.into();
         if plan.explains {

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use outboard::{Buffer, CacheMode, FarOptions, Path, RegionOptions};
+use outboard_graph::far::Placement;
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
 use outboard_settings::{ByteSize, Configuration, Settings, default_socket};
@@ -24,7 +25,8 @@ pub(in super::super) struct Flags {
     /// far [default: 1/3, and room for a few chunks at least]
     #[arg(long, value_name = "AMOUNT")]
     buffer: Option<Buffer>,
-    /// What moves at once: a power of two from a page to 2MiB [default: 64KiB]
+    /// What moves at once: a power of two from a page to 2MiB [default: a 32nd of the buffer,
+    /// from 64KiB to 1MiB, and 64KiB for far state]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<ByteSize>,
     /// By which way chunks go [default: auto; agent with --cache static or dynamic]
@@ -51,7 +53,7 @@ pub(in super::super) struct Flags {
     /// A slower wire to the memory server to imitate, for example 10gbit,5us
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
-    /// How many threads answer page faults [default: one for every two processors, from 2 to 8]
+    /// How many threads answer page faults [default: one for every two processors, from 1 to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pager_threads: Option<u16>,
     /// Believe that a graph image is right inside. A wrong one ends the program with a panic
@@ -97,7 +99,8 @@ pub(super) enum LinkName {
 pub(super) struct Plan {
     /// None is the default.
     pub(super) buffer: Option<Buffer>,
-    pub(super) chunk: usize,
+    /// None is what suits the buffer.
+    pub(super) chunk: Option<usize>,
     pub(super) path: Path,
     pub(super) cache: CacheMode,
     pub(super) state: Memory,
@@ -151,7 +154,8 @@ impl Flags {
             None if path == Path::Direct => CacheMode::Off,
             None => configured.cache,
         };
-        let chunk = self.chunk.map_or(configured.chunk, |ByteSize(bytes)| bytes as usize);
+        let configured_chunk = (!is_default(configuration, "far.chunk")).then_some(configured.chunk);
+        let chunk = self.chunk.map(|ByteSize(bytes)| bytes as usize).or(configured_chunk);
         let is_configured = !is_default(configuration, "far.buffer");
         let configured_buffer = || is_configured.then_some(configuration.settings.far.buffer);
         let buffer =
@@ -159,9 +163,10 @@ impl Flags {
         // What can be known to fail without the graph is said before anything is read.
         let trial = match buffer {
             Some(Buffer::Bytes(bytes)) => bytes,
-            _ => FarOptions::buffer_min(chunk),
+            _ => FarOptions::buffer_min(chunk.unwrap_or(configured.chunk)),
         };
-        let options = FarOptions { chunk, ..FarOptions::at(default_socket("memory")) };
+        let trial_chunk = chunk.unwrap_or(configured.chunk);
+        let options = FarOptions { chunk: trial_chunk, ..FarOptions::at(default_socket("memory")) };
         options.with_buffer(Buffer::Bytes(trial)).check().map_err(|error| wrong_usage(&error.to_string()))?;
         Ok(Plan {
             buffer,
@@ -211,16 +216,14 @@ impl Flags {
 impl Plan {
     /// The settings of far memory for so many bytes of it.
     pub(super) fn far_options(&self, footprint: u64, settings: &Settings) -> Result<FarOptions> {
-        let buffer = match self.buffer {
-            Some(buffer) => buffer,
-            None => Buffer::Bytes(BUFFER.of(footprint).max(FarOptions::buffer_min(self.chunk))),
-        };
         let configured = FarOptions::from_settings(settings)?;
+        let smallest = FarOptions::buffer_min(self.chunk.unwrap_or(configured.chunk));
+        let buffer = self.buffer.unwrap_or(Buffer::Bytes(BUFFER.of(footprint).max(smallest)));
         let options = FarOptions {
             buffer,
             footprint,
             threads: self.pager_threads.or(configured.threads),
-            chunk: self.chunk,
+            chunk: self.chunk.unwrap_or_else(|| Placement::chunk_for(buffer.of(footprint))),
             wire: self.wire,
             identity: Identity::new(Role::Application, "graph run"),
             ..configured
