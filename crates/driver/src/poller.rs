@@ -87,9 +87,9 @@ impl Poller {
         Ok(&self.keys)
     }
 
-    /// Whether nothing had happened to what this key watches when the last wait ended.
-    pub(crate) fn saw_nothing(&self, key: u64) -> bool {
-        !self.is_partial && self.keys.binary_search(&key).is_err()
+    /// Whether anything had happened to what this key watches when the last wait ended, if that is known.
+    pub(crate) fn has_seen(&self, key: u64) -> Option<bool> {
+        (!self.is_partial).then(|| self.keys.binary_search(&key).is_ok())
     }
 }
 
@@ -109,15 +109,15 @@ mod tests {
             poller.add(event.as_fd(), key, Interest::READ).unwrap();
             event
         });
-        assert!(!poller.saw_nothing(3), "nobody has looked yet");
+        assert_eq!(poller.has_seen(3), None, "nobody has looked yet");
         assert!(poller.wait(Time::ZERO, Some(Time::ZERO)).unwrap().is_empty());
-        assert!(poller.saw_nothing(3) && poller.saw_nothing(5));
+        assert_eq!([3, 5].map(|key| poller.has_seen(key)), [Some(false), Some(false)]);
         rustix::io::write(&events[1], &1u64.to_ne_bytes()).unwrap();
         assert_eq!(poller.wait(Time::ZERO, None).unwrap(), [3]);
-        assert!(!poller.saw_nothing(3) && poller.saw_nothing(5));
+        assert_eq!([3, 5].map(|key| poller.has_seen(key)), [Some(true), Some(false)]);
         rustix::io::write(&events[0], &1u64.to_ne_bytes()).unwrap();
         assert_eq!(poller.wait(Time::ZERO, None).unwrap(), [3, 5]);
-        assert!(!poller.saw_nothing(3) && !poller.saw_nothing(5));
+        assert_eq!([3, 5].map(|key| poller.has_seen(key)), [Some(true), Some(true)]);
     }
 
     #[test]
@@ -131,6 +131,6 @@ mod tests {
             })
             .collect();
         assert_eq!(poller.wait(Time::ZERO, None).unwrap().len(), events.len());
-        assert!(!poller.saw_nothing(u64::MAX));
+        assert_eq!(poller.has_seen(u64::MAX), None);
     }
 }

@@ -22,9 +22,9 @@ pub trait Service {
         None
     }
 
-    /// Whoever slept on [`wakes_on`](Service::wakes_on) was woken by something else, and there was nothing to read: the
-    /// next [`on_turn`](Service::on_turn) need not look for it.
-    fn saw_nothing(&mut self) {}
+    /// Whoever slept on [`wakes_on`](Service::wakes_on) has seen whether there is anything to read. If not, the next
+    /// [`on_turn`](Service::on_turn) need not look for it.
+    fn polled(&mut self, _has_something: bool) {}
 
     /// Does work that comes from elsewhere than links and notes. Called in every turn, before the links have theirs.
     /// Returns whether there was any.

@@ -98,6 +98,8 @@ pub struct Worker<S: Service> {
 
 /// The poller's key of the mailbox; links have their ids, which begin at one.
 const LETTERS_KEY: u64 = 0;
+/// One call asks for all sockets what a look at each would find out, and is cheaper than this many looks.
+const LOOKED_AT_ONE_BY_ONE: usize = 2;
 /// The poller's key of what else wakes the service.
 const SERVICE_KEY: u64 = u64::MAX;
 
@@ -132,7 +134,7 @@ impl<S: Service> Worker<S> {
             }
             if self.turn(now) {
                 busy_at = now;
-                if !self.links.can_spin() {
+                if !self.links.can_spin() && self.links.count() > LOOKED_AT_ONE_BY_ONE {
                     self.poll(now, Some(now))?;
                 }
             } else if now.since(busy_at) < self.config.spin && self.links.can_spin() {
@@ -173,17 +175,17 @@ impl<S: Service> Worker<S> {
         Ok(())
     }
 
-    /// Sleeps until something happens or `until`, and tells those to whom nothing has happened.
+    /// Sleeps until something happens or `until`, and tells everybody whether it happened to them.
     fn poll(&mut self, now: Time, until: Option<Time>) -> Result<(), Errno> {
         self.poller.wait(now, until)?;
         let poller = &self.poller;
         for_each_kind!(self.links, held => for held in held {
-            if poller.saw_nothing(held.id.0) {
-                held.link.saw_nothing();
+            if let Some(has_something) = poller.has_seen(held.id.0) {
+                held.link.polled(has_something);
             }
         });
-        if poller.saw_nothing(SERVICE_KEY) {
-            self.service.saw_nothing();
+        if let Some(has_something) = poller.has_seen(SERVICE_KEY) {
+            self.service.polled(has_something);
         }
         Ok(())
     }

@@ -108,9 +108,9 @@ pub trait Link {
     /// then the caller must not sleep.
     fn prepare_to_wait(&mut self) -> bool;
 
-    /// Whoever slept on [`wait_on`](Link::wait_on) was woken by something else, and there was nothing to read: the
-    /// next [`progress`](Link::progress) need not look for it.
-    fn saw_nothing(&mut self) {}
+    /// Whoever slept on [`wait_on`](Link::wait_on) has seen whether there is anything to read. If not, the next
+    /// [`progress`](Link::progress) need not look for it.
+    fn polled(&mut self, _has_something: bool) {}
 
     /// What to sleep on; `None` if there is nothing but [`next_deadline`](Link::next_deadline).
     fn wait_on(&self) -> Option<WaitOn<'_>>;

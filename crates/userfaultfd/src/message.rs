@@ -40,6 +40,11 @@ impl Default for Messages {
 }
 
 impl Messages {
+    /// Whether the last read brought as many as there is room for, so that there may be more.
+    pub fn is_full(&self) -> bool {
+        self.filled == self.bytes.len()
+    }
+
     /// The faults that the last read brought, in the kernel's order.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
         self.bytes[..self.filled].chunks_exact(MESSAGE).filter_map(|message| {

@@ -115,6 +115,7 @@ impl PagerService {
                 self.touched.push_back(touched);
             }
         }
+        self.has_no_faults = !messages.is_full();
         self.messages = messages;
         true
     }
@@ -181,8 +182,8 @@ impl Service for PagerService {
         self.pages.config.wire.filter(|_| peer.intro().role != Role::Agent)
     }
 
-    fn saw_nothing(&mut self) {
-        self.has_no_faults = true;
+    fn polled(&mut self, has_something: bool) {
+        self.has_no_faults = !has_something;
     }
 
     fn on_turn(&mut self, now: Time) -> bool {

@@ -293,8 +293,8 @@ impl<L: Link> Link for Shaped<L> {
         !unstamped && !has_returned && self.inner.prepare_to_wait()
     }
 
-    fn saw_nothing(&mut self) {
-        self.inner.saw_nothing();
+    fn polled(&mut self, has_something: bool) {
+        self.inner.polled(has_something);
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {

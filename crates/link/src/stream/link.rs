@@ -349,8 +349,8 @@ impl<S: ByteStream> Link for StreamLink<S> {
         (!has_record || self.is_deferred) && !has_work && !can_answer && self.stream.prepare_to_wait()
     }
 
-    fn saw_nothing(&mut self) {
-        self.is_drained = true;
+    fn polled(&mut self, has_something: bool) {
+        self.is_drained = !has_something;
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {

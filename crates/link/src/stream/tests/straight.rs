@@ -227,7 +227,7 @@ fn assert_untouched_from_now_on(link: &mut ScriptLink, buffer: &Buffer) {
     link.hear(&vec![0x22; 2 * LEN], []);
     for _ in 0..5 {
         assert!(link.progress(Time::ZERO).is_err());
-        link.saw_nothing();
+        link.polled(false);
     }
     assert!(buffer.window().to_vec().iter().all(|byte| *byte == 0x11));
 }
@@ -300,14 +300,14 @@ fn nobody_is_given_up_without_a_last_look() {
     link.progress(now).unwrap();
     for _ in 0..20 {
         // Somebody who sleeps on other things as well is woken by them, and stopped before it comes to this link.
-        link.saw_nothing();
+        link.polled(false);
         link.hear(&ping(), []);
         now += Duration::from_secs(4);
         link.progress(now).unwrap();
     }
     let looks = link.stream.looks;
     let lost = loop {
-        link.saw_nothing();
+        link.polled(false);
         now += Duration::from_secs(1);
         if let Err(lost) = link.progress(now) {
             break lost;
