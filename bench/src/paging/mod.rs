@@ -27,6 +27,7 @@ fn footprint(effort: Effort) -> usize {
     }
 }
 
+const KIB_512: usize = 1 << 19;
 const KIB_64: usize = 1 << 16;
 const KIB_4: usize = 1 << 12;
 
@@ -74,7 +75,8 @@ const QUESTIONS: &[Question] = &[
         name: "paging.fault_4KiB.shm.readonly.p50",
         ask: |bench| faults(bench, KIB_4, false, Traffic::Loads, BARE),
     },
-    Question { name: "paging.scan.tcp.bandwidth", ask: scans },
+    Question { name: "paging.scan.tcp.bandwidth", ask: |bench| scans(bench, KIB_512) },
+    Question { name: "paging.scan.tcp.bandwidth.64KiB", ask: |bench| scans(bench, KIB_64) },
     Question { name: "paging.faults.4threads.rate", ask: many_threads },
 ];
 
@@ -130,16 +132,20 @@ fn faults_by_tcp(bench: Bench<'_>) -> Result<Figure, BenchError> {
     Ok(duel.figure(name, Unit::Nanoseconds, 1.0, versus))
 }
 
-fn scans(bench: Bench<'_>) -> Result<Figure, BenchError> {
+/// A scan in chunks of the size that suits scans, and in usual ones.
+fn scans(bench: Bench<'_>, chunk_len: usize) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
-    let shape = Shape::third(footprint(effort), KIB_64);
+    let shape = Shape::third(footprint(effort), chunk_len);
     let mut far = FarFaults::start(&host.remote, shape, false)?;
     let mut bare = BareFetches::start(KIB_64)?;
+    let pieces = (shape.footprint() / KIB_64) as u32;
     let duel = Duel::run(effort, progress, |side| match side {
         Side::Ours => far.scan_round(),
-        Side::Yardstick => bare.stream_round(shape.chunks as u32),
+        Side::Yardstick => bare.stream_round(pieces),
     })?;
-    Ok(duel.figure(name, Unit::BytesPerSecond, 1.0, "bare socket stream of as many bytes, each word read"))
+    let kib = chunk_len >> 10;
+    let versus = format!("bare socket stream of as many bytes, each word read; ours in chunks of {kib} KiB");
+    Ok(duel.figure(name, Unit::BytesPerSecond, 1.0, &versus))
 }
 
 fn many_threads(bench: Bench<'_>) -> Result<Figure, BenchError> {

@@ -13,8 +13,8 @@ use super::space::Mover;
 pub struct PagingConfig {
     /// How many bytes of far memory may be here at once, all regions together.
     pub buffer: usize,
-    /// How many threads answer faults; each has links of its own. Default: one for every two processors, at most
-    /// eight; a stack and two links each.
+    /// How many threads answer faults; each has links of its own. Default: one for every two processors, at least
+    /// two, at most eight; a stack and two links each.
     pub threads: usize,
     /// The largest chunk that is expected, which decides into how many shards the buffer is divided; default 64 KiB.
     pub chunk: usize,
@@ -37,7 +37,7 @@ impl PagingConfig {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             buffer,
-            threads: (processors / 2).clamp(1, 8),
+            threads: (processors / 2).clamp(2, 8),
             chunk: 64 << 10,
             ahead: 4 << 20,
             grace: Duration::from_secs(10),

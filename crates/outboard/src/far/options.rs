@@ -81,7 +81,8 @@ pub struct FarOptions {
     pub buffer: Buffer,
     /// How much far memory will be used, if the buffer is a fraction of it.
     pub footprint: u64,
-    /// How many threads answer faults; default one for every two processors, eight at most.
+    /// How many threads answer faults; default one for every two processors, at least two and at most eight. Half as
+    /// many over TCP, where one thread waits for many answers at once and others would only take its processor.
     pub threads: Option<usize>,
     /// The largest chunk that regions will have; default 64 KiB. The buffer is divided accordingly.
     pub chunk: usize,
@@ -175,10 +176,18 @@ impl FarOptions {
         Ok(self.paging().check()?)
     }
 
+    fn usual_threads(&self, copiers: usize) -> usize {
+        match self.server {
+            // One that receives waits more than it works.
+            Address::Tcp(_) => copiers / 2,
+            Address::Abstract(_) | Address::Path(_) => copiers,
+        }
+    }
+
     pub(super) fn paging(&self) -> PagingConfig {
         let defaults = PagingConfig::with_buffer(self.buffer.of(self.footprint));
         PagingConfig {
-            threads: self.threads.unwrap_or(defaults.threads).max(1),
+            threads: self.threads.unwrap_or_else(|| self.usual_threads(defaults.threads)).max(1),
             chunk: self.chunk,
             ahead: self.ahead,
             grace: self.grace,

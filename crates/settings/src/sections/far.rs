@@ -21,8 +21,8 @@ section! {
         /// What the agent does with chunks: off, static (a copy of the whole region), dynamic (what is likely to be
         /// wanted) or auto (dynamic if that pays).
         pub cache: CacheChoice = CacheChoice::Auto,
-        /// How many threads answer page faults, each with links of its own; none is one for every two processors, at
-        /// most eight.
+        /// How many threads answer page faults, each with links of its own; none is one for every two processors and
+        /// at least two if the memory server's memory can be read directly, half as many over TCP, at most eight.
         pub threads: Option<usize> where some_threads = None,
         /// How much is read ahead of a scan at most, never more than an eighth of the buffer; 0 reads nothing ahead.
         pub ahead: ByteSize = ByteSize(4 << 20),

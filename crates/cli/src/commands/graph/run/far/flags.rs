@@ -53,7 +53,8 @@ pub(in super::super) struct Flags {
     /// A slower wire to the memory server to imitate, for example 10gbit,5us
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
-    /// How many threads answer page faults [default: one for every two processors, from 1 to 8]
+    /// How many threads answer page faults [default: one for every two processors, from 2 to 8;
+    /// half as many over TCP]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pager_threads: Option<u16>,
     /// Believe that a graph image is right inside. A wrong one ends the program with a panic
