@@ -1,0 +1,355 @@
+//! What a program sees as memory: areas at fixed virtual addresses, and nothing else.
+//!
+//! The upper half of an address is the number of an area, the lower half an offset into it. A table with sixteen
+//! entries tells for each area where it is and how much of it may be read and written, so an access needs two
+//! comparisons, in the interpreter as in compiled code. No area is as long as 4 GiB, so that an offset below
+//! zero, which changes the number of the area, never meets one.
+
+mod buffer;
+
+use std::sync::Arc;
+
+use crate::helper::ReachError;
+use crate::program::Program;
+use buffer::Buffer;
+
+/// How far an address is shifted to give the number of its area.
+pub const AREA_SHIFT: u32 = 32;
+/// How many areas there can be. The one with number 0 is always empty.
+pub const AREAS: usize = 16;
+/// The number of the area that is the run's input and output.
+pub const CONTEXT_AREA: usize = 1;
+/// The number of the area that has the stack frames.
+pub const STACK_AREA: usize = 2;
+/// The number of the area with the program's constants.
+pub const RODATA_AREA: usize = 3;
+/// The number of the area with the program's variables.
+pub const DATA_AREA: usize = 4;
+/// The number of the first area for buffers that helpers grant.
+pub const FIRST_GRANT_AREA: usize = 5;
+/// How many buffers helpers can grant.
+pub const GRANTS: usize = AREAS - FIRST_GRANT_AREA;
+
+/// How long a stack frame is, in bytes.
+pub const FRAME_LEN: usize = 512;
+/// How deep functions can call functions, the outermost included.
+pub const MAX_FRAMES: usize = 8;
+
+/// The address of an area's first byte.
+pub const fn area_address(area: usize) -> u64 {
+    (area as u64) << AREA_SHIFT
+}
+
+/// The address of the context.
+pub const CONTEXT: u64 = area_address(CONTEXT_AREA);
+/// The address of the stack: of the outermost frame's lowest byte.
+pub const STACK: u64 = area_address(STACK_AREA);
+/// The address of the constants.
+pub const RODATA: u64 = area_address(RODATA_AREA);
+/// The address of the variables.
+pub const DATA: u64 = area_address(DATA_AREA);
+
+/// The address of the buffer granted in `slot`.
+pub const fn grant_address(slot: usize) -> u64 {
+    area_address(FIRST_GRANT_AREA + slot)
+}
+
+/// What r10 is at this depth; the outermost function's is 0. Frames follow each other upwards.
+pub const fn frame_end(depth: usize) -> u64 {
+    STACK + ((depth + 1) * FRAME_LEN) as u64
+}
+
+/// An entry of the table of areas, as compiled code reads it.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Area {
+    base: *mut u8,
+    readable: u32,
+    writable: u32,
+}
+
+impl Area {
+    const EMPTY: Area = Area { base: std::ptr::null_mut(), readable: 0, writable: 0 };
+    /// Where in an entry the native address of the first byte is.
+    pub const BASE: usize = std::mem::offset_of!(Area, base);
+    /// Where in an entry the number of bytes is that can be read, 32 bits.
+    pub const READABLE: usize = std::mem::offset_of!(Area, readable);
+    /// Where in an entry the number of bytes is that can be written, 32 bits.
+    pub const WRITABLE: usize = std::mem::offset_of!(Area, writable);
+}
+
+/// What somebody wants to do with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read it.
+    Read,
+    /// Write it, or read and write it.
+    Write,
+}
+
+/// An access that a program's memory does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Fault {
+    /// There is nothing at this address, or it ends too early.
+    #[error("{length} bytes at {address:#x} are outside of what the program has")]
+    Outside {
+        /// Where.
+        address: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// It can only be read.
+    #[error("{length} bytes at {address:#x} can only be read")]
+    ReadOnly {
+        /// Where.
+        address: u64,
+        /// How many bytes.
+        length: u64,
+    },
+}
+
+/// How much memory an instance may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of context, 64 KiB unless told. Taken when needed, and kept.
+    pub context: usize,
+    /// Bytes of each granted buffer, 1 MiB unless told. Taken when needed, and kept.
+    pub grant: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { context: 64 << 10, grant: 1 << 20 }
+    }
+}
+
+impl Limits {
+    /// Every area is shorter than this, whatever the limits say.
+    pub const LONGEST: usize = 1 << 30;
+}
+
+/// The memory of one run. What it owns stays where it is during a run, except for a buffer that is granted anew.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Memory {
+    areas: [Area; AREAS],
+    stack: Buffer,
+    context: Buffer,
+    data: Buffer,
+    grants: [Buffer; GRANTS],
+    /// Whether any slot has a buffer, so that most runs need not look.
+    any_granted: bool,
+    limits: Limits,
+    /// Keeps alive what the area of constants points to.
+    program: Option<Arc<Program>>,
+}
+
+// SAFETY: the table points only into buffers that the same struct owns, and into the constants of a program that
+// is shared by `Arc` and never written.
+unsafe impl Send for Memory {}
+// SAFETY: as above; through a shared reference memory is only read.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub(crate) fn new(limits: Limits) -> Memory {
+        Memory {
+            areas: [Area::EMPTY; AREAS],
+            stack: Buffer::zeroed(FRAME_LEN * MAX_FRAMES),
+            context: Buffer::default(),
+            data: Buffer::default(),
+            grants: Default::default(),
+            any_granted: false,
+            limits,
+            program: None,
+        }
+    }
+
+    /// Where in it the table of areas is.
+    pub const AREAS_OFFSET: usize = std::mem::offset_of!(Memory, areas);
+
+    /// What it may take.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Gets ready for a new run of the program that was bound: no frames, no grants, variables as the program has
+    /// them if it may have any. The context stays.
+    #[inline]
+    pub(crate) fn begin(&mut self, program: &Program, with_data: bool) {
+        if self.any_granted {
+            self.revoke();
+        }
+        if !program.data().is_empty() {
+            self.refresh_data(program, with_data);
+        }
+        self.set_frames(0);
+    }
+
+    /// Shows the constants of this program from now on.
+    pub(crate) fn bind(&mut self, program: &Arc<Program>) {
+        let rodata = program.rodata();
+        self.areas[RODATA_AREA] =
+            Area { base: rodata.as_ptr().cast_mut(), readable: rodata.len() as u32, writable: 0 };
+        self.areas[DATA_AREA] = Area::EMPTY;
+        self.areas[STACK_AREA] = Area { base: self.stack.as_ptr(), readable: 0, writable: 0 };
+        self.program = Some(program.clone());
+    }
+
+    fn revoke(&mut self) {
+        self.areas[FIRST_GRANT_AREA..].fill(Area::EMPTY);
+        self.any_granted = false;
+    }
+
+    fn refresh_data(&mut self, program: &Program, with_data: bool) {
+        if with_data {
+            self.data.resize_uncleared(program.data().len()).copy_from_slice(program.data());
+            self.areas[DATA_AREA] = self.data.area();
+        } else {
+            self.areas[DATA_AREA] = Area::EMPTY;
+        }
+    }
+
+    /// Makes the lowest `frames` stack frames accessible.
+    #[inline]
+    pub(crate) fn set_frames(&mut self, frames: usize) {
+        debug_assert!(frames <= MAX_FRAMES);
+        let length = (frames * FRAME_LEN) as u32;
+        (self.areas[STACK_AREA].readable, self.areas[STACK_AREA].writable) = (length, length);
+    }
+
+    /// Makes one more frame accessible, with zeros in it.
+    #[inline]
+    pub(crate) fn push_frame(&mut self, depth: usize) {
+        self.set_frames(depth + 1);
+        self.frame_mut(depth).fill(0);
+    }
+
+    /// The bytes of the frame at this depth, accessible or not.
+    pub(crate) fn frame(&self, depth: usize) -> &[u8] {
+        &self.stack.bytes()[depth * FRAME_LEN..][..FRAME_LEN]
+    }
+
+    /// As [`frame`](Self::frame), to be written.
+    pub(crate) fn frame_mut(&mut self, depth: usize) -> &mut [u8] {
+        &mut self.stack.bytes_mut()[depth * FRAME_LEN..][..FRAME_LEN]
+    }
+
+    pub(crate) fn context(&self) -> &[u8] {
+        self.context.bytes()
+    }
+
+    pub(crate) fn context_mut(&mut self) -> &mut [u8] {
+        self.context.bytes_mut()
+    }
+
+    /// Takes another context, or says how long one may be.
+    pub(crate) fn set_context(&mut self, bytes: &[u8]) -> Result<(), usize> {
+        let limit = self.limits.context.min(Limits::LONGEST);
+        if bytes.len() > limit {
+            return Err(limit);
+        }
+        self.context.resize_uncleared(bytes.len()).copy_from_slice(bytes);
+        self.areas[CONTEXT_AREA] = self.context.area();
+        Ok(())
+    }
+
+    /// The bytes granted in `slot`.
+    pub(crate) fn granted(&self, slot: usize) -> &[u8] {
+        &self.grants[slot].bytes()[..self.length_of_grant(slot)]
+    }
+
+    pub(crate) fn length_of_grant(&self, slot: usize) -> usize {
+        self.areas[FIRST_GRANT_AREA + slot].readable as usize
+    }
+
+    /// A zeroed buffer in `slot`, in place of what was there.
+    pub(crate) fn grant(&mut self, slot: usize, length: usize) -> Result<&mut [u8], ReachError> {
+        let limit = self.limits.grant.min(Limits::LONGEST);
+        if length > limit {
+            return Err(ReachError::TooLong { length, limit });
+        }
+        self.grants[slot].resize_uncleared(length).fill(0);
+        self.any_granted = true;
+        self.areas[FIRST_GRANT_AREA + slot] = self.grants[slot].area();
+        Ok(self.grants[slot].bytes_mut())
+    }
+
+    /// The native address of `length` bytes, if the program may access them so.
+    #[inline(always)]
+    fn locate(&self, address: u64, length: u64, access: Access) -> Option<*mut u8> {
+        let area = self.areas.get((address >> AREA_SHIFT) as usize)?;
+        let offset = address & ((1 << AREA_SHIFT) - 1);
+        let available = if access == Access::Read { area.readable } else { area.writable };
+        if offset.checked_add(length)? > u64::from(available) {
+            return None;
+        }
+        // SAFETY: `offset` is at most the area's length, so the result is within its allocation or just behind it.
+        Some(unsafe { area.base.add(offset as usize) })
+    }
+
+    /// Whether the program may access these bytes so. Nothing can be said against no bytes at all.
+    pub(crate) fn check(&self, address: u64, length: usize, access: Access) -> Result<(), Fault> {
+        if length == 0 || self.locate(address, length as u64, access).is_some() {
+            Ok(())
+        } else {
+            Err(self.fault(address, length as u64, access))
+        }
+    }
+
+    /// Why an access that is not allowed is not allowed.
+    #[cold]
+    pub(crate) fn fault(&self, address: u64, length: u64, access: Access) -> Fault {
+        if access == Access::Write && self.locate(address, length, Access::Read).is_some() {
+            Fault::ReadOnly { address, length }
+        } else {
+            Fault::Outside { address, length }
+        }
+    }
+
+    /// Bytes that the program may read.
+    pub(crate) fn read(&self, address: u64, length: usize) -> Result<&[u8], Fault> {
+        if length == 0 {
+            return Ok(&[]);
+        }
+        let start = self.locate(address, length as u64, Access::Read);
+        let start = start.ok_or_else(|| self.fault(address, length as u64, Access::Read))?;
+        // SAFETY: `locate` found so many bytes within one area, which lives as long as `self` and is not written
+        // while it is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(start, length) })
+    }
+
+    /// Bytes that the program may write.
+    pub(crate) fn write(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
+        if length == 0 {
+            return Ok(&mut []);
+        }
+        let start = self.locate(address, length as u64, Access::Write);
+        let start = start.ok_or_else(|| self.fault(address, length as u64, Access::Write))?;
+        // SAFETY: `locate` found so many writable bytes within one area, and areas that can be written are owned by
+        // `self` alone, which is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, length) })
+    }
+
+    /// Reads `N` bytes, aligned or not.
+    #[inline(always)]
+    pub(crate) fn load<const N: usize>(&self, address: u64) -> Result<[u8; N], Fault> {
+        match self.locate(address, N as u64, Access::Read) {
+            // SAFETY: `locate` found `N` readable bytes within one area.
+            Some(start) => Ok(unsafe { start.cast::<[u8; N]>().read_unaligned() }),
+            None => Err(self.fault(address, N as u64, Access::Read)),
+        }
+    }
+
+    /// Writes `N` bytes, aligned or not.
+    #[inline(always)]
+    pub(crate) fn store<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), Fault> {
+        match self.locate(address, N as u64, Access::Write) {
+            Some(start) => {
+                // SAFETY: `locate` found `N` writable bytes within one area, which `self` owns alone.
+                unsafe { start.cast::<[u8; N]>().write_unaligned(bytes) };
+                Ok(())
+            }
+            None => Err(self.fault(address, N as u64, Access::Write)),
+        }
+    }
+}
