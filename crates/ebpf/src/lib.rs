@@ -42,6 +42,7 @@ pub mod instance;
 pub mod interpret;
 pub mod memory;
 pub mod program;
+pub mod text;
 pub mod trap;
 
 pub use executor::{Executor, Exit, Pending};

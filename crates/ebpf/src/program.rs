@@ -50,6 +50,12 @@ impl Parts {
     }
 }
 
+/// Whether a function can have this name: letters, digits, `_`, `.` and `$`, and no digit first.
+pub fn is_name(name: &str) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '$');
+    name.starts_with(|first: char| plain(first) && !first.is_ascii_digit()) && name.chars().all(plain)
+}
+
 /// One function: the slots from `start` to before `end`. Every slot belongs to exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
@@ -110,8 +116,8 @@ pub enum ProgramError {
         /// The slot.
         start: u32,
     },
-    /// Two functions with one name, or two names for one function.
-    #[error("the name `{name}` is given twice, or to a function that has another")]
+    /// Two functions with one name, two names for one function, or a name that is none.
+    #[error("`{name}` is no name for a function, or given twice, or given to a function that has another")]
     Name {
         /// The name.
         name: String,

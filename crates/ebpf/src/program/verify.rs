@@ -53,6 +53,9 @@ fn functions(parts: &Parts) -> Result<Vec<Function>, ProgramError> {
         if !begins(&parts.code, *start) {
             return Err(ProgramError::Function { name: name.clone(), start: *start });
         }
+        if !super::is_name(name) {
+            return Err(ProgramError::Name { name: name.clone() });
+        }
         starts.push((*start, Some(name.clone()), is_entry));
     }
     let called = parts.code.iter().filter_map(|insn| match insn {
