@@ -17,6 +17,9 @@ pub struct Frame {
     pub saved: [u64; 4],
     /// The slot of the call it waits for.
     pub index: u32,
+    /// How many of the lowest bytes of its stack frame were not zeroed when it was entered, because it can never
+    /// access them. They do not travel.
+    pub unused: u32,
 }
 
 /// Where a run is between two calls of an executor.
@@ -80,9 +83,11 @@ impl Instance {
         }
     }
 
-    /// What the program finds at the address in r1. It stays from run to run, with what they have written.
+    /// What the program finds at the address in r1. It stays from run to run, with what they have written. A
+    /// suspended run is lost, as it may already know how long its context is.
     pub fn set_context(&mut self, bytes: &[u8]) -> Result<(), ContextError> {
         let length = bytes.len();
+        self.state = State::Idle;
         self.memory.set_context(bytes).map_err(|limit| ContextError { length, limit })
     }
 

@@ -43,7 +43,7 @@ impl Executor for Interpreter {
 
     fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
         let depth = instance.depth as usize;
-        let Frame { saved, index } = instance.frames[depth];
+        let Frame { saved, index, .. } = instance.frames[depth];
         if let Err(why) = instance.end_suspension(&self.program, value) {
             return Exit::Trapped(Trap { index, why });
         }
@@ -271,7 +271,7 @@ impl Run<'_> {
         if depth + 1 == MAX_FRAMES {
             return Err(Trap { index, why: Why::TooDeep });
         }
-        self.instance.frames[depth] = Frame { saved: self.registers.saved(), index };
+        self.instance.frames[depth] = Frame { saved: self.registers.saved(), index, unused: 0 };
         self.instance.depth += 1;
         self.instance.memory.push_frame(depth + 1);
         let mut registers = Registers::new(depth + 1);
@@ -287,7 +287,7 @@ impl Run<'_> {
         };
         self.instance.depth = caller;
         self.instance.memory.set_frames(caller as usize + 1);
-        let Frame { saved, index } = self.instance.frames[caller as usize];
+        let Frame { saved, index, .. } = self.instance.frames[caller as usize];
         self.registers = Registers::new(caller as usize);
         self.registers.0[6..10].copy_from_slice(&saved);
         self.registers.set(Reg::R0, value);
@@ -307,7 +307,7 @@ impl Run<'_> {
             }
             Ok(Answered::Pending) => {
                 let depth = self.instance.depth as usize;
-                self.instance.frames[depth] = Frame { saved: self.registers.saved(), index };
+                self.instance.frames[depth] = Frame { saved: self.registers.saved(), index, unused: 0 };
                 self.instance.state = State::Suspended;
                 Ok(Next::Exit(Exit::Suspended))
             }

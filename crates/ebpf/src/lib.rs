@@ -31,10 +31,11 @@
 //! else ([`State::Restored`]) has well-formed frames, but whatever registers, stack and buffers it likes. A frame
 //! has to be zeroed when its function is entered unless nobody can tell: a program can make up the address of any
 //! byte of its stack, so that only a program all of whose accesses are proven may leave that out. What is not
-//! zeroed must not travel.
+//! zeroed must not travel, see [`Frame::unused`](instance::Frame::unused).
 
 #![deny(missing_docs)]
 
+pub mod continuation;
 pub mod executor;
 pub mod helper;
 pub mod insn;
@@ -45,6 +46,7 @@ pub mod program;
 pub mod text;
 pub mod trap;
 
+pub use continuation::{Continuation, ContinuationError, RestoreError};
 pub use executor::{Executor, Exit, Pending};
 pub use helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, NoHost, Quantity, Returns};
 pub use insn::Insn;

@@ -169,7 +169,8 @@ impl Memory {
 
     /// What it may take.
     pub(crate) fn limits(&self) -> Limits {
-        self.limits
+        let Limits { context, grant } = self.limits;
+        Limits { context: context.min(Limits::LONGEST), grant: grant.min(Limits::LONGEST) }
     }
 
     /// Gets ready for a new run of the program that was bound: no frames, no grants, variables as the program has
@@ -244,7 +245,7 @@ impl Memory {
 
     /// Takes another context, or says how long one may be.
     pub(crate) fn set_context(&mut self, bytes: &[u8]) -> Result<(), usize> {
-        let limit = self.limits.context.min(Limits::LONGEST);
+        let limit = self.limits().context;
         if bytes.len() > limit {
             return Err(limit);
         }
@@ -264,7 +265,7 @@ impl Memory {
 
     /// A zeroed buffer in `slot`, in place of what was there.
     pub(crate) fn grant(&mut self, slot: usize, length: usize) -> Result<&mut [u8], ReachError> {
-        let limit = self.limits.grant.min(Limits::LONGEST);
+        let limit = self.limits().grant;
         if length > limit {
             return Err(ReachError::TooLong { length, limit });
         }
@@ -272,6 +273,17 @@ impl Memory {
         self.any_granted = true;
         self.areas[FIRST_GRANT_AREA + slot] = self.grants[slot].area();
         Ok(self.grants[slot].bytes_mut())
+    }
+
+    /// Takes over what a continuation has, within the limits.
+    pub(crate) fn restore(&mut self, context: &[u8], grants: &[&[u8]; GRANTS]) {
+        self.context.resize_uncleared(context.len()).copy_from_slice(context);
+        self.areas[CONTEXT_AREA] = self.context.area();
+        for (slot, bytes) in grants.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
+            self.grants[slot].resize_uncleared(bytes.len()).copy_from_slice(bytes);
+            self.areas[FIRST_GRANT_AREA + slot] = self.grants[slot].area();
+            self.any_granted = true;
+        }
     }
 
     /// The native address of `length` bytes, if the program may access them so.
