@@ -1,0 +1,4 @@
+//! What holds for every executor, tried on every executor.
+
+mod executors;
+mod rfc;
