@@ -1,4 +1,7 @@
 //! What holds for every executor, tried on every executor.
+// Also outside test functions a test fails by panicking.
+#![allow(clippy::unwrap_used)]
 
 mod executors;
+mod random;
 mod rfc;
