@@ -50,6 +50,12 @@ impl Placement {
         1 << most.ilog2()
     }
 
+    /// How much to read ahead in chunks of this size: threads share one pass through the arrays, and whatever one of them
+    /// has others ask for too early takes room from what another one still needs.
+    pub fn ahead_for(chunk: usize) -> usize {
+        chunk.max(CHUNK_MAX)
+    }
+
     fn region(&self, chunk: usize, cache: CacheMode) -> RegionOptions {
         RegionOptions { chunk, path: self.path, cache, name: None, patience: self.patience }
     }

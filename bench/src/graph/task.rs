@@ -146,6 +146,7 @@ impl Task {
         options.footprint = footprint;
         options.chunk = Placement::chunk_for(options.buffer.of(footprint));
         let chunk = options.chunk;
+        options.ahead = Placement::ahead_for(chunk);
         options.wire = far.wire.as_deref().map(|wire| wire.parse().map_err(failed)).transpose()?;
         let memory = FarMemory::connect(options)?;
         let placement = Placement {

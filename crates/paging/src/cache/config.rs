@@ -20,14 +20,15 @@ pub struct CacheConfig {
 /// What is read ahead of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchConfig {
-    /// How many entries ahead of a movement at most; default 4. Zero reads nothing ahead.
+    /// How many entries ahead of a movement at most; default 8. Zero reads nothing ahead.
     pub depth_max: u32,
-    /// How many bytes may be on their way ahead of their requests; default 512 KiB. A request that finds nothing
+    /// How many bytes may be on their way ahead of their requests; default 1 MiB. A request that finds nothing
     /// waits for what is on its way before it.
     pub in_flight_max: u64,
-    /// How many bytes one reading ahead asks for; default 64 KiB. Less arrives sooner, more costs fewer operations.
+    /// How many bytes one reading ahead asks for; default 256 KiB. Less arrives sooner, more costs fewer operations.
     pub read_max: u32,
-    /// Nothing is read ahead while more loads than this are awaited by requests; default 2.
+    /// Nothing is read ahead while more loads than this are awaited by requests; default 64: a movement whose
+    /// requests come in bursts would never get ahead of them if it had to wait until none is awaited.
     pub demand_max: u32,
 }
 
@@ -39,7 +40,7 @@ impl Default for CacheConfig {
 
 impl Default for PrefetchConfig {
     fn default() -> Self {
-        Self { depth_max: 4, in_flight_max: 512 << 10, read_max: 64 << 10, demand_max: 2 }
+        Self { depth_max: 8, in_flight_max: 1 << 20, read_max: 256 << 10, demand_max: 64 }
     }
 }
 

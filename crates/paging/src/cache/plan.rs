@@ -1,5 +1,7 @@
 //! What follows from a visit: the entry is remembered, and what comes next is read ahead.
 
+use std::ops::Range;
+
 use super::entry::{Entry, EntryKey};
 use super::load::LoadOrder;
 use super::page_cache::PageCache;
@@ -55,9 +57,10 @@ impl PageCache {
             self.want(key, whole, true);
             return;
         };
+        let chunks = self.chunks_around(key, needed);
         let rest = match step {
-            1 => PieceSet::range(needed.first_run().map_or(0, |run| run.start)..PIECES_MAX),
-            -1 => PieceSet::range(0..needed.first_run().map_or(0, |run| run.end)),
+            1 => PieceSet::range(chunks.start..PIECES_MAX),
+            -1 => PieceSet::range(0..chunks.end),
             _ => pieces,
         };
         self.want(key, rest.and(whole), true);
@@ -78,11 +81,11 @@ impl PageCache {
         is_first: bool,
     ) -> Outlook {
         let all = PieceSet::range(0..PIECES_MAX);
-        let run = needed.first_run().unwrap_or(0..0);
-        if run.start > 0 && before.meets(PieceSet::range(run.start - 1..run.start)) {
+        let chunks = self.chunks_around(key, needed);
+        if chunks.start > 0 && before.meets(PieceSet::range(chunks.start - 1..chunks.start)) {
             return Outlook::Movement { step: 1, pieces: all };
         }
-        if before.meets(PieceSet::range(run.end..run.end + 1)) {
+        if before.meets(PieceSet::range(chunks.end..chunks.end + 1)) {
             return Outlook::Movement { step: -1, pieces: all };
         }
         // Neighbours among many recent entries may be chance, so what follows is weaker evidence.
@@ -95,6 +98,14 @@ impl PageCache {
             step,
             pieces: self.pattern(key, slot, step, all),
         })
+    }
+
+    /// The pieces of all chunks that a request meets, the first of them on.
+    fn chunks_around(&mut self, key: EntryKey, needed: PieceSet) -> Range<u32> {
+        let log2 = self.region_of(key).map_or(0, |region| region.pieces_per_chunk_log2);
+        let run = needed.first_run().unwrap_or(0..0);
+        let end = run.end.div_ceil(1 << log2) << log2;
+        run.start >> log2 << log2..end.min(PIECES_MAX)
     }
 
     /// What a movement by larger steps takes of every entry: what it took of the one before.

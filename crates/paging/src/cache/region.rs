@@ -72,6 +72,9 @@ pub(crate) struct Region {
     pub(crate) name: RegionName,
     pub(crate) size: u64,
     pub(crate) piece_log2: u8,
+    /// How many pieces a chunk has, as a power of two. Those of one chunk are asked for together, in their order, which
+    /// says nothing of where the application goes.
+    pub(crate) pieces_per_chunk_log2: u8,
     pub(crate) is_writable: bool,
     pub(crate) epoch: u64,
     pub(crate) attachments: u32,
@@ -150,6 +153,7 @@ impl Regions {
                 name,
                 size,
                 piece_log2,
+                pieces_per_chunk_log2: attachment.chunk_log2.saturating_sub(piece_log2),
                 is_writable,
                 epoch,
                 attachments: 1,

@@ -106,16 +106,16 @@ impl Replacement {
         is_visit
     }
 
-    /// The entry that may go: for a request the best of all, for reading ahead only one that nobody is known to
-    /// need.
+    /// The entry that may go: for a request the best of all, for reading ahead only one that nobody is known to need
+    /// before what is read ahead, which is soon.
     pub(crate) fn victim(&mut self, entries: &[Entry], is_ahead: bool) -> Option<usize> {
         let drawn: [usize; SAMPLES] = core::array::from_fn(|_| self.draw(entries.len()));
         let judge = |index: usize| Some((self.distance(entries.get(index)?)?, index));
         let best = drawn.into_iter().filter_map(judge).max();
         // Nearly everything is in use: look at all.
         let best = best.or_else(|| (0..entries.len()).filter_map(judge).max());
-        let is_known_to_be_needed = |distance: Distance| matches!(distance, Distance::Expected(_));
-        best.filter(|(distance, _)| !is_ahead || !is_known_to_be_needed(*distance)).map(|(_, index)| index)
+        let soon = Distance::Expected(2 * self.grace());
+        best.filter(|(distance, _)| !is_ahead || *distance > soon).map(|(_, index)| index)
     }
 
     fn distance(&self, entry: &Entry) -> Option<Distance> {

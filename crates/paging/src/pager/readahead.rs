@@ -4,6 +4,10 @@
 const HISTORY: usize = 32;
 /// How many streams are followed at once, for threads that scan different places.
 const STREAMS: usize = 16;
+/// How many recent faults beside a stream's steps show that nothing is left out.
+const BETWEEN_MIN: usize = 2;
+/// How many steps behind a fault are looked at for them: threads lag behind the one that took the latest block.
+const STEPS_BACK: i64 = 8;
 /// The longest step between two chunks of a stream.
 const STRIDE_MAX: i64 = 256;
 /// How many chunks are asked for when a stream is first seen.
@@ -89,10 +93,18 @@ impl ReadAhead {
     /// A chunk that a stream has asked for, or the one just behind.
     fn follow(&mut self, chunk: i64) -> Option<Ahead> {
         let (chunks, window_max, clock) = (self.chunks, self.window_max, self.clock);
-        let stream = self.streams.iter_mut().flatten().find(|stream| {
+        let meets = |stream: &Stream| {
             let behind = (stream.next - chunk) / stream.stride;
             (stream.next - chunk) % stream.stride == 0 && (0..=2 * i64::from(stream.window)).contains(&behind)
-        })?;
+        };
+        let met = |at: &usize| self.streams[*at].is_some_and(|stream| meets(&stream));
+        // Long steps meet many chunks by chance.
+        let at = (0..STREAMS).filter(met).min_by_key(|at| self.streams[*at].map(|s| s.stride.abs()))?;
+        if self.streams[at].is_some_and(|stream| self.is_front(chunk, stream.stride)) {
+            self.streams[at] = None;
+            return None;
+        }
+        let stream = self.streams[at].as_mut()?;
         stream.used = clock;
         let left = (stream.next - chunk) / stream.stride;
         // The last window has hardly been begun: what it asked for is not needed yet.
@@ -116,6 +128,7 @@ impl ReadAhead {
             .filter(|stride| *stride != 0 && stride.abs() <= STRIDE_MAX)
             .filter(|stride| has(chunk - 2 * stride))
             .min_by_key(|stride| stride.abs())?;
+        let stride = if self.is_front(chunk, stride) { stride.signum() } else { stride };
         let count = WINDOW_FIRST.min(self.window_max);
         let ahead = window(chunk + stride, stride, count, self.chunks)?;
         let next = chunk + stride * (1 + i64::from(ahead.count));
@@ -123,6 +136,18 @@ impl ReadAhead {
         let place = (0..STREAMS).min_by_key(|at| self.streams[*at].map_or(0, |stream| stream.used))?;
         self.streams[place] = Some(stream);
         Some(ahead)
+    }
+
+    /// Whether threads that take turns go through everything up to this chunk: then equal steps between some of them are
+    /// chance. Whoever really goes by steps leaves out what lies between.
+    fn is_front(&self, chunk: i64, stride: i64) -> bool {
+        if stride.abs() == 1 {
+            return false;
+        }
+        let begin = chunk - STEPS_BACK * stride;
+        let span = begin.min(chunk)..chunk.max(begin);
+        let between = |before: &&i64| span.contains(*before) && (chunk - **before) % stride != 0;
+        self.recent.iter().filter(between).count() >= BETWEEN_MIN
     }
 }
 

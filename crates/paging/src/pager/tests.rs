@@ -462,3 +462,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn threads_that_take_turns_in_one_pass_are_one_stream() {
+    for is_downwards in [false, true] {
+        let mut ahead = ReadAhead::new(10_000, 16);
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut asked = std::collections::HashSet::new();
+        let (mut faults, mut wasted) = (0, 0);
+        // Four threads take blocks of three chunks from one front; each is somewhere in its block.
+        let mut places: Vec<u32> = Vec::new();
+        let mut next = 0;
+        while next < 3000 || !places.is_empty() {
+            while places.len() < 4 && next < 3000 {
+                places.push(next);
+                next += 3;
+            }
+            let at = random.usize(..places.len());
+            let chunk = places[at];
+            places[at] += 1;
+            if places[at] % 3 == 0 {
+                places.swap_remove(at);
+            }
+            let number = if is_downwards { 5000 - chunk } else { chunk };
+            if !asked.contains(&number) {
+                faults += 1;
+            }
+            if let Some(window) = ahead.touched(number) {
+                wasted += u32::from(window.stride.abs() != 1) * window.count;
+                asked.extend(window.chunks());
+            }
+        }
+        assert!(faults < 300, "{faults} of 3000 chunks were not asked for in time");
+        assert!(wasted < 150, "{wasted} chunks were asked for by steps that nobody takes");
+    }
+}

@@ -39,7 +39,7 @@ section! {
         /// tables and read further ahead, small ones waste less.
         pub cache_entry: ByteSize where entry_size = ByteSize(1 << 20),
         /// How many entries ahead of a movement through a region it reads at most; 0 reads nothing ahead.
-        pub prefetch: usize where an_entry_or_some = 4,
+        pub prefetch: usize where an_entry_or_some = 8,
         /// How much memory copies of regions may use that are cached statically, as a whole. What does not fit is
         /// cached dynamically.
         pub static_max: ByteSize where some_terabytes = ByteSize(1 << 30),

@@ -102,6 +102,8 @@ pub(super) struct Plan {
     pub(super) buffer: Option<Buffer>,
     /// None is what suits the buffer.
     pub(super) chunk: Option<usize>,
+    /// Whether somebody has said how much to read ahead.
+    has_ahead: bool,
     pub(super) path: Path,
     pub(super) cache: CacheMode,
     pub(super) state: Memory,
@@ -172,6 +174,7 @@ impl Flags {
         Ok(Plan {
             buffer,
             chunk,
+            has_ahead: !is_default(configuration, "far.ahead"),
             path,
             cache,
             state: self.state.unwrap_or(Memory::Dram),
@@ -220,11 +223,13 @@ impl Plan {
         let configured = FarOptions::from_settings(settings)?;
         let smallest = FarOptions::buffer_min(self.chunk.unwrap_or(configured.chunk));
         let buffer = self.buffer.unwrap_or(Buffer::Bytes(BUFFER.of(footprint).max(smallest)));
+        let chunk = self.chunk.unwrap_or_else(|| Placement::chunk_for(buffer.of(footprint)));
         let options = FarOptions {
             buffer,
             footprint,
             threads: self.pager_threads.or(configured.threads),
-            chunk: self.chunk.unwrap_or_else(|| Placement::chunk_for(buffer.of(footprint))),
+            chunk,
+            ahead: if self.has_ahead { configured.ahead } else { Placement::ahead_for(chunk) },
             wire: self.wire,
             identity: Identity::new(Role::Application, "graph run"),
             ..configured
