@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::compile::Native;
 use crate::executor::{Answered, Pending};
 use crate::helper::{ARGUMENTS, Answer, HelperMemory, Host};
 use crate::memory::{Limits, MAX_FRAMES, Memory};
@@ -49,6 +50,8 @@ pub struct ContextError {
 pub struct Instance {
     pub(crate) memory: Memory,
     pub(crate) fuel: u64,
+    /// What compiled code needs while it runs.
+    pub(crate) native: Native,
     /// The frames of all functions that wait, the outermost first; while suspended, the last one is that of the
     /// function that called the helper.
     pub(crate) frames: [Frame; MAX_FRAMES],
@@ -73,6 +76,7 @@ impl Instance {
         Instance {
             memory: Memory::new(limits),
             fuel: 0,
+            native: Native::default(),
             frames: [Frame::default(); MAX_FRAMES],
             depth: 0,
             function: FunctionId(0),

@@ -35,7 +35,9 @@
 
 #![deny(missing_docs)]
 
+pub mod compile;
 pub mod continuation;
+pub mod elf;
 pub mod executor;
 pub mod helper;
 pub mod insn;
@@ -46,6 +48,7 @@ pub mod program;
 pub mod text;
 pub mod trap;
 
+pub use compile::{Architecture, CompileError, Compiled, Compiler};
 pub use continuation::{Continuation, ContinuationError, RestoreError};
 pub use executor::{Executor, Exit, Pending};
 pub use helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, NoHost, Quantity, Returns};

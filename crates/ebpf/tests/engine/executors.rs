@@ -1,16 +1,18 @@
 //! The executors there are, and what they make of a program.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use outboard_ebpf::text::assemble;
-use outboard_ebpf::{Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program};
+use outboard_ebpf::{Compiler, Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program};
 
 /// Enough for whatever ends at all.
 pub(crate) const FUEL: u64 = 100_000;
 
 /// Every executor for this program, each with its name.
 pub(crate) fn executors(program: &Arc<Program>) -> Vec<(&'static str, Box<dyn Executor>)> {
-    vec![("interpreter", Box::new(Interpreter::new(program.clone())))]
+    static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::native().unwrap());
+    let compiled = COMPILER.compile(program.clone()).unwrap();
+    vec![("interpreter", Box::new(Interpreter::new(program.clone()))), ("compiled", Box::new(compiled))]
 }
 
 /// A program from its text.

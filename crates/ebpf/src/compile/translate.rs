@@ -1,0 +1,378 @@
+//! From instructions to Cranelift's: the course of a function. What single instructions compute is in
+//! [`arithmetic`](super::arithmetic), accesses to memory in [`access`](super::access), calls in
+//! [`calls`](super::calls).
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I8X16, I32, I64};
+use cranelift_codegen::ir::{
+    AbiParam, AliasRegion, Block, Function, InstBuilder, MemFlags, Signature, TrapCode, Value,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
+
+use super::layout::{self, ended};
+use super::plan::{Body, Plan};
+use crate::insn::{Condition, Insn, Operand, Reg, Width};
+use crate::memory::{FRAME_LEN, STACK_AREA, frame_end};
+
+/// How many frames lie below the function's own.
+#[derive(Clone, Copy)]
+pub(super) enum Depth {
+    /// Always so many.
+    Known(u32),
+    /// As many as this value, of 64 bits, says.
+    Loaded(Value),
+}
+
+/// A function being translated.
+pub(super) struct Translator<'a, 'b> {
+    pub(super) plan: &'b Plan<'b>,
+    pub(super) body: Body,
+    pub(super) builder: FunctionBuilder<'a>,
+    /// The instance, the first parameter of every function.
+    pub(super) instance: Value,
+    pub(super) depth: Depth,
+    pub(super) fuel: Variable,
+    registers: [Variable; Reg::COUNT],
+    /// The block of every slot at which a basic block begins.
+    blocks: Vec<Option<Block>>,
+    /// Ends the run: value, status and the fuel that is left.
+    end: Block,
+}
+
+/// What all compiled functions take, and the way to helpers: the instance and r1 to r5; and give: see
+/// [`Outcome`](layout::Outcome).
+pub(super) fn signature(convention: CallConv) -> Signature {
+    let mut signature = Signature::new(convention);
+    signature.params = vec![AbiParam::new(I64); 6];
+    signature.returns = vec![AbiParam::new(I64); 2];
+    signature
+}
+
+/// Fields of an instance: program's accesses never reach them.
+pub(super) fn field() -> MemFlags {
+    MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
+}
+
+/// Fields that nobody changes during a run.
+pub(super) fn fixed_field() -> MemFlags {
+    field().with_readonly().with_can_move()
+}
+
+/// What programs access, aligned or not. Whether it may be accessed was decided before.
+pub(super) fn memory() -> MemFlags {
+    MemFlags::new().with_notrap().with_alias_region(Some(AliasRegion::Heap))
+}
+
+/// Translates one body of the plan into `function`.
+pub(super) fn translate(
+    plan: &Plan<'_>,
+    body: Body,
+    function: &mut Function,
+    context: &mut FunctionBuilderContext,
+) {
+    let mut builder = FunctionBuilder::new(function, context);
+    let entry = builder.create_block();
+    let end = builder.create_block();
+    builder.set_cold_block(end);
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    let instance = builder.block_params(entry)[0];
+    let fuel = builder.declare_var(I64);
+    let registers = std::array::from_fn(|_| builder.declare_var(I64));
+    let source = &plan.program.functions()[body.function];
+    let blocks = vec![None; (source.end - source.start) as usize];
+    let depth = match body.depth {
+        Some(depth) => Depth::Known(depth),
+        None => Depth::Loaded(builder.ins().uload32(field(), instance, layout::DEPTH)),
+    };
+    let mut translator = Translator { plan, body, builder, instance, depth, fuel, registers, blocks, end };
+    translator.begin(entry);
+    translator.end_of_run();
+    translator.builder.seal_all_blocks();
+    translator.builder.finalize();
+}
+
+impl Translator<'_, '_> {
+    fn begin(&mut self, entry: Block) {
+        let arguments: Vec<Value> = self.builder.block_params(entry)[1..].to_vec();
+        let code = self.plan.program.code();
+        let source = &self.plan.program.functions()[self.body.function];
+        let (start, end) = (source.start, source.end);
+        let reachable = self.reachable(start, end);
+        let resumes: Vec<u32> = reachable
+            .iter()
+            .filter_map(|&(_, last)| self.may_resume_at(&code[last as usize]).then_some(last + 1))
+            .collect();
+        self.frame_pointer();
+        let fuel = self.builder.ins().load(I64, field(), self.instance, layout::FUEL);
+        self.builder.def_var(self.fuel, fuel);
+        let zero = self.builder.ins().iconst(I64, 0);
+        for number in [0, 6, 7, 8, 9] {
+            self.builder.def_var(self.registers[number], zero);
+        }
+        for (number, argument) in arguments.iter().enumerate() {
+            self.builder.def_var(self.registers[number + 1], *argument);
+        }
+        if !resumes.is_empty() {
+            self.resumption(&resumes, arguments[0]);
+        }
+        self.zero_frame();
+        let first = self.block_at(start);
+        self.builder.ins().jump(first, &[]);
+        for (first, last) in reachable {
+            self.block(first, last);
+        }
+    }
+
+    /// The basic blocks that can be reached, as their first and last slots.
+    fn reachable(&self, start: u32, end: u32) -> Vec<(u32, u32)> {
+        let program = self.plan.program;
+        let mut seen = vec![false; (end - start) as usize];
+        let mut found = Vec::new();
+        let mut waiting = vec![start];
+        while let Some(first) = waiting.pop() {
+            if std::mem::replace(&mut seen[(first - start) as usize], true) {
+                continue;
+            }
+            let after = first + program.block_cost(first);
+            let mut last = after - 1;
+            if program.code()[last as usize] == Insn::SecondHalf {
+                last -= 1;
+            }
+            found.push((first, last));
+            let insn = &program.code()[last as usize];
+            waiting.extend(insn.jump_target());
+            if insn.falls_through() {
+                waiting.push(after);
+            }
+        }
+        // In the order of the program, in which the blocks of loops follow each other.
+        found.sort_unstable();
+        found
+    }
+
+    /// r10.
+    fn frame_pointer(&mut self) {
+        let end = match self.depth {
+            Depth::Known(depth) => self.builder.ins().iconst(I64, frame_end(depth as usize) as i64),
+            Depth::Loaded(depth) => {
+                let length = self.builder.ins().imul_imm(depth, FRAME_LEN as i64);
+                self.builder.ins().iadd_imm(length, frame_end(0) as i64)
+            }
+        };
+        self.builder.def_var(self.registers[10], end);
+    }
+
+    /// Stack frames begin with zeros.
+    fn zero_frame(&mut self) {
+        const STEP: u32 = 16;
+        let bytes = self.plan.zeroed(self.body);
+        if bytes.is_empty() {
+            return;
+        }
+        let bytes = bytes.start / STEP * STEP..bytes.end.next_multiple_of(STEP);
+        let mut frame =
+            self.builder.ins().load(I64, fixed_field(), self.instance, layout::area_base(STACK_AREA));
+        let mut first = 0;
+        match self.depth {
+            Depth::Known(depth) => first = depth * FRAME_LEN as u32,
+            Depth::Loaded(depth) => {
+                let below = self.builder.ins().imul_imm(depth, FRAME_LEN as i64);
+                frame = self.builder.ins().iadd(frame, below);
+            }
+        }
+        let zero = self.builder.ins().iconst(I8, 0);
+        let zeros = self.builder.ins().splat(I8X16, zero);
+        for offset in bytes.step_by(STEP as usize) {
+            self.builder.ins().store(memory(), zeros, frame, (first + offset) as i32);
+        }
+    }
+
+    /// A run that goes on behind a call enters here, with what the call gave as its first argument.
+    fn resumption(&mut self, resumes: &[u32], value: Value) {
+        let begin = self.builder.create_block();
+        let dispatch = self.builder.create_block();
+        let nowhere = self.builder.create_block();
+        self.builder.set_cold_block(dispatch);
+        self.builder.set_cold_block(nowhere);
+        let resume = self.builder.ins().load(I32, field(), self.instance, layout::RESUME);
+        self.builder.ins().brif(resume, dispatch, &[], begin, &[]);
+
+        self.builder.switch_to_block(dispatch);
+        let zero = self.builder.ins().iconst(I32, 0);
+        self.builder.ins().store(field(), zero, self.instance, layout::RESUME);
+        self.restore_registers();
+        self.after_call(value);
+        let mut switch = Switch::new();
+        for &index in resumes {
+            let block = self.block_at(index);
+            switch.set_entry(index.into(), block);
+        }
+        switch.emit(&mut self.builder, resume, nowhere);
+
+        self.builder.switch_to_block(nowhere);
+        self.builder.ins().trap(TrapCode::unwrap_user(1));
+
+        self.builder.switch_to_block(begin);
+    }
+
+    /// The block that begins at this slot.
+    pub(super) fn block_at(&mut self, index: u32) -> Block {
+        let start = self.plan.program.functions()[self.body.function].start;
+        let known = &mut self.blocks[(index - start) as usize];
+        *known.get_or_insert_with(|| self.builder.create_block())
+    }
+
+    fn block(&mut self, first: u32, last: u32) {
+        let block = self.block_at(first);
+        self.builder.switch_to_block(block);
+        self.charge(first);
+        let program = self.plan.program;
+        for index in first..=last {
+            self.instruction(index, program.code()[index as usize]);
+        }
+        let insn = &program.code()[last as usize];
+        if !insn.ends_block() {
+            let next = self.block_at(last + insn.slots() as u32);
+            self.builder.ins().jump(next, &[]);
+        }
+    }
+
+    /// Pays for the block that begins at `index`, or ends the run.
+    fn charge(&mut self, index: u32) {
+        let cost = i64::from(self.plan.program.block_cost(index));
+        let fuel = self.builder.use_var(self.fuel);
+        let enough = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, fuel, cost);
+        let nothing = self.builder.ins().iconst(I64, 0);
+        self.end_unless(enough, nothing, ended(layout::OUT_OF_FUEL, index));
+        let left = self.builder.ins().iadd_imm(fuel, -cost);
+        self.builder.def_var(self.fuel, left);
+    }
+
+    fn instruction(&mut self, index: u32, insn: Insn) {
+        match insn {
+            Insn::Alu { width, op, dst, src } => self.alu(width, op, dst, src),
+            Insn::Neg { width, dst } => self.negate(width, dst),
+            Insn::MovSigned { width, from, dst, src } => self.move_signed(width, from, dst, src),
+            Insn::Swap { op, size, dst } => self.swap(op, size, dst),
+            Insn::LoadImm { dst, value } => {
+                let value = self.builder.ins().iconst(I64, value as i64);
+                self.set(dst, value);
+            }
+            Insn::SecondHalf => {}
+            Insn::Load { size, signed, dst, base, offset } => {
+                self.load(index, size, signed, dst, (base, offset));
+            }
+            Insn::Store { size, base, offset, src } => self.store(index, size, (base, offset), src),
+            Insn::Atomic { width, op, fetch, base, offset, src } => {
+                self.atomic(index, width, op, fetch, (base, offset), src);
+            }
+            Insn::Jump { target, .. } => {
+                let target = self.block_at(target);
+                self.builder.ins().jump(target, &[]);
+            }
+            Insn::Branch { width, condition, left, right, target } => {
+                let taken = self.holds(width, condition, left, right);
+                let (target, next) = (self.block_at(target), self.block_at(index + 1));
+                self.builder.ins().brif(taken, target, &[], next, &[]);
+            }
+            Insn::CallLocal { target } => self.call_local(index, target),
+            Insn::CallHelper { id } => self.call_helper(index, id),
+            Insn::Exit => self.leave(),
+        }
+    }
+
+    fn holds(&mut self, width: Width, condition: Condition, left: Reg, right: Operand) -> Value {
+        let (left, right) = (self.get_as(width, left), self.operand(width, right));
+        let code = match condition {
+            Condition::Equal => IntCC::Equal,
+            Condition::NotEqual => IntCC::NotEqual,
+            Condition::Greater => IntCC::UnsignedGreaterThan,
+            Condition::GreaterEqual => IntCC::UnsignedGreaterThanOrEqual,
+            Condition::Less => IntCC::UnsignedLessThan,
+            Condition::LessEqual => IntCC::UnsignedLessThanOrEqual,
+            Condition::SignedGreater => IntCC::SignedGreaterThan,
+            Condition::SignedGreaterEqual => IntCC::SignedGreaterThanOrEqual,
+            Condition::SignedLess => IntCC::SignedLessThan,
+            Condition::SignedLessEqual => IntCC::SignedLessThanOrEqual,
+            Condition::Set => return self.builder.ins().band(left, right),
+        };
+        self.builder.ins().icmp(code, left, right)
+    }
+
+    fn leave(&mut self) {
+        self.keep_fuel();
+        let value = self.get(Reg::R0);
+        let status = self.builder.ins().iconst(I64, layout::RETURNED as i64);
+        self.builder.ins().return_(&[value, status]);
+    }
+
+    /// Writes the fuel that is left to where others look for it.
+    pub(super) fn keep_fuel(&mut self) {
+        let fuel = self.builder.use_var(self.fuel);
+        self.builder.ins().store(field(), fuel, self.instance, layout::FUEL);
+    }
+
+    /// Ends the run unless `holds`; goes on in a new block.
+    pub(super) fn end_unless(&mut self, holds: Value, value: Value, status: i64) {
+        let go_on = self.builder.create_block();
+        let status = self.builder.ins().iconst(I64, status);
+        let fuel = self.builder.use_var(self.fuel);
+        let arguments = [value.into(), status.into(), fuel.into()];
+        self.builder.ins().brif(holds, go_on, &[], self.end, &arguments);
+        self.builder.switch_to_block(go_on);
+    }
+
+    /// Ends the run here.
+    pub(super) fn end_run(&mut self, value: Value, status: i64) {
+        let status = self.builder.ins().iconst(I64, status);
+        let fuel = self.builder.use_var(self.fuel);
+        self.builder.ins().jump(self.end, &[value.into(), status.into(), fuel.into()]);
+    }
+
+    fn end_of_run(&mut self) {
+        let [value, status, fuel] = std::array::from_fn(|_| self.builder.append_block_param(self.end, I64));
+        self.builder.switch_to_block(self.end);
+        self.builder.ins().store(field(), fuel, self.instance, layout::FUEL);
+        self.builder.ins().return_(&[value, status]);
+    }
+
+    /// A whole register.
+    pub(super) fn get(&mut self, register: Reg) -> Value {
+        self.builder.use_var(self.registers[register.number()])
+    }
+
+    /// Sets a whole register.
+    pub(super) fn set(&mut self, register: Reg, value: Value) {
+        self.builder.def_var(self.registers[register.number()], value);
+    }
+
+    /// A register, or the lower half of it.
+    pub(super) fn get_as(&mut self, width: Width, register: Reg) -> Value {
+        let value = self.get(register);
+        if width == Width::W32 { self.builder.ins().ireduce(I32, value) } else { value }
+    }
+
+    /// Sets a register; a value of 32 bits clears the upper half.
+    pub(super) fn set_as(&mut self, width: Width, register: Reg, value: Value) {
+        let value = if width == Width::W32 { self.builder.ins().uextend(I64, value) } else { value };
+        self.set(register, value);
+    }
+
+    /// A second operand.
+    pub(super) fn operand(&mut self, width: Width, operand: Operand) -> Value {
+        match operand {
+            Operand::Reg(register) => self.get_as(width, register),
+            Operand::Imm(imm) => self.constant(width, imm.into()),
+        }
+    }
+
+    /// A constant, as wide as the operation.
+    pub(super) fn constant(&mut self, width: Width, value: i64) -> Value {
+        match width {
+            Width::W32 => self.builder.ins().iconst(I32, i64::from(value as u32)),
+            Width::W64 => self.builder.ins().iconst(I64, value),
+        }
+    }
+}

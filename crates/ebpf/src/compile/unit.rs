@@ -1,0 +1,90 @@
+//! From a plan to machine code: every body is compiled, laid behind the others and linked with them.
+
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{ExternalName, Function, UserFuncName};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget};
+use cranelift_frontend::FunctionBuilderContext;
+
+use super::CompileError;
+use super::plan::Plan;
+use super::translate::{signature, translate};
+
+/// Compiled functions never take more of the native stack than this, each.
+const MAX_NATIVE_FRAME: u32 = 16 << 10;
+
+/// Machine code that does not depend on where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub(super) code: Vec<u8>,
+    /// Where the bodies of the plan begin, in their order.
+    pub(super) starts: Vec<u32>,
+}
+
+/// A place in the code that needs the distance to a body.
+struct Link {
+    at: u32,
+    kind: Reloc,
+    addend: i64,
+    body: u32,
+}
+
+/// Compiles everything that is planned.
+pub(super) fn compile(plan: &Plan<'_>, isa: &OwnedTargetIsa) -> Result<Unit, CompileError> {
+    let mut unit = Unit { code: Vec::new(), starts: Vec::new() };
+    let mut links = Vec::new();
+    let mut context = Context::new();
+    let mut frontend = FunctionBuilderContext::new();
+    let alignment = isa.function_alignment().preferred.max(16) as usize;
+    for &body in &plan.bodies {
+        let name = &plan.program.functions()[body.function].name;
+        context.clear();
+        context.func = Function::with_name_signature(UserFuncName::default(), signature(CallConv::SystemV));
+        translate(plan, body, &mut context.func, &mut frontend);
+        let compiled = context.compile(&**isa, &mut ControlPlane::default()).map_err(|error| {
+            CompileError::Function { name: name.clone(), reason: error.inner.to_string() }
+        })?;
+        if compiled.frame_size > MAX_NATIVE_FRAME {
+            return Err(CompileError::NativeFrame { name: name.clone(), bytes: compiled.frame_size });
+        }
+        unit.code.resize(unit.code.len().next_multiple_of(alignment), 0);
+        let start = unit.code.len() as u32;
+        unit.starts.push(start);
+        unit.code.extend_from_slice(compiled.buffer.data());
+        let relocations = compiled.buffer.relocs().to_vec();
+        for relocation in &relocations {
+            links.push(link(relocation, start, &context.func).ok_or_else(|| CompileError::Function {
+                name: name.clone(),
+                reason: format!("unexpected relocation {:?}", relocation.kind),
+            })?);
+        }
+    }
+    for link in links {
+        apply(&mut unit, &link)?;
+    }
+    Ok(unit)
+}
+
+fn link(relocation: &FinalizedMachReloc, start: u32, function: &Function) -> Option<Link> {
+    let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = relocation.target else { return None };
+    let body = function.params.user_named_funcs()[name].index;
+    Some(Link { at: start + relocation.offset, kind: relocation.kind, addend: relocation.addend, body })
+}
+
+fn apply(unit: &mut Unit, link: &Link) -> Result<(), CompileError> {
+    let at = link.at as usize;
+    let distance = i64::from(unit.starts[link.body as usize]) + link.addend - i64::from(link.at);
+    let place = unit.code.get_mut(at..at + 4).ok_or(CompileError::TooLong)?;
+    let old = u32::from_le_bytes([place[0], place[1], place[2], place[3]]);
+    let new = match link.kind {
+        Reloc::X86CallPCRel4 => i32::try_from(distance).ok().map(|distance| distance as u32),
+        // 26 bits, counted in instructions of four bytes.
+        Reloc::Arm64Call if distance % 4 == 0 && (-1 << 27..1 << 27).contains(&distance) => {
+            Some(old & 0xfc00_0000 | (distance / 4) as u32 & 0x03ff_ffff)
+        }
+        _ => None,
+    };
+    place.copy_from_slice(&new.ok_or(CompileError::TooLong)?.to_le_bytes());
+    Ok(())
+}
