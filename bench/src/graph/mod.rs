@@ -23,7 +23,7 @@ impl Extent {
     fn of(effort: Effort) -> Self {
         match effort {
             Effort::Tiny => Self { scale: 12, iterations: 2, rounds: 1 },
-            Effort::Quick => Self { scale: 18, iterations: 5, rounds: 1 },
+            Effort::Quick => Self { scale: 19, iterations: 10, rounds: 1 },
             Effort::Full => Self { scale: 20, iterations: 10, rounds: 5 },
         }
     }

@@ -122,7 +122,7 @@ fn accesses_without_a_pattern_are_not_made_dearer_for_long() {
 
 #[test]
 fn depth_follows_success() {
-    let mut bench = Bench::new(64, 4, eager());
+    let mut bench = Bench::new(64, 4, PrefetchConfig { depth_max: 4, ..eager() });
     (0..ENTRY).for_each(|chunk| bench.touch(chunk));
     assert!(bench.cache.regions.get(bench.region).unwrap().depth <= 2);
     (ENTRY..8 * ENTRY).for_each(|chunk| bench.touch(chunk));
@@ -146,7 +146,8 @@ fn what_was_read_ahead_too_late_is_said_so() {
 
 #[test]
 fn requests_go_first_and_little_is_under_way_ahead_of_them() {
-    let prefetch = PrefetchConfig { in_flight_max: 3 * CHUNK, read_max: CHUNK as u32, ..eager() };
+    let prefetch =
+        PrefetchConfig { in_flight_max: 3 * CHUNK, read_max: CHUNK as u32, demand_max: 2, ..eager() };
     let mut bench = Bench::new(64, 4, prefetch);
     let (mut orders, mut ended) = (Vec::new(), Vec::new());
     for chunk in [0, 1] {
