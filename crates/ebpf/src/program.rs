@@ -165,6 +165,25 @@ pub enum ProgramError {
     },
 }
 
+impl ProgramError {
+    /// The instruction that is wrong, if it is one.
+    pub fn index(&self) -> Option<u32> {
+        match *self {
+            ProgramError::Half { index }
+            | ProgramError::Jump { index, .. }
+            | ProgramError::FallsOff { index, .. }
+            | ProgramError::WritesFramePointer { index }
+            | ProgramError::UnknownHelper { index, .. }
+            | ProgramError::Variable { index, .. } => Some(index),
+            ProgramError::Function { start, .. } => Some(start),
+            ProgramError::Empty
+            | ProgramError::TooLong { .. }
+            | ProgramError::TooMuchData { .. }
+            | ProgramError::Name { .. } => None,
+        }
+    }
+}
+
 /// A program: what exists of this type is well-formed, see [`ProgramError`].
 #[derive(Debug)]
 pub struct Program {

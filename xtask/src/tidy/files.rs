@@ -27,8 +27,9 @@ const TOP_LEVEL: &[&str] = &[
     "xtask",
 ];
 
-/// What a file below the top level may be. `txt` holds the inputs that proptest found.
-const EXTENSIONS: &[&str] = &["rs", "toml", "md", "svg", "png", "txt"];
+/// What a file below the top level may be. `txt` holds the inputs that proptest found, `c`, `h` and `o` are eBPF
+/// functions, what they include and what clang made of them.
+const EXTENSIONS: &[&str] = &["rs", "toml", "md", "svg", "png", "txt", "c", "h", "o"];
 const EXACT: &[&str] = &[".ci/run"];
 
 const LEN_MIB_MAX: u64 = 1;

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod executors;
+mod objects;
 mod random;
 mod rfc;

@@ -1,0 +1,179 @@
+//! Objects as clang makes them with `-target bpf`.
+//!
+//! All sections that are executable become code, all that can only be read become constants, all that can be
+//! written become variables, whatever they are called. Global functions are entry points. A function that is
+//! declared but not defined is the helper with that name.
+
+mod layout;
+mod relocate;
+
+use object::read::elf::{ElfFile64, FileHeader};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolKind};
+
+use crate::helper::Helpers;
+use crate::insn::{DecodeError, Flaw, decode};
+use crate::program::{Parts, Program, ProgramError};
+use layout::Layout;
+
+type Elf<'a> = ElfFile64<'a, LittleEndian>;
+
+/// An object that is no program.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Not even an object.
+    #[error("not an ELF object, or a broken one")]
+    Object(#[from] object::Error),
+    /// An object for another machine.
+    #[error(
+        "an ELF file, but not a relocatable object for little-endian BPF; compile with `clang -target bpf -c`"
+    )]
+    Kind,
+    /// A section longer than the engine takes.
+    #[error("section `{section}` is too long")]
+    TooLong {
+        /// Its name.
+        section: String,
+    },
+    /// Code sections are made of slots of eight bytes.
+    #[error("section `{section}` has {length} bytes of code, which is not a multiple of 8")]
+    Length {
+        /// Its name.
+        section: String,
+        /// How many bytes.
+        length: u64,
+    },
+    /// A slot that is no instruction.
+    #[error("section `{section}`, offset {offset:#x}: {flaw}")]
+    Instruction {
+        /// The section's name.
+        section: String,
+        /// The instruction's offset in it.
+        offset: u64,
+        /// What is wrong with it.
+        flaw: Flaw,
+    },
+    /// Something that should be filled in, and cannot be.
+    #[error("section `{section}`, offset {offset:#x}: {flaw}")]
+    Relocation {
+        /// The section's name.
+        section: String,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong with it.
+        flaw: RelocationFlaw,
+    },
+    /// A symbol that is nowhere.
+    #[error("function `{name}` begins at {offset:#x}, which is not the beginning of an instruction")]
+    Function {
+        /// Its name.
+        name: String,
+        /// Where.
+        offset: u64,
+    },
+    /// Nothing to run.
+    #[error("the object has no functions; were its symbols stripped?")]
+    NoFunctions,
+    /// Something that can never be right, at an instruction.
+    #[error("section `{section}`, offset {offset:#x}: {error}")]
+    At {
+        /// The section's name.
+        section: String,
+        /// The instruction's offset in it.
+        offset: u64,
+        /// What.
+        error: ProgramError,
+    },
+    /// Something that can never be right.
+    #[error(transparent)]
+    Program(ProgramError),
+}
+
+/// Why a relocation cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RelocationFlaw {
+    /// Of a kind that means nothing there.
+    #[error("relocation of type {kind} is not supported there")]
+    Kind {
+        /// Its number in the ABI.
+        kind: u32,
+    },
+    /// Outside of its section, or not where an instruction begins.
+    #[error("the relocation does not lie on an instruction")]
+    Place,
+    /// It refers to no symbol.
+    #[error("the relocation refers to a symbol that the object does not have")]
+    NoSymbol,
+    /// It refers to something that is neither in the object nor a helper.
+    #[error("`{name}` is not defined, and is no helper")]
+    Undefined {
+        /// The symbol's name.
+        name: String,
+    },
+    /// The address of a function is wanted, or of something that is not loaded.
+    #[error("the address of `{name}` is not that of a constant or variable")]
+    NoData {
+        /// The symbol's name.
+        name: String,
+    },
+    /// A call into something that is no code, or out of it.
+    #[error("the call of `{name}` does not go to an instruction of the object")]
+    NoCode {
+        /// The symbol's name.
+        name: String,
+    },
+}
+
+/// Loads and checks an object.
+pub fn load(bytes: &[u8], helpers: &Helpers) -> Result<Program, LoadError> {
+    let elf = Elf::parse(bytes)?;
+    let header = elf.elf_header();
+    let is_ours = header.e_machine(LittleEndian) == object::elf::EM_BPF
+        && header.e_type(LittleEndian) == object::elf::ET_REL
+        && header.is_little_endian();
+    if !is_ours {
+        return Err(LoadError::Kind);
+    }
+    let mut layout = Layout::new(&elf)?;
+    for section in elf.sections() {
+        for (offset, relocation) in section.relocations() {
+            if layout.has(section.index()) {
+                relocate::relocate(&elf, &mut layout, helpers, &section, offset, &relocation)
+                    .map_err(|flaw| LoadError::Relocation { section: name_of(&section), offset, flaw })?;
+            }
+        }
+    }
+    finish(&elf, layout, helpers)
+}
+
+fn finish(elf: &Elf<'_>, layout: Layout, helpers: &Helpers) -> Result<Program, LoadError> {
+    let code = decode(&layout.code).map_err(|DecodeError { index, flaw }| {
+        let (section, offset) = layout.place(index as u32);
+        LoadError::Instruction { section, offset, flaw }
+    })?;
+    let (mut entries, mut locals) = (Vec::new(), Vec::new());
+    for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
+        let Some(section) = symbol.section_index() else { continue };
+        let name = symbol.name()?.to_owned();
+        let Some(slot) = layout.slot(section, symbol.address()) else {
+            return Err(LoadError::Function { name, offset: symbol.address() });
+        };
+        let named = if symbol.is_local() { &mut locals } else { &mut entries };
+        named.push((name, slot));
+    }
+    if entries.is_empty() && locals.is_empty() {
+        return Err(LoadError::NoFunctions);
+    }
+    let Layout { rodata, data, .. } = &layout;
+    let parts = Parts { code, entries, locals, rodata: rodata.clone(), data: data.clone() };
+    Program::new(parts, helpers.clone()).map_err(|error| match error.index() {
+        Some(index) => {
+            let (section, offset) = layout.place(index);
+            LoadError::At { section, offset, error }
+        }
+        None => LoadError::Program(error),
+    })
+}
+
+fn name_of<'a>(section: &impl ObjectSection<'a>) -> String {
+    section.name().unwrap_or("?").to_owned()
+}
