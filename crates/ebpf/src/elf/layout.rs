@@ -114,8 +114,8 @@ impl Layout {
     /// The section and offset that a slot came from.
     pub(super) fn place(&self, slot: u32) -> (String, u64) {
         let byte = slot as usize * 8;
-        let code = self.placed.iter().filter(|placed| placed.part == Part::Code);
-        let found = code.filter(|placed| placed.start <= byte).next_back();
+        let holds = |placed: &&Placed| placed.part == Part::Code && placed.start <= byte;
+        let found = self.placed.iter().rfind(holds);
         found.map_or((String::new(), byte as u64), |placed| {
             (placed.name.clone(), (byte - placed.start) as u64)
         })
