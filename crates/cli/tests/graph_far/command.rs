@@ -183,6 +183,7 @@ fn programs_find_every_figure_by_its_name() {
         "agent_copy_bytes",
         "agent_losses",
         "agent_read_bytes",
+        "agent_read_is_all",
         "agent_ready",
         "ahead_rate",
         "background_bytes",

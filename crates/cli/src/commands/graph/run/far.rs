@@ -19,7 +19,7 @@ use outboard_settings::{Configuration, Origin, Settings, Whereabouts, default_so
 
 use self::daemons::Daemons;
 pub(super) use self::facts::Facts;
-use self::figures::Figures;
+use self::figures::{AgentRead, Figures};
 pub(super) use self::flags::Flags;
 use self::flags::Plan;
 use self::source::Source;
@@ -143,8 +143,7 @@ impl Task<'_> {
         let loading = self.began.elapsed();
         let (read_before, before) = (self.daemons.read_by_agent(), far.stats());
         let (measured, after) = self.measure(graph, &far, &placement)?;
-        let read = self.daemons.read_by_agent().zip(read_before);
-        let read = read.map(|(after, before)| after.saturating_sub(before));
+        let read = self.daemons.read_by_agent().map(|after| AgentRead::between(read_before, after));
         let facts = Facts {
             plan: self.plan,
             chunk,

@@ -12,6 +12,7 @@ use outboard_link::{Address, Identity};
 use outboard_settings::{Configuration, LinkSettings, Settings, default_socket};
 use outboard_wire::Role;
 
+use super::figures::AgentCount;
 use super::flags::{LinkName, Plan};
 use crate::children::{self, Child, GRACE};
 use crate::ranks::draw_number;
@@ -67,8 +68,10 @@ impl Daemons {
     }
 
     /// How many bytes the agent has read from memory servers so far, for whomever. One that is gone does not say.
-    pub(super) fn read_by_agent(&self) -> Option<u64> {
-        self.status()?.ok()?.get("read_from_servers_bytes_total")
+    pub(super) fn read_by_agent(&self) -> Option<AgentCount> {
+        let status = self.status()?.ok()?;
+        let bytes = status.get("read_from_servers_bytes_total")?;
+        Some(AgentCount { life: (status.pid, status.started), bytes })
     }
 
     /// What the agent has to say about the regions that it serves.

@@ -1,20 +1,58 @@
 //! What far memory did during a run, for people and for programs.
 
+use std::time::SystemTime;
+
 use outboard::{FarStats, Traffic};
 use serde_json::{Value, json};
 
 use crate::numbers;
 
+/// What the agent at one address has read from memory servers so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AgentCount {
+    /// Which agent: its process, and since when that runs.
+    pub(super) life: (u32, SystemTime),
+    pub(super) bytes: u64,
+}
+
+/// How many bytes agents have read from memory servers during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AgentRead {
+    bytes: u64,
+    /// Whether one agent was there all the time. One that is gone has taken its count along.
+    is_all: bool,
+}
+
+impl AgentRead {
+    /// What was read between two looks, the first of which may have found nobody.
+    pub(super) fn between(before: Option<AgentCount>, after: AgentCount) -> Self {
+        match before {
+            Some(before) if before.life == after.life => {
+                Self { bytes: after.bytes.saturating_sub(before.bytes), is_all: true }
+            }
+            _ => Self { bytes: after.bytes, is_all: false },
+        }
+    }
+
+    fn words(self) -> String {
+        let read = numbers::bytes(self.bytes);
+        match self.is_all {
+            true => format!(", for which it read {read}"),
+            false => format!(", for which the agent that is there now read {read}, and an earlier one more"),
+        }
+    }
+}
+
 /// What far memory did between two looks at it.
 pub(super) struct Figures {
     stats: FarStats,
-    /// How many bytes the agent has read from memory servers meanwhile, if it says so.
-    read_by_agent: Option<u64>,
+    /// What the agent has read meanwhile, if it says so.
+    read_by_agent: Option<AgentRead>,
 }
 
 impl Figures {
     /// What was done between `before` and `after`; what is in use is that of the end.
-    pub(super) fn between(before: &FarStats, after: &FarStats, read_by_agent: Option<u64>) -> Self {
+    pub(super) fn between(before: &FarStats, after: &FarStats, read_by_agent: Option<AgentRead>) -> Self {
         let traffic = Traffic {
             demand: after.traffic.demand - before.traffic.demand,
             ahead: after.traffic.ahead - before.traffic.ahead,
@@ -92,8 +130,7 @@ impl Figures {
         ];
         if has_agent {
             let (asked, copied) = (bytes(traffic.by_agent), bytes(traffic.by_copy));
-            let read = self.read_by_agent.map(|read| format!(", for which it read {}", bytes(read)));
-            let read = read.unwrap_or_default();
+            let read = self.read_by_agent.map(AgentRead::words).unwrap_or_default();
             rows.push(("by the agent", format!("{asked} asked for{read}; {copied} from its copy")));
             rows.push(("agent's cache", rates("fetches", self.agent_rates())));
         }
@@ -129,7 +166,8 @@ impl Figures {
             "write_back_bytes": traffic.saved,
             "agent_bytes": traffic.by_agent,
             "agent_copy_bytes": traffic.by_copy,
-            "agent_read_bytes": self.read_by_agent,
+            "agent_read_bytes": self.read_by_agent.map(|read| read.bytes),
+            "agent_read_is_all": self.read_by_agent.map(|read| read.is_all),
             "buffer_rates": rates(self.buffer_rates()),
             "agent_cache_rates": rates(self.agent_rates()),
             "agent_losses": self.stats.agent_losses,
@@ -169,5 +207,36 @@ fn rates(what: &str, rates: Option<[f64; 3]>) -> String {
             let [hit, late, miss] = rates.map(|rate| 100.0 * rate);
             format!("{hit:.1} % of {what} hit, {late:.1} % late, {miss:.1} % missed")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_that_was_started_anew_has_not_read_all() {
+        let started = SystemTime::UNIX_EPOCH;
+        let first = AgentCount { life: (7, started), bytes: 3 << 20 };
+        let later = AgentCount { bytes: 5 << 20, ..first };
+        let anew = AgentCount { life: (7, started + Duration::from_secs(1)), bytes: 1 << 20 };
+        assert_eq!(AgentRead::between(Some(first), later), AgentRead { bytes: 2 << 20, is_all: true });
+        assert_eq!(AgentRead::between(Some(first), anew), AgentRead { bytes: 1 << 20, is_all: false });
+        assert_eq!(AgentRead::between(None, later), AgentRead { bytes: 5 << 20, is_all: false });
+
+        let stats = FarStats::default();
+        let figures = |after| {
+            let figures = Figures::between(&stats, &stats, Some(AgentRead::between(Some(first), after)));
+            let row = figures.rows(true).into_iter().find(|(name, _)| *name == "by the agent");
+            (row.unwrap_or_default().1, figures.json())
+        };
+        let (text, json) = figures(later);
+        assert_eq!(text, "0 B asked for, for which it read 2 MiB; 0 B from its copy");
+        assert_eq!((&json["agent_read_bytes"], &json["agent_read_is_all"]), (&json!(2 << 20), &json!(true)));
+        let (text, json) = figures(anew);
+        assert!(text.contains("there now read 1 MiB, and an earlier one more"), "{text}");
+        assert_eq!((&json["agent_read_bytes"], &json["agent_read_is_all"]), (&json!(1 << 20), &json!(false)));
     }
 }
