@@ -96,6 +96,7 @@ pub(super) struct RegionLine {
 }
 
 impl RegionLine {
+    /// What was counted is told first, and what is expected of the cache behind the semicolon, by the switch.
     fn text(&self, intra: Option<Bandwidth>) -> String {
         let mode = match self.mode {
             CacheMode::Off => "off",
@@ -104,9 +105,13 @@ impl RegionLine {
             CacheMode::Auto => "auto",
         };
         let RegionLine { name, size, sources, .. } = self;
-        let mut text = format!("region {} ({size} bytes): {mode}", name.region.0);
-        if let Some(rate) = sources.hit_rate() {
-            text += &format!(", {} fetches, {:.0} % hits", sources.total(), 100.0 * rate);
+        let mut text = format!("region {} ({}): {mode}", name.region.0, spoken_size(*size));
+        match sources.hit_rate() {
+            Some(rate) if self.mode != CacheMode::Off => {
+                text += &format!(", {} fetches so far, {:.0} % hits", sources.total(), 100.0 * rate);
+            }
+            Some(_) => text += &format!(", {} fetches so far", sources.total()),
+            None => {}
         }
         if let Some(report) = &self.report {
             return text + &format!("; {report}");
@@ -118,28 +123,64 @@ impl RegionLine {
     }
 }
 
+/// `8.0 MiB`.
+fn spoken_size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1 << 10 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // What rounds up to 1024 belongs to the next unit.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
-    use outboard_wire::{Generation, Incarnation, RegionId};
+    use outboard_paging::cache::CacheSwitch;
+    use outboard_steering::Config;
+    use outboard_wire::{Generation, Incarnation, RegionId, Time};
 
     use super::*;
 
-    #[test]
-    fn a_line_says_how_a_region_is_cached_and_how_well() {
-        let name = RegionName { server: Incarnation(1), region: RegionId(7), generation: Generation(1) };
-        let sources = Sources { hits: 3, late: 0, misses: 1, uncached: 0 };
-        let line = RegionLine {
-            name,
-            size: 4096,
-            mode: CacheMode::Dynamic,
+    fn line(mode: CacheMode) -> RegionLine {
+        RegionLine {
+            name: RegionName { server: Incarnation(1), region: RegionId(7), generation: Generation(1) },
+            size: 8 << 20,
+            mode,
             is_copied: false,
-            sources,
+            sources: Sources { hits: 3, late: 0, misses: 1, uncached: 0 },
             report: None,
             net: Some(Bandwidth(1e9)),
-        };
+        }
+    }
+
+    #[test]
+    fn a_line_says_how_a_region_is_cached_and_how_well() {
+        let intra = Some(Bandwidth(5e9));
         assert_eq!(
-            line.text(Some(Bandwidth(5e9))),
-            "region 7 (4096 bytes): dynamic, 4 fetches, 75 % hits; B_net 1.0 GB/s, B_intra 5.0 GB/s"
+            line(CacheMode::Dynamic).text(intra),
+            "region 7 (8.0 MiB): dynamic, 4 fetches so far, 75 % hits; B_net 1.0 GB/s, B_intra 5.0 GB/s"
         );
+        assert_eq!(
+            line(CacheMode::Off).text(intra),
+            "region 7 (8.0 MiB): off, 4 fetches so far; B_net 1.0 GB/s, B_intra 5.0 GB/s"
+        );
+        let switch = CacheSwitch::new(Config::default(), Time::ZERO);
+        let auto = RegionLine { report: Some(switch.report(Time::ZERO)), ..line(CacheMode::Auto) };
+        assert_eq!(
+            auto.text(intra),
+            "region 7 (8.0 MiB): auto, 4 fetches so far, 75 % hits; not cached: too little measured yet"
+        );
+    }
+
+    #[test]
+    fn sizes_have_units_that_suit_them() {
+        let sizes = [0, 1023, 1 << 10, (1 << 20) - 1, 3 << 29, 5 << 40].map(spoken_size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "1.5 GiB", "5.0 TiB"]);
     }
 }

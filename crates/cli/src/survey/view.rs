@@ -1,7 +1,7 @@
 //! What was seen, for people and for programs.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use comfy_table::CellAlignment;
 use outboard_agent::StatusView;
@@ -49,7 +49,11 @@ fn cell(sight: &Sight, name: &str) -> String {
     };
     let value = shown(name, sight.view.entries[index].1);
     let rate = sight.rates.as_ref().and_then(|rates| rates.get(index)).copied().unwrap_or(0.0);
-    if is_counter(name) && rate >= 0.5 { format!("{value} (+{rate:.0}/s)") } else { value }
+    match is_counter(name) && rate >= 0.5 {
+        true if is_bytes(name) => format!("{value} (+{})", shown_rate(name, rate)),
+        true => format!("{value} (+{}/s)", shown_rate(name, rate)),
+        false => value,
+    }
 }
 
 /// A line for every number that is not what it was; `known` is what it was. Numbers that only grow are left out,
@@ -81,7 +85,7 @@ fn table(sight: &Sight) -> String {
     let mut table = terminal::table(["number", "now", "per second"]);
     for (index, (name, value)) in sight.view.entries.iter().enumerate() {
         let rate = sight.rates.as_ref().and_then(|rates| rates.get(index)).filter(|_| is_counter(name));
-        let rate = rate.map(|rate| format!("{rate:.0}")).unwrap_or_default();
+        let rate = rate.map(|rate| shown_rate(name, *rate)).unwrap_or_default();
         table.add_row([spoken(name), shown(name, *value), rate]);
     }
     for column in table.column_iter_mut().skip(1) {
@@ -114,7 +118,7 @@ fn object(sight: &Sight) -> Value {
     object
 }
 
-fn uptime(sight: &Sight) -> std::time::Duration {
+fn uptime(sight: &Sight) -> Duration {
     SystemTime::now().duration_since(sight.view.started).unwrap_or_default()
 }
 
@@ -125,18 +129,39 @@ fn is_counter(name: &str) -> bool {
 
 /// `clients_lost_total` as people say it; the unit stands beside the number.
 fn spoken(name: &str) -> String {
-    let name = name.strip_suffix("_total").map_or_else(|| name.to_owned(), |name| format!("{name} so far"));
-    name.strip_suffix("_bytes").unwrap_or(&name).replace('_', " ")
+    let (name, ending) = match name.strip_suffix("_total") {
+        Some(name) => (name, " so far"),
+        None => (name, ""),
+    };
+    let name =
+        ["_bytes", "_bytes_per_second"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+    name.replace('_', " ") + ending
 }
 
 fn shown(name: &str, value: u64) -> String {
-    if name.ends_with("_bytes") { numbers::bytes(value) } else { value.to_string() }
+    if is_bytes(name) {
+        numbers::bytes(value)
+    } else if name.ends_with("_bytes_per_second") {
+        numbers::bandwidth(value, Duration::from_secs(1))
+    } else {
+        value.to_string()
+    }
+}
+
+/// How much a number grows in a second.
+fn shown_rate(name: &str, rate: f64) -> String {
+    match is_bytes(name) && rate >= 0.5 {
+        true => numbers::bandwidth(rate as u64, Duration::from_secs(1)),
+        false => format!("{rate:.0}"),
+    }
+}
+
+fn is_bytes(name: &str) -> bool {
+    name.ends_with("_bytes") || name.ends_with("_bytes_total")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use outboard_wire::Role;
 
     use super::*;
@@ -157,6 +182,20 @@ mod tests {
         assert!(!text.contains(" 9 "), "{text}");
         assert!(text.ends_with("\nregion 7: dynamic"), "{text}");
         assert!(!table(&sight(None)).contains("per second"));
+    }
+
+    #[test]
+    fn bytes_have_units_whatever_is_said_of_them() {
+        let said = |name, value| format!("{}: {}", spoken(name), shown(name, value));
+        assert_eq!(said("cache_bytes", 8 << 20), "cache: 8 MiB");
+        assert_eq!(said("read_from_servers_bytes_total", 3 << 29), "read from servers so far: 1.50 GiB");
+        assert_eq!(said("net_bytes_per_second", 2_500_000_000), "net: 2.50 GB/s");
+        assert_eq!(said("echoes_total", 7), "echoes so far: 7");
+        assert_eq!(
+            (shown_rate("a_bytes_total", 2e6), shown_rate("a_total", 2e6)),
+            ("2 MB/s".into(), "2000000".into())
+        );
+        assert_eq!(shown_rate("a_bytes_total", 0.0), "0");
     }
 
     #[test]

@@ -137,7 +137,12 @@ impl fmt::Display for SwitchReport {
             return write!(f, "{chosen}: too little measured yet");
         };
         let sign = if hit_rate > threshold { '>' } else { '≤' };
-        write!(f, "{chosen}: hit rate {hit_rate:.2} {sign} {threshold:.2} = {net} / {intra}")?;
+        // Without a cache nothing hits: the rate is that of what would be in it.
+        let what = match chosen {
+            Caching::On => "hit rate",
+            Caching::Off => "would hit",
+        };
+        write!(f, "{chosen}: {what} {hit_rate:.2} {sign} {threshold:.2} = {net} / {intra}")?;
         match (former, standing) {
             (_, Standing::Weighing { .. } | Standing::WithinMargin | Standing::Throttled) => {
                 write!(f, ", {standing}")
@@ -181,6 +186,8 @@ mod tests {
         assert!(line.contains("> 0.33 = 1.1 GB/s / 3.3 GB/s, was not cached"), "{line}");
         let now = run(&mut switch, now, 5, 60_000, 20_000);
         assert!(!switch.is_on(), "{}", switch.report(now));
+        let line = switch.report(now).to_string();
+        assert!(line.starts_with("not cached: would hit 0.05 ≤ 0.33"), "{line}");
         let now = run(&mut switch, now, 93, 20_000, 20_000);
         assert!(!switch.is_on(), "{}", switch.report(now));
         assert_eq!(switch.report(now).switches, 2);
