@@ -3,6 +3,7 @@
 mod access;
 mod arithmetic;
 mod calls;
+mod code;
 mod layout;
 mod pages;
 mod plan;
@@ -20,18 +21,19 @@ use cranelift_codegen::settings::{self, Configurable};
 
 pub(crate) use layout::Native;
 
+use crate::analysis::Analysis;
 use crate::executor::{Executor, Exit};
 use crate::helper::Host;
 use crate::insn::{Insn, Size, Width};
 use crate::instance::{Frame, Instance, State};
+use crate::interpret::Interpreter;
 use crate::memory::{Access, CONTEXT};
 use crate::program::{FunctionId, Program};
 use crate::trap::{Trap, Why};
+use code::{Checked, NativeFunction, Proven};
 use layout::Outcome;
-use pages::Pages;
 use plan::Plan;
 use run::{Failure, Run};
-use unit::Unit;
 
 /// Why a program could not be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -131,9 +133,13 @@ impl Compiler {
         Ok(Compiler { isa, architecture })
     }
 
-    /// The machine code of a program, which does not depend on where it is.
-    pub fn machine_code(&self, program: &Program) -> Result<Vec<u8>, CompileError> {
-        Ok(unit::compile(&Plan::checked(program), &self.isa)?.code)
+    /// The machine code of a program, which does not depend on where it is: with what is proven taken for granted,
+    /// and with everything checked.
+    pub fn machine_code(&self, program: &Program) -> Result<[Vec<u8>; 2], CompileError> {
+        let analysis = Analysis::new(program);
+        let proven = unit::compile(&Plan::proven(program, &analysis), &self.isa)?;
+        let checked = unit::compile(&Plan::checked(program), &self.isa)?;
+        Ok([proven.code, checked.code])
     }
 
     /// Compiles a program, to be run here.
@@ -144,70 +150,102 @@ impl Compiler {
                 reason: "this is another processor".to_owned(),
             });
         }
-        let unit = unit::compile(&Plan::checked(&program), &self.isa)?;
-        let checked = Code::new(&unit)?;
-        Ok(Compiled { program, checked })
-    }
-}
-
-/// Functions that can be called.
-#[derive(Debug)]
-struct Code {
-    pages: Pages,
-    starts: Box<[u32]>,
-}
-
-type NativeFunction = unsafe extern "C" fn(*mut Instance, u64, u64, u64, u64, u64) -> Outcome;
-
-impl Code {
-    fn new(unit: &Unit) -> Result<Code, CompileError> {
-        Ok(Code { pages: Pages::new(&unit.code)?, starts: unit.starts.as_slice().into() })
-    }
-
-    fn function(&self, body: usize) -> NativeFunction {
-        // SAFETY: at this address is the code of a function that was compiled with this signature.
-        unsafe { std::mem::transmute::<*const u8, NativeFunction>(self.pages.at(self.starts[body])) }
+        let checked = Checked::new(self.clone(), program.clone());
+        let proven = match Proven::new(self, &Analysis::new(&program), &program) {
+            Ok(proven) if !proven.is_empty() => proven,
+            // What is too much at once may still be possible function by function.
+            _ => {
+                checked.compile()?;
+                Proven::default()
+            }
+        };
+        Ok(Compiled { interpreter: Interpreter::new(program), proven, checked })
     }
 }
 
 /// Runs a program as machine code.
 #[derive(Debug)]
 pub struct Compiled {
-    program: Arc<Program>,
-    checked: Code,
+    proven: Proven,
+    checked: Checked,
+    /// For programs that are too much for the compiler, of which there should be none.
+    interpreter: Interpreter,
 }
 
 impl Executor for Compiled {
     fn program(&self) -> &Arc<Program> {
-        &self.program
+        self.interpreter.program()
     }
 
+    #[inline]
     fn start(&self, instance: &mut Instance, function: FunctionId, host: &mut dyn Host, fuel: u64) -> Exit {
-        instance.begin(&self.program, function, fuel);
-        instance.memory.set_frames(1);
-        instance.native.resume = 0;
-        let length = instance.context().len() as u64;
-        let code = self.checked.function(function.index());
-        self.enter(instance, host, code, [CONTEXT, length])
+        let Some(code) = self.proven.start(function, instance) else {
+            return self.start_checked(instance, function, host, fuel);
+        };
+        self.begin(instance, function, host, fuel, code)
     }
 
     fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
-        let mut value = value;
-        let innermost = instance.depth as usize;
-        let Frame { index, .. } = instance.frames[innermost];
-        if let Err(why) = instance.end_suspension(&self.program, value) {
+        let Frame { index, .. } = instance.frames[instance.depth as usize];
+        let state = instance.state();
+        let is_proven = self.proven.is_met_by(instance, state);
+        if !is_proven && self.checked.code().is_none() {
+            return self.interpreter.resume(instance, host, value);
+        }
+        if let Err(why) = instance.end_suspension(self.program(), value) {
             return Exit::Trapped(Trap { index, why });
         }
-        for depth in (0..=innermost).rev() {
-            let Frame { index, .. } = instance.frames[depth];
-            instance.depth = depth as u32;
-            instance.memory.set_frames(depth + 1);
-            instance.native.resume = index + 1;
+        self.go_on(instance, host, value, is_proven)
+    }
+}
+
+impl Compiled {
+    #[cold]
+    fn start_checked(
+        &self,
+        instance: &mut Instance,
+        function: FunctionId,
+        host: &mut dyn Host,
+        fuel: u64,
+    ) -> Exit {
+        match self.checked.code() {
+            Some(code) => self.begin(instance, function, host, fuel, code.function(function.index())),
+            None => self.interpreter.start(instance, function, host, fuel),
+        }
+    }
+
+    #[inline]
+    fn begin(
+        &self,
+        instance: &mut Instance,
+        function: FunctionId,
+        host: &mut dyn Host,
+        fuel: u64,
+        code: NativeFunction,
+    ) -> Exit {
+        instance.begin(self.program(), function, fuel);
+        instance.memory.set_frames(1);
+        instance.native.resume = 0;
+        let length = instance.context().len() as u64;
+        self.enter(instance, host, code, [CONTEXT, length])
+    }
+
+    /// Enters the functions that wait for each other, the innermost first.
+    fn go_on(&self, instance: &mut Instance, host: &mut dyn Host, value: u64, is_proven: bool) -> Exit {
+        let mut value = value;
+        for depth in (0..=instance.depth).rev() {
+            let Frame { index, .. } = instance.frames[depth as usize];
             // Frames are well-formed, so that there is a function for every one.
-            let Some(function) = self.program.function_at(index) else {
-                return Exit::Trapped(Trap { index, why: Why::Undeclared });
+            let function = self.program().function_at(index);
+            let code = match (function, self.checked.code()) {
+                (Some(function), _) if is_proven => self.proven.function(function, depth),
+                (Some(function), Some(code)) => Some(code.function(function.index())),
+                _ => None,
             };
-            let code = self.checked.function(function.index());
+            let Some(code) = code else { return Exit::Trapped(Trap { index, why: Why::Undeclared }) };
+            instance.depth = depth;
+            instance.memory.set_frames(depth as usize + 1);
+            instance.native.resume = index + 1;
             match self.enter(instance, host, code, [value, 0]) {
                 Exit::Returned(returned) => value = returned,
                 other => return other,
@@ -215,9 +253,7 @@ impl Executor for Compiled {
         }
         Exit::Returned(value)
     }
-}
 
-impl Compiled {
     /// Calls compiled code, and tells how that ended.
     #[inline]
     fn enter(
@@ -227,11 +263,11 @@ impl Compiled {
         code: NativeFunction,
         [r1, r2]: [u64; 2],
     ) -> Exit {
-        let mut run = Run { program: &self.program, host, failure: None };
-        let run_address = (&raw mut run).expose_provenance();
-        instance.native.run = run_address;
-        // SAFETY: the code was compiled from this program, which the instance is bound to; it accesses the instance,
-        // which is borrowed here, what the instance's table of areas tells, and `run` by way of `call_host`.
+        let mut run = Run { program: self.program(), host, failure: None };
+        instance.native.run = (&raw mut run).expose_provenance();
+        // SAFETY: the code was compiled from this program, which the instance is bound to, and what it takes for
+        // granted was looked at; it accesses the instance, which is borrowed here, what the instance's table of areas
+        // tells, and `run` by way of `call_host`.
         let Outcome { value, status } = unsafe { code(instance, r1, r2, 0, 0, 0) };
         match status {
             layout::RETURNED => Exit::Returned(value),
@@ -252,7 +288,7 @@ impl Compiled {
             (layout::OUT_OF_FUEL, None) => Why::OutOfFuel,
             (layout::TOO_DEEP, None) => Why::TooDeep,
             (_, None) => {
-                let (length, access) = access_of(&self.program.code()[index as usize]);
+                let (length, access) = access_of(&self.program().code()[index as usize]);
                 Why::Memory(instance.memory.fault(value, length, access))
             }
         };

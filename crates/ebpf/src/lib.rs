@@ -35,6 +35,7 @@
 
 #![deny(missing_docs)]
 
+pub mod analysis;
 pub mod compile;
 pub mod continuation;
 pub mod elf;
@@ -48,6 +49,7 @@ pub mod program;
 pub mod text;
 pub mod trap;
 
+pub use analysis::Analysis;
 pub use compile::{Architecture, CompileError, Compiled, Compiler};
 pub use continuation::{Continuation, ContinuationError, RestoreError};
 pub use executor::{Executor, Exit, Pending};

@@ -6,8 +6,8 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::arithmetic::type_of;
 use super::layout::{self, ended};
-use super::plan::Reach;
 use super::translate::{Translator, field, fixed_field, memory};
+use crate::analysis::Reach;
 use crate::insn::{AtomicOp, Operand, Reg, Size, Width};
 use crate::memory::{AREA_SHIFT, AREAS, Access, Area, FIRST_GRANT_AREA, STACK_AREA, area_address};
 

@@ -7,20 +7,14 @@ use cranelift_codegen::ir::{ExtFuncData, ExternalName, Inst, InstBuilder, UserEx
 use super::layout::{self, ended};
 use super::run::call_host;
 use super::translate::{Depth, Translator, field, signature};
+use crate::analysis::may_suspend;
 use crate::insn::{Insn, Reg};
 use crate::memory::{FRAME_LEN, MAX_FRAMES};
 
 impl Translator<'_, '_> {
     /// Whether a run can be suspended in this call, and so goes on behind it.
     pub(super) fn may_resume_at(&self, insn: &Insn) -> bool {
-        let program = self.plan.program;
-        match *insn {
-            Insn::CallHelper { id } => program.helpers().get(id).is_some_and(|helper| helper.may_suspend),
-            Insn::CallLocal { target } => {
-                program.function_at(target).is_some_and(|called| program.function(called).may_suspend)
-            }
-            _ => false,
-        }
+        may_suspend(self.plan.program, insn)
     }
 
     /// The registers as a call leaves them.
@@ -155,7 +149,7 @@ impl Translator<'_, '_> {
                 self.builder.ins().imul_imm(frames, FRAME_LEN as i64)
             }
             Depth::Known(depth) => {
-                if !self.plan.shows_frames() {
+                if !self.plan.shows_frames(self.body) {
                     return;
                 }
                 let frames = depth + count;

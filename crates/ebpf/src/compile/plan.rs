@@ -2,24 +2,9 @@
 
 use std::ops::Range;
 
+use crate::analysis::{Analysis, Reach};
 use crate::memory::FRAME_LEN;
 use crate::program::Program;
-
-/// What is known about the address of a load, store or atomic operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Nothing.
-    Anywhere,
-    /// It lies in this area, but perhaps behind the end of it.
-    Area(usize),
-    /// It is allowed. The offset is given if it is always the same.
-    Proven {
-        /// In which area.
-        area: usize,
-        /// How far from its beginning.
-        offset: Option<u32>,
-    },
-}
 
 /// A function to be compiled: for one depth, or for any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,34 +19,44 @@ pub(super) struct Body {
 pub(super) struct Plan<'a> {
     pub(super) program: &'a Program,
     pub(super) bodies: Vec<Body>,
+    analysis: Option<&'a Analysis>,
 }
 
 impl<'a> Plan<'a> {
     /// Nothing is taken for granted: one body per function.
     pub(super) fn checked(program: &'a Program) -> Plan<'a> {
         let functions = 0..program.functions().len();
-        Plan { program, bodies: functions.map(|function| Body { function, depth: None }).collect() }
+        let bodies = functions.map(|function| Body { function, depth: None }).collect();
+        Plan { program, bodies, analysis: None }
     }
 
-    /// The body that a call in `caller` of the function at `target` goes to.
-    pub(super) fn callee(&self, caller: Body, target: u32) -> Option<usize> {
+    /// What was proven is taken for granted: one body per function and depth that can be reached.
+    pub(super) fn proven(program: &'a Program, analysis: &'a Analysis) -> Plan<'a> {
+        let bodies = analysis.bodies().map(|(function, depth)| Body { function, depth: Some(depth) });
+        Plan { program, bodies: bodies.collect(), analysis: Some(analysis) }
+    }
+
+    /// The body that a call in `caller` of the function at `target` goes to, if there can be such a call.
+    pub(super) fn callee(&self, caller: usize, target: u32) -> Option<usize> {
         let function = self.program.function_at(target)?.index();
-        let depth = caller.depth.map(|depth| depth + 1);
-        self.bodies.iter().position(|body| *body == Body { function, depth })
+        match (self.analysis, self.bodies[caller].depth) {
+            (Some(analysis), Some(depth)) => analysis.body(function, depth + 1),
+            _ => Some(function),
+        }
     }
 
     /// What is known about the access at this slot.
-    pub(super) fn reach(&self, _body: Body, _index: u32) -> Reach {
-        Reach::Anywhere
+    pub(super) fn reach(&self, body: usize, index: u32) -> Reach {
+        self.analysis.map_or(Reach::Anywhere, |analysis| analysis.reach(body, index))
     }
 
     /// Which bytes of its stack frame have to be zeroed when a body is entered.
-    pub(super) fn zeroed(&self, _body: Body) -> Range<u32> {
-        0..FRAME_LEN as u32
+    pub(super) fn zeroed(&self, body: usize) -> Range<u32> {
+        self.analysis.map_or(0..FRAME_LEN as u32, |analysis| analysis.zeroed(body))
     }
 
     /// Whether anybody could see how much of the stack is accessible.
-    pub(super) fn shows_frames(&self) -> bool {
-        true
+    pub(super) fn shows_frames(&self, body: usize) -> bool {
+        self.analysis.is_none_or(|analysis| !analysis.is_quiet(body))
     }
 }

@@ -11,7 +11,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
 
 use super::layout::{self, ended};
-use super::plan::{Body, Plan};
+use super::plan::Plan;
 use crate::insn::{Condition, Insn, Operand, Reg, Width};
 use crate::memory::{FRAME_LEN, STACK_AREA, frame_end};
 
@@ -27,7 +27,8 @@ pub(super) enum Depth {
 /// A function being translated.
 pub(super) struct Translator<'a, 'b> {
     pub(super) plan: &'b Plan<'b>,
-    pub(super) body: Body,
+    /// Which of the plan's bodies it is.
+    pub(super) body: usize,
     pub(super) builder: FunctionBuilder<'a>,
     /// The instance, the first parameter of every function.
     pub(super) instance: Value,
@@ -67,7 +68,7 @@ pub(super) fn memory() -> MemFlags {
 /// Translates one body of the plan into `function`.
 pub(super) fn translate(
     plan: &Plan<'_>,
-    body: Body,
+    body: usize,
     function: &mut Function,
     context: &mut FunctionBuilderContext,
 ) {
@@ -80,9 +81,9 @@ pub(super) fn translate(
     let instance = builder.block_params(entry)[0];
     let fuel = builder.declare_var(I64);
     let registers = std::array::from_fn(|_| builder.declare_var(I64));
-    let source = &plan.program.functions()[body.function];
+    let source = &plan.program.functions()[plan.bodies[body].function];
     let blocks = vec![None; (source.end - source.start) as usize];
-    let depth = match body.depth {
+    let depth = match plan.bodies[body].depth {
         Some(depth) => Depth::Known(depth),
         None => Depth::Loaded(builder.ins().uload32(field(), instance, layout::DEPTH)),
     };
@@ -93,11 +94,16 @@ pub(super) fn translate(
     translator.builder.finalize();
 }
 
-impl Translator<'_, '_> {
+impl<'b> Translator<'_, 'b> {
+    /// The function that is translated.
+    fn source(&self) -> &'b crate::program::Function {
+        &self.plan.program.functions()[self.plan.bodies[self.body].function]
+    }
+
     fn begin(&mut self, entry: Block) {
         let arguments: Vec<Value> = self.builder.block_params(entry)[1..].to_vec();
         let code = self.plan.program.code();
-        let source = &self.plan.program.functions()[self.body.function];
+        let source = self.source();
         let (start, end) = (source.start, source.end);
         let reachable = self.reachable(start, end);
         let resumes: Vec<u32> = reachable
@@ -219,7 +225,7 @@ impl Translator<'_, '_> {
 
     /// The block that begins at this slot.
     pub(super) fn block_at(&mut self, index: u32) -> Block {
-        let start = self.plan.program.functions()[self.body.function].start;
+        let start = self.source().start;
         let known = &mut self.blocks[(index - start) as usize];
         *known.get_or_insert_with(|| self.builder.create_block())
     }

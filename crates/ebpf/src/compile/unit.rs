@@ -37,11 +37,11 @@ pub(super) fn compile(plan: &Plan<'_>, isa: &OwnedTargetIsa) -> Result<Unit, Com
     let mut context = Context::new();
     let mut frontend = FunctionBuilderContext::new();
     let alignment = isa.function_alignment().preferred.max(16) as usize;
-    for &body in &plan.bodies {
+    for (number, body) in plan.bodies.iter().enumerate() {
         let name = &plan.program.functions()[body.function].name;
         context.clear();
         context.func = Function::with_name_signature(UserFuncName::default(), signature(CallConv::SystemV));
-        translate(plan, body, &mut context.func, &mut frontend);
+        translate(plan, number, &mut context.func, &mut frontend);
         let compiled = context.compile(&**isa, &mut ControlPlane::default()).map_err(|error| {
             CompileError::Function { name: name.clone(), reason: error.inner.to_string() }
         })?;

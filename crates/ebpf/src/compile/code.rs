@@ -1,0 +1,136 @@
+//! Compiled functions, and when they may be called.
+
+use std::sync::{Arc, OnceLock};
+
+use super::layout::Outcome;
+use super::pages::Pages;
+use super::plan::Plan;
+use super::unit::{self, Unit};
+use super::{CompileError, Compiler};
+use crate::analysis::{Analysis, Expectations};
+use crate::instance::{Instance, State};
+use crate::memory::MAX_FRAMES;
+use crate::program::{FunctionId, Program};
+
+/// What all compiled functions are, seen from outside: the instance, r1 to r5.
+pub(super) type NativeFunction = unsafe extern "C" fn(*mut Instance, u64, u64, u64, u64, u64) -> Outcome;
+
+/// Functions that can be called.
+#[derive(Debug)]
+pub(super) struct Code {
+    pages: Pages,
+    starts: Box<[u32]>,
+}
+
+impl Code {
+    fn new(unit: &Unit) -> Result<Code, CompileError> {
+        Ok(Code { pages: Pages::new(&unit.code)?, starts: unit.starts.as_slice().into() })
+    }
+
+    pub(super) fn function(&self, body: usize) -> NativeFunction {
+        // SAFETY: at this address is the code of a function that was compiled with this signature.
+        unsafe { std::mem::transmute::<*const u8, NativeFunction>(self.pages.at(self.starts[body])) }
+    }
+}
+
+/// Functions that check everything, compiled when the first run needs them.
+#[derive(Debug)]
+pub(super) struct Checked {
+    compiler: Compiler,
+    program: Arc<Program>,
+    code: OnceLock<Option<Code>>,
+}
+
+impl Checked {
+    pub(super) fn new(compiler: Compiler, program: Arc<Program>) -> Checked {
+        Checked { compiler, program, code: OnceLock::new() }
+    }
+
+    /// Compiles now what would be compiled when it is needed.
+    pub(super) fn compile(&self) -> Result<(), CompileError> {
+        let code = Code::new(&unit::compile(&Plan::checked(&self.program), &self.compiler.isa)?)?;
+        self.code.get_or_init(|| Some(code));
+        Ok(())
+    }
+
+    /// The code, unless the program is too much for the compiler.
+    #[inline]
+    pub(super) fn code(&self) -> Option<&Code> {
+        if self.code.get().is_none() {
+            let _ = self.compile().map_err(|_| self.code.get_or_init(|| None));
+        }
+        self.code.get()?.as_ref()
+    }
+}
+
+/// A function that runs can start with.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    code: NativeFunction,
+    /// How long the context has to be.
+    context: u32,
+}
+
+/// Functions that take for granted what was proven.
+#[derive(Debug, Default)]
+pub(super) struct Proven {
+    /// By function; none for those that are not started from outside.
+    entries: Box<[Option<Entry>]>,
+    /// By function and depth.
+    bodies: Box<[[Option<NativeFunction>; MAX_FRAMES]]>,
+    expectations: Expectations,
+    /// Keeps alive what the addresses above point to.
+    _code: Option<Code>,
+}
+
+impl Proven {
+    pub(super) fn new(
+        compiler: &Compiler,
+        analysis: &Analysis,
+        program: &Program,
+    ) -> Result<Proven, CompileError> {
+        if !analysis.is_complete() {
+            return Ok(Proven::default());
+        }
+        let functions = program.functions().len();
+        let mut entries = vec![None; functions];
+        let mut bodies = vec![[None; MAX_FRAMES]; functions];
+        let unit = unit::compile(&Plan::proven(program, analysis), &compiler.isa)?;
+        let code = Code::new(&unit)?;
+        for (number, (function, depth)) in analysis.bodies().enumerate() {
+            let native = code.function(number);
+            bodies[function][depth as usize] = Some(native);
+            if depth == 0 {
+                entries[function] = Some(Entry { code: native, context: analysis.context_needed(number) });
+            }
+        }
+        let expectations = analysis.expectations();
+        Ok(Proven { entries: entries.into(), bodies: bodies.into(), expectations, _code: Some(code) })
+    }
+
+    /// Whether there is nothing to start with.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.iter().all(Option::is_none)
+    }
+
+    /// What a run starts with, if what is needed for the proofs is there.
+    #[inline]
+    pub(super) fn start(&self, function: FunctionId, instance: &Instance) -> Option<NativeFunction> {
+        let entry = self.entries.get(function.index())?.as_ref()?;
+        (instance.context().len() >= entry.context as usize).then_some(entry.code)
+    }
+
+    /// The function at this depth.
+    #[inline]
+    pub(super) fn function(&self, function: FunctionId, depth: u32) -> Option<NativeFunction> {
+        self.bodies.get(function.index())?[depth as usize]
+    }
+
+    /// Whether what was proven holds in a suspended run.
+    #[inline]
+    pub(super) fn is_met_by(&self, instance: &Instance, state: State) -> bool {
+        // What was proven holds for runs that start where they were expected to start.
+        self.start(instance.function, instance).is_some()
+            && (state == State::Suspended || self.expectations.are_met_by(instance))
+    }
+}
