@@ -15,6 +15,7 @@ mod id;
 pub mod liveness;
 pub mod paging;
 mod region;
+pub mod routing;
 mod text;
 pub mod time;
 pub mod trial;

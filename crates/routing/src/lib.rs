@@ -1,0 +1,23 @@
+//! Fire-and-forget messages between the ranks of a job, as state machines without I/O.
+//!
+//! A source numbers its runs for each destination and keeps them until the destination has them ([`Outgoing`]). A
+//! destination knows which runs it has, whatever way and however often they come ([`Incoming`]), and puts long messages
+//! together again ([`Joiner`]). So a run can be sent again, and by another way, whenever somebody doubts that it has
+//! arrived, and every message is still handled once. When nothing is left to handle anywhere is found out by
+//! [`Quiescence`]; [`Barrier`] only waits until all are there.
+
+#![forbid(unsafe_code)]
+
+mod barrier;
+mod incoming;
+mod joiner;
+mod outgoing;
+mod quiescence;
+mod signal;
+
+pub use barrier::Barrier;
+pub use incoming::{Incoming, WINDOW};
+pub use joiner::{JoinError, Joiner};
+pub use outgoing::{Kept, NotSent, Outgoing};
+pub use quiescence::{Counts, Quiescence};
+pub use signal::{SIGNAL_LEN, Signal};
