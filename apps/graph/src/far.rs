@@ -1,5 +1,8 @@
 //! Graphs whose arrays lie in far memory.
 
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outboard::{CacheMode, FarError, FarMemory, FarSlice, FarVec, Path, RegionOptions, RegionTraffic};
@@ -150,24 +153,65 @@ fn copy<T: outboard::Plain>(
     copy.freeze()
 }
 
+/// What was chosen for arrays that are gone, by their names.
+type Past = Arc<Mutex<BTreeMap<&'static str, String>>>;
+
 /// Far memory for the state of vertices.
 pub struct FarArrays {
     far: FarMemory,
     options: RegionOptions,
+    past: Past,
 }
 
 impl FarArrays {
     /// Arrays in `far`, placed as a graph's vertices are, but never cached by the agent: they are written.
     pub fn new(far: &FarMemory, placement: &Placement) -> Self {
-        Self { far: far.clone(), options: placement.region(placement.state_chunk, CacheMode::Off) }
+        let options = placement.region(placement.state_chunk, CacheMode::Off);
+        Self { far: far.clone(), options, past: Past::default() }
+    }
+
+    /// What was chosen for the arrays that have been given up, and why, for people: a line for each name, about the last
+    /// array of that name. Of those that are there, [`FarMemory::explain`] tells.
+    pub fn explain_past(&self) -> Vec<String> {
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        past.iter().map(|(name, line)| format!("state “{name}”, {line}")).collect()
+    }
+}
+
+/// An array of the state of vertices in far memory. It is used like a slice.
+pub struct FarArray<T: Plain> {
+    array: FarVec<T>,
+    name: &'static str,
+    past: Past,
+}
+
+impl<T: Plain> Deref for FarArray<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.array
+    }
+}
+
+impl<T: Plain> DerefMut for FarArray<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.array
+    }
+}
+
+impl<T: Plain> Drop for FarArray<T> {
+    fn drop(&mut self) {
+        let line = self.array.mapping().explain();
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, line);
     }
 }
 
 impl Arrays for FarArrays {
-    type Array<T: Plain> = FarVec<T>;
+    type Array<T: Plain> = FarArray<T>;
     type Error = FarError;
 
-    fn zeroed<T: Plain>(&self, len: usize, _name: &'static str) -> Result<FarVec<T>, FarError> {
-        self.far.allocate_with(len, &self.options)
+    fn zeroed<T: Plain>(&self, len: usize, name: &'static str) -> Result<FarArray<T>, FarError> {
+        let array = self.far.allocate_with(len, &self.options)?;
+        Ok(FarArray { array, name, past: Arc::clone(&self.past) })
     }
 }

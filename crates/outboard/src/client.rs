@@ -67,6 +67,17 @@ pub enum AskError {
         /// The epoch in which they were written.
         epoch: u64,
     },
+    /// As many regions are open as a link can have.
+    #[error(
+        "{most} regions of {daemon} are open here, and no more can be: give up those that are not needed, or use few large \
+         regions for many small ones"
+    )]
+    TooManyRegions {
+        /// Whose.
+        daemon: Peer,
+        /// How many can be open at once.
+        most: usize,
+    },
     /// The bytes cannot be reached.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -107,6 +118,8 @@ pub struct Client {
     patience: Duration,
     next_tag: u32,
     buffer: Option<Buffer>,
+    /// How many regions of the daemon can be open at once.
+    regions_max: usize,
 }
 
 impl Client {
@@ -130,7 +143,11 @@ impl Client {
             keep_alive(&link, waiter, settings.heartbeat / 2);
         }
         let patience = settings.deadline;
-        Ok(Self { peer, link_name, link, waiter, patience, next_tag: 1, buffer: None })
+        let regions_max = match address {
+            Address::Tcp(_) => settings.tcp().regions_max,
+            Address::Path(_) | Address::Abstract(_) => settings.shm().regions_max,
+        };
+        Ok(Self { peer, link_name, link, waiter, patience, next_tag: 1, buffer: None, regions_max })
     }
 
     /// The same client, waiting for `patience` at most in every call.
@@ -205,10 +222,16 @@ impl Client {
         let outcome = self.operate("a region to open", |link, token| match link {
             AnyLink::Shm(link) => link.open(grant, rights, token),
             AnyLink::Tcp(link) => link.open(grant, rights, token),
-        })?;
+        });
+        let daemon = self.peer().clone();
         match outcome {
-            Outcome::Opened(region) => Ok(region),
-            _ => Err(AskError::Unexpected { daemon: self.peer().clone() }),
+            Ok(Outcome::Opened(region)) => Ok(region),
+            Ok(_) => Err(AskError::Unexpected { daemon }),
+            // Nothing else is under way on this link, so it is regions that there is no room for.
+            Err(AskError::Access(AccessError::Full | AccessError::Busy)) => {
+                Err(AskError::TooManyRegions { daemon, most: self.regions_max })
+            }
+            Err(error) => Err(error),
         }
     }
 

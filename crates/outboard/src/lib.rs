@@ -18,10 +18,11 @@ mod memory;
 
 pub use client::{AskError, Client};
 pub use far::{
-    Advice, Buffer, BufferError, CacheMode, FarError, FarMapping, FarMemory, FarOptions, FarSlice, FarStats,
-    FarVec, Mover, Path, Plain, RegionOptions, RegionTraffic, Traffic,
+    Advice, Buffer, BufferError, BufferTooLarge, CacheMode, FarError, FarMapping, FarMemory, FarOptions,
+    FarSlice, FarStats, FarVec, Mover, Path, Plain, RegionOptions, RegionTraffic, Traffic,
 };
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};
 pub use outboard_link::Address;
+pub use outboard_probe::{LimitSetter, MemoryLimit};
 pub use outboard_settings::{Configuration, Inputs, Settings};

@@ -115,8 +115,15 @@ impl Memory {
         let ControlAnswer::Region(descriptor) = answer else {
             return Err(self.unexpected());
         };
-        let open = self.client.open(&descriptor.grant, rights)?;
-        Ok(FarRegion { descriptor, open })
+        match self.client.open(&descriptor.grant, rights) {
+            Ok(open) => Ok(FarRegion { descriptor, open }),
+            Err(error) => {
+                // One that cannot be reached is of no use here, and others may want it. The first error is the one to tell.
+                let Grant { region, generation, .. } = descriptor.grant;
+                let _ = self.client.ask(&Question::Release { region, generation });
+                Err(error)
+            }
+        }
     }
 
     /// Gives a region back to the server, with all that is in it.

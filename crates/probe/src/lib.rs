@@ -33,6 +33,7 @@ mod privileges;
 mod processors;
 mod quantity;
 mod report;
+mod room;
 mod userfaultfd;
 
 pub use cgroup::{Cgroup, ChildQuota, Version};
@@ -46,5 +47,7 @@ pub use node::node_towards;
 pub use outboard_link::Address;
 pub use privileges::{Capabilities, Limits, Privileges};
 pub use processors::{Cache, NumaNode, Processors};
+pub use quantity::bytes as show_bytes;
 pub use report::{Options, Report, Summary};
+pub use room::{LimitSetter, MemoryLimit, memory_nodes};
 pub use userfaultfd::{Attempt, Features, Operations, Route, Trial, UserfaultfdSupport};

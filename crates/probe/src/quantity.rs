@@ -1,7 +1,7 @@
 //! Sizes and limits, as the kernel writes them and as people read them.
 
 /// `size` in the largest unit that leaves a number of at least one.
-pub(crate) fn bytes(size: u64) -> String {
+pub fn bytes(size: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = size as f64;
     let mut unit = 0;

@@ -168,6 +168,13 @@ fn a_table_tells_what_it_cost_and_why() {
     ] {
         assert!(table.contains(part), "{part}: {table}");
     }
+    assert!(!table.contains("state “"), "{table}");
+    let table = place.done(&[&["run", "pagerank", "--state", "far"][..], &arguments].concat());
+    for part in
+        ["state “contributions”, region ", "8192 bytes in chunks of 4096, by the agent, as configured"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
 }
 
 #[test]
@@ -240,6 +247,10 @@ fn what_makes_no_sense_is_refused_before_anything_moves() {
         ),
         ("--graph even.graph --memory far --path direct --agent-cache 1GiB", "is for an agent that"),
         ("--graph even.graph --memory far --wire fast", "no wire"),
+        (
+            "--graph not-even-looked-at --memory far --far-node 61",
+            "no memory node 61 for the buffer: it has 0",
+        ),
         ("--graph even.graph --memory far --pager-threads 0", "--pager-threads"),
         ("--memory far --served even.graph", "--served needs --server"),
         ("--memory far --served even.graph --graph even.graph", "cannot be used with"),
@@ -261,6 +272,16 @@ fn what_makes_no_sense_is_refused_before_anything_moves() {
         "--graph even.graph --memory far",
         "even.graph/out.targets, byte 0: expected a vertex below 2048",
     );
+}
+
+#[test]
+fn a_buffer_that_no_machine_has_is_warned_of() {
+    let place = Place::new();
+    // Nothing takes memory before it is used, so that this works here.
+    let arguments = "run bfs --graph even.graph --memory far --path direct --buffer 64TiB";
+    let output = place.run(&arguments.split(' ').collect::<Vec<_>>());
+    let message = text(&output.stderr);
+    assert!(message.starts_with("outboard: warning: a buffer of 64 TiB is more than the "), "{message}");
 }
 
 #[test]

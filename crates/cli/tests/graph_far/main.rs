@@ -5,6 +5,7 @@
 mod cases;
 mod cluster;
 mod command;
+mod counts;
 mod late_agent;
 mod results;
 mod samples;

@@ -257,7 +257,9 @@ impl PagerService {
                 if let Some(region) = self.flight.get(slot).map(|job| job.region.number) {
                     self.shun_agent(region, status);
                 }
-                self.count_source(slot, source);
+                if is_good {
+                    self.count_source(slot, source);
+                }
                 self.piece_ended(Tag::decode(tag).slot, if is_good { End::Done } else { End::Refused });
             }
             _ => {}
@@ -292,8 +294,10 @@ impl PagerService {
     }
 
     fn count_source(&mut self, slot: u32, source: Source) {
-        let is_cached = |job: &mut Job| job.region.spec.cache == CacheMode::Dynamic;
-        let is_cached = self.flight.get(slot).is_some_and(is_cached);
+        // By what the agent does, not by what it was asked to do: a copy that it has no room for is a cache.
+        let region = self.flight.get(slot).map(|job| job.region.number);
+        let opening = region.and_then(|number| self.agent.opening(number));
+        let is_cached = opening.is_some_and(|opening| opening.mode == CacheMode::Dynamic);
         let tally = &self.pages.tally;
         let counter = match source {
             Source::Hit => &tally.agent_hits,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use outboard_link::{AccessError, Link, LinkError, OneSided, Peer, RemoteMemory, SendError, Token};
-use outboard_wire::paging::{Attach, Detach, Fence, Refusal, Reply, Request};
+use outboard_wire::paging::{Attach, CacheMode, Detach, Fence, Refusal, Reply, Request};
 use outboard_wire::{FrameHead, Grant, Rights, Time};
 
 use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
@@ -52,7 +52,8 @@ impl PagerService {
             };
             if was_sent {
                 let (region, standing) = (Arc::clone(region), Standing::Asked);
-                side.openings.push(Opening { region, standing, epoch, renewed_in: None });
+                let mode = CacheMode::Off;
+                side.openings.push(Opening { region, standing, epoch, renewed_in: None, mode });
                 moved = true;
             } else {
                 // It does not go there, or there is no room for the question now.
@@ -114,6 +115,9 @@ impl PagerService {
     /// The agent has answered an attachment.
     pub(super) fn attached(&mut self, number: u32, reply: Reply) {
         let Some(region) = self.pages.region(number) else { return };
+        if let Reply::Attached { mode, .. } = reply {
+            self.agent.set_mode(number, mode);
+        }
         match reply {
             Reply::Attached { static_grant: Some(grant), .. } if grant.size >= region.size() => {
                 self.copies.push((region, grant));

@@ -267,6 +267,12 @@ impl Pages {
         self.regions().iter().map(|region| region.explain(now)).collect()
     }
 
+    /// What was chosen for a region, for people.
+    pub fn explain_region(&self, region: &PagedRegion) -> String {
+        let _uninterrupted = Uninterrupted::new();
+        region.explain(self.clock.now())
+    }
+
     /// Gives a region its place among this process's addresses.
     pub fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, PagingError> {
         let _uninterrupted = Uninterrupted::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use outboard_link::{OpenRegion, Peer};
 use outboard_wire::Time;
+use outboard_wire::paging::CacheMode;
 
 use super::jobs::{Errand, Job};
 use super::region::PagedRegion;
@@ -32,6 +33,8 @@ pub(super) struct Opening {
     pub(super) epoch: u64,
     /// The epoch in which it was asked for again, if there was no answer yet.
     pub(super) renewed_in: Option<u64>,
+    /// What an agent does with it, which may be less than it was asked to.
+    pub(super) mode: CacheMode,
 }
 
 /// One peer of a fault thread, and the jobs that wait for it.
@@ -75,6 +78,13 @@ impl Side {
                 self.outdated.push(before);
             }
             opening.epoch = opening.renewed_in.take().unwrap_or(opening.epoch);
+        }
+    }
+
+    /// The agent has said what it does with a region.
+    pub(super) fn set_mode(&mut self, region: u32, mode: CacheMode) {
+        if let Some(opening) = self.openings.iter_mut().find(|opening| opening.region.number == region) {
+            opening.mode = mode;
         }
     }
 

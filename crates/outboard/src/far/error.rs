@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outboard_driver::paging::{PagingError, ThreadsError};
 use outboard_link::ConnectError;
+use outboard_probe::MemoryLimit;
 use thiserror::Error;
 
 use crate::client::AskError;
@@ -15,6 +16,29 @@ pub enum FarError {
     /// No memory server is configured.
     #[error("no memory server is configured: set job.memory (OUTBOARD_JOB_MEMORY) to its address")]
     NoServer,
+    /// A buffer that is a part of something of which nobody has said how much it is.
+    #[error(
+        "the buffer is to be {numerator}/{denominator} of the far memory that is used, and how much that is was not said: set \
+         FarOptions::footprint, or give the buffer in bytes"
+    )]
+    NoFootprint {
+        /// So many parts
+        numerator: u32,
+        /// of this many.
+        denominator: u32,
+    },
+    /// A NUMA node for the buffer that has no memory, or is not there.
+    #[error(
+        "this machine has no memory node {node} for the buffer: it has {}; name one of these, auto (the nearest to the link) or \
+         none (wherever the kernel puts it)",
+        list(there)
+    )]
+    NoNode {
+        /// The node.
+        node: u32,
+        /// Those there are.
+        there: Vec<u32>,
+    },
     /// The memory server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -78,4 +102,23 @@ pub enum FarError {
         /// How much of it may be.
         most: usize,
     },
+}
+
+/// A buffer that does not fit where it is to be.
+#[derive(Debug, Error)]
+#[error(
+    "a buffer of {} is more than {limit}: once it is full, this process is killed or the machine swaps; choose a smaller \
+     buffer",
+    outboard_probe::show_bytes(*buffer as u64)
+)]
+pub struct BufferTooLarge {
+    /// How large it is to be, in bytes.
+    pub buffer: usize,
+    /// What there is.
+    pub limit: MemoryLimit,
+}
+
+fn list(nodes: &[u32]) -> String {
+    let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    numbers.join(", ")
 }

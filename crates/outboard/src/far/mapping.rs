@@ -72,6 +72,11 @@ impl FarMapping {
         self.region.traffic()
     }
 
+    /// What was chosen for it and why, for people: its line of [`FarMemory::explain`](super::FarMemory::explain).
+    pub fn explain(&self) -> String {
+        self.shared.pages.explain_region(&self.region)
+    }
+
     /// The size of its chunks.
     pub fn chunk(&self) -> usize {
         self.region.chunk_bytes()

@@ -75,7 +75,8 @@ impl Shared {
 impl FarMemory {
     /// Connects to a memory server, and to an agent if one is named, and starts the threads that answer faults.
     pub fn connect(options: FarOptions) -> Result<Self, FarError> {
-        // What this machine cannot do is said before anybody is disturbed.
+        // What makes no sense, and what this machine cannot do, is said before anybody is disturbed.
+        options.check()?;
         let pages = Arc::new(Pages::new(options.paging())?);
         let control = Control::connect(&options)?;
         let peers = Peers {

@@ -19,7 +19,7 @@ mod memory;
 mod options;
 
 pub use array::{FarSlice, FarVec, Plain};
-pub use error::FarError;
+pub use error::{BufferTooLarge, FarError};
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
 pub use options::{Buffer, BufferError, CacheMode, FarOptions, Mover, Path, RegionOptions};

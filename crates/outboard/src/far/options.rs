@@ -7,6 +7,7 @@ use outboard_driver::paging::PagingConfig;
 pub use outboard_driver::paging::{Mover, Path};
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
+use outboard_probe::MemoryLimit;
 use outboard_settings::{
     ByteSize, CacheChoice, LinkSettings, NodeChoice, PathChoice, Settings, Whereabouts, default_socket,
 };
@@ -14,7 +15,7 @@ use outboard_wire::Role;
 pub use outboard_wire::paging::CacheMode;
 use thiserror::Error;
 
-use super::FarError;
+use super::{BufferTooLarge, FarError};
 
 /// How much of far memory may be here at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub struct FarOptions {
     pub agent: Option<Address>,
     /// How much may be here at once; default 256 MiB. A fraction is one of `footprint`.
     pub buffer: Buffer,
-    /// How much far memory will be used, if the buffer is a fraction of it.
+    /// How much far memory will be used, in bytes; needed if the buffer is a fraction of it.
     pub footprint: u64,
     /// How many threads answer faults; default one for every two processors, at least two and at most eight. Half as
     /// many over TCP, where one thread waits for many answers at once and others would only take its processor.
@@ -170,10 +171,31 @@ impl FarOptions {
         PagingConfig::buffer_min(chunk)
     }
 
-    /// Whether buffer and chunks fit together, which [`connect`](super::FarMemory::connect) would find out too, but
-    /// only when there is somebody to connect to.
+    /// Whether buffer, chunks and node make sense, which [`connect`](super::FarMemory::connect) asks too before it
+    /// disturbs anybody.
     pub fn check(&self) -> Result<(), FarError> {
+        if let (Buffer::Fraction { numerator, denominator }, 0) = (self.buffer, self.footprint) {
+            return Err(FarError::NoFootprint { numerator, denominator });
+        }
+        if let Some(node) = self.node {
+            let there = outboard_probe::memory_nodes();
+            // A system that does not say which nodes it has may have this one.
+            if !there.is_empty() && !there.contains(&node) {
+                return Err(FarError::NoNode { node, there });
+            }
+        }
         Ok(self.paging().check()?)
+    }
+
+    /// Whether the buffer fits into the memory of this machine, and into what the memory cgroup of this process allows.
+    /// [`connect`](super::FarMemory::connect) does not ask: the buffer takes memory only as it fills, and limits change.
+    /// That it fits does not mean that it has room: the rest of the process needs memory too, and other processes.
+    pub fn check_memory(&self) -> Result<(), BufferTooLarge> {
+        let buffer = self.buffer.of(self.footprint);
+        match MemoryLimit::of_this_process() {
+            Some(limit) if buffer as u64 > limit.bytes => Err(BufferTooLarge { buffer, limit }),
+            _ => Ok(()),
+        }
     }
 
     fn usual_threads(&self, copiers: usize) -> usize {
@@ -214,7 +236,10 @@ fn is_there(address: &Address) -> bool {
 /// The NUMA node nearest the link to a peer: that of the network interface. Within the machine no node is nearer.
 fn node_near(server: &Address) -> Option<u32> {
     match server {
-        Address::Tcp(socket) => outboard_probe::node_towards(*socket),
+        Address::Tcp(socket) => {
+            // One without memory has none to give.
+            outboard_probe::node_towards(*socket).filter(|node| outboard_probe::memory_nodes().contains(node))
+        }
         Address::Path(_) | Address::Abstract(_) => None,
     }
 }
@@ -282,5 +307,38 @@ mod tests {
             let error = wrong.parse::<Buffer>().unwrap_err();
             assert!(error.to_string().contains("256MiB"), "{error}");
         }
+    }
+
+    fn options() -> FarOptions {
+        FarOptions::at("unix:@nobody-listens-here".parse().unwrap())
+    }
+
+    #[test]
+    fn a_fraction_needs_something_to_be_a_part_of() {
+        let third = options().with_buffer("1/3".parse().unwrap());
+        let error = third.check().unwrap_err().to_string();
+        assert!(error.contains("1/3") && error.contains("FarOptions::footprint"), "{error}");
+        let error = super::super::FarMemory::connect(third.clone()).err().unwrap();
+        assert!(matches!(error, FarError::NoFootprint { numerator: 1, denominator: 3 }), "{error}");
+        FarOptions { footprint: 64 << 20, ..third }.check().unwrap();
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_refused_with_those_that_are() {
+        let there = outboard_probe::memory_nodes();
+        let Some(last) = there.last() else { return };
+        FarOptions { node: Some(*last), ..options() }.check().unwrap();
+        let error = FarOptions { node: Some(last + 1), ..options() }.check().unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&format!("no memory node {}", last + 1)), "{text}");
+        assert!(matches!(error, FarError::NoNode { there: those, .. } if those == there), "{text}");
+    }
+
+    #[test]
+    fn a_buffer_is_compared_with_the_memory_there_is() {
+        options().with_buffer(Buffer::Bytes(1 << 20)).check_memory().unwrap();
+        let error = options().with_buffer(Buffer::Bytes(1 << 55)).check_memory().unwrap_err();
+        assert!(error.limit.bytes < 1 << 55, "{error}");
+        assert!(error.to_string().contains("choose a smaller buffer"), "{error}");
     }
 }

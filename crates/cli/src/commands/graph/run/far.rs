@@ -7,6 +7,7 @@ mod flags;
 mod source;
 
 use std::cell::Cell;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -66,7 +67,11 @@ pub(super) fn run(
     };
     let footprint = source.bytes() + state;
     // The addresses are not known yet; whether the rest fits together is.
-    plan.far_options(footprint, &at(configuration, default_socket("memory"), None))?;
+    let trial = plan.far_options(footprint, &at(configuration, default_socket("memory"), None))?;
+    if let Err(large) = trial.check_memory() {
+        // Whoever does not read the standard error misses it; it may be known, and right.
+        let _ = writeln!(std::io::stderr(), "outboard: warning: {large}");
+    }
     if plan.server.is_none() {
         require_room(footprint, configuration)?;
     }
@@ -142,7 +147,7 @@ impl Task<'_> {
         drop(bar);
         let loading = self.began.elapsed();
         let (read_before, before) = (self.daemons.read_by_agent(), far.stats());
-        let (measured, after) = self.measure(graph, &far, &placement)?;
+        let (measured, after, state) = self.measure(graph, &far, &placement)?;
         let read = self.daemons.read_by_agent().map(|after| AgentRead::between(read_before, after));
         let facts = Facts {
             plan: self.plan,
@@ -153,7 +158,7 @@ impl Task<'_> {
             buffer: far.buffer(),
             footprint,
             figures: Figures::between(&before, &after, read),
-            explanation: if self.plan.explains { self.explain(&far) } else { Vec::new() },
+            explanation: if self.plan.explains { self.explain(&far, state) } else { Vec::new() },
         };
         let report = Report {
             application: self.args.application,
@@ -190,31 +195,34 @@ impl Task<'_> {
         }
     }
 
+    /// Computes. Returns also what far memory had done by then, and what was chosen for the state, if that is far.
     fn measure(
         &self,
         graph: GraphView<'_>,
         far: &FarMemory,
         placement: &Placement,
-    ) -> Result<(Measured, FarStats)> {
+    ) -> Result<(Measured, FarStats, Vec<String>)> {
         // What the summary reads afterwards is not the application's.
         let after = Cell::new(FarStats::default());
         let note = || after.set(far.stats());
         // The part of the graph that is here at the end of one pass is what the next one begins with.
         let sweeps = Sweeps::BackAndForth;
         let (options, workers) = (self.options, self.workers);
-        let measured = match self.plan.state {
-            Memory::Dram => self.args.measure(graph, options, workers, &Dram, sweeps, note)?,
+        let (measured, state) = match self.plan.state {
+            Memory::Dram => (self.args.measure(graph, options, workers, &Dram, sweeps, note)?, Vec::new()),
             Memory::Far => {
                 let arrays = FarArrays::new(far, placement);
-                self.args.measure(graph, options, workers, &arrays, sweeps, note)?
+                let measured = self.args.measure(graph, options, workers, &arrays, sweeps, note)?;
+                (measured, arrays.explain_past())
             }
         };
-        Ok((measured, after.get()))
+        Ok((measured, after.get(), state))
     }
 
-    /// What was chosen and why, here and at the agent.
-    fn explain(&self, far: &FarMemory) -> Vec<String> {
+    /// What was chosen and why, here, for state that is gone by now, and at the agent.
+    fn explain(&self, far: &FarMemory, state: Vec<String>) -> Vec<String> {
         let mut lines = far.explain();
+        lines.extend(state);
         lines.extend(self.daemons.agent_lines().iter().map(|line| format!("agent: {line}")));
         lines
     }

@@ -6,7 +6,7 @@ use outboard::{Buffer, CacheMode, FarOptions, Path, RegionOptions};
 use outboard_graph::far::Placement;
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, Configuration, Settings, default_socket};
+use outboard_settings::{ByteSize, Configuration, NodeChoice, Settings, default_socket};
 use outboard_wire::Role;
 
 use super::super::Memory;
@@ -169,7 +169,11 @@ impl Flags {
             _ => FarOptions::buffer_min(chunk.unwrap_or(configured.chunk)),
         };
         let trial_chunk = chunk.unwrap_or(configured.chunk);
-        let options = FarOptions { chunk: trial_chunk, ..FarOptions::at(default_socket("memory")) };
+        let node = match configuration.settings.far.node {
+            NodeChoice::Number(node) => Some(node),
+            NodeChoice::Auto | NodeChoice::None => None,
+        };
+        let options = FarOptions { chunk: trial_chunk, node, ..FarOptions::at(default_socket("memory")) };
         options.with_buffer(Buffer::Bytes(trial)).check().map_err(|error| wrong_usage(&error.to_string()))?;
         Ok(Plan {
             buffer,
