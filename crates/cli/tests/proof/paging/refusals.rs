@@ -56,6 +56,30 @@ fn chunks_and_buffers_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn one_region_more_than_can_be_open_is_refused_and_the_others_go_on() {
+    let place = Place::new();
+    let mut daemon = Daemon::memory(&place, &place.socket(), &[]);
+    let addresses = daemon.listening.clone();
+    assert_eq!(addresses.len(), 2);
+    for address in addresses {
+        let settings = FarOptions { threads: Some(1), ..options(&address, CHUNK, 64 * CHUNK) };
+        let memory = connect(&settings);
+        let reserve = || memory.reserve(CHUNK as u64, &region(CHUNK));
+        let mut regions: Vec<_> = (0..1024).map(|_| reserve().unwrap()).collect();
+        let used = daemon.number("used_bytes");
+        refused(reserve(), &["1024 regions", "no more can be", "few large regions"]);
+        assert_eq!(daemon.number("used_bytes"), used, "what cannot be reached is given back");
+        regions.pop();
+        regions.push(reserve().unwrap());
+        let mut word = [0; 8];
+        super::words(&regions[1023]).add(0, 7);
+        super::words(&regions[1023]).read(0, &mut word);
+        assert_eq!(word, 7u64.to_le_bytes());
+    }
+    daemon.end();
+}
+
+#[test]
 fn regions_and_files_that_are_not_to_be_had_are_refused() {
     let place = Place::new();
     let folder = place.folder("data");
