@@ -10,6 +10,7 @@ mod links;
 mod mailbox;
 mod outbox;
 pub mod paging;
+pub mod routing;
 mod pending;
 mod poller;
 mod service;

@@ -129,7 +129,7 @@ impl<S: Service> Worker<S> {
             if self.shared.letters.is_filled()
                 && let Some(reason) = self.read_letters()?
             {
-                for_each_kind!(self.links, held => held.iter_mut().for_each(|h| h.link.close(&reason)));
+                self.close(&reason);
                 return Ok(self.service);
             }
             if self.turn(now) {
@@ -144,6 +144,32 @@ impl<S: Service> Worker<S> {
                 busy_at = self.clock.now();
             }
         }
+    }
+
+    /// Does what there is to do now, for whoever has no thread to spare: the same as a turn of [`run`](Self::run), without
+    /// sleeping. Returns whether anything moved.
+    pub fn step(&mut self) -> Result<bool, Errno> {
+        if self.shared.letters.is_filled() {
+            self.read_letters()?;
+        }
+        Ok(self.turn(self.clock.now()))
+    }
+
+    /// Sleeps until there may be something to do, but not longer than `most`.
+    pub fn rest(&mut self, most: Duration) -> Result<(), Errno> {
+        let now = self.clock.now();
+        self.sleep_until(now, Some(now + most))
+    }
+
+    /// The service, for the thread that owns the worker.
+    #[inline]
+    pub fn service(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// Closes all links with this reason. What was flushed before is still delivered.
+    pub fn close(&mut self, reason: &str) {
+        for_each_kind!(self.links, held => held.iter_mut().for_each(|held| held.link.close(reason)));
     }
 
     /// Gives every link and the service a turn. Returns whether anything moved.
@@ -161,7 +187,11 @@ impl<S: Service> Worker<S> {
 
     /// Sleeps until there is something to do.
     fn sleep(&mut self, now: Time) -> Result<(), Errno> {
-        let mut until = self.service.next_deadline();
+        self.sleep_until(now, None)
+    }
+
+    fn sleep_until(&mut self, now: Time, most: Option<Time>) -> Result<(), Errno> {
+        let mut until = self.service.next_deadline().into_iter().chain(most).min();
         let mut ready = false;
         let poller = &self.poller;
         for_each_kind!(self.links, held => for held in held {

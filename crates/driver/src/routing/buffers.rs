@@ -1,0 +1,112 @@
+//! The memory of a rank's bundles: those it writes, which others may read, and those it has received.
+
+use std::sync::Arc;
+
+use outboard_link::memory::{Buffer, Segment};
+use outboard_link::{Export, Exports};
+use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights};
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Why there is no memory for bundles.
+#[derive(Debug, Error)]
+#[error("no memory for {bytes} bytes of bundles: {source}")]
+pub struct BuffersError {
+    bytes: usize,
+    #[source]
+    source: Errno,
+}
+
+/// The memory of a rank's bundles.
+pub struct Buffers {
+    bundle_bytes: usize,
+    outgoing: Arc<Segment>,
+    grant: Grant,
+    incoming: Buffer,
+    /// Buffers that nobody uses, and slots for what is received.
+    pub(super) free: Vec<u32>,
+    pub(super) free_slots: Vec<u32>,
+}
+
+impl Buffers {
+    /// `sending` buffers of `bundle_bytes` to write and `receiving` slots to receive. Whoever holds the grant can read the
+    /// former as long as `exports` has them.
+    pub fn new(
+        exports: &Exports,
+        region: RegionId,
+        bundle_bytes: usize,
+        (sending, receiving): (u32, u32),
+    ) -> Result<Self, BuffersError> {
+        let bytes = sending as usize * bundle_bytes;
+        let failed = |bytes| move |source| BuffersError { bytes, source };
+        let outgoing = Arc::new(Segment::create(c"outboard-bundles", bytes).map_err(failed(bytes))?);
+        let mut key = [0; 16];
+        rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty()).map_err(failed(bytes))?;
+        let keys = vec![(RegionKey(key), Rights::READ)];
+        let export = Export { region, generation: Generation(1), memory: Arc::clone(&outgoing), keys };
+        let grant = Grant {
+            region,
+            generation: Generation(1),
+            key: RegionKey(key),
+            rights: Rights::READ,
+            size: outgoing.len() as u64,
+        };
+        exports.add(export);
+        let received = receiving as usize * bundle_bytes;
+        let incoming = Buffer::allocate(received).map_err(failed(received))?;
+        Ok(Self {
+            bundle_bytes,
+            outgoing,
+            grant,
+            incoming,
+            // The first ones are taken first: a job that needs few touches little memory.
+            free: (0..sending).rev().collect(),
+            free_slots: (0..receiving).rev().collect(),
+        })
+    }
+
+    /// How long a bundle can be.
+    pub fn bundle_bytes(&self) -> usize {
+        self.bundle_bytes
+    }
+
+    /// What others present to read what this rank sends.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The memory that this rank writes its bundles to.
+    pub fn outgoing(&self) -> &Arc<Segment> {
+        &self.outgoing
+    }
+
+    /// The memory that holds what has arrived.
+    pub fn incoming(&self) -> &Buffer {
+        &self.incoming
+    }
+
+    /// Where a buffer begins.
+    pub fn offset(&self, buffer: u32) -> usize {
+        buffer as usize * self.bundle_bytes
+    }
+
+    /// How many buffers are free.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes a buffer that nobody uses.
+    pub fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Gives a buffer back.
+    pub fn give_back(&mut self, buffer: u32) {
+        self.free.push(buffer);
+    }
+
+    /// Gives the slot of something that arrived back.
+    pub fn give_slot_back(&mut self, slot: u32) {
+        self.free_slots.push(slot);
+    }
+}

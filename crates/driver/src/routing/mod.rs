@@ -1,0 +1,10 @@
+//! Fire-and-forget messages in a rank's own thread: bundles lie in memory that other ranks of the node can read, and
+//! only word of them travels.
+
+mod buffers;
+mod peer;
+mod service;
+
+pub use buffers::{Buffers, BuffersError};
+pub use peer::Departed;
+pub use service::{Arrived, RankConfig, RankService};

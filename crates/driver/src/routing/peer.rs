@@ -1,0 +1,77 @@
+//! What a rank knows of another one.
+
+use std::collections::VecDeque;
+
+use outboard_link::OpenRegion;
+use outboard_routing::{Incoming, Outgoing};
+use outboard_wire::routing::Run;
+use outboard_wire::{Grant, Incarnation, Time};
+
+use crate::LinkId;
+
+/// A rank that is not there any more.
+#[derive(Clone, Debug)]
+pub struct Departed {
+    /// Which one.
+    pub rank: u32,
+    /// What is known of it.
+    pub why: String,
+}
+
+/// What a rank knows of another one.
+pub(super) struct PeerRank {
+    pub(super) incarnation: Incarnation,
+    pub(super) link: Option<LinkId>,
+    /// Whether it can read our memory and we its.
+    pub(super) is_mapped: bool,
+    pub(super) has_greeting: bool,
+    /// What opens its memory, until that has been presented.
+    pub(super) grant: Option<Grant>,
+    pub(super) region: Option<OpenRegion>,
+    pub(super) outgoing: Outgoing,
+    pub(super) incoming: Incoming,
+    /// Runs whose bytes are to be read from its memory.
+    pub(super) to_read: VecDeque<Run>,
+    /// It does not know yet what we have of its runs.
+    pub(super) is_owed: bool,
+    /// When the link was lost, and why.
+    pub(super) lost: Option<(Time, String)>,
+    pub(super) has_departed: bool,
+}
+
+impl PeerRank {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self {
+            incarnation,
+            link: None,
+            is_mapped: false,
+            has_greeting: false,
+            grant: None,
+            region: None,
+            outgoing: Outgoing::new(),
+            incoming: Incoming::new(),
+            to_read: VecDeque::new(),
+            is_owed: false,
+            lost: None,
+            has_departed: false,
+        }
+    }
+
+    /// A link to it is open: what was sent by an earlier one is sent again.
+    pub(super) fn connected(&mut self, link: LinkId) {
+        self.link = Some(link);
+        self.has_greeting = false;
+        self.is_owed = true;
+        self.lost = None;
+        self.outgoing.on_way_lost();
+    }
+
+    /// Its link is gone, and with it what was about to be read.
+    pub(super) fn disconnected(&mut self, now: Time, why: String) {
+        self.link = None;
+        (self.grant, self.region) = (None, None);
+        self.to_read.clear();
+        self.lost = Some((now, why));
+        self.outgoing.on_way_lost();
+    }
+}
