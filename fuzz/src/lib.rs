@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod control;
+mod ebpf;
 mod mutator;
 mod paging;
 mod wire;
@@ -106,6 +107,25 @@ pub const TARGETS: &[Target] = &[
         what: "how many bytes a trial wants back",
         run: wire::trial,
         seeds: wire::trial_seeds,
+    },
+    Target {
+        name: "ebpf_program",
+        what: "eBPF instructions, run on both executors",
+        run: ebpf::program,
+        seeds: ebpf::program_seeds,
+    },
+    Target { name: "ebpf_text", what: "eBPF as text", run: ebpf::text, seeds: ebpf::text_seeds },
+    Target {
+        name: "ebpf_object",
+        what: "eBPF objects from clang, run on both executors",
+        run: ebpf::object,
+        seeds: ebpf::object_seeds,
+    },
+    Target {
+        name: "ebpf_continuation",
+        what: "suspended runs of a function, resumed on both executors",
+        run: ebpf::continuation,
+        seeds: ebpf::continuation_seeds,
     },
 ];
 

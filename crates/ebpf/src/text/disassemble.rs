@@ -25,9 +25,10 @@ pub fn disassemble(parts: &Parts, helpers: &Helpers) -> String {
         }
     }
     let targets: std::collections::BTreeSet<u32> = parts.code.iter().filter_map(target).collect();
+    let mut functions = functions.into_iter().peekable();
     for (index, insn) in (0..).zip(&parts.code) {
-        for line in functions.get(&index).into_iter().flatten() {
-            text += line;
+        while let Some((_, lines)) = functions.next_if(|(start, _)| *start <= index) {
+            text.extend(lines);
         }
         if targets.contains(&index) {
             text += &format!("@{index}:\n");
@@ -36,6 +37,8 @@ pub fn disassemble(parts: &Parts, helpers: &Helpers) -> String {
             text += &format!("    {}\n", instruction(insn, helpers));
         }
     }
+    // Functions without instructions are for the program to refuse, not for the text.
+    text.extend(functions.flat_map(|(_, lines)| lines));
     text
 }
 

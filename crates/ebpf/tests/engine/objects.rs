@@ -150,7 +150,7 @@ fn what_is_no_object_is_refused() {
 #[test]
 fn spoiled_objects_are_refused_or_run_safely() {
     let (mut refused, mut ran) = (0, 0);
-    for seed in 0..4000 {
+    for seed in 0..1000 {
         let mut rng = Rng::with_seed(seed);
         let mut bytes = if seed % 2 == 0 { FUNCTIONS[3].1.to_vec() } else { MODERN.1.to_vec() };
         for _ in 0..rng.usize(1..4) {
@@ -176,5 +176,5 @@ fn spoiled_objects_are_refused_or_run_safely() {
             exits.windows(2).for_each(|pair| assert_eq!(pair[0], pair[1], "seed {seed}, {name}"));
         }
     }
-    assert!(refused > 100 && ran > 100, "{refused} refused, {ran} ran");
+    assert!(refused > 50 && ran > 50, "{refused} refused, {ran} ran");
 }

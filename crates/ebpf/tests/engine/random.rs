@@ -8,6 +8,7 @@
 mod agreement;
 mod drive;
 mod generator;
+mod guard;
 mod host;
 mod operations;
 

@@ -9,6 +9,7 @@ use outboard_ebpf::{Executor, Exit, Parts, Program};
 
 use super::drive::{Way, continuations, drive, go_on};
 use super::generator::{Case, Generator, spoil};
+use super::guard::guarded;
 use super::{host, seeds};
 use crate::executors::executors;
 
@@ -70,7 +71,7 @@ fn agree(seed: u64, case: &Case, program: &Arc<Program>, tally: &mut Tally) {
 #[test]
 fn executors_agree_on_programs_that_nobody_wrote() {
     let mut tally = Tally::default();
-    for seed in seeds(3_000) {
+    for seed in seeds(1_000) {
         let case = Generator::new(seed).case();
         match program(&case) {
             Some(program) => agree(seed, &case, &program, &mut tally),
@@ -93,7 +94,7 @@ fn executors_agree_on_programs_that_nobody_wrote() {
 #[test]
 fn executors_agree_on_programs_with_flipped_bits() {
     let mut tally = Tally::default();
-    for seed in seeds(3_000) {
+    for seed in seeds(1_000) {
         let mut case = Generator::new(seed).case();
         let mut bytes = encode(&case.parts.code);
         spoil(&mut Rng::with_seed(seed), &mut bytes);
@@ -111,9 +112,22 @@ fn executors_agree_on_programs_with_flipped_bits() {
 }
 
 #[test]
+fn nothing_leaves_its_memory() {
+    let allocations = guarded(|| {
+        for seed in seeds(200).map(|seed| seed ^ 1 << 40) {
+            let case = Generator::new(seed).case();
+            if let Some(program) = program(&case) {
+                agree(seed, &case, &program, &mut Tally::default());
+            }
+        }
+    });
+    assert!(allocations > 200, "{allocations} allocations were guarded");
+}
+
+#[test]
 fn rbpf_sees_the_same_where_it_can() {
     let (mut same, mut all) = (0u64, 0u64);
-    for seed in seeds(3_000) {
+    for seed in seeds(1_000) {
         let case = Generator::new(seed).portable_case();
         let Some(program) = program(&case) else { panic!("{}", describe(seed, &case)) };
         all += 1;

@@ -55,7 +55,8 @@ impl Generator {
         let entries = vec![("main".to_owned(), 0)];
         let (rodata, data) =
             (self.bytes(40), if self.rng.u8(..4) == 0 { self.bytes(40) } else { Vec::new() });
-        let context = self.bytes(64);
+        let context =
+            if self.rng.u8(..4) == 0 { self.bytes(64) } else { (0..64).map(|_| self.rng.u8(..)).collect() };
         let fuel = pick(&mut self.rng, &[5000, 5000, 5000, 300, 50, 7]);
         Case { parts: Parts { code: self.code, entries, locals: Vec::new(), rodata, data }, context, fuel }
     }
@@ -114,7 +115,7 @@ impl Generator {
     fn destination(&mut self) -> Reg {
         loop {
             let number = self.rng.u8(..10);
-            if number != CONTEXT_REGISTER || (!self.portable && self.rng.u8(..16) == 0) {
+            if number != CONTEXT_REGISTER || (!self.portable && self.rng.u8(..32) == 0) {
                 return reg(number);
             }
         }
@@ -149,8 +150,8 @@ impl Generator {
             25 => self.counted_loop(piece),
             26 => self.atomic(),
             _ if self.portable => self.arithmetic(),
-            27 => self.wild_access(),
-            28 => self.kept_pointer(),
+            27 if self.rng.u8(..8) == 0 => self.wild_access(),
+            27 | 28 => self.kept_pointer(),
             29 => self.call_local(function),
             _ => self.call_helper(piece),
         }
@@ -213,7 +214,7 @@ impl Generator {
     /// An offset into `length` bytes that is right for so many bytes, or almost.
     fn offset(&mut self, length: i16, size: Size) -> i16 {
         let most = length - size.bytes() as i16;
-        if !self.portable && self.rng.u8(..24) == 0 {
+        if !self.portable && self.rng.u8(..48) == 0 {
             return pick(&mut self.rng, &[-1, most + 1, length, -8, i16::MAX, i16::MIN]);
         }
         if self.rng.bool() { self.rng.i16(..=most.min(16)) & !7 } else { self.rng.i16(..=most) }.max(0)
@@ -229,7 +230,7 @@ impl Generator {
 
     fn context_access(&mut self) {
         let size = size(&mut self.rng);
-        let length = if self.portable { 64 } else { self.rng.i16(8..70) };
+        let length = if self.portable || self.rng.u8(..24) > 0 { 64 } else { self.rng.i16(8..70) };
         let offset = self.offset(length, size);
         self.access(reg(CONTEXT_REGISTER), offset, size);
     }
@@ -238,18 +239,18 @@ impl Generator {
     fn masked_access(&mut self) {
         let (size, index) = (size(&mut self.rng), reg(self.rng.u8(1..5)));
         let source = self.source();
-        let mask = pick(&mut self.rng, &[7, 15, 31, 56, 63]);
+        let mask = pick(&mut self.rng, &[7, 15, 31, 56]);
         let (first, second) = (width(&mut self.rng), width(&mut self.rng));
         self.alu(first, AluOp::Mov, index, Operand::Reg(source));
         let how = if self.rng.bool() { AluOp::And } else { AluOp::Mod };
         self.alu(second, how, index, Operand::Imm(mask));
         let (base, length) = if self.rng.bool() { (CONTEXT_REGISTER, 64) } else { (10, 0) };
         self.alu(Width::W64, AluOp::Add, index, Operand::Reg(reg(base)));
-        let room = if base == 10 { -(mask as i16) - 9 } else { length - mask as i16 - 9 };
+        // Eight bytes at the largest index are just within.
+        let room = length - mask as i16 - 8;
         let offset =
             if self.portable { room.min(0) } else { self.rng.i16(room.min(0) - 2..=room.max(0) + 2) };
-        let offset = if self.portable && base != 10 { 0 } else { offset };
-        let size = if self.portable { Size::Byte } else { size };
+        let (offset, size) = if self.portable && base != 10 { (0, Size::Byte) } else { (offset, size) };
         self.access(index, offset, size);
         // Addresses do not stay in registers that results come from.
         self.alu(Width::W64, AluOp::Mov, index, Operand::Imm(mask));
@@ -260,8 +261,9 @@ impl Generator {
         let (size, index) = (size(&mut self.rng), reg(self.rng.u8(1..5)));
         let source = self.source();
         self.alu(Width::W64, AluOp::Mov, index, Operand::Reg(source));
-        let limit = if self.portable { 56 } else { self.rng.i32(-2..72) };
-        let (condition, width) = if self.portable {
+        let almost_right = !self.portable && self.rng.u8(..12) == 0;
+        let limit = if almost_right { self.rng.i32(-2..72) } else { 56 };
+        let (condition, width) = if !almost_right {
             (Condition::Greater, Width::W64)
         } else {
             (condition(&mut self.rng), width(&mut self.rng))
@@ -323,7 +325,7 @@ impl Generator {
         }
         let width = width(&mut self.rng);
         let size = if width == Width::W64 { Size::Double } else { Size::Word };
-        let (base, length) = if self.rng.bool() { (Reg::R10, 32) } else { (reg(CONTEXT_REGISTER), 40) };
+        let (base, length) = if self.rng.bool() { (Reg::R10, 32) } else { (reg(CONTEXT_REGISTER), 64) };
         let offset = self.offset(length, size).wrapping_sub(if base == Reg::R10 { length } else { 0 });
         let (op, fetch) = atomic_op(&mut self.rng);
         let src = self.destination();
@@ -340,14 +342,24 @@ impl Generator {
     /// A pointer goes to the stack and comes back.
     fn kept_pointer(&mut self) {
         let offset = -8 * self.rng.i16(1..4);
-        let address = pick(&mut self.rng, &[CONTEXT_REGISTER, 10, 0, 8]);
-        if self.rng.bool() {
+        let (stores, loads) = pick(
+            &mut self.rng,
+            &[(true, false), (true, true), (true, true), (true, true), (true, true), (false, true)],
+        );
+        if stores {
+            let address =
+                if self.rng.u8(..8) == 0 { pick(&mut self.rng, &[10, 0, 8]) } else { CONTEXT_REGISTER };
             let src = Operand::Reg(reg(address));
             self.push(Insn::Store { size: Size::Double, base: Reg::R10, offset, src });
-        } else {
+        }
+        if stores && loads && self.rng.u8(..4) == 0 {
+            self.stack_access();
+        }
+        if loads {
             let dst = self.destination();
             self.push(Insn::Load { size: Size::Double, signed: false, dst, base: Reg::R10, offset });
-            let (nearby, size) = (self.rng.i16(-8..32), size(&mut self.rng));
+            let least = if self.rng.u8(..8) == 0 { -8 } else { 0 };
+            let (nearby, size) = (self.rng.i16(least..32), size(&mut self.rng));
             self.access(dst, nearby, size);
         }
     }
@@ -359,8 +371,8 @@ impl Generator {
             return self.arithmetic();
         }
         let target = self.rng.u32(lowest..self.functions);
-        if self.rng.u8(..4) > 0 {
-            let src = pick(&mut self.rng, &[CONTEXT_REGISTER, 10]);
+        if self.rng.u8(..12) > 0 {
+            let src = pick(&mut self.rng, &[CONTEXT_REGISTER, CONTEXT_REGISTER, CONTEXT_REGISTER, 10]);
             self.alu(Width::W64, AluOp::Mov, Reg::R1, Operand::Reg(reg(src)));
         }
         self.push(Insn::CallLocal { target });
@@ -374,26 +386,31 @@ impl Generator {
             _ => None,
         };
         if id == host::GRANT {
-            self.alu(Width::W64, AluOp::And, Reg::R1, Operand::Imm(15));
+            let slots = if self.rng.u8(..8) == 0 { 15 } else { 7 };
+            self.alu(Width::W64, AluOp::And, Reg::R1, Operand::Imm(slots));
         }
         if let Some(register) = points {
-            let (base, back) =
-                pick(&mut self.rng, &[(10, 16), (10, 40), (CONTEXT_REGISTER, 0), (0, 0), (8, 0)]);
+            let (base, back) = match self.rng.u8(..16) {
+                0 => pick(&mut self.rng, &[(0, 0), (8, 0)]),
+                _ => pick(&mut self.rng, &[(10, 16), (10, 40), (CONTEXT_REGISTER, 0)]),
+            };
             self.alu(Width::W64, AluOp::Mov, reg(register), Operand::Reg(reg(base)));
             self.alu(Width::W64, AluOp::Sub, reg(register), Operand::Imm(back));
         }
-        if id != host::STAMP && self.rng.u8(..8) > 0 {
-            let length = self.rng.i32(..20);
+        if id != host::STAMP && self.rng.u8(..24) > 0 {
+            let length = if self.rng.bool() { 16 } else { self.rng.i32(..20) };
             self.alu(Width::W64, AluOp::Mov, reg(2), Operand::Imm(length));
         }
         self.push(Insn::CallHelper { id });
         if matches!(id, host::GRANT | host::FETCH) && self.rng.u8(..4) > 0 {
             let right = Operand::Imm(0);
             let (width, condition) = (Width::W64, Condition::Equal);
-            if self.rng.u8(..8) > 0 {
+            if self.rng.u8(..16) > 0 {
                 self.push(Insn::Branch { width, condition, left: Reg::R0, right, target: piece + 1 });
             }
-            let (offset, size) = (self.rng.i16(..34), size(&mut self.rng));
+            // Granted buffers are often shorter than this, which is for the check to notice.
+            let most = pick(&mut self.rng, &[4, 4, 4, 25, 34]);
+            let (offset, size) = (self.rng.i16(..most), size(&mut self.rng));
             self.access(Reg::R0, offset, size);
             self.alu(Width::W64, AluOp::Mov, reg(8), Operand::Reg(Reg::R0));
         }

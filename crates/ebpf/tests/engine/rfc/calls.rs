@@ -61,7 +61,7 @@ fn functions_call_each_other_eight_frames_deep_and_no_deeper() {
 /// Answers as the test wants, and keeps what it was asked.
 struct Recorder {
     answer: Answer,
-    asked: Vec<(u32, [u64; 5])>,
+    asked: Vec<Call>,
 }
 
 impl Host for Recorder {
@@ -111,7 +111,9 @@ fn helpers() -> Helpers {
     .unwrap()
 }
 
-fn ask(text: &str, answer: Answer, context: &[u8]) -> (Exit, Vec<u8>, Vec<(u32, [u64; 5])>) {
+type Call = (u32, [u64; 5]);
+
+fn ask(text: &str, answer: Answer, context: &[u8]) -> (Exit, Vec<u8>, Vec<Call>) {
     let program = program(text, &helpers());
     let run = |executor: &dyn outboard_ebpf::Executor| {
         let mut host = Recorder { answer, asked: Vec::new() };
