@@ -23,6 +23,9 @@ const BREAKDOWN: [(&str, Forwards, Cache); 5] = [
     ("dynamic", Forwards::Pipelined, Cache::Dynamic),
 ];
 
+/// The least that a run may need more than another one like it, in bytes.
+const SPARE_MIN: u64 = 2 << 20;
+
 /// Steps of the progress bar in one round.
 pub(super) const STEPS: u64 = 5 * 2;
 
@@ -116,7 +119,8 @@ fn places(
     let confined = stage.task(name, far(None, FarPath::Direct, None));
     stage.perform_in(&group, &confined)?;
     // Two runs differ a little, and one that has no room left is killed.
-    group.limit((group.peak()? / 16 * 17).next_multiple_of(1 << 20))?;
+    let peak = group.peak()?;
+    group.limit((peak + (peak / 16).max(SPARE_MIN)).next_multiple_of(1 << 20))?;
     note(stage.perform_in(&group, &confined)?, &mut times.confined);
     for ((random, back_and_forth), into) in MAPPED.into_iter().zip(&mut times.mapped) {
         stage.drop_caches()?;
@@ -245,18 +249,17 @@ fn median(values: &[f64]) -> f64 {
     percentile(&mut values.to_vec(), 0.5)
 }
 
-fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
+fn shortest(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// How many times as fast ours is: the other's time over ours.
 fn speed(name: String, ours: &[f64], other: &[f64], versus: &str) -> Figure {
     let ratio = median(other) / median(ours);
-    let mut figure = Figure::new(name, Unit::Ratio, ratio, 1.0, versus);
-    figure.best = Some([best(other) / best(ours), 1.0]);
-    figure
+    Figure::new(name, Unit::Ratio, ratio, 1.0, versus).with_best(shortest(other) / shortest(ours), 1.0)
 }
 
 fn share(name: String, values: &[f64], versus: &str) -> Figure {
-    Figure::new(name, Unit::Ratio, median(values), 1.0, versus)
+    let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Figure::new(name, Unit::Ratio, median(values), 1.0, versus).with_best(best, 1.0)
 }

@@ -22,7 +22,7 @@ struct Extent {
 impl Extent {
     fn of(effort: Effort) -> Self {
         match effort {
-            Effort::Tiny => Self { scale: 12, iterations: 2, rounds: 1 },
+            Effort::Tiny => Self { scale: 13, iterations: 2, rounds: 1 },
             Effort::Quick => Self { scale: 19, iterations: 10, rounds: 1 },
             Effort::Full => Self { scale: 20, iterations: 10, rounds: 5 },
         }

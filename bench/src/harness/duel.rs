@@ -84,11 +84,12 @@ impl Duel {
     pub(crate) fn figure(&self, name: &str, unit: Unit, scale: f64, versus: &str) -> Figure {
         let sides = [&self.ours, &self.yardstick];
         let [ours, yardstick] = sides.map(|side| side.median() * scale);
-        let best = Some(sides.map(|side| side.best(unit.better()) * scale));
+        let [ours_best, yardstick_best] = sides.map(|side| side.best(unit.better()) * scale);
         let pairs = self.ours.scores.iter().zip(&self.yardstick.scores);
         let mut ratios: Vec<f64> = pairs.map(|(ours, yardstick)| ours / yardstick).collect();
         let ratio = percentile(&mut ratios, 0.5);
-        Figure { best, ratio, ..Figure::new(name, unit, ours, yardstick, versus) }
+        let figure = Figure::new(name, unit, ours, yardstick, versus);
+        Figure { ratio, ..figure.with_best(ours_best, yardstick_best) }
     }
 
     /// A percentile over all rounds compared.

@@ -99,8 +99,16 @@ pub struct Figure {
     #[serde(skip)]
     pub yardstick: f64,
     /// The best rounds of both, if the numbers are medians over rounds: far from them where something disturbed.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "ours")]
     pub best: Option<[f64; 2]>,
+    /// The number once more, if it is the median over rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
+}
+
+/// Programs are told our best round.
+fn ours<S: serde::Serializer>(best: &Option<[f64; 2]>, serializer: S) -> Result<S::Ok, S::Error> {
+    best.map(|[ours, _]| ours).serialize(serializer)
 }
 
 impl Figure {
@@ -108,7 +116,12 @@ impl Figure {
     pub fn new(name: impl Into<String>, unit: Unit, value: f64, yardstick: f64, versus: &str) -> Self {
         let versus = format!("{versus} ({})", unit.better().words());
         let (name, ratio) = (name.into(), value / yardstick);
-        Self { name, value, unit, versus, ratio, yardstick, best: None }
+        Self { name, value, unit, versus, ratio, yardstick, best: None, median: None }
+    }
+
+    /// The number and the yardstick's are medians over rounds, of which these were the best.
+    pub fn with_best(self, ours: f64, yardstick: f64) -> Self {
+        Self { best: Some([ours, yardstick]), median: Some(self.value), ..self }
     }
 }
 

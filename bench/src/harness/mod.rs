@@ -5,6 +5,7 @@
 //! the rounds, and its ratio the median of the ratios within the rounds: what changes more slowly than a round,
 //! such as the clock rate or where a hypervisor puts the cores, cancels out.
 
+mod breakdown;
 mod duel;
 mod effort;
 mod environment;

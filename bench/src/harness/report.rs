@@ -5,6 +5,7 @@ use std::fmt;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
+use super::breakdown::Breakdown;
 use super::{Environment, Figure};
 
 /// All figures of one benchmark. As JSON one object; displayed, a table for people.
@@ -32,7 +33,9 @@ impl fmt::Display for Report {
         table.load_preset(presets::NOTHING);
         table.set_header(["figure", "ours", "(best)", "yardstick", "(best)", "ratio", "versus"]);
         let mut notes: Vec<&str> = Vec::new();
-        for Figure { name, value, unit, versus, ratio, yardstick, best } in &self.figures {
+        let breakdown = Breakdown::of(&self.figures);
+        let others = self.figures.iter().filter(|figure| Breakdown::place(&figure.name).is_none());
+        for Figure { name, value, unit, versus, ratio, yardstick, best, .. } in others {
             let known = notes.iter().position(|note| note == versus);
             let note = known.unwrap_or_else(|| {
                 notes.push(versus);
@@ -49,6 +52,9 @@ impl fmt::Display for Report {
         writeln!(f, "{}\n", table.trim_fmt())?;
         for (number, note) in notes.iter().enumerate() {
             writeln!(f, " [{}] {note}", number + 1)?;
+        }
+        if let Some(breakdown) = breakdown {
+            writeln!(f, "\n{breakdown}")?;
         }
         write!(f, "\n {}", self.environment.summary())
     }
@@ -72,6 +78,11 @@ mod tests {
             serde_json::json!({"name": "a.b.rate", "value": 3.0, "unit": "bytes/s",
                 "versus": "a bare socket (higher is better)", "ratio": 0.75})
         );
+        let measured =
+            Figure::new("a.b.rate", Unit::BytesPerSecond, 3.0, 4.0, "a bare socket").with_best(3.5, 5.0);
+        let json = serde_json::to_value(&measured).unwrap();
+        assert_eq!((&json["best"], &json["median"]), (&3.5.into(), &3.0.into()));
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         assert_eq!(json["environment"]["effort"], "quick");
         assert!(report.to_string().contains("a.b.rate"), "{report}");
     }

@@ -16,7 +16,9 @@ use crate::terminal;
   outboard bench link --quick        the same figures within a minute
   outboard bench link --json         one JSON object for programs
   outboard bench daemon              what an idle agent uses, and how soon a client is served
-  outboard bench paging              what a page fault costs")]
+  outboard bench paging              what a page fault costs
+  outboard bench graph               graph applications in far memory beside mapped files and plain memory
+  outboard bench graph --quick       the same figures, each measured once on a smaller graph")]
 pub(crate) struct Args {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]
