@@ -157,6 +157,16 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 
+    /// Leaves it out of this process's core dumps: it is somebody else's, and may be larger than all that is ours.
+    pub fn leave_out_of_dumps(&self) {
+        // SAFETY: mapped as long as `self`; what is dumped changes nothing for those who use it.
+        let advised = unsafe {
+            rustix::mm::madvise(self.start.as_ptr().cast(), self.len, rustix::mm::Advice::LinuxDontDump)
+        };
+        // A kernel that does not know the advice dumps more than is wanted, which harms nobody else.
+        let _ = advised;
+    }
+
     /// Where it is mapped.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {

@@ -78,6 +78,7 @@ impl Regions {
             if asked.needed.includes(Rights::WRITE) { SegmentAccess::ReadWrite } else { SegmentAccess::Read };
         let len = usize::try_from(mapped_size).map_err(|_| rustix::io::Errno::OVERFLOW)?;
         let segment = Segment::adopt(descriptor, len, access)?;
+        segment.leave_out_of_dumps();
         let serial = OpenRegion::next_serial();
         let region = MappedRegion { segment, size: asked.size, rights: asked.needed, serial };
         Ok(OpenRegion { index: place(&mut self.mapped, region), serial })

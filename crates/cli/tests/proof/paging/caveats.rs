@@ -282,3 +282,39 @@ fn what_is_given_to_a_pipe_by_page_is_right_if_it_is_pinned() {
     assert_eq!(bytes, [7; CHUNK]);
     daemon.end();
 }
+
+/// The flags of all mappings of so many bytes in this process.
+fn flags_of_mappings(bytes: usize) -> Vec<String> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let size = format!("{} kB", bytes >> 10);
+    let mut is_it = false;
+    let mut flags = Vec::new();
+    for line in maps.lines() {
+        if let Some(found) = line.strip_prefix("Size:") {
+            is_it = found.trim() == size;
+        }
+        if let Some(found) = line.strip_prefix("VmFlags:").filter(|_| is_it) {
+            flags.push(found.trim().to_owned());
+        }
+    }
+    flags
+}
+
+#[test]
+fn core_dumps_have_neither_far_memory_nor_the_servers() {
+    let place = Place::new();
+    let daemon = Daemon::memory(&place, &place.socket(), &[]);
+    // A size that no other mapping has.
+    const PAGES: usize = 1237;
+    let options = FarOptions { threads: Some(2), ..options(daemon.local(), CHUNK, 64 * CHUNK) };
+    let (_memory, region) = one_region(&options, PAGES);
+    words(&region).add(0, 1);
+    let flags = flags_of_mappings(PAGES * CHUNK);
+    // The region itself, and the server's at both fault threads and where questions are asked.
+    assert_eq!(flags.len(), 4, "{flags:?}");
+    for flags in &flags {
+        assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+    }
+    drop(region);
+    daemon.end();
+}
