@@ -78,6 +78,12 @@ pub enum BenchError {
         /// Why.
         source: io::Error,
     },
+    /// The measured function could not be loaded, or does something else.
+    #[error("the measured function does not work: {why}")]
+    Function {
+        /// What is wrong with it.
+        why: String,
+    },
     /// Far memory cannot be had.
     #[error("the measured far memory cannot be had")]
     Far(#[from] outboard::FarError),

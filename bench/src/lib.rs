@@ -6,6 +6,7 @@
 pub mod characterize;
 mod daemon;
 mod daemons;
+mod ebpf;
 mod error;
 mod graph;
 mod harness;
@@ -19,7 +20,7 @@ pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph"];
+pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "ebpf"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -37,6 +38,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "daemon" => daemon::run(options),
         "paging" => paging::run(options),
         "graph" => graph::run(options),
+        "ebpf" => ebpf::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }

@@ -37,6 +37,9 @@ pub enum Unit {
     /// Bytes per second.
     #[serde(rename = "bytes/s")]
     BytesPerSecond,
+    /// Bytes that are taken.
+    #[serde(rename = "bytes")]
+    Bytes,
     /// Page faults answered in a second.
     #[serde(rename = "faults/s")]
     FaultsPerSecond,
@@ -61,7 +64,7 @@ impl Unit {
             Self::FramesPerSecond | Self::FaultsPerSecond | Self::BytesPerSecond | Self::Ratio => {
                 Better::Higher
             }
-            Self::Nanoseconds | Self::Milliseconds | Self::Cores => Better::Lower,
+            Self::Nanoseconds | Self::Milliseconds | Self::Cores | Self::Bytes => Better::Lower,
         }
     }
 
@@ -73,6 +76,7 @@ impl Unit {
             Self::Cores => return format!("{value:.5} cores"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),
+            Self::Bytes => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B"),
             Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
             Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),
         };
