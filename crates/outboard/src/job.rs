@@ -1,11 +1,12 @@
 //! A process's place in its job, and the daemons it works with.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outboard_driver::FrontDeskConfig;
-use outboard_link::{Address, ConnectError, Identity};
+use outboard_driver::{FrontDeskConfig, Listener};
+use outboard_link::{Address, ConnectError, Exports, Identity};
 use outboard_rendezvous::{Expected, Host, HostError};
-use outboard_settings::{Configuration, Inputs, Settings, SettingsError, Whereabouts};
+use outboard_settings::{Configuration, Inputs, LinkSettings, Settings, SettingsError, Whereabouts};
 use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question};
 use outboard_wire::{JobId, Rank, Role, Text};
 use thiserror::Error;
@@ -68,6 +69,20 @@ pub enum JobError {
     /// The meeting could not be held here.
     #[error("the ranks cannot meet here: {0}")]
     Host(#[from] HostError),
+    /// Other ranks could not reach this one.
+    #[error("other ranks could not reach this one at {address}: {source}; set OUTBOARD_JOB_LISTEN")]
+    Unreachable {
+        /// Where it should have listened.
+        address: Address,
+        /// What happened.
+        source: Box<ConnectError>,
+    },
+    /// An address that others cannot be told.
+    #[error("{address} is too long an address; choose a shorter one with OUTBOARD_JOB_LISTEN")]
+    AddressTooLong {
+        /// Which address.
+        address: String,
+    },
     /// The meeting failed.
     #[error("the ranks did not meet: {0}")]
     Meeting(#[from] AskError),
@@ -82,6 +97,10 @@ pub struct Job {
     agent: Option<Client>,
     memory: Option<Memory>,
     explanation: Vec<String>,
+    link: LinkSettings,
+    patience: Duration,
+    /// Where other ranks reach this one, and what they can reach, until a messenger takes it.
+    listener: Option<(Option<Listener>, Arc<Exports>)>,
     /// Keeps the link to the meeting open: by its end the others learn of ours.
     _meeting: Option<Client>,
     /// Held by rank 0 when nobody else hosts.
@@ -114,14 +133,20 @@ impl Job {
         let mut explanation = Vec::new();
         let agent = find("agent", &job.agent, &identity, settings, &mut explanation)?;
         let memory = find("memory", &job.memory, &identity, settings, &mut explanation)?.map(Memory::new);
+        let exports = Exports::new();
+        let listener = if size > 1 { Some(listen(settings, &identity, &exports)?) } else { None };
+        let address = listener.as_ref().map(|listener| listener.address().to_string());
         let mut joined = Self {
             id,
             rank,
-            members: vec![member_of(&identity)],
+            members: vec![member_of(&identity, address.as_deref().unwrap_or(""))?],
             identity,
             agent,
             memory,
             explanation,
+            link: settings.link.clone(),
+            patience: job.join_timeout,
+            listener: Some((listener, exports)),
             _meeting: None,
             _host: None,
         };
@@ -142,7 +167,7 @@ impl Job {
         let secret = job.secret.as_ref().ok_or_else(|| needs("a secret", "SECRET"))?;
         let secret = JobSecret::from_text(secret.expose()).ok_or(JobError::SecretTooLong)?;
         let patience = job.join_timeout;
-        let question = Question::Join { job: id, secret, size, member: member_of(&self.identity) };
+        let question = Question::Join { job: id, secret, size, member: self.members[0] };
         let answer = match (&job.rendezvous, &mut self.agent) {
             (None, Some(agent)) => {
                 self.explanation.push(format!("the ranks meet at {}", agent.peer()));
@@ -202,19 +227,52 @@ impl Job {
         self.memory.as_mut()
     }
 
+    /// Where other ranks reach this one; only the first who asks gets it.
+    pub(crate) fn take_listener(&mut self) -> Option<(Option<Listener>, Arc<Exports>)> {
+        self.listener.take()
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn link(&self) -> &LinkSettings {
+        &self.link
+    }
+
+    /// How long ranks wait for each other at the start.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// What was chosen and why, a line each.
     pub fn explanation(&self) -> &[String] {
         &self.explanation
     }
 }
 
-fn member_of(identity: &Identity) -> Member {
-    Member {
+fn member_of(identity: &Identity, address: &str) -> Result<Member, JobError> {
+    let text = Text::new(address);
+    if text.as_str() != address {
+        return Err(JobError::AddressTooLong { address: address.to_owned() });
+    }
+    Ok(Member {
         rank: identity.rank,
         pid: std::process::id(),
         incarnation: identity.incarnation,
-        address: Text::new(""),
-    }
+        address: text,
+    })
+}
+
+/// Opens the door for other ranks, before they are told where it is.
+fn listen(settings: &Settings, identity: &Identity, exports: &Arc<Exports>) -> Result<Listener, JobError> {
+    let unique = identity.incarnation;
+    let usual = || Address::Abstract(format!("outboard-rank-{}-{unique}", identity.rank.0));
+    let address = settings.job.listen.clone().unwrap_or_else(usual);
+    let config =
+        FrontDeskConfig { shm: settings.link.shm(), tcp: settings.link.tcp(), ..FrontDeskConfig::default() };
+    Listener::bind(&address, identity, exports, &config)
+        .map_err(|source| JobError::Unreachable { address, source: Box::new(source) })
 }
 
 /// Connects to a daemon if it is wanted: one that was named must be there, the usual one may be absent.

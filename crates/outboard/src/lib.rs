@@ -15,6 +15,8 @@ mod client;
 mod far;
 mod job;
 mod memory;
+#[allow(unsafe_code)]
+mod messenger;
 
 pub use client::{AskError, Client};
 pub use far::{
@@ -23,6 +25,10 @@ pub use far::{
 };
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};
+pub use messenger::{
+    Bundle, Conveyor, Messages, Messenger, MessengerError, MessengerOptions, MessengerStats, SendError,
+    Values,
+};
 pub use outboard_link::Address;
 pub use outboard_probe::{LimitSetter, MemoryLimit};
 pub use outboard_settings::{Configuration, Inputs, Settings};

@@ -92,7 +92,10 @@ mod tests {
                     }
                 }
                 for (barrier, rounds) in all.iter().zip(&come) {
-                    assert!(!barrier.is_open() || come.iter().all(|others| others + 1 > *rounds), "seed {seed}");
+                    assert!(
+                        !barrier.is_open() || come.iter().all(|others| others + 1 > *rounds),
+                        "seed {seed}"
+                    );
                 }
             }
         }

@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn parts_come_in_any_order_and_mixed() {
         let mut random = fastrand::Rng::with_seed(3);
-        let messages: Vec<Vec<u8>> = (0..10).map(|n| (0..1000 * n + 17).map(|_| random.u8(..)).collect()).collect();
+        let messages: Vec<Vec<u8>> =
+            (0..10).map(|n| (0..1000 * n + 17).map(|_| random.u8(..)).collect()).collect();
         let mut parts = Vec::new();
         for (number, message) in messages.iter().enumerate() {
             for (index, part) in message.chunks(97).enumerate() {

@@ -73,7 +73,8 @@ pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
     AgentSettings, CacheChoice, FarSettings, Forwarding, JobSettings, LinkSettings, LogFormat, LogLevel,
-    LogSettings, MemorySettings, MetricsSettings, NodeChoice, PathChoice, Settings, Whereabouts,
+    LogSettings, MemorySettings, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Settings,
+    Whereabouts,
 };
 pub use socket::default_socket;
 

@@ -41,7 +41,8 @@ impl Buffers {
         let failed = |bytes| move |source| BuffersError { bytes, source };
         let outgoing = Arc::new(Segment::create(c"outboard-bundles", bytes).map_err(failed(bytes))?);
         let mut key = [0; 16];
-        rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty()).map_err(failed(bytes))?;
+        rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())
+            .map_err(failed(bytes))?;
         let keys = vec![(RegionKey(key), Rights::READ)];
         let export = Export { region, generation: Generation(1), memory: Arc::clone(&outgoing), keys };
         let grant = Grant {

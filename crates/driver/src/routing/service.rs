@@ -89,9 +89,9 @@ impl RankService {
         }
     }
 
-    /// Hands out what has arrived.
-    pub fn take_arrived(&mut self) -> impl Iterator<Item = Arrived> + '_ {
-        self.arrived.drain(..)
+    /// Exchanges what has arrived for an empty list.
+    pub fn swap_arrived(&mut self, empty: &mut Vec<Arrived>) {
+        std::mem::swap(&mut self.arrived, empty);
     }
 
     /// Ranks that are not there any more.
@@ -269,7 +269,9 @@ impl RankService {
                 Err(SendError::Full) => break,
                 Err(SendError::Lost(error)) => return Err(error),
                 Err(SendError::TooLong { max, .. }) => {
-                    let why = format!("its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles");
+                    let why = format!(
+                        "its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles"
+                    );
                     self.give_up(rank, why);
                     return Ok(true);
                 }
@@ -290,7 +292,8 @@ impl Service for RankService {
             return;
         }
         // Whoever does not know a rank's number is somebody else.
-        if let Some(known) = self.peers.get_mut(rank as usize).filter(|p| p.incarnation == intro.incarnation) {
+        if let Some(known) = self.peers.get_mut(rank as usize).filter(|p| p.incarnation == intro.incarnation)
+        {
             known.connected(link);
             self.links.insert(link, rank);
         }

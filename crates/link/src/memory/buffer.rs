@@ -80,6 +80,12 @@ impl Buffer {
         matches!(self.0.owner, Owner::Segment { .. })
     }
 
+    /// Where it begins. References may be made to bytes that no operation writes meanwhile, and no other process can.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.0.start
+    }
+
     /// All of it, to read.
     #[inline]
     pub fn window(&self) -> Window<'_> {

@@ -21,6 +21,8 @@ section! {
         pub memory: Whereabouts = Whereabouts::Auto,
         /// Where the ranks of the job find each other.
         pub rendezvous: Option<Address> = None,
+        /// Where other ranks reach this one; none is a socket that only this node sees. On several nodes: tcp:ip:0.
+        pub listen: Option<Address> = None,
         /// Which job this is.
         pub id: Option<JobId> = None,
         /// This process's number in the job, from 0.

@@ -6,6 +6,7 @@ mod job;
 mod link;
 mod log;
 mod memory;
+mod messages;
 mod metrics;
 
 pub use agent::{AgentSettings, Forwarding};
@@ -14,6 +15,7 @@ pub use job::{JobSettings, Whereabouts};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};
 pub use memory::MemorySettings;
+pub use messages::MessagesSettings;
 pub use metrics::MetricsSettings;
 
 use crate::SettingsError;
@@ -30,6 +32,8 @@ pub struct Settings {
     pub far: FarSettings,
     /// A process that belongs to a job, or looks for services on its own.
     pub job: JobSettings,
+    /// Messages between ranks.
+    pub messages: MessagesSettings,
     /// Links between processes.
     pub link: LinkSettings,
     /// What is written about what happens.
@@ -44,6 +48,7 @@ impl Section for Settings {
         self.agent.visit(visitor)?;
         self.far.visit(visitor)?;
         self.job.visit(visitor)?;
+        self.messages.visit(visitor)?;
         self.link.visit(visitor)?;
         self.log.visit(visitor)?;
         self.metrics.visit(visitor)

@@ -1,0 +1,190 @@
+//! What all ranks do together: wait for each other, and find out that nothing is left.
+
+use std::time::{Duration, Instant};
+
+use outboard_routing::{SIGNAL_LEN, Signal};
+
+use super::bundle::Bundle;
+use super::error::MessengerError;
+use super::messages::Messenger;
+
+/// Stands for the barrier where a signal names a space.
+const BARRIER: u8 = u8::MAX;
+/// A signal with the space that it is about.
+const LETTER_LEN: usize = SIGNAL_LEN + 8;
+/// How often a rank that has nothing to do looks again before it lets others run, and before it sleeps.
+const LOOKS: u32 = 64;
+const YIELDS: u32 = 20_000;
+
+impl Messenger {
+    /// Waits until everything that was sent anywhere in this space, by handlers too, has been handled everywhere. All ranks
+    /// have to take part, and meanwhile only handlers send.
+    pub fn quiesce(
+        &mut self,
+        space: u8,
+        mut handler: impl FnMut(&mut Self, u32, &[u8]),
+    ) -> Result<(), MessengerError> {
+        self.wait_for(
+            "to the end of the messages",
+            |this| {
+                let handled = this.receive(space, &mut handler)?;
+                Ok(handled > 0)
+            },
+            Some(space),
+        )
+    }
+
+    /// The same with a handler for whole bundles.
+    pub fn quiesce_bundles(
+        &mut self,
+        space: u8,
+        mut handler: impl FnMut(&mut Self, Bundle<'_>),
+    ) -> Result<(), MessengerError> {
+        self.wait_for(
+            "to the end of the messages",
+            |this| Ok(this.receive_bundles(space, &mut handler)? > 0),
+            Some(space),
+        )
+    }
+
+    /// Begins what [`quiesce`](Self::quiesce) waits for.
+    pub fn begin_quiesce(&mut self, space: u8) -> Result<(), MessengerError> {
+        self.check_space(space)?;
+        self.quiescence[usize::from(space)].enter();
+        Ok(())
+    }
+
+    /// Whether everything has been handled everywhere since [`begin_quiesce`](Self::begin_quiesce). Go on receiving until then.
+    pub fn poll_quiesce(&mut self, space: u8) -> Result<bool, MessengerError> {
+        self.flush_in(space)?;
+        let set = usize::from(space);
+        let is_idle = self.inbox[set].is_empty() && self.backlog.iter().all(|waiting| waiting.space != space);
+        if is_idle {
+            self.quiescence[set].on_idle(self.counts[set]);
+        }
+        while let Some((to, signal)) = self.quiescence[set].poll_action() {
+            self.signals.push_back((to, space, signal));
+        }
+        self.drain_signals();
+        self.fail_if_departed()?;
+        Ok(self.quiescence[set].is_quiet())
+    }
+
+    /// Waits until all ranks are here. Handles nothing.
+    pub fn barrier(&mut self) -> Result<(), MessengerError> {
+        self.wait_for("to the barrier", |_| Ok(false), None)
+    }
+
+    /// Begins what [`barrier`](Self::barrier) waits for.
+    pub fn begin_barrier(&mut self) {
+        self.barrier.enter();
+    }
+
+    /// Whether all ranks have come since [`begin_barrier`](Self::begin_barrier).
+    pub fn poll_barrier(&mut self) -> Result<bool, MessengerError> {
+        self.progress()?;
+        while let Some((to, signal)) = self.barrier.poll_action() {
+            self.signals.push_back((to, BARRIER, signal));
+        }
+        self.drain_signals();
+        self.fail_if_departed()?;
+        Ok(self.barrier.is_open())
+    }
+
+    fn fail_if_departed(&mut self) -> Result<(), MessengerError> {
+        self.departed().map_or(Ok(()), |departed| Err(departed.into()))
+    }
+
+    fn wait_for(
+        &mut self,
+        what: &'static str,
+        mut work: impl FnMut(&mut Self) -> Result<bool, MessengerError>,
+        space: Option<u8>,
+    ) -> Result<(), MessengerError> {
+        let (began, patience) = (Instant::now(), self.options.patience);
+        match space {
+            Some(space) => self.begin_quiesce(space)?,
+            None => self.begin_barrier(),
+        }
+        let mut idle = 0;
+        loop {
+            let has_worked = work(self)?;
+            let is_over = match space {
+                Some(space) => self.poll_quiesce(space)?,
+                None => self.poll_barrier()?,
+            };
+            if is_over {
+                return Ok(());
+            }
+            idle = if has_worked { 0 } else { idle + 1 };
+            if idle > 0 && idle % 1024 == 0 && began.elapsed() > patience {
+                return Err(MessengerError::Timeout { what, waited: patience });
+            }
+            self.pause(idle)?;
+        }
+    }
+
+    /// For whoever got [`Full`](super::SendError::Full): handles what has arrived, or lets others run if nothing has, so that
+    /// there will be room. Then try again.
+    pub fn make_room(
+        &mut self,
+        space: u8,
+        handler: impl FnMut(&mut Self, Bundle<'_>),
+    ) -> Result<(), MessengerError> {
+        let handled = self.receive_bundles(space, handler)?;
+        self.fail_if_departed()?;
+        self.idle = if handled > 0 { 0 } else { self.idle + 1 };
+        self.pause(self.idle)
+    }
+
+    /// Leaves the processor to others, the longer the more.
+    fn pause(&mut self, idle: u32) -> Result<(), MessengerError> {
+        match idle {
+            0 => {}
+            1..LOOKS => std::hint::spin_loop(),
+            LOOKS..YIELDS => std::thread::yield_now(),
+            _ => self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?,
+        }
+        Ok(())
+    }
+
+    /// Sends signals, as far as there are bundles for them. Returns whether any was sent.
+    pub(super) fn drain_signals(&mut self) -> bool {
+        let set = usize::from(self.spaces);
+        let mut moved = false;
+        while let Some((to, space, signal)) = self.signals.pop_front() {
+            let mut letter = [0; LETTER_LEN];
+            letter[0] = space;
+            letter[8..].copy_from_slice(&signal.encode());
+            if !self.send_signal(to, &letter) {
+                self.signals.push_front((to, space, signal));
+                break;
+            }
+            moved = true;
+        }
+        if moved {
+            (0..self.ranks).for_each(|rank| self.seal(set, rank));
+        }
+        moved
+    }
+
+    /// Reads the signals that have come.
+    pub(super) fn read_signals(&mut self) {
+        let set = usize::from(self.spaces);
+        while let Some(item) = self.inbox[set].pop_front() {
+            let source = item.source;
+            let letters: Vec<(u8, Signal)> = self.with_bytes(&item, |this, bytes| {
+                let messages = Bundle::new(source, this.rank, bytes).messages().map_while(Result::ok);
+                let letter = |message: &[u8]| Some((*message.first()?, Signal::decode(message.get(8..)?)?));
+                messages.filter_map(letter).collect()
+            });
+            self.finish(set, item);
+            for (space, signal) in letters {
+                match self.quiescence.get_mut(usize::from(space)) {
+                    Some(quiescence) => quiescence.on_signal(source, signal),
+                    None => self.barrier.on_signal(source, signal),
+                }
+            }
+        }
+    }
+}

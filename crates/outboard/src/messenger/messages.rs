@@ -1,0 +1,238 @@
+//! The ranks of a job, connected.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use outboard_driver::routing::{Arrived, Buffers, RankConfig, RankService};
+use outboard_driver::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig};
+use outboard_link::{Address, Clock};
+use outboard_routing::{Barrier, Counts, Joiner, Quiescence, Signal};
+use outboard_wire::RegionId;
+
+use super::error::{MessengerError, SendError};
+use super::lanes::Lane;
+use super::options::{MessengerOptions, SPACES_MAX};
+use super::receive::Item;
+use crate::Job;
+
+/// The region by which a rank lets others read its bundles.
+const BUNDLES: RegionId = RegionId(u64::MAX - 1);
+
+/// What has moved so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessengerStats {
+    /// Bundles that were sent, to this rank itself included.
+    pub bundles_sent: u64,
+    /// Their bytes, heads included.
+    pub bytes_sent: u64,
+    /// Bundles that were handled.
+    pub bundles_handled: u64,
+    /// Their bytes.
+    pub bytes_handled: u64,
+    /// How often there was no free bundle.
+    pub full: u64,
+}
+
+/// A message that waits for a bundle.
+pub(super) struct Waiting {
+    pub(super) space: u8,
+    pub(super) rank: u32,
+    pub(super) bytes: Vec<u8>,
+    /// How much of a long message has been sent, and its number.
+    pub(super) sent: usize,
+    pub(super) number: u64,
+}
+
+/// Fire-and-forget messages between the ranks of a job.
+///
+/// Messages of any size are gathered in bundles, one for each rank, and travel when a bundle is full, at
+/// [`flush`](Self::flush), and when this rank finds nothing else to do. Nothing here blocks, but for
+/// [`quiesce`](Self::quiesce) and [`barrier`](Self::barrier), which have versions that do not. Every message is handled once.
+/// Messages of one rank arrive in no particular order.
+///
+/// It belongs to one thread; everything is done when that calls.
+pub struct Messenger {
+    pub(super) worker: Worker<RankService>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    pub(super) spaces: u8,
+    pub(super) bundle_bytes: usize,
+    /// What has arrived, for each space.
+    pub(super) inbox: Vec<VecDeque<Item>>,
+    pub(super) counts: Vec<Counts>,
+    pub(super) quiescence: Vec<Quiescence>,
+    pub(super) barrier: Barrier,
+    pub(super) joiners: Vec<Joiner>,
+    pub(super) backlog: VecDeque<Waiting>,
+    /// How many bytes are in the backlog.
+    pub(super) backlog_bytes: usize,
+    pub(super) signals: VecDeque<(u32, u8, Signal)>,
+    pub(super) next_number: u64,
+    pub(super) is_in_handler: bool,
+    /// How often in a row there was nothing to handle while there was no room.
+    pub(super) idle: u32,
+    pub(super) scratch: Vec<Arrived>,
+    pub(super) options: MessengerOptions,
+    pub(super) stats: MessengerStats,
+    stop_desk: Box<dyn Fn() + Send>,
+    desk: Option<JoinHandle<()>>,
+}
+
+impl Messenger {
+    /// Connects this rank with all others. Every rank of the job has to do so, with the same options.
+    pub fn new(job: &mut Job, options: MessengerOptions) -> Result<Self, MessengerError> {
+        if options.spaces == 0 || options.spaces > SPACES_MAX {
+            let text = format!("{} message spaces: there can be from 1 to {SPACES_MAX}", options.spaces);
+            return Err(MessengerError::BadOptions(text));
+        }
+        let (listener, exports) = job.take_listener().ok_or(MessengerError::Taken)?;
+        let (rank, ranks) = (job.rank(), job.size());
+        let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
+        let buffers = Buffers::new(&exports, BUNDLES, bundle_bytes, (sending, receiving))?;
+        let config = RankConfig {
+            job: job.id(),
+            rank,
+            members: job.members().iter().map(|member| member.incarnation).collect(),
+            deadline: job.link().deadline,
+        };
+        let clock = Clock::start();
+        let (worker, handle) = Worker::new(WorkerConfig::default(), clock, RankService::new(config, buffers))
+            .map_err(std::io::Error::from)?;
+        // The higher rank dials the lower one.
+        let dials = job.members()[..rank as usize].iter().map(|member| {
+            let address = member.address.as_str().parse::<Address>();
+            let address = address.map_err(|error| MessengerError::BadOptions(error.to_string()))?;
+            Ok(Dial {
+                address,
+                identity: job.identity().clone(),
+                exports: Arc::clone(&exports),
+                worker: None,
+            })
+        });
+        let dials = dials.collect::<Result<Vec<_>, MessengerError>>()?;
+        let desk_config =
+            FrontDeskConfig { shm: job.link().shm(), tcp: job.link().tcp(), ..FrontDeskConfig::default() };
+        let last_error = Arc::new(Mutex::new("no answer".to_owned()));
+        let heard = Arc::clone(&last_error);
+        let listeners = listener.into_iter().collect();
+        let desk = FrontDesk::new(desk_config, clock, (listeners, dials), vec![handle], move |error| {
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
+        });
+        let desk = desk.map_err(std::io::Error::from)?;
+        let stop_desk = Box::new(desk.stopper());
+        let desk = std::thread::Builder::new().name("outboard-desk".to_owned()).spawn(move || {
+            // It ends with the messenger.
+            let _ = desk.run();
+        })?;
+        let sets = usize::from(options.spaces) + 1;
+        let mut messenger = Self {
+            worker,
+            lanes: vec![Lane::default(); sets * ranks as usize],
+            rank,
+            ranks,
+            spaces: options.spaces,
+            bundle_bytes,
+            inbox: (0..sets).map(|_| VecDeque::new()).collect(),
+            counts: vec![Counts::default(); sets],
+            quiescence: (0..options.spaces).map(|_| Quiescence::new(rank, ranks)).collect(),
+            barrier: Barrier::new(rank, ranks),
+            joiners: (0..ranks).map(|_| Joiner::new()).collect(),
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            signals: VecDeque::new(),
+            next_number: 0,
+            is_in_handler: false,
+            idle: 0,
+            scratch: Vec::new(),
+            options,
+            stats: MessengerStats::default(),
+            stop_desk,
+            desk: Some(desk),
+        };
+        messenger.wait_until_connected(job.patience(), &last_error)?;
+        Ok(messenger)
+    }
+
+    fn wait_until_connected(
+        &mut self,
+        patience: Duration,
+        error: &Mutex<String>,
+    ) -> Result<(), MessengerError> {
+        let (began, others) = (Instant::now(), self.ranks as usize - 1);
+        while self.worker.service().connected() < others {
+            self.progress()?;
+            if let Some(departed) = self.departed() {
+                return Err(departed.into());
+            }
+            if began.elapsed() > patience {
+                let connected = self.worker.service().connected();
+                let why = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                return Err(MessengerError::NotConnected { connected, others, patience, why });
+            }
+            self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?;
+        }
+        Ok(())
+    }
+
+    /// This process's number in the job.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks the job has.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// How long a bundle can be.
+    pub fn bundle_bytes(&self) -> usize {
+        self.bundle_bytes
+    }
+
+    /// What has moved so far.
+    pub fn stats(&self) -> MessengerStats {
+        self.stats
+    }
+
+    /// A rank that is not there any more, if there is one.
+    pub fn departed(&mut self) -> Option<SendError> {
+        let departed = self.worker.service().departed().first()?;
+        Some(SendError::Departed { rank: departed.rank, why: departed.why.clone() })
+    }
+
+    /// Moves what can be moved now. Handles nothing. Returns whether anything moved.
+    pub fn progress(&mut self) -> Result<bool, SendError> {
+        let moved = self.worker.step().map_err(|errno| SendError::System(errno.to_string()))?;
+        let sorted = self.sort_arrived()?;
+        let drained = self.drain_backlog();
+        Ok(moved | sorted | drained)
+    }
+}
+
+/// How long a messenger that goes waits until others have what it sent.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+impl Drop for Messenger {
+    /// Delivers what was sent, as long as somebody takes it.
+    fn drop(&mut self) {
+        let began = Instant::now();
+        for space in 0..self.spaces {
+            let _ = self.flush_in(space);
+        }
+        while !std::thread::panicking() && self.worker.service().kept() > 0 && began.elapsed() < FAREWELL {
+            if self.progress().is_err() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.worker.close("done");
+        (self.stop_desk)();
+        if let Some(desk) = self.desk.take() {
+            // One that panicked has nothing left to end.
+            let _ = desk.join();
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Fire-and-forget messages between the ranks of a job.
+
+mod agreement;
+mod bundle;
+mod conveyor;
+mod error;
+mod lanes;
+mod messages;
+mod options;
+mod receive;
+mod send;
+
+pub use bundle::{Bundle, Messages, Values};
+pub use conveyor::Conveyor;
+pub use error::{MessengerError, SendError};
+pub use messages::{Messenger, MessengerStats};
+pub use options::MessengerOptions;

@@ -1,0 +1,87 @@
+//! How messages are bundled.
+
+use std::time::Duration;
+
+use outboard_settings::{MessagesSettings, Settings};
+
+/// How messages are bundled. All ranks of a job need the same.
+#[derive(Clone, Debug)]
+pub struct MessengerOptions {
+    /// The size of a bundle; default 32 KiB.
+    pub bundle: usize,
+    /// How many bundles may be under way to each rank; default 8.
+    pub buffers: usize,
+    /// How much memory all bundles use at most; default 64 MiB. Large jobs get fewer and smaller ones.
+    pub memory: usize,
+    /// How long a message may be; default 64 MiB.
+    pub longest: usize,
+    /// How many independent message spaces there are, numbered from 0; default 1, at most 64.
+    pub spaces: u8,
+    /// How long ranks wait for each other; default 10 minutes.
+    pub patience: Duration,
+}
+
+/// How many message spaces there can be.
+pub(super) const SPACES_MAX: u8 = 64;
+const BUNDLE_MIN: usize = 1 << 10;
+const BUFFERS_MIN: usize = 2;
+
+impl Default for MessengerOptions {
+    fn default() -> Self {
+        Self::from_settings(&Settings::default())
+    }
+}
+
+impl MessengerOptions {
+    /// As configured.
+    pub fn from_settings(settings: &Settings) -> Self {
+        let MessagesSettings { bundle, buffers, memory, longest, patience } = settings.messages;
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Self {
+            bundle: size(bundle.0),
+            buffers,
+            memory: size(memory.0),
+            longest: size(longest.0),
+            spaces: 1,
+            patience,
+        }
+    }
+
+    /// The same with so many message spaces.
+    pub fn with_spaces(self, spaces: u8) -> Self {
+        Self { spaces, ..self }
+    }
+
+    /// What fits into the memory in a job of so many ranks: the size of bundles, how many there are to send, and how
+    /// many slots to receive.
+    pub(super) fn fit(&self, ranks: usize) -> (usize, u32, u32) {
+        // Every space has an open bundle for each rank, and so have signals.
+        let open = (usize::from(self.spaces) + 1) * ranks;
+        let needed = |bundle: usize, buffers: usize| (open + ranks * (buffers + 2)) * bundle;
+        let (mut bundle, mut buffers) = (self.bundle, self.buffers);
+        while needed(bundle, buffers) > self.memory && buffers > BUFFERS_MIN {
+            buffers -= 1;
+        }
+        while needed(bundle, buffers) > self.memory && bundle > BUNDLE_MIN {
+            bundle /= 2;
+        }
+        (bundle, (open + ranks * buffers) as u32, (2 * ranks).max(SLOTS_MIN) as u32)
+    }
+}
+
+const SLOTS_MIN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_jobs_get_fewer_and_smaller_bundles() {
+        let options = MessengerOptions::default();
+        assert_eq!(options.fit(2), (32 << 10, 20, 16));
+        let (bundle, sending, _) = options.fit(64);
+        assert!(bundle == 32 << 10 && sending < 64 * 32, "{bundle} {sending}");
+        let (bundle, sending, receiving) = options.fit(2000);
+        assert!(bundle * (sending + receiving) as usize <= 2 * options.memory, "{bundle} {sending}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Messages on their way out.
+
+use outboard_wire::routing::{Form, Fragment, MessageHead};
+
+use super::error::SendError;
+use super::lanes::Lane;
+use super::messages::{Messenger, Waiting};
+use super::receive::{Item, Place};
+use crate::Plain;
+
+/// The number of the space for signals, on the wire.
+pub(super) const SIGNALS: u8 = u8::MAX;
+
+impl Messenger {
+    /// Sends a value to a rank, this one included.
+    #[inline(always)]
+    pub fn send_value<T: Plain>(&mut self, rank: u32, value: T) -> Result<(), SendError> {
+        self.send_value_in(0, rank, value)
+    }
+
+    /// The same in another message space.
+    #[inline(always)]
+    pub fn send_value_in<T: Plain>(&mut self, space: u8, rank: u32, value: T) -> Result<(), SendError> {
+        let index = space as usize * self.ranks as usize + rank as usize;
+        if rank < self.ranks
+            && space < self.spaces
+            && let Some(lane) = self.lanes.get_mut(index)
+            // SAFETY: as many bytes as the value has, where the lane wants them; no alignment is needed.
+            && lane.append(rank, size_of::<T>(), |place| unsafe { place.cast::<T>().write_unaligned(value) })
+        {
+            return Ok(());
+        }
+        self.send_slowly(space, rank, value.as_bytes())
+    }
+
+    /// Sends bytes to a rank, this one included.
+    #[inline]
+    pub fn send(&mut self, rank: u32, bytes: &[u8]) -> Result<(), SendError> {
+        self.send_in(0, rank, bytes)
+    }
+
+    /// The same in another message space.
+    #[inline]
+    pub fn send_in(&mut self, space: u8, rank: u32, bytes: &[u8]) -> Result<(), SendError> {
+        let index = space as usize * self.ranks as usize + rank as usize;
+        if rank < self.ranks
+            && space < self.spaces
+            && let Some(lane) = self.lanes.get_mut(index)
+            && append(lane, rank, bytes)
+        {
+            return Ok(());
+        }
+        self.send_slowly(space, rank, bytes)
+    }
+
+    /// Sends what is in open bundles.
+    pub fn flush(&mut self) -> Result<(), SendError> {
+        self.flush_in(0)
+    }
+
+    /// The same in another message space.
+    pub fn flush_in(&mut self, space: u8) -> Result<(), SendError> {
+        self.check_space(space)?;
+        for rank in 0..self.ranks {
+            self.seal(usize::from(space), rank);
+        }
+        self.progress().map(|_| ())
+    }
+
+    pub(super) fn check_space(&self, space: u8) -> Result<(), SendError> {
+        let spaces = self.spaces;
+        if space < spaces { Ok(()) } else { Err(SendError::NoSuchSpace { space, spaces }) }
+    }
+
+    pub(super) fn lane(&mut self, set: usize, rank: u32) -> &mut Lane {
+        &mut self.lanes[set * self.ranks as usize + rank as usize]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_slowly(&mut self, space: u8, rank: u32, bytes: &[u8]) -> Result<(), SendError> {
+        self.check_space(space)?;
+        let (len, max) = (bytes.len(), self.options.longest);
+        if rank >= self.ranks {
+            return Err(SendError::NoSuchRank { rank, ranks: self.ranks });
+        }
+        if len > max {
+            return Err(SendError::TooLong { len, max });
+        }
+        if let Some(departed) = self.worker.service().departed().iter().find(|departed| departed.rank == rank)
+        {
+            return Err(SendError::Departed { rank, why: departed.why.clone() });
+        }
+        if MessageHead::stride(len) <= self.bundle_bytes {
+            if self.open(usize::from(space), rank) && append(self.lane(usize::from(space), rank), rank, bytes)
+            {
+                return Ok(());
+            }
+            if !self.is_in_handler {
+                self.stats.full += 1;
+                return Err(SendError::Full);
+            }
+        } else if !self.is_in_handler && self.backlog_bytes > max {
+            self.stats.full += 1;
+            return Err(SendError::Full);
+        }
+        // A handler cannot wait, and a long message goes in parts.
+        self.next_number += 1;
+        self.backlog_bytes += len;
+        let (bytes, number) = (bytes.to_vec(), self.next_number);
+        self.backlog.push_back(Waiting { space, rank, bytes, sent: 0, number });
+        Ok(())
+    }
+
+    /// Ends a lane's bundle and begins another. Returns false if there is none.
+    fn open(&mut self, set: usize, rank: u32) -> bool {
+        self.seal(set, rank);
+        // Word of the bundle goes out, and others learn that theirs have arrived. A failure shows again in `progress`.
+        let _ = self.worker.step();
+        self.take_buffer(set, rank)
+    }
+
+    fn take_buffer(&mut self, set: usize, rank: u32) -> bool {
+        // Signals always find one.
+        let reserved = if set == usize::from(self.spaces) { 0 } else { self.ranks as usize };
+        let buffers = self.worker.service().buffers();
+        if buffers.free() <= reserved {
+            return false;
+        }
+        let Some(buffer) = buffers.take() else { return false };
+        let lane = Lane::open(buffers, buffer);
+        *self.lane(set, rank) = lane;
+        true
+    }
+
+    /// Puts a signal into its bundle. Returns false if there is none.
+    pub(super) fn send_signal(&mut self, rank: u32, letter: &[u8]) -> bool {
+        let set = usize::from(self.spaces);
+        append(self.lane(set, rank), rank, letter)
+            || (self.open(set, rank) && append(self.lane(set, rank), rank, letter))
+    }
+
+    /// Sends what is in a lane, if anything.
+    pub(super) fn seal(&mut self, set: usize, rank: u32) {
+        if let Some(sealed) = self.lane(set, rank).seal() {
+            self.dispatch(set, rank, sealed, Form::Messages);
+        }
+    }
+
+    fn dispatch(&mut self, set: usize, rank: u32, (buffer, len): (u32, u32), form: Form) {
+        self.counts[set].sent += u64::from(len);
+        self.stats.bundles_sent += 1;
+        self.stats.bytes_sent += u64::from(len);
+        if rank == self.rank {
+            let place = Place::Own(buffer);
+            self.inbox[set].push_back(Item { source: rank, place, len, form });
+        } else {
+            let space = if set == usize::from(self.spaces) { SIGNALS } else { set as u8 };
+            self.worker.service().seal(rank, (buffer, len), space, form);
+        }
+    }
+
+    /// Sends what waits for bundles, as far as there are any. Returns whether anything was sent.
+    pub(super) fn drain_backlog(&mut self) -> bool {
+        let mut moved = self.drain_signals();
+        while let Some(mut waiting) = self.backlog.pop_front() {
+            let is_long = MessageHead::stride(waiting.bytes.len()) > self.bundle_bytes;
+            let is_done = if is_long { self.send_part(&mut waiting) } else { self.send_waiting(&waiting) };
+            if is_done {
+                self.backlog_bytes -= waiting.bytes.len();
+                moved = true;
+            } else {
+                self.backlog.push_front(waiting);
+                break;
+            }
+        }
+        moved
+    }
+
+    fn send_waiting(&mut self, waiting: &Waiting) -> bool {
+        let Waiting { space, rank, ref bytes, .. } = *waiting;
+        let set = usize::from(space);
+        append(self.lane(set, rank), rank, bytes)
+            || (self.open(set, rank) && append(self.lane(set, rank), rank, bytes))
+    }
+
+    /// Sends parts of a long message. Returns whether it is sent.
+    fn send_part(&mut self, waiting: &mut Waiting) -> bool {
+        let Waiting { space, rank, ref bytes, ref mut sent, number } = *waiting;
+        let set = usize::from(space);
+        while *sent < bytes.len() {
+            if !self.open(set, rank) {
+                return false;
+            }
+            let len = (bytes.len() - *sent).min(self.bundle_bytes - Fragment::LEN);
+            let fragment = Fragment { message: number, total: bytes.len() as u64, offset: *sent as u64 };
+            let lane = self.lane(set, rank);
+            let sealed = lane.fill(&[&fragment.encode(), &bytes[*sent..*sent + len]]);
+            self.dispatch(set, rank, sealed, Form::Fragment);
+            *sent += len;
+        }
+        true
+    }
+}
+
+#[inline]
+fn append(lane: &mut Lane, rank: u32, bytes: &[u8]) -> bool {
+    lane.append(rank, bytes.len(), |place| {
+        // SAFETY: as many bytes as the lane was asked for; what is sent never lies in a bundle that is being written.
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    })
+}
