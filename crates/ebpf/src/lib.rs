@@ -60,3 +60,8 @@ pub use interpret::Interpreter;
 pub use memory::{Fault, Limits};
 pub use program::{Function, FunctionId, Parts, Program, ProgramError, ProgramHash};
 pub use trap::{Trap, Why};
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/ebpf.md")]
+struct Guide;
