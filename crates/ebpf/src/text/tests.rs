@@ -133,32 +133,33 @@ fn slots_with_one_meaningless_bit_are_refused_or_encode_to_the_same() {
     }
 }
 
+const EVERY_KIND_OF_LINE: &str = "
+    .rodata 68 65 6c # constants
+    .entry sum
+        mov %r0, 0
+    loop:
+        jeq r2, 0, done ; to a label
+        ldxb r3, [r1]
+        add r0, r3
+        add r1, 0xffffffff
+        sub r2, -1
+        lock cmpxchg32 [r10-8], r3
+        movsx1632 r1, r2
+        ja loop
+    done:
+        jset32 r1, r2, +1
+        call ask
+        call local twice
+        exit
+    .function twice
+        lddw r0, -2
+        be16 r0
+        stxh [ r1 + 0x10 ], r2
+        exit";
+
 #[test]
 fn the_text_form_is_what_its_description_says() {
-    let text = "
-        .rodata 68 65 6c # constants
-        .entry sum
-            mov %r0, 0
-        loop:
-            jeq r2, 0, done ; to a label
-            ldxb r3, [r1]
-            add r0, r3
-            add r1, 0xffffffff
-            sub r2, -1
-            lock cmpxchg32 [r10-8], r3
-            movsx1632 r1, r2
-            ja loop
-        done:
-            jset32 r1, r2, +1
-            call ask
-            call local twice
-            exit
-        .function twice
-            lddw r0, -2
-            be16 r0
-            stxh [ r1 + 0x10 ], r2
-            exit";
-    let parts = assemble(text, &helpers()).unwrap();
+    let parts = assemble(EVERY_KIND_OF_LINE, &helpers()).unwrap();
     let r = |number| Reg::new(number).unwrap();
     let alu = |op, dst, src| Insn::Alu { width: Width::W64, op, dst: r(dst), src };
     let branch = |width, condition, left, right, target| Insn::Branch {

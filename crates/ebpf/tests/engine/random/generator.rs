@@ -21,6 +21,9 @@ pub(super) struct Case {
     pub(super) fuel: u64,
 }
 
+/// Targets from here on are slots, not pieces.
+const SLOTS: u32 = 1 << 20;
+
 /// Where the context's address is kept, mostly.
 const CONTEXT_REGISTER: u8 = 6;
 
@@ -106,7 +109,7 @@ impl Generator {
         self.push(Insn::Exit);
         for insn in &mut self.code[start..] {
             if let Insn::Jump { target, .. } | Insn::Branch { target, .. } = insn {
-                *target = places[*target as usize];
+                *target = if *target < SLOTS { places[*target as usize] } else { *target - SLOTS };
             }
         }
     }
@@ -147,10 +150,12 @@ impl Generator {
             18..=19 => self.masked_access(),
             20..=21 => self.checked_access(piece),
             22..=24 => self.branch(piece),
-            25 => self.counted_loop(piece),
+            25 if self.rng.bool() => self.counted_loop(piece),
+            25 => self.array_loop(),
             26 => self.atomic(),
             _ if self.portable => self.arithmetic(),
             27 if self.rng.u8(..8) == 0 => self.wild_access(),
+            27 if self.rng.bool() => self.granted_access(piece),
             27 | 28 => self.kept_pointer(),
             29 => self.call_local(function),
             _ => self.call_helper(piece),
@@ -317,6 +322,57 @@ impl Generator {
             ],
         );
         self.push(Insn::Branch { width, condition, left: counter, right: Operand::Imm(limit), target });
+    }
+
+    /// `for (index = 0; index < limit; index += step) access array[index]`, by an index or a pointer that moves.
+    fn array_loop(&mut self) {
+        let (index, address, size) = (reg(7), reg(3), size(&mut self.rng));
+        let step = if self.rng.u8(..4) > 0 { size.bytes() as i32 } else { self.rng.i32(1..9) };
+        let most = 64 - size.bytes() as i32 + 1;
+        let almost_right = !self.portable && self.rng.u8(..8) == 0;
+        let limit = if almost_right { self.rng.i32(most - 3..most + 12) } else { self.rng.i32(1..=most) };
+        let by_pointer = self.rng.bool() && !self.portable;
+        self.alu(Width::W64, AluOp::Mov, index, Operand::Imm(0));
+        self.alu(Width::W64, AluOp::Mov, address, Operand::Reg(reg(CONTEXT_REGISTER)));
+        let target = SLOTS + self.code.len() as u32;
+        if !by_pointer {
+            self.alu(Width::W64, AluOp::Mov, address, Operand::Reg(reg(CONTEXT_REGISTER)));
+            self.alu(Width::W64, AluOp::Add, address, Operand::Reg(index));
+        }
+        let insn = if self.rng.bool() {
+            Insn::Load { size, signed: false, dst: Reg::R0, base: address, offset: 0 }
+        } else {
+            Insn::Store { size, base: address, offset: 0, src: Operand::Reg(index) }
+        };
+        self.push(insn);
+        if by_pointer {
+            self.alu(Width::W64, AluOp::Add, address, Operand::Imm(step));
+        }
+        let (moves, compares) = if almost_right {
+            (width(&mut self.rng), width(&mut self.rng))
+        } else {
+            (Width::W64, Width::W64)
+        };
+        self.alu(moves, AluOp::Add, index, Operand::Imm(step));
+        let condition = if self.rng.bool() { Condition::Less } else { Condition::SignedLess };
+        self.push(Insn::Branch {
+            width: compares,
+            condition,
+            left: index,
+            right: Operand::Imm(limit),
+            target,
+        });
+        self.alu(Width::W64, AluOp::Mov, address, Operand::Imm(limit));
+    }
+
+    /// Through the pointer to a granted buffer that was kept, which may have been granted anew since.
+    fn granted_access(&mut self, piece: u32) {
+        let (width, condition, right) = (Width::W64, Condition::Equal, Operand::Imm(0));
+        if self.rng.u8(..8) > 0 {
+            self.push(Insn::Branch { width, condition, left: reg(8), right, target: piece + 1 });
+        }
+        let (offset, size) = (self.rng.i16(..10), size(&mut self.rng));
+        self.access(reg(8), offset, size);
     }
 
     fn atomic(&mut self) {
