@@ -7,7 +7,7 @@
 mod branch;
 mod effects;
 mod facts;
-mod flow;
+pub(crate) mod flow;
 mod report;
 mod solve;
 mod state;
@@ -25,6 +25,7 @@ use crate::memory::{FRAME_LEN, MAX_FRAMES};
 use crate::program::{FunctionId, Program};
 pub use facts::Reach;
 use facts::{Facts, fits};
+pub(crate) use flow::{Flow, successors};
 pub use report::Finding;
 use solve::Solver;
 pub(crate) use state::State;

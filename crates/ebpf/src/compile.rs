@@ -4,6 +4,7 @@ mod access;
 mod arithmetic;
 mod calls;
 mod code;
+mod fuel;
 mod layout;
 mod pages;
 mod plan;

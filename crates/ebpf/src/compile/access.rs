@@ -116,7 +116,7 @@ impl Translator<'_, '_> {
         let flags = if changes { field() } else { fixed_field() };
         let length = self.builder.ins().uload32(flags, self.instance, length);
         let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);
-        self.end_unless(fits, address, ended(layout::WRONG_ADDRESS, index));
+        self.end_unless(fits, Some(address), ended(layout::WRONG_ADDRESS, index));
         let start = self.area_base(area);
         Place(self.builder.ins().iadd(start, within), 0)
     }
@@ -126,7 +126,7 @@ impl Translator<'_, '_> {
         let address = self.address(base, offset);
         let area = self.builder.ins().ushr_imm(address, i64::from(AREA_SHIFT));
         let exists = self.builder.ins().icmp_imm(IntCC::UnsignedLessThan, area, AREAS as i64);
-        self.end_unless(exists, address, status);
+        self.end_unless(exists, Some(address), status);
         let entry = self.builder.ins().ishl_imm(area, layout::AREA_ENTRY_SHIFT);
         let entry = self.builder.ins().iadd(self.instance, entry);
         let within = self.builder.ins().ireduce(I32, address);
@@ -135,7 +135,7 @@ impl Translator<'_, '_> {
         let length = if access == Access::Read { Area::READABLE } else { Area::WRITABLE };
         let length = self.builder.ins().uload32(field(), entry, layout::AREA_TABLE + length as i32);
         let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);
-        self.end_unless(fits, address, status);
+        self.end_unless(fits, Some(address), status);
         let start = self.builder.ins().load(I64, field(), entry, layout::AREA_TABLE + Area::BASE as i32);
         Place(self.builder.ins().iadd(start, within), 0)
     }

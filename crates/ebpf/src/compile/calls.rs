@@ -54,13 +54,15 @@ impl Translator<'_, '_> {
 
         let unusual = self.builder.create_block();
         self.builder.set_cold_block(unusual);
-        let answered = self.builder.create_block();
+        let answered = self.new_block();
         self.builder.ins().brif(status, unusual, &[], answered, &[]);
 
         self.builder.switch_to_block(unusual);
         if self.may_resume_at(&Insn::CallHelper { id }) {
             let failed = self.builder.create_block();
             let suspended = self.builder.create_block();
+            self.builder.set_cold_block(failed);
+            self.builder.set_cold_block(suspended);
             let pending = self.builder.ins().icmp_imm(IntCC::Equal, status, layout::SUSPENDED as i64);
             self.builder.ins().brif(pending, suspended, &[], failed, &[]);
             self.builder.switch_to_block(suspended);
@@ -72,7 +74,7 @@ impl Translator<'_, '_> {
             self.suspend(index, value, status);
             self.builder.switch_to_block(failed);
         }
-        self.end_run(value, ended(layout::HELPER_FAILED, index));
+        self.end_run(None, ended(layout::HELPER_FAILED, index));
 
         self.builder.switch_to_block(answered);
         self.after_call(value);
@@ -81,20 +83,19 @@ impl Translator<'_, '_> {
     }
 
     pub(super) fn call_local(&mut self, index: u32, target: u32) {
-        let zero = self.builder.ins().iconst(I64, 0);
         let too_deep = ended(layout::TOO_DEEP, index);
         let last = MAX_FRAMES as i64 - 1;
         match self.depth {
-            Depth::Known(depth) if i64::from(depth) >= last => return self.end_run(zero, too_deep),
+            Depth::Known(depth) if i64::from(depth) >= last => return self.end_run(None, too_deep),
             Depth::Known(_) => {}
             Depth::Loaded(depth) => {
                 let allowed = self.builder.ins().icmp_imm(IntCC::UnsignedLessThan, depth, last);
-                self.end_unless(allowed, zero, too_deep);
+                self.end_unless(allowed, None, too_deep);
             }
         }
         // There is a body for every function that can be called at a depth that can be reached.
         let Some(callee) = self.plan.callee(self.body, target) else {
-            return self.end_run(zero, too_deep);
+            return self.end_run(None, too_deep);
         };
         self.keep_fuel();
         self.show_frames(2);
@@ -113,13 +114,15 @@ impl Translator<'_, '_> {
 
         let unusual = self.builder.create_block();
         self.builder.set_cold_block(unusual);
-        let returned = self.builder.create_block();
+        let returned = self.new_block();
         self.builder.ins().brif(status, unusual, &[], returned, &[]);
 
         self.builder.switch_to_block(unusual);
         if self.may_resume_at(&Insn::CallLocal { target }) {
             let failed = self.builder.create_block();
             let suspended = self.builder.create_block();
+            self.builder.set_cold_block(failed);
+            self.builder.set_cold_block(suspended);
             let pending = self.builder.ins().icmp_imm(IntCC::Equal, status, layout::SUSPENDED as i64);
             self.builder.ins().brif(pending, suspended, &[], failed, &[]);
             self.builder.switch_to_block(suspended);

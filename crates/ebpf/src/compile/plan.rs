@@ -36,6 +36,11 @@ impl<'a> Plan<'a> {
         Plan { program, bodies: bodies.collect(), analysis: Some(analysis) }
     }
 
+    /// Whether anything is taken for granted.
+    pub(super) fn is_proven(&self) -> bool {
+        self.analysis.is_some()
+    }
+
     /// The body that a call in `caller` of the function at `target` goes to, if there can be such a call.
     pub(super) fn callee(&self, caller: usize, target: u32) -> Option<usize> {
         let function = self.program.function_at(target)?.index();

@@ -10,8 +10,10 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
 
+use super::fuel::milestones;
 use super::layout::{self, ended};
 use super::plan::Plan;
+use crate::analysis::{Flow, flow};
 use crate::insn::{Condition, Insn, Operand, Reg, Width};
 use crate::memory::{FRAME_LEN, STACK_AREA, frame_end};
 
@@ -24,6 +26,18 @@ pub(super) enum Depth {
     Loaded(Value),
 }
 
+/// How often code looks at its fuel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// At milestones, where there has to be enough until the next ones.
+    Ahead = 0,
+    /// Whenever a block is entered.
+    Exact = 1,
+}
+
+/// Longer functions are not translated twice.
+const MAX_SLOTS_TWICE: usize = 4096;
+
 /// A function being translated.
 pub(super) struct Translator<'a, 'b> {
     pub(super) plan: &'b Plan<'b>,
@@ -35,8 +49,9 @@ pub(super) struct Translator<'a, 'b> {
     pub(super) depth: Depth,
     pub(super) fuel: Variable,
     registers: [Variable; Reg::COUNT],
-    /// The block of every slot at which a basic block begins.
-    blocks: Vec<Option<Block>>,
+    /// The block of every slot at which a basic block begins, for either pace.
+    blocks: [Vec<Option<Block>>; 2],
+    pace: Pace,
     /// Ends the run: value, status and the fuel that is left.
     end: Block,
 }
@@ -82,12 +97,13 @@ pub(super) fn translate(
     let fuel = builder.declare_var(I64);
     let registers = std::array::from_fn(|_| builder.declare_var(I64));
     let source = &plan.program.functions()[plan.bodies[body].function];
-    let blocks = vec![None; (source.end - source.start) as usize];
+    let blocks = std::array::from_fn(|_| vec![None; (source.end - source.start) as usize]);
     let depth = match plan.bodies[body].depth {
         Some(depth) => Depth::Known(depth),
         None => Depth::Loaded(builder.ins().uload32(field(), instance, layout::DEPTH)),
     };
-    let mut translator = Translator { plan, body, builder, instance, depth, fuel, registers, blocks, end };
+    let mut translator =
+        Translator { plan, body, builder, instance, depth, fuel, registers, blocks, pace: Pace::Exact, end };
     translator.begin(entry);
     translator.end_of_run();
     translator.builder.seal_all_blocks();
@@ -102,14 +118,17 @@ impl<'b> Translator<'_, 'b> {
 
     fn begin(&mut self, entry: Block) {
         let arguments: Vec<Value> = self.builder.block_params(entry)[1..].to_vec();
-        let code = self.plan.program.code();
-        let source = self.source();
-        let (start, end) = (source.start, source.end);
-        let reachable = self.reachable(start, end);
-        let resumes: Vec<u32> = reachable
+        let program = self.plan.program;
+        let flow = Flow::new(program, self.source());
+        let resumes: Vec<u32> = flow
+            .blocks
             .iter()
-            .filter_map(|&(_, last)| self.may_resume_at(&code[last as usize]).then_some(last + 1))
+            .filter(|block| self.may_resume_at(&program.code()[block.last as usize]))
+            .map(|block| block.after)
             .collect();
+        if self.plan.is_proven() && self.blocks[0].len() <= MAX_SLOTS_TWICE {
+            self.pace = Pace::Ahead;
+        }
         self.frame_pointer();
         let fuel = self.builder.ins().load(I64, field(), self.instance, layout::FUEL);
         self.builder.def_var(self.fuel, fuel);
@@ -124,38 +143,22 @@ impl<'b> Translator<'_, 'b> {
             self.resumption(&resumes, arguments[0]);
         }
         self.zero_frame();
-        let first = self.block_at(start);
+        let first = self.block_at(flow.blocks[0].first);
         self.builder.ins().jump(first, &[]);
-        for (first, last) in reachable {
-            self.block(first, last);
+        if self.pace == Pace::Ahead {
+            self.blocks(&flow, &milestones(program, &flow));
+            self.pace = Pace::Exact;
         }
+        self.blocks(&flow, &[]);
     }
 
-    /// The basic blocks that can be reached, as their first and last slots.
-    fn reachable(&self, start: u32, end: u32) -> Vec<(u32, u32)> {
-        let program = self.plan.program;
-        let mut seen = vec![false; (end - start) as usize];
-        let mut found = Vec::new();
-        let mut waiting = vec![start];
-        while let Some(first) = waiting.pop() {
-            if std::mem::replace(&mut seen[(first - start) as usize], true) {
-                continue;
-            }
-            let after = first + program.block_cost(first);
-            let mut last = after - 1;
-            if program.code()[last as usize] == Insn::SecondHalf {
-                last -= 1;
-            }
-            found.push((first, last));
-            let insn = &program.code()[last as usize];
-            waiting.extend(insn.jump_target());
-            if insn.falls_through() {
-                waiting.push(after);
-            }
-        }
+    fn blocks(&mut self, flow: &Flow, milestones: &[Option<u64>]) {
         // In the order of the program, in which the blocks of loops follow each other.
-        found.sort_unstable();
-        found
+        let mut order: Vec<usize> = (0..flow.blocks.len()).collect();
+        order.sort_unstable_by_key(|number| flow.blocks[*number].first);
+        for number in order {
+            self.block(&flow.blocks[number], milestones.get(number).copied().flatten());
+        }
     }
 
     /// r10.
@@ -226,32 +229,54 @@ impl<'b> Translator<'_, 'b> {
     /// The block that begins at this slot.
     pub(super) fn block_at(&mut self, index: u32) -> Block {
         let start = self.source().start;
-        let known = &mut self.blocks[(index - start) as usize];
-        *known.get_or_insert_with(|| self.builder.create_block())
+        if let Some(block) = self.blocks[self.pace as usize][(index - start) as usize] {
+            return block;
+        }
+        let block = self.new_block();
+        self.blocks[self.pace as usize][(index - start) as usize] = Some(block);
+        block
     }
 
-    fn block(&mut self, first: u32, last: u32) {
-        let block = self.block_at(first);
+    /// A block that is about as likely as those of its pace.
+    pub(super) fn new_block(&mut self) -> Block {
+        let block = self.builder.create_block();
+        if self.pace == Pace::Exact && self.plan.is_proven() {
+            self.builder.set_cold_block(block);
+        }
+        block
+    }
+
+    fn block(&mut self, source: &flow::Block, milestone: Option<u64>) {
+        let block = self.block_at(source.first);
         self.builder.switch_to_block(block);
-        self.charge(first);
+        self.charge(source, milestone);
         let program = self.plan.program;
-        for index in first..=last {
+        for index in source.first..=source.last {
             self.instruction(index, program.code()[index as usize]);
         }
-        let insn = &program.code()[last as usize];
-        if !insn.ends_block() {
-            let next = self.block_at(last + insn.slots() as u32);
+        if !program.code()[source.last as usize].ends_block() {
+            let next = self.block_at(source.after);
             self.builder.ins().jump(next, &[]);
         }
     }
 
-    /// Pays for the block that begins at `index`, or ends the run.
-    fn charge(&mut self, index: u32) {
-        let cost = i64::from(self.plan.program.block_cost(index));
+    /// Pays for a block, or ends the run.
+    fn charge(&mut self, source: &flow::Block, milestone: Option<u64>) {
+        let cost = i64::from(source.after - source.first);
         let fuel = self.builder.use_var(self.fuel);
-        let enough = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, fuel, cost);
-        let nothing = self.builder.ins().iconst(I64, 0);
-        self.end_unless(enough, nothing, ended(layout::OUT_OF_FUEL, index));
+        let needed = milestone.map_or(cost, |needed| needed as i64);
+        if self.pace == Pace::Exact {
+            let enough = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, fuel, needed);
+            self.end_unless(enough, None, ended(layout::OUT_OF_FUEL, source.first));
+        } else if milestone.is_some() {
+            let enough = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, fuel, needed);
+            self.pace = Pace::Exact;
+            let exact = self.block_at(source.first);
+            self.pace = Pace::Ahead;
+            let go_on = self.builder.create_block();
+            self.builder.ins().brif(enough, go_on, &[], exact, &[]);
+            self.builder.switch_to_block(go_on);
+        }
         let left = self.builder.ins().iadd_imm(fuel, -cost);
         self.builder.def_var(self.fuel, left);
     }
@@ -321,17 +346,20 @@ impl<'b> Translator<'_, 'b> {
     }
 
     /// Ends the run unless `holds`; goes on in a new block.
-    pub(super) fn end_unless(&mut self, holds: Value, value: Value, status: i64) {
-        let go_on = self.builder.create_block();
-        let status = self.builder.ins().iconst(I64, status);
-        let fuel = self.builder.use_var(self.fuel);
-        let arguments = [value.into(), status.into(), fuel.into()];
-        self.builder.ins().brif(holds, go_on, &[], self.end, &arguments);
+    pub(super) fn end_unless(&mut self, holds: Value, value: Option<Value>, status: i64) {
+        let go_on = self.new_block();
+        let end = self.builder.create_block();
+        self.builder.set_cold_block(end);
+        self.builder.ins().brif(holds, go_on, &[], end, &[]);
+        // What the end needs is computed where it comes, not on the usual way.
+        self.builder.switch_to_block(end);
+        self.end_run(value, status);
         self.builder.switch_to_block(go_on);
     }
 
     /// Ends the run here.
-    pub(super) fn end_run(&mut self, value: Value, status: i64) {
+    pub(super) fn end_run(&mut self, value: Option<Value>, status: i64) {
+        let value = value.unwrap_or_else(|| self.builder.ins().iconst(I64, 0));
         let status = self.builder.ins().iconst(I64, status);
         let fuel = self.builder.use_var(self.fuel);
         self.builder.ins().jump(self.end, &[value.into(), status.into(), fuel.into()]);
