@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::fuel::Looks;
 use super::layout::Outcome;
 use super::pages::Pages;
 use super::plan::Plan;
 use super::unit::{self, Unit};
 use super::{CompileError, Compiler};
-use crate::analysis::{Analysis, Expectations};
+use crate::analysis::{Analysis, Expectations, Flow};
 use crate::instance::{Instance, State};
 use crate::memory::MAX_FRAMES;
 use crate::program::{FunctionId, Program};
@@ -65,15 +66,21 @@ impl Checked {
 
 /// A function that runs can start with.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    code: NativeFunction,
+pub(super) struct Entry {
+    pub(super) code: NativeFunction,
+    /// How much fuel it must be given.
+    fuel: u64,
     /// How long the context has to be.
-    context: u32,
+    context: usize,
+    /// Whether it neither has variables, nor needs anything of the instance but the context and the stack.
+    pub(super) is_quiet: bool,
 }
 
 /// Functions that take for granted what was proven.
 #[derive(Debug, Default)]
 pub(super) struct Proven {
+    /// What was compiled, if anything was.
+    program: Option<Arc<Program>>,
     /// By function; none for those that are not started from outside.
     entries: Box<[Option<Entry>]>,
     /// By function and depth.
@@ -87,7 +94,7 @@ impl Proven {
     pub(super) fn new(
         compiler: &Compiler,
         analysis: &Analysis,
-        program: &Program,
+        program: &Arc<Program>,
     ) -> Result<Proven, CompileError> {
         if !analysis.is_complete() {
             return Ok(Proven::default());
@@ -101,11 +108,23 @@ impl Proven {
             let native = code.function(number);
             bodies[function][depth as usize] = Some(native);
             if depth == 0 {
-                entries[function] = Some(Entry { code: native, context: analysis.context_needed(number) });
+                let flow = Flow::new(program, &program.functions()[function]);
+                entries[function] = Some(Entry {
+                    code: native,
+                    fuel: Looks::new(program, &flow, depth).at_start,
+                    context: analysis.context_needed(number) as usize,
+                    is_quiet: analysis.is_quiet(number) && program.data().is_empty(),
+                });
             }
         }
         let expectations = analysis.expectations();
-        Ok(Proven { entries: entries.into(), bodies: bodies.into(), expectations, _code: Some(code) })
+        Ok(Proven {
+            program: Some(program.clone()),
+            entries: entries.into(),
+            bodies: bodies.into(),
+            expectations,
+            _code: Some(code),
+        })
     }
 
     /// Whether there is nothing to start with.
@@ -115,9 +134,22 @@ impl Proven {
 
     /// What a run starts with, if what is needed for the proofs is there.
     #[inline]
-    pub(super) fn start(&self, function: FunctionId, instance: &Instance) -> Option<NativeFunction> {
+    pub(super) fn start(&self, function: FunctionId, instance: &Instance, fuel: u64) -> Option<&Entry> {
         let entry = self.entries.get(function.index())?.as_ref()?;
-        (instance.context().len() >= entry.context as usize).then_some(entry.code)
+        (fuel >= entry.fuel && instance.context().len() >= entry.context).then_some(entry)
+    }
+
+    /// Begins a run of a function that needs nothing of the instance but the context and the stack, if this is one
+    /// and the last run was of the same program.
+    #[inline]
+    pub(super) fn start_quietly(
+        &self,
+        function: FunctionId,
+        instance: &mut Instance,
+        fuel: u64,
+    ) -> Option<NativeFunction> {
+        let entry = self.start(function, instance, fuel)?;
+        (entry.is_quiet && instance.begin_quietly(&self.program, fuel)).then_some(entry.code)
     }
 
     /// The function at this depth.
@@ -130,7 +162,7 @@ impl Proven {
     #[inline]
     pub(super) fn is_met_by(&self, instance: &Instance, state: State) -> bool {
         // What was proven holds for runs that start where they were expected to start.
-        self.start(instance.function, instance).is_some()
+        self.start(instance.function, instance, u64::MAX).is_some()
             && (state == State::Suspended || self.expectations.are_met_by(instance))
     }
 }

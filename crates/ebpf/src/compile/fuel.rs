@@ -9,7 +9,7 @@ use crate::insn::Insn;
 use crate::program::Program;
 
 /// For every block that is a milestone: how much fuel is enough to reach the next ones.
-pub(super) fn milestones(program: &Program, flow: &Flow) -> Vec<Option<u64>> {
+fn milestones(program: &Program, flow: &Flow) -> Vec<Option<u64>> {
     let mut is_milestone = flow.is_head.clone();
     is_milestone[0] = true;
     for block in &flow.blocks {
@@ -25,4 +25,30 @@ pub(super) fn milestones(program: &Program, flow: &Flow) -> Vec<Option<u64>> {
         ahead[number] = u64::from(block.after - block.first) + most.unwrap_or(0);
     }
     is_milestone.into_iter().zip(ahead).map(|(is, ahead)| is.then_some(ahead)).collect()
+}
+
+/// Longer functions look at every block, so that they need not be there twice.
+const MAX_SLOTS_TWICE: usize = 4096;
+
+/// Where a function of the proven code looks at its fuel, and how much it must have to be entered.
+pub(super) struct Looks {
+    /// By block; nothing if it looks at every block.
+    pub(super) milestones: Option<Vec<Option<u64>>>,
+    /// What whoever enters the function has to look for, because the function does not.
+    pub(super) at_start: u64,
+}
+
+impl Looks {
+    /// For a function at this depth. Those that runs start in are entered with enough.
+    pub(super) fn new(program: &Program, flow: &Flow, depth: u32) -> Looks {
+        if flow.blocks.iter().map(|block| (block.after - block.first) as usize).sum::<usize>()
+            > MAX_SLOTS_TWICE
+        {
+            return Looks { milestones: None, at_start: 0 };
+        }
+        let mut milestones = milestones(program, flow);
+        let enters_once = depth == 0 && !flow.is_head[0];
+        let at_start = if enters_once { milestones[0].take() } else { None };
+        Looks { milestones: Some(milestones), at_start: at_start.unwrap_or(0) }
+    }
 }

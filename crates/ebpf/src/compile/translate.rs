@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
 
-use super::fuel::milestones;
+use super::fuel::Looks;
 use super::layout::{self, ended};
 use super::plan::Plan;
 use crate::analysis::{Flow, flow};
@@ -34,9 +34,6 @@ enum Pace {
     /// Whenever a block is entered.
     Exact = 1,
 }
-
-/// Longer functions are not translated twice.
-const MAX_SLOTS_TWICE: usize = 4096;
 
 /// A function being translated.
 pub(super) struct Translator<'a, 'b> {
@@ -126,7 +123,11 @@ impl<'b> Translator<'_, 'b> {
             .filter(|block| self.may_resume_at(&program.code()[block.last as usize]))
             .map(|block| block.after)
             .collect();
-        if self.plan.is_proven() && self.blocks[0].len() <= MAX_SLOTS_TWICE {
+        let milestones = match self.depth {
+            Depth::Known(depth) => Looks::new(program, &flow, depth).milestones,
+            Depth::Loaded(_) => None,
+        };
+        if milestones.is_some() {
             self.pace = Pace::Ahead;
         }
         self.frame_pointer();
@@ -145,9 +146,12 @@ impl<'b> Translator<'_, 'b> {
         self.zero_frame();
         let first = self.block_at(flow.blocks[0].first);
         self.builder.ins().jump(first, &[]);
-        if self.pace == Pace::Ahead {
-            self.blocks(&flow, &milestones(program, &flow));
+        if let Some(milestones) = milestones {
+            self.blocks(&flow, &milestones);
             self.pace = Pace::Exact;
+            if milestones.iter().all(Option::is_none) {
+                return;
+            }
         }
         self.blocks(&flow, &[]);
     }
@@ -305,13 +309,26 @@ impl<'b> Translator<'_, 'b> {
             }
             Insn::Branch { width, condition, left, right, target } => {
                 let taken = self.holds(width, condition, left, right);
-                let (target, next) = (self.block_at(target), self.block_at(index + 1));
-                self.builder.ins().brif(taken, target, &[], next, &[]);
+                self.branch(taken, index, target);
             }
             Insn::CallLocal { target } => self.call_local(index, target),
             Insn::CallHelper { id } => self.call_helper(index, id),
             Insn::Exit => self.leave(),
         }
+    }
+
+    /// Where a branch leads forward, what only its target needs is computed on the way there, not before it.
+    fn branch(&mut self, taken: Value, index: u32, target: u32) {
+        let (there, next) = (self.block_at(target), self.block_at(index + 1));
+        if target <= index {
+            self.builder.ins().brif(taken, there, &[], next, &[]);
+            return;
+        }
+        let way = self.builder.create_block();
+        self.builder.set_cold_block(way);
+        self.builder.ins().brif(taken, way, &[], next, &[]);
+        self.builder.switch_to_block(way);
+        self.builder.ins().jump(there, &[]);
     }
 
     fn holds(&mut self, width: Width, condition: Condition, left: Reg, right: Operand) -> Value {
