@@ -304,3 +304,6 @@ impl<'a> HelperMemory<'a> {
         Ok(self.memory.check(address, length, access)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -365,3 +365,6 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -289,3 +289,6 @@ fn hash(parts: &Parts) -> ProgramHash {
     }
     ProgramHash(hasher.finalize().into())
 }
+
+#[cfg(test)]
+mod tests;

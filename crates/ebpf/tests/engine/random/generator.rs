@@ -186,7 +186,10 @@ impl Generator {
                     AluOp::SignedDiv | AluOp::SignedMod if self.portable => AluOp::Mul,
                     op => op,
                 };
-                Insn::Alu { width: width(&mut self.rng), op, dst, src }
+                // rbpf keeps the upper half of what it takes modulo zero, which the RFC wants cleared.
+                let whole = self.portable && op == AluOp::Mod;
+                let width = if whole { Width::W64 } else { width(&mut self.rng) };
+                Insn::Alu { width, op, dst, src }
             }
         };
         self.push(insn);

@@ -171,3 +171,11 @@ fn negation() {
         assert_eq!(result(&format!("lddw r0, {value:#x}\nneg32 r0\nexit")), narrow, "neg32 {value:#x}");
     }
 }
+
+#[test]
+fn modulo_zero_keeps_the_lower_half_alone() {
+    for op in ["mod32", "smod32"] {
+        let text = format!("lddw r0, 0x1122334455667788\n{op} r0, r5\nexit");
+        assert_eq!(result(&text), 0x5566_7788, "{op}");
+    }
+}
