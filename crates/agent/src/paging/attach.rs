@@ -32,7 +32,7 @@ impl PagingWorker {
         if let Some(client) = self.clients.get_mut(&link) {
             client.under_way += 1;
         }
-        let number = self.pending.insert(Pending::Attach { client: link, tag, attach });
+        let number = self.pending.insert(Pending::Attach { client: link, tag, attach, number: None });
         let (name, side) = (name_of(&attach), &mut self.servers[index]);
         if side.find(&name, &attach.grant.key, attach.rights).is_some() {
             return self.complete_attachment(index, number, now);
@@ -118,7 +118,7 @@ impl PagingWorker {
 
     /// The right is proven: the region becomes known to the cache.
     fn complete_attachment(&mut self, index: usize, request: u32, now: Time) {
-        let Some(Pending::Attach { client, tag, attach }) = self.pending.get(request) else { return };
+        let Some(Pending::Attach { client, tag, attach, .. }) = self.pending.get(request) else { return };
         let (client, tag, attach) = (*client, *tag, *attach);
         if !self.clients.contains_key(&client) {
             self.pending.remove(request);
@@ -160,18 +160,40 @@ impl PagingWorker {
         if let Some(former) = former {
             self.give_up(&former, false);
         }
-        if let Some(static_grant) = grant {
-            self.pending.remove(request);
-            self.answer(client, Answer::Plain { tag, reply: Reply::Attached { mode, static_grant } });
+        match (grant, self.pending.get_mut(request)) {
+            (Some(static_grant), _) => {
+                self.pending.remove(request);
+                self.answer(client, Answer::Plain { tag, reply: Reply::Attached { mode, static_grant } });
+            }
+            (None, Some(Pending::Attach { number: waits_for, .. })) => *waits_for = Some(number),
+            (None, _) => {}
         }
     }
 
     /// An application no longer needs a region.
     pub(super) fn detach(&mut self, link: LinkId, detach: &Detach) {
+        let key = (detach.region, detach.generation);
+        self.cancel_attachments(link, |attach| (attach.grant.region, attach.grant.generation) == key);
         let client = self.clients.get_mut(&link);
-        let attached = client.and_then(|it| it.attached.remove(&(detach.region, detach.generation)));
+        let attached = client.and_then(|it| it.attached.remove(&key));
         if let Some(attached) = attached {
             self.give_up(&attached, false);
+        }
+    }
+
+    /// Attachments of a client that still wait are of no use to it any more: nobody must take them for a reason to keep
+    /// their regions open.
+    pub(super) fn cancel_attachments(&mut self, link: LinkId, is_over: impl Fn(&Attach) -> bool) {
+        let is_it = |pending: &Pending| matches!(pending, Pending::Attach { client, attach, .. } if *client == link && is_over(attach));
+        let requests: Vec<u32> =
+            self.pending.iter().filter(|(_, pending)| is_it(pending)).map(|it| it.0).collect();
+        for request in requests {
+            let sides = self.servers.iter_mut().flat_map(|side| side.openings.iter_mut());
+            for (_, opening) in sides.filter(|(_, opening)| opening.request == Some(request)) {
+                // When it is open, it is closed, unless somebody else wants it.
+                opening.request = None;
+            }
+            self.refuse(request, Refusal::NotOpen, "it was detached before it was attached");
         }
     }
 

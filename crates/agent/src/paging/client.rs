@@ -155,6 +155,7 @@ impl PagingWorker {
 
     /// An application is gone: so is what it has attached, and what it asked for.
     pub(super) fn lose_client(&mut self, link: LinkId) {
+        self.cancel_attachments(link, |_| true);
         let Some(mut client) = self.clients.remove(&link) else { return };
         for attached in std::mem::take(&mut client.attached).values() {
             self.give_up(attached, true);

@@ -31,7 +31,7 @@ use outboard_link::memory::Window;
 use outboard_link::{
     AccessError, Completion, Disposition, Frame, Link, LinkError, Outcome, Peer, RemoteMemory,
 };
-use outboard_paging::cache::{Ended, LoadOrder, Purpose, Slab, Waiter, WriteItem};
+use outboard_paging::cache::{Ended, LoadOrder, Purpose, RegionNumber, Slab, Waiter, WriteItem};
 use outboard_wire::paging::{Attach, FIXED_LEN_MAX, Reply, Request};
 use outboard_wire::{Incarnation, Kind, Role, Room, Time};
 
@@ -50,8 +50,8 @@ enum Pending {
     Uncached { client: LinkId, tag: u32, bounce: u32, len: u32 },
     /// A write-back.
     Write { client: LinkId, tag: u32 },
-    /// An attachment that waits for its region to be opened, or for a static copy of it.
-    Attach { client: LinkId, tag: u32, attach: Attach },
+    /// An attachment that waits for its region to be opened, or, once it has a number, for a static copy of it.
+    Attach { client: LinkId, tag: u32, attach: Attach, number: Option<RegionNumber> },
 }
 
 /// What one worker of an agent does about far memory.

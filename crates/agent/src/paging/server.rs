@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::PagingWorker;
 use super::fetch::transfer;
 use super::shared::PagingConfig;
+use super::statics::Copying;
 
 /// How many bytes of write-backs may wait for their way to one server.
 const STAGE: usize = 4 << 20;
@@ -91,8 +92,8 @@ pub(super) struct ServerSide {
     pub(super) openings: Slab<Opening>,
     pub(super) opened: Vec<Opened>,
     pub(super) closing: Vec<OpenRegion>,
-    /// Readings of static copies: which region, and where.
-    pub(super) copying: Slab<(RegionNumber, u64)>,
+    /// Readings of static copies.
+    pub(super) copying: Slab<Copying>,
 }
 
 impl ServerSide {

@@ -26,6 +26,15 @@ pub(super) struct StaticRegion {
     is_loading: bool,
 }
 
+/// A stretch of a static copy that is being read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copying {
+    number: RegionNumber,
+    /// Which copy: a region that has begun a new write epoch has another one.
+    copy: RegionId,
+    offset: u64,
+}
+
 impl SharedPaging {
     /// Begins to copy a region, unless that has begun or there is no room. Returns how it is cached then.
     pub(super) fn copy_region(&self, state: &mut State, number: RegionNumber, size: u64) -> CacheMode {
@@ -55,7 +64,9 @@ impl SharedPaging {
     }
 
     /// Nobody uses a copy any more.
-    pub(super) fn drop_copy(&self, state: &mut State, copy: &StaticRegion) {
+    fn drop_copy(&self, state: &mut State, mut copy: StaticRegion) {
+        // Those who waited for it ask again what there is instead.
+        self.tell(copy.plan.take_waiters());
         self.exports.remove(copy.grant.region);
         state.static_bytes -= copy.grant.size;
         if copy.is_loading {
@@ -68,7 +79,15 @@ impl SharedPaging {
         let region = state.regions.get_mut(&item.number);
         if let Some(copy) = region.and_then(|region| region.copy.as_mut()) {
             copy.plan.write_ends(item.offset, item.len.into(), is_done);
-            self.review_copy(copy);
+            let waiters = self.review_copy(copy);
+            self.tell(waiters);
+        }
+    }
+
+    /// Tells attachments that what they wait for has changed.
+    fn tell(&self, waiters: Vec<Waiter>) {
+        for waiter in waiters {
+            self.deliver(waiter, Delivery::StaticReady(waiter));
         }
     }
 
@@ -76,8 +95,18 @@ impl SharedPaging {
     pub(super) fn drop_outdated_copy(&self, state: &mut State, number: RegionNumber) {
         let copy = state.regions.get_mut(&number).and_then(|region| region.copy.take());
         if let Some(copy) = copy {
-            self.drop_copy(state, &copy);
+            self.drop_copy(state, copy);
         }
+    }
+
+    /// A reading of a static copy has ended. One of a copy that is no more says nothing about the next.
+    pub(super) fn end_copying(&self, copying: &Copying, is_done: bool) {
+        let mut state = self.state();
+        let copy = state.regions.get_mut(&copying.number).and_then(|region| region.copy.as_mut());
+        let Some(copy) = copy.filter(|copy| copy.grant.region == copying.copy) else { return };
+        copy.plan.finish(copying.offset, is_done);
+        let waiters = self.review_copy(copy);
+        self.tell(waiters);
     }
 
     /// Notes whether a copy has become complete or incomplete. Returns who waited for it.
@@ -181,37 +210,33 @@ impl PagingWorker {
         state.regions.iter_mut().find_map(|(number, region)| {
             let (copy, open) = (region.copy.as_mut()?, side.readable(*number)?);
             let (offset, len) = copy.plan.next_read(len_max)?;
-            let reading = side.copying.insert((*number, offset));
+            let (number, copy_of) = (*number, copy.grant.region);
+            let reading = side.copying.insert(Copying { number, copy: copy_of, offset });
             Some((reading, copy.buffer.clone(), open, (offset, len)))
         })
     }
 
     /// A reading of a static copy has ended.
     pub(super) fn end_static_read(&mut self, index: usize, reading: u32, is_done: bool) {
-        let Some((number, offset)) = self.servers[index].copying.remove(reading) else { return };
-        let mut state = self.shared.state();
-        let copy = state.regions.get_mut(&number).and_then(|region| region.copy.as_mut());
-        let Some(copy) = copy else { return };
-        copy.plan.finish(offset, is_done);
-        let waiters = self.shared.review_copy(copy);
-        drop(state);
-        for waiter in waiters {
-            self.shared.deliver(waiter, Delivery::StaticReady(waiter));
+        if let Some(copying) = self.servers[index].copying.remove(reading) {
+            self.shared.end_copying(&copying, is_done);
         }
     }
 
-    /// The copy that an attachment waits for is complete.
+    /// The copy that an attachment waits for is complete, or there is another one in its place, or none.
     pub(super) fn static_ready(&mut self, waiter: Waiter, _now: Time) {
-        let Some(Pending::Attach { client, tag, attach }) = self.pending.remove(waiter.0 as u32) else {
+        let request = waiter.0 as u32;
+        // Whoever is not there any more has left its place, and its waiter, to others: what is answered must be right for
+        // whoever has the place now.
+        let Some(Pending::Attach { client, tag, number: Some(number), .. }) = self.pending.get(request)
+        else {
             return;
         };
-        let key = (attach.grant.region, attach.grant.generation);
-        let attached = self.clients.get(&client).and_then(|side| side.attached.get(&key));
-        let Some(number) = attached.map(|attached| attached.number) else { return };
-        let state = self.shared.state();
-        let copy = state.regions.get(&number).and_then(|region| region.copy.as_ref());
-        let static_grant = copy.map(|copy| copy.grant);
+        let (client, tag, number) = (*client, *tag, *number);
+        let mut state = self.shared.state();
+        let Some(static_grant) = state.wait_for_copy(number, CacheMode::Static, waiter) else { return };
         drop(state);
+        self.pending.remove(request);
         let mode = CacheMode::Static;
         self.answer(client, Answer::Plain { tag, reply: Reply::Attached { mode, static_grant } });
     }

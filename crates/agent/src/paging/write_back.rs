@@ -119,6 +119,9 @@ impl PagingWorker {
         side.writes.fail_all(|item| items.push(*item));
         self.end_writes(&mut items, Status::Unavailable, 0);
         self.written = items;
+        for (_, copying) in side.copying.iter() {
+            self.shared.end_copying(copying, false);
+        }
         self.refuse_attachments(&side);
     }
 }

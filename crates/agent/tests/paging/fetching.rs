@@ -46,7 +46,7 @@ fn a_scan_is_served_from_what_was_read_ahead() {
         .sum();
     assert!(counted <= 64, "{view:?}");
     let view = cluster.await_agent(|view| !view.lines.is_empty());
-    assert!(view.lines[0].contains("(4194304 bytes): dynamic"), "{:?}", view.lines);
+    assert!(view.lines[0].contains("(4.0 MiB): dynamic"), "{:?}", view.lines);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Whole regions in the agent.
 
+use outboard_link::shm::ShmLink;
 use outboard_settings::ByteSize;
 use outboard_wire::Rights;
-use outboard_wire::paging::{CacheMode, Reply, Source, Status};
+use outboard_wire::paging::{Attach, CacheMode, Fence, Reply, Request, Source, Status};
 
-use crate::support::{Cluster, attach, filled, pattern, settings};
+use crate::support::{App, BOTH, Cluster, attach, filled, pattern, settings};
 
 #[test]
 fn a_copy_is_read_without_asking_and_follows_what_is_written_back() {
@@ -54,4 +55,78 @@ fn what_does_not_fit_is_cached_otherwise() {
         matches!(reply, Reply::Attached { static_grant: Some(_), .. }),
         "the room was given back: {reply:?}"
     );
+}
+
+/// A region that takes a while to copy.
+const LARGE: u64 = 48 << 20;
+
+/// Attaches another region and compares: what the agent has of it is its own, not that of one that had its place.
+fn assert_next_is_itself(cluster: &Cluster, app: &mut App<ShmLink>) {
+    let (_server, region, _, bytes) = filled(cluster, 1 << 20);
+    let reply = app.attach_after(attach(&region, CacheMode::Static));
+    let Reply::Attached { static_grant: Some(grant), .. } = reply else { panic!("{reply:?}") };
+    let copy = app.open(&grant, Rights::READ);
+    assert!(app.read(copy, 0, bytes.len()) == bytes, "the copy has other bytes");
+    app.detach(&region.grant);
+    cluster.await_agent(|view| view.get("cache_static_bytes") == Some(0));
+}
+
+#[test]
+fn a_region_that_goes_before_it_is_copied_leaves_nothing_to_the_next() {
+    for over_tcp in [false, true] {
+        let cluster = if over_tcp { Cluster::over_tcp(settings()) } else { Cluster::new(settings()) };
+        let mut server = cluster.server();
+        let mut app = cluster.app();
+        for round in 0..6 {
+            let region = server.reserve(LARGE, "");
+            app.request(&Request::Attach(attach(&region, CacheMode::Static)), &[]);
+            // Also before the server has opened it for the agent.
+            if round % 2 == 0 {
+                cluster.await_agent(|view| view.get("cache_static_bytes") > Some(0));
+            }
+            app.detach(&region.grant);
+            assert_next_is_itself(&cluster, &mut app);
+        }
+        for _ in 0..3 {
+            let region = server.reserve(LARGE, "");
+            let mut other = cluster.app();
+            other.request(&Request::Attach(attach(&region, CacheMode::Static)), &[]);
+            cluster.await_agent(|view| view.get("cache_static_bytes") > Some(0));
+            // Who dies, detaches nothing.
+            drop(other);
+            assert_next_is_itself(&cluster, &mut app);
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_copy_that_a_new_epoch_replaces_gets_the_new_one() {
+    for over_tcp in [false, true] {
+        let cluster = if over_tcp { Cluster::over_tcp(settings()) } else { Cluster::new(settings()) };
+        let mut server = cluster.server();
+        let region = server.reserve(LARGE, "");
+        let open = server.open(&region.grant, BOTH);
+        let mut first = cluster.app();
+        let asked = first.request(&Request::Attach(attach(&region, CacheMode::Static)), &[]);
+        cluster.await_agent(|view| view.get("cache_static_bytes") > Some(0));
+        // What is written now, the copy that is being made may have missed.
+        let new = pattern(4096, 7);
+        server.write(open, 0, &new);
+        let grant = region.grant;
+        let fence = Fence { region: grant.region, generation: grant.generation, key: grant.key };
+        server.request(&Request::Fence(fence), &[]);
+        let (_, Reply::Fenced { status: Status::Done, epoch }, _) = server.reply() else {
+            panic!("no fence")
+        };
+        let mut second = cluster.app();
+        let later = Attach { epoch, ..attach(&region, CacheMode::Static) };
+        let Reply::Attached { static_grant: Some(grant), .. } = second.attach(later) else {
+            panic!("no copy")
+        };
+        let copy = second.open(&grant, Rights::READ);
+        assert!(second.read(copy, 0, new.len()) == new);
+        let (tag, reply, _) = first.reply();
+        assert_eq!(tag, asked);
+        assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
+    }
 }

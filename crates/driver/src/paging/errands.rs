@@ -297,7 +297,8 @@ impl PagerService {
         // By what the agent does, not by what it was asked to do: a copy that it has no room for is a cache.
         let region = self.flight.get(slot).map(|job| job.region.number);
         let opening = region.and_then(|number| self.agent.opening(number));
-        let is_cached = opening.is_some_and(|opening| opening.mode == CacheMode::Dynamic);
+        let is_cached =
+            opening.is_some_and(|opening| matches!(opening.mode, CacheMode::Dynamic | CacheMode::Static));
         let tally = &self.pages.tally;
         let counter = match source {
             Source::Hit => &tally.agent_hits,

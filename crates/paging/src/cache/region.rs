@@ -19,7 +19,9 @@ pub struct RegionName {
     pub generation: Generation,
 }
 
-/// A region as a cache numbers it, from the first attachment until it is neither attached nor cached any more.
+/// A region as a cache numbers it, from the first attachment until it is neither attached nor cached any more. What is
+/// under way for a region that has been forgotten never meets another one by its number: of those that share a place, the
+/// upper half tells one from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionNumber(pub(crate) u32);
 
@@ -69,6 +71,7 @@ pub enum AttachError {
 /// A region that is attached or cached.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
+    number: RegionNumber,
     pub(crate) name: RegionName,
     pub(crate) size: u64,
     pub(crate) piece_log2: u8,
@@ -109,8 +112,14 @@ impl Region {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Regions {
     known: Slab<Region>,
-    numbers: HashMap<RegionName, u32>,
+    numbers: HashMap<RegionName, RegionNumber>,
+    /// How many there have been.
+    serial: u32,
 }
+
+/// The lower half of a number is its place.
+const PLACE_BITS: u32 = 16;
+const PLACE: u32 = (1 << PLACE_BITS) - 1;
 
 /// What attaching a region found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,19 +132,19 @@ pub(crate) enum Found {
 
 impl Regions {
     pub(crate) fn get(&self, number: RegionNumber) -> Option<&Region> {
-        self.known.get(number.0)
+        self.known.get(number.0 & PLACE).filter(|region| region.number == number)
     }
 
     pub(crate) fn get_mut(&mut self, number: RegionNumber) -> Option<&mut Region> {
-        self.known.get_mut(number.0)
+        self.known.get_mut(number.0 & PLACE).filter(|region| region.number == number)
     }
 
     pub(crate) fn find(&self, name: &RegionName) -> Option<RegionNumber> {
-        self.numbers.get(name).copied().map(RegionNumber)
+        self.numbers.get(name).copied()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RegionNumber, &Region)> {
-        self.known.iter().map(|(number, region)| (RegionNumber(number), region))
+        self.known.iter().map(|(_, region)| (region.number, region))
     }
 
     pub(crate) fn attach(
@@ -146,10 +155,14 @@ impl Regions {
     ) -> Result<Found, AttachError> {
         let Attachment { name, size, is_writable, epoch, .. } = *attachment;
         let Some(number) = self.find(&name) else {
+            let regions_max = regions_max.min(PLACE);
             if self.known.len() >= regions_max as usize {
                 return Err(AttachError::TooMany { max: regions_max });
             }
+            self.serial = self.serial.wrapping_add(1);
+            let number = RegionNumber(self.serial << PLACE_BITS | self.known.next_number());
             let region = Region {
+                number,
                 name,
                 size,
                 piece_log2,
@@ -164,12 +177,12 @@ impl Regions {
                 declined: 0,
                 sources: Sources::default(),
             };
-            let number = self.known.insert(region);
+            self.known.insert(region);
             self.numbers.insert(name, number);
-            return Ok(Found::Usable(RegionNumber(number)));
+            return Ok(Found::Usable(number));
         };
         // Found a line above.
-        let Some(region) = self.known.get_mut(number.0) else { return Ok(Found::Usable(number)) };
+        let Some(region) = self.get_mut(number) else { return Ok(Found::Usable(number)) };
         let is_attached = region.attachments > 0;
         if is_attached && region.size != size {
             return Err(AttachError::OtherSize { known: region.size, size });
@@ -187,7 +200,7 @@ impl Regions {
     /// Forgets the region if nothing reminds of it.
     pub(crate) fn forget_if_unused(&mut self, number: RegionNumber) {
         if self.get(number).is_some_and(Region::is_forgettable)
-            && let Some(region) = self.known.remove(number.0)
+            && let Some(region) = self.known.remove(number.0 & PLACE)
         {
             self.numbers.remove(&region.name);
         }

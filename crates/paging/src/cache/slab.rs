@@ -56,6 +56,14 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
+    /// All values with their numbers, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.places
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(number, value)| value.as_mut().map(|value| (number as u32, value)))
+    }
+
     /// All values with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.places
