@@ -5,6 +5,7 @@ mod arithmetic;
 mod calls;
 mod code;
 mod fuel;
+mod homes;
 mod layout;
 mod pages;
 mod plan;
@@ -97,7 +98,10 @@ impl Architecture {
 /// Makes machine code of programs. One is enough for all programs, and it can be shared.
 #[derive(Clone)]
 pub struct Compiler {
-    isa: OwnedTargetIsa,
+    /// For functions that can be looked at for long.
+    thorough: OwnedTargetIsa,
+    /// For functions so long that this would take too long.
+    quick: OwnedTargetIsa,
     architecture: Architecture,
 }
 
@@ -115,31 +119,17 @@ impl Compiler {
 
     /// A compiler for any processor; what it makes for another than this can be looked at, but not run.
     pub fn new(architecture: Architecture) -> Result<Compiler, CompileError> {
-        let failed = |reason: String| CompileError::Architecture {
-            architecture: architecture.triple().to_owned(),
-            reason,
-        };
-        let mut flags = settings::builder();
-        for (name, value) in [
-            ("opt_level", "speed"),
-            ("unwind_info", "false"),
-            ("enable_probestack", "false"),
-            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        ] {
-            flags.set(name, value).map_err(|error| failed(error.to_string()))?;
-        }
-        let builder =
-            isa::lookup_by_name(architecture.triple()).map_err(|error| failed(error.to_string()))?;
-        let isa = builder.finish(settings::Flags::new(flags)).map_err(|error| failed(error.to_string()))?;
-        Ok(Compiler { isa, architecture })
+        let thorough = target(architecture, "speed")?;
+        let quick = target(architecture, "none")?;
+        Ok(Compiler { thorough, quick, architecture })
     }
 
     /// The machine code of a program, which does not depend on where it is: with what is proven taken for granted,
     /// and with everything checked.
     pub fn machine_code(&self, program: &Program) -> Result<[Vec<u8>; 2], CompileError> {
         let analysis = Analysis::new(program);
-        let proven = unit::compile(&Plan::proven(program, &analysis), &self.isa)?;
-        let checked = unit::compile(&Plan::checked(program), &self.isa)?;
+        let proven = unit::compile(&Plan::proven(program, &analysis), self)?;
+        let checked = unit::compile(&Plan::checked(program), self)?;
         Ok([proven.code, checked.code])
     }
 
@@ -162,6 +152,24 @@ impl Compiler {
         };
         Ok(Compiled { interpreter: Interpreter::new(program), proven, checked })
     }
+}
+
+fn target(architecture: Architecture, effort: &str) -> Result<OwnedTargetIsa, CompileError> {
+    let failed = |reason: String| CompileError::Architecture {
+        architecture: architecture.triple().to_owned(),
+        reason,
+    };
+    let mut flags = settings::builder();
+    for (name, value) in [
+        ("opt_level", effort),
+        ("unwind_info", "false"),
+        ("enable_probestack", "false"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+    ] {
+        flags.set(name, value).map_err(|error| failed(error.to_string()))?;
+    }
+    let builder = isa::lookup_by_name(architecture.triple()).map_err(|error| failed(error.to_string()))?;
+    builder.finish(settings::Flags::new(flags)).map_err(|error| failed(error.to_string()))
 }
 
 /// Runs a program as machine code.

@@ -86,7 +86,8 @@ impl Translator<'_, '_> {
     /// The native address of an area's first byte. Granted buffers move, others stay where they are.
     fn area_base(&mut self, area: usize) -> Value {
         let flags = if area < FIRST_GRANT_AREA { fixed_field() } else { field() };
-        self.builder.ins().load(I64, flags, self.instance, layout::area_base(area))
+        let instance = self.instance();
+        self.builder.ins().load(I64, flags, instance, layout::area_base(area))
     }
 
     /// The native address of a virtual one that lies in `area`.
@@ -114,7 +115,8 @@ impl Translator<'_, '_> {
         };
         let changes = area == STACK_AREA || area >= FIRST_GRANT_AREA;
         let flags = if changes { field() } else { fixed_field() };
-        let length = self.builder.ins().uload32(flags, self.instance, length);
+        let instance = self.instance();
+        let length = self.builder.ins().uload32(flags, instance, length);
         let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);
         self.end_unless(fits, Some(address), ended(layout::WRONG_ADDRESS, index));
         let start = self.area_base(area);
@@ -128,7 +130,8 @@ impl Translator<'_, '_> {
         let exists = self.builder.ins().icmp_imm(IntCC::UnsignedLessThan, area, AREAS as i64);
         self.end_unless(exists, Some(address), status);
         let entry = self.builder.ins().ishl_imm(area, layout::AREA_ENTRY_SHIFT);
-        let entry = self.builder.ins().iadd(self.instance, entry);
+        let instance = self.instance();
+        let entry = self.builder.ins().iadd(instance, entry);
         let within = self.builder.ins().ireduce(I32, address);
         let within = self.builder.ins().uextend(I64, within);
         let end = self.builder.ins().iadd_imm(within, i64::from(size.bytes()));

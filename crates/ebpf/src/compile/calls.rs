@@ -27,7 +27,7 @@ impl Translator<'_, '_> {
     }
 
     fn arguments(&mut self) -> [Value; 6] {
-        let mut arguments = [self.instance; 6];
+        let mut arguments = [self.instance(); 6];
         for register in Reg::all().filter(|register| (1..=5).contains(&register.number())) {
             arguments[register.number()] = self.get(register);
         }
@@ -44,7 +44,8 @@ impl Translator<'_, '_> {
         // Every helper that a program calls is in its table.
         let helper = helpers.index_of(id).unwrap_or(usize::MAX);
         let helper = self.builder.ins().iconst(I32, i64::from(helper as u32));
-        self.builder.ins().store(field(), helper, self.instance, layout::HELPER);
+        let instance = self.instance();
+        self.builder.ins().store(field(), helper, instance, layout::HELPER);
         let arguments = self.arguments();
         let convention = self.builder.func.signature.call_conv;
         let called = self.builder.import_signature(signature(convention));
@@ -69,7 +70,8 @@ impl Translator<'_, '_> {
             self.keep_fuel();
             if let Depth::Known(depth) = self.depth {
                 let depth = self.builder.ins().iconst(I32, i64::from(depth));
-                self.builder.ins().store(field(), depth, self.instance, layout::DEPTH);
+                let instance = self.instance();
+                self.builder.ins().store(field(), depth, instance, layout::DEPTH);
             }
             self.suspend(index, value, status);
             self.builder.switch_to_block(failed);
@@ -88,7 +90,8 @@ impl Translator<'_, '_> {
         match self.depth {
             Depth::Known(depth) if i64::from(depth) >= last => return self.end_run(None, too_deep),
             Depth::Known(_) => {}
-            Depth::Loaded(depth) => {
+            Depth::Asked => {
+                let depth = self.asked_depth();
                 let allowed = self.builder.ins().icmp_imm(IntCC::UnsignedLessThan, depth, last);
                 self.end_unless(allowed, None, too_deep);
             }
@@ -133,8 +136,9 @@ impl Translator<'_, '_> {
 
         self.builder.switch_to_block(returned);
         self.show_frames(1);
-        let fuel = self.builder.ins().load(I64, field(), self.instance, layout::FUEL);
-        self.builder.def_var(self.fuel, fuel);
+        let instance = self.instance();
+        let fuel = self.builder.ins().load(I64, field(), instance, layout::FUEL);
+        self.set_fuel(fuel);
         self.after_call(value);
         let next = self.block_at(index + 1);
         self.builder.ins().jump(next, &[]);
@@ -144,10 +148,12 @@ impl Translator<'_, '_> {
     /// below it (1), or one more (2).
     fn show_frames(&mut self, count: u32) {
         let length = match self.depth {
-            Depth::Loaded(depth) => {
+            Depth::Asked => {
+                let depth = self.asked_depth();
                 let inner = self.builder.ins().iadd_imm(depth, i64::from(count) - 1);
                 let inner = self.builder.ins().ireduce(I32, inner);
-                self.builder.ins().store(field(), inner, self.instance, layout::DEPTH);
+                let instance = self.instance();
+                self.builder.ins().store(field(), inner, instance, layout::DEPTH);
                 let frames = self.builder.ins().iadd_imm(inner, 1);
                 self.builder.ins().imul_imm(frames, FRAME_LEN as i64)
             }
@@ -160,18 +166,21 @@ impl Translator<'_, '_> {
             }
         };
         for place in layout::STACK_LENGTHS {
-            self.builder.ins().store(field(), length, self.instance, place);
+            let instance = self.instance();
+            self.builder.ins().store(field(), length, instance, place);
         }
     }
 
     /// Where the frame of this function is: a value and a distance from it.
     fn frame(&mut self) -> (Value, i32) {
         match self.depth {
-            Depth::Loaded(depth) => {
+            Depth::Asked => {
+                let depth = self.asked_depth();
                 let below = self.builder.ins().imul_imm(depth, i64::from(layout::FRAME_SIZE));
-                (self.builder.ins().iadd(self.instance, below), layout::FRAMES)
+                let instance = self.instance();
+                (self.builder.ins().iadd(instance, below), layout::FRAMES)
             }
-            Depth::Known(depth) => (self.instance, layout::FRAMES + depth as i32 * layout::FRAME_SIZE),
+            Depth::Known(depth) => (self.instance(), layout::FRAMES + depth as i32 * layout::FRAME_SIZE),
         }
     }
 

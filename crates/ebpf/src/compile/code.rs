@@ -49,7 +49,7 @@ impl Checked {
 
     /// Compiles now what would be compiled when it is needed.
     pub(super) fn compile(&self) -> Result<(), CompileError> {
-        let code = Code::new(&unit::compile(&Plan::checked(&self.program), &self.compiler.isa)?)?;
+        let code = Code::new(&unit::compile(&Plan::checked(&self.program), &self.compiler)?)?;
         self.code.get_or_init(|| Some(code));
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Proven {
         let functions = program.functions().len();
         let mut entries = vec![None; functions];
         let mut bodies = vec![[None; MAX_FRAMES]; functions];
-        let unit = unit::compile(&Plan::proven(program, analysis), &compiler.isa)?;
+        let unit = unit::compile(&Plan::proven(program, analysis), compiler)?;
         let code = Code::new(&unit)?;
         for (number, (function, depth)) in analysis.bodies().enumerate() {
             let native = code.function(number);

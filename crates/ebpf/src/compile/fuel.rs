@@ -28,7 +28,7 @@ fn milestones(program: &Program, flow: &Flow) -> Vec<Option<u64>> {
 }
 
 /// Longer functions look at every block, so that they need not be there twice.
-const MAX_SLOTS_TWICE: usize = 4096;
+const MAX_SLOTS_TWICE: usize = 1024;
 
 /// Where a function of the proven code looks at its fuel, and how much it must have to be entered.
 pub(super) struct Looks {

@@ -8,22 +8,23 @@ use cranelift_codegen::ir::{
     AbiParam, AliasRegion, Block, Function, InstBuilder, MemFlags, Signature, TrapCode, Value,
 };
 use cranelift_codegen::isa::CallConv;
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
 
 use super::fuel::Looks;
+use super::homes::Homes;
 use super::layout::{self, ended};
-use super::plan::Plan;
+use super::plan::{Effort, Plan};
 use crate::analysis::{Flow, flow};
 use crate::insn::{Condition, Insn, Operand, Reg, Width};
 use crate::memory::{FRAME_LEN, STACK_AREA, frame_end};
 
 /// How many frames lie below the function's own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// Always so many.
     Known(u32),
-    /// As many as this value, of 64 bits, says.
-    Loaded(Value),
+    /// As many as the instance says when the function is entered.
+    Asked,
 }
 
 /// How often code looks at its fuel.
@@ -41,16 +42,11 @@ pub(super) struct Translator<'a, 'b> {
     /// Which of the plan's bodies it is.
     pub(super) body: usize,
     pub(super) builder: FunctionBuilder<'a>,
-    /// The instance, the first parameter of every function.
-    pub(super) instance: Value,
     pub(super) depth: Depth,
-    pub(super) fuel: Variable,
-    registers: [Variable; Reg::COUNT],
+    pub(super) homes: Homes,
     /// The block of every slot at which a basic block begins, for either pace.
     blocks: [Vec<Option<Block>>; 2],
     pace: Pace,
-    /// Ends the run: value, status and the fuel that is left.
-    end: Block,
 }
 
 /// What all compiled functions take, and the way to helpers: the instance and r1 to r5; and give: see
@@ -81,28 +77,25 @@ pub(super) fn memory() -> MemFlags {
 pub(super) fn translate(
     plan: &Plan<'_>,
     body: usize,
+    effort: Effort,
     function: &mut Function,
     context: &mut FunctionBuilderContext,
 ) {
     let mut builder = FunctionBuilder::new(function, context);
     let entry = builder.create_block();
-    let end = builder.create_block();
-    builder.set_cold_block(end);
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
     let instance = builder.block_params(entry)[0];
-    let fuel = builder.declare_var(I64);
-    let registers = std::array::from_fn(|_| builder.declare_var(I64));
+    let homes = Homes::new(&mut builder, effort == Effort::Little);
     let source = &plan.program.functions()[plan.bodies[body].function];
     let blocks = std::array::from_fn(|_| vec![None; (source.end - source.start) as usize]);
     let depth = match plan.bodies[body].depth {
         Some(depth) => Depth::Known(depth),
-        None => Depth::Loaded(builder.ins().uload32(field(), instance, layout::DEPTH)),
+        None => Depth::Asked,
     };
-    let mut translator =
-        Translator { plan, body, builder, instance, depth, fuel, registers, blocks, pace: Pace::Exact, end };
+    let mut translator = Translator { plan, body, builder, depth, homes, blocks, pace: Pace::Exact };
+    translator.set_instance(instance);
     translator.begin(entry);
-    translator.end_of_run();
     translator.builder.seal_all_blocks();
     translator.builder.finalize();
 }
@@ -125,20 +118,19 @@ impl<'b> Translator<'_, 'b> {
             .collect();
         let milestones = match self.depth {
             Depth::Known(depth) => Looks::new(program, &flow, depth).milestones,
-            Depth::Loaded(_) => None,
+            Depth::Asked => None,
         };
         if milestones.is_some() {
             self.pace = Pace::Ahead;
         }
         self.frame_pointer();
-        let fuel = self.builder.ins().load(I64, field(), self.instance, layout::FUEL);
-        self.builder.def_var(self.fuel, fuel);
+        let instance = self.instance();
+        let fuel = self.builder.ins().load(I64, field(), instance, layout::FUEL);
+        self.set_fuel(fuel);
         let zero = self.builder.ins().iconst(I64, 0);
-        for number in [0, 6, 7, 8, 9] {
-            self.builder.def_var(self.registers[number], zero);
-        }
-        for (number, argument) in arguments.iter().enumerate() {
-            self.builder.def_var(self.registers[number + 1], *argument);
+        for register in Reg::all().filter(|register| *register != Reg::R10) {
+            let argument = register.number().checked_sub(1).and_then(|number| arguments.get(number));
+            self.set(register, argument.copied().unwrap_or(zero));
         }
         if !resumes.is_empty() {
             self.resumption(&resumes, arguments[0]);
@@ -169,12 +161,13 @@ impl<'b> Translator<'_, 'b> {
     fn frame_pointer(&mut self) {
         let end = match self.depth {
             Depth::Known(depth) => self.builder.ins().iconst(I64, frame_end(depth as usize) as i64),
-            Depth::Loaded(depth) => {
+            Depth::Asked => {
+                let depth = self.asked_depth();
                 let length = self.builder.ins().imul_imm(depth, FRAME_LEN as i64);
                 self.builder.ins().iadd_imm(length, frame_end(0) as i64)
             }
         };
-        self.builder.def_var(self.registers[10], end);
+        self.set(Reg::R10, end);
     }
 
     /// Stack frames begin with zeros.
@@ -185,12 +178,13 @@ impl<'b> Translator<'_, 'b> {
             return;
         }
         let bytes = bytes.start / STEP * STEP..bytes.end.next_multiple_of(STEP);
-        let mut frame =
-            self.builder.ins().load(I64, fixed_field(), self.instance, layout::area_base(STACK_AREA));
+        let instance = self.instance();
+        let mut frame = self.builder.ins().load(I64, fixed_field(), instance, layout::area_base(STACK_AREA));
         let mut first = 0;
         match self.depth {
             Depth::Known(depth) => first = depth * FRAME_LEN as u32,
-            Depth::Loaded(depth) => {
+            Depth::Asked => {
+                let depth = self.asked_depth();
                 let below = self.builder.ins().imul_imm(depth, FRAME_LEN as i64);
                 frame = self.builder.ins().iadd(frame, below);
             }
@@ -209,12 +203,14 @@ impl<'b> Translator<'_, 'b> {
         let nowhere = self.builder.create_block();
         self.builder.set_cold_block(dispatch);
         self.builder.set_cold_block(nowhere);
-        let resume = self.builder.ins().load(I32, field(), self.instance, layout::RESUME);
+        let instance = self.instance();
+        let resume = self.builder.ins().load(I32, field(), instance, layout::RESUME);
         self.builder.ins().brif(resume, dispatch, &[], begin, &[]);
 
         self.builder.switch_to_block(dispatch);
         let zero = self.builder.ins().iconst(I32, 0);
-        self.builder.ins().store(field(), zero, self.instance, layout::RESUME);
+        let instance = self.instance();
+        self.builder.ins().store(field(), zero, instance, layout::RESUME);
         self.restore_registers();
         self.after_call(value);
         let mut switch = Switch::new();
@@ -267,7 +263,7 @@ impl<'b> Translator<'_, 'b> {
     /// Pays for a block, or ends the run.
     fn charge(&mut self, source: &flow::Block, milestone: Option<u64>) {
         let cost = i64::from(source.after - source.first);
-        let fuel = self.builder.use_var(self.fuel);
+        let fuel = self.fuel();
         let needed = milestone.map_or(cost, |needed| needed as i64);
         if self.pace == Pace::Exact {
             let enough = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, fuel, needed);
@@ -282,7 +278,7 @@ impl<'b> Translator<'_, 'b> {
             self.builder.switch_to_block(go_on);
         }
         let left = self.builder.ins().iadd_imm(fuel, -cost);
-        self.builder.def_var(self.fuel, left);
+        self.set_fuel(left);
     }
 
     fn instruction(&mut self, index: u32, insn: Insn) {
@@ -358,8 +354,9 @@ impl<'b> Translator<'_, 'b> {
 
     /// Writes the fuel that is left to where others look for it.
     pub(super) fn keep_fuel(&mut self) {
-        let fuel = self.builder.use_var(self.fuel);
-        self.builder.ins().store(field(), fuel, self.instance, layout::FUEL);
+        let fuel = self.fuel();
+        let instance = self.instance();
+        self.builder.ins().store(field(), fuel, instance, layout::FUEL);
     }
 
     /// Ends the run unless `holds`; goes on in a new block.
@@ -378,52 +375,7 @@ impl<'b> Translator<'_, 'b> {
     pub(super) fn end_run(&mut self, value: Option<Value>, status: i64) {
         let value = value.unwrap_or_else(|| self.builder.ins().iconst(I64, 0));
         let status = self.builder.ins().iconst(I64, status);
-        let fuel = self.builder.use_var(self.fuel);
-        self.builder.ins().jump(self.end, &[value.into(), status.into(), fuel.into()]);
-    }
-
-    fn end_of_run(&mut self) {
-        let [value, status, fuel] = std::array::from_fn(|_| self.builder.append_block_param(self.end, I64));
-        self.builder.switch_to_block(self.end);
-        self.builder.ins().store(field(), fuel, self.instance, layout::FUEL);
+        self.keep_fuel();
         self.builder.ins().return_(&[value, status]);
-    }
-
-    /// A whole register.
-    pub(super) fn get(&mut self, register: Reg) -> Value {
-        self.builder.use_var(self.registers[register.number()])
-    }
-
-    /// Sets a whole register.
-    pub(super) fn set(&mut self, register: Reg, value: Value) {
-        self.builder.def_var(self.registers[register.number()], value);
-    }
-
-    /// A register, or the lower half of it.
-    pub(super) fn get_as(&mut self, width: Width, register: Reg) -> Value {
-        let value = self.get(register);
-        if width == Width::W32 { self.builder.ins().ireduce(I32, value) } else { value }
-    }
-
-    /// Sets a register; a value of 32 bits clears the upper half.
-    pub(super) fn set_as(&mut self, width: Width, register: Reg, value: Value) {
-        let value = if width == Width::W32 { self.builder.ins().uextend(I64, value) } else { value };
-        self.set(register, value);
-    }
-
-    /// A second operand.
-    pub(super) fn operand(&mut self, width: Width, operand: Operand) -> Value {
-        match operand {
-            Operand::Reg(register) => self.get_as(width, register),
-            Operand::Imm(imm) => self.constant(width, imm.into()),
-        }
-    }
-
-    /// A constant, as wide as the operation.
-    pub(super) fn constant(&mut self, width: Width, value: i64) -> Value {
-        match width {
-            Width::W32 => self.builder.ins().iconst(I32, i64::from(value as u32)),
-            Width::W64 => self.builder.ins().iconst(I64, value),
-        }
     }
 }

@@ -3,13 +3,13 @@
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{ExternalName, Function, UserFuncName};
-use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
 
-use super::CompileError;
-use super::plan::Plan;
+use super::plan::{Effort, Plan};
 use super::translate::{signature, translate};
+use super::{CompileError, Compiler};
 
 /// Compiled functions never take more of the native stack than this, each.
 const MAX_NATIVE_FRAME: u32 = 16 << 10;
@@ -31,17 +31,23 @@ struct Link {
 }
 
 /// Compiles everything that is planned.
-pub(super) fn compile(plan: &Plan<'_>, isa: &OwnedTargetIsa) -> Result<Unit, CompileError> {
+pub(super) fn compile(plan: &Plan<'_>, compiler: &Compiler) -> Result<Unit, CompileError> {
     let mut unit = Unit { code: Vec::new(), starts: Vec::new() };
     let mut links = Vec::new();
     let mut context = Context::new();
     let mut frontend = FunctionBuilderContext::new();
-    let alignment = isa.function_alignment().preferred.max(16) as usize;
+    let alignment = compiler.thorough.function_alignment().preferred.max(16) as usize;
+    let functions = plan.program.functions();
+    let slots = plan.bodies.iter().map(|body| &functions[body.function]);
+    let slots: usize = slots.map(|function| (function.end - function.start) as usize).sum();
     for (number, body) in plan.bodies.iter().enumerate() {
-        let name = &plan.program.functions()[body.function].name;
+        let name = &functions[body.function].name;
+        let source = &functions[body.function];
+        let effort = Effort::for_slots(source.end - source.start, slots);
+        let isa = if effort == Effort::Full { &compiler.thorough } else { &compiler.quick };
         context.clear();
         context.func = Function::with_name_signature(UserFuncName::default(), signature(CallConv::SystemV));
-        translate(plan, number, &mut context.func, &mut frontend);
+        translate(plan, number, effort, &mut context.func, &mut frontend);
         let compiled = context.compile(&**isa, &mut ControlPlane::default()).map_err(|error| {
             CompileError::Function { name: name.clone(), reason: error.inner.to_string() }
         })?;
