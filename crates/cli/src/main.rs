@@ -33,6 +33,7 @@ const EXAMPLES: &str = "Examples:
   outboard demo                      a whole cluster at work on this machine, in a few seconds
   outboard up                        a local cluster to work with, until Ctrl-C
   outboard run -n 4 -- ./program     a program as four ranks
+  outboard app histogram -n 2        an application made of small messages
   outboard status --watch            what the daemons are doing
   outboard doctor                    what this machine can do, and how to mend the rest
   outboard bench link --quick        what the links cost on this machine, within a minute

@@ -52,6 +52,7 @@ impl Ranks<'_> {
             let own = JobSettings { rank: Some(Rank(rank)), ..job.clone() };
             let mut env = own.variables();
             env.extend(self.settings.link.variables());
+            env.extend(self.settings.messages.variables());
             env
         };
         let (program, args) = self.program.split_first().context("no program to run")?;

@@ -1,6 +1,8 @@
 //! One file per command.
 
 mod agent;
+mod app;
+mod app_rank;
 mod bench;
 mod bench_peer;
 mod characterize;
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     Run(run::Args),
     Status(status::Args),
     Graph(graph::Args),
+    App(app::Args),
+    AppRank(app_rank::Args),
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
     Characterize(characterize::Args),
@@ -48,6 +52,8 @@ impl Command {
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Graph(args) => graph::run(&args),
+            Self::App(args) => app::run(&args),
+            Self::AppRank(args) => app_rank::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),
             Self::Characterize(args) => characterize::run(&args),

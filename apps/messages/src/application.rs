@@ -1,0 +1,248 @@
+//! What all applications have in common.
+
+use std::time::{Duration, Instant};
+
+use outboard::{Messenger, MessengerOptions, MessengerStats};
+use serde::{Deserialize, Serialize};
+
+use crate::error::AppError;
+use crate::results;
+use crate::team::{self, Team};
+
+/// An application made of small messages.
+pub(crate) trait Application {
+    /// What it is called.
+    const NAME: &'static str;
+    /// What it does many of.
+    const UNIT: &'static str;
+    /// What a rank has before the clock starts.
+    type Input;
+
+    /// Says whether its sizes make sense for so many ranks.
+    fn check(&self, ranks: u32) -> Result<(), AppError>;
+
+    /// Makes the input of one of so many ranks.
+    fn prepare(&self, rank: u32, ranks: u32) -> Result<Self::Input, AppError>;
+
+    /// Does the work together with the other ranks. In the end nothing is under way.
+    fn run(&self, input: Self::Input, team: &mut Team<'_>) -> Result<Part, AppError>;
+
+    /// Does the same alone, in the plainest way, from the input of the only rank of a job. Its words are in the order in
+    /// which so many ranks have them.
+    fn serial(&self, input: Self::Input, ranks: u32) -> Result<Part, AppError>;
+}
+
+/// What a rank, or a serial run, has found out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// How much was done, in the application's unit.
+    pub(crate) work: u64,
+    /// The result.
+    pub(crate) words: Vec<u64>,
+    /// What else is known of the result; sums over all ranks.
+    pub(crate) figures: Vec<(&'static str, u64)>,
+    /// What it took, which is not part of the result.
+    pub(crate) efforts: Vec<(&'static str, u64)>,
+}
+
+/// A number with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it counts.
+    pub name: String,
+    /// How many.
+    pub value: u64,
+}
+
+/// How the result compares with the serial one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// How long the serial run took, without preparation.
+    pub serial_seconds: f64,
+    /// The first thing that is different, if anything is.
+    pub difference: Option<String>,
+}
+
+/// What a run came to, on all ranks together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Which application.
+    pub app: String,
+    /// How many ranks.
+    pub ranks: u32,
+    /// How long the slowest rank took, without preparation.
+    pub seconds: f64,
+    /// How much was done.
+    pub work: u64,
+    /// Of what.
+    pub unit: String,
+    /// What was found out.
+    pub figures: Vec<Figure>,
+    /// What it took.
+    pub efforts: Vec<Figure>,
+    /// Bundles that were sent.
+    pub bundles: u64,
+    /// Their bytes, heads of messages included.
+    pub bytes: u64,
+    /// How often a rank had to wait for a free bundle.
+    pub full: u64,
+    /// The comparison, if it was asked for.
+    pub check: Option<Comparison>,
+}
+
+impl Report {
+    /// How much was done in a second.
+    pub fn rate(&self) -> f64 {
+        self.work as f64 / self.seconds.max(1e-9)
+    }
+
+    /// The average length of a bundle, in bytes.
+    pub fn bundle_bytes(&self) -> f64 {
+        self.bytes as f64 / self.bundles.max(1) as f64
+    }
+
+    /// Whether nothing is known to be wrong.
+    pub fn is_right(&self) -> bool {
+        self.check.as_ref().is_none_or(|check| check.difference.is_none())
+    }
+}
+
+/// What a messenger for applications needs.
+pub fn messenger_options(options: MessengerOptions) -> MessengerOptions {
+    options.with_spaces(team::SPACES)
+}
+
+/// Runs an application. Rank 0 gets the report.
+pub(crate) fn play<A: Application>(
+    app: &A,
+    messenger: &mut Messenger,
+    with_check: bool,
+) -> Result<Option<Report>, AppError> {
+    let mut team = Team::new(messenger);
+    let (rank, ranks) = (team.rank(), team.ranks());
+    app.check(ranks)?;
+    let input = app.prepare(rank, ranks)?;
+    team.meet()?;
+    let (before, began) = (team.stats(), Instant::now());
+    let part = app.run(input, &mut team)?;
+    let (took, after) = (began.elapsed(), team.stats());
+    let mut report = summarise::<A>(&mut team, &part, (&before, &after), took)?;
+    if with_check {
+        let parts = results::gather(&mut team, part.words)?;
+        if rank == 0 {
+            report.check = Some(compare(app, ranks, &parts, &report)?);
+        }
+    }
+    team.part()?;
+    Ok((rank == 0).then_some(report))
+}
+
+fn summarise<A: Application>(
+    team: &mut Team<'_>,
+    part: &Part,
+    (before, after): (&MessengerStats, &MessengerStats),
+    took: Duration,
+) -> Result<Report, AppError> {
+    let sums = |team: &mut Team<'_>, figures: &[(&str, u64)]| {
+        let sum =
+            |(name, value): &(&str, u64)| Ok(Figure { name: (*name).to_owned(), value: team.sum(*value)? });
+        figures.iter().map(sum).collect::<Result<Vec<_>, AppError>>()
+    };
+    let slowest = team.exchange(took.as_nanos() as u64)?.into_iter().max().unwrap_or(0);
+    Ok(Report {
+        app: A::NAME.to_owned(),
+        ranks: team.ranks(),
+        seconds: Duration::from_nanos(slowest).as_secs_f64(),
+        work: team.sum(part.work)?,
+        unit: A::UNIT.to_owned(),
+        figures: sums(team, &part.figures)?,
+        efforts: sums(team, &part.efforts)?,
+        bundles: team.sum(after.bundles_sent - before.bundles_sent)?,
+        bytes: team.sum(after.bytes_sent - before.bytes_sent)?,
+        full: team.sum(after.full - before.full)?,
+        check: None,
+    })
+}
+
+fn compare<A: Application>(
+    app: &A,
+    ranks: u32,
+    parts: &[Vec<u64>],
+    report: &Report,
+) -> Result<Comparison, AppError> {
+    let input = app.prepare(0, 1)?;
+    let began = Instant::now();
+    let expected = app.serial(input, ranks)?;
+    let serial_seconds = began.elapsed().as_secs_f64();
+    Ok(Comparison { serial_seconds, difference: difference(&expected, parts, report) })
+}
+
+/// The first thing that is not as expected.
+fn difference(expected: &Part, parts: &[Vec<u64>], report: &Report) -> Option<String> {
+    if expected.work != report.work {
+        return Some(format!("{} {} instead of {}", report.work, report.unit, expected.work));
+    }
+    for (Figure { name, value }, (_, right)) in report.figures.iter().zip(&expected.figures) {
+        if value != right {
+            return Some(format!("{name} is {value} instead of {right}"));
+        }
+    }
+    let found: usize = parts.iter().map(Vec::len).sum();
+    if found != expected.words.len() {
+        return Some(format!("the result has {found} words instead of {}", expected.words.len()));
+    }
+    let mut right = expected.words.iter();
+    for (rank, part) in parts.iter().enumerate() {
+        for (index, (word, right)) in part.iter().zip(&mut right).enumerate() {
+            if word != right {
+                return Some(format!("word {index} of rank {rank}'s result is {word} instead of {right}"));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            app: "test".to_owned(),
+            ranks: 2,
+            seconds: 2.0,
+            work: 10,
+            unit: "steps".to_owned(),
+            figures: vec![Figure { name: "sum".to_owned(), value: 6 }],
+            efforts: Vec::new(),
+            bundles: 4,
+            bytes: 400,
+            full: 0,
+            check: None,
+        }
+    }
+
+    #[test]
+    fn every_difference_is_noticed_and_named() {
+        let right =
+            || Part { work: 10, words: vec![1, 2, 3], figures: vec![("sum", 6)], efforts: Vec::new() };
+        let parts = [vec![1, 2], vec![3]];
+        let found = |expected: Part, parts: &[Vec<u64>]| difference(&expected, parts, &report());
+        assert_eq!(found(right(), &parts), None);
+        assert_eq!(found(right(), &[vec![1], vec![2, 3]]), None, "only the order matters");
+        let cases = [
+            (Part { work: 11, ..right() }, "10 steps instead of 11"),
+            (Part { words: vec![1, 2, 4], ..right() }, "word 0 of rank 1's result is 3 instead of 4"),
+            (Part { words: vec![1, 2], ..right() }, "the result has 3 words instead of 2"),
+            (Part { figures: vec![("sum", 7)], ..right() }, "sum is 6 instead of 7"),
+        ];
+        for (expected, text) in cases {
+            assert_eq!(found(expected, &parts).as_deref(), Some(text));
+        }
+        let mut report = report();
+        assert_eq!((report.rate(), report.bundle_bytes(), report.is_right()), (5.0, 100.0, true));
+        let difference = Some("something".to_owned());
+        report.check = Some(Comparison { serial_seconds: 1.0, difference });
+        assert!(!report.is_right());
+    }
+}

@@ -1,0 +1,120 @@
+//! `outboard app`: applications made of small messages, as ranks on this machine.
+
+mod count;
+mod report;
+mod sizes;
+
+use anyhow::{Context, Result, anyhow, bail};
+use outboard_launch::{Interrupts, Piece, Source, StdinTo, Stream};
+use outboard_messages::{App, Report};
+
+use self::sizes::{HistogramSizes, Sizes};
+use super::app_rank;
+use crate::children;
+use crate::config_flags::{About, ConfigFlags};
+use crate::failure::wrong_usage;
+use crate::ranks::Ranks;
+use crate::terminal;
+
+/// Run an application made of small messages, as several ranks on this machine
+///
+/// The result is the same, bit for bit, in whatever order messages arrive; --check compares it with that of a serial
+/// run.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard app histogram -n 2                        how many updates in a second
+  outboard app histogram -n 4 --updates 20M --json   the same with more of them, for programs")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Count in a table that is spread over all ranks
+    Histogram(Run<HistogramSizes>),
+}
+
+/// An application with its sizes, and how to run it.
+#[derive(clap::Args)]
+struct Run<S: clap::Args> {
+    #[command(flatten)]
+    sizes: S,
+    /// How many ranks
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 2,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    ranks: u32,
+    /// Which of the many inputs of these sizes
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Compare the result with that of a serial run, and fail if it is different
+    #[arg(long)]
+    check: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlags<AboutApp>,
+}
+
+/// More processes than this do not fit on a machine.
+const RANKS_MAX: u32 = 1024;
+
+struct AboutApp;
+
+impl About for AboutApp {
+    const SECTION: &'static str = "";
+    const OTHERS: &'static [&'static str] = &["messages", "job", "link", "log"];
+    const DECIDED: &'static [&'static str] = &["job.id", "job.rank", "job.size", "job.rendezvous"];
+}
+
+/// Runs the application and says what came out.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::Histogram(run) => run.run(),
+    }
+}
+
+impl<S: Sizes> Run<S> {
+    fn run(&self) -> Result<()> {
+        let Some(configuration) = self.config.open(self.json)? else { return Ok(()) };
+        let app = self.sizes.app(self.seed);
+        app.check(self.ranks).map_err(|error| wrong_usage(&error.to_string()))?;
+        let report = self.start(&app, &configuration)?;
+        terminal::print(&if self.json { report::to_json(&report) } else { report::to_table(&report) })?;
+        match report.check.and_then(|check| check.difference) {
+            Some(difference) => Err(anyhow!("the result differs from that of a serial run: {difference}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts this program again for every rank, and reads what rank 0 reports.
+    fn start(&self, app: &App, configuration: &outboard_settings::Configuration) -> Result<Report> {
+        let settings = children::quiet(configuration);
+        let program = std::env::current_exe().context("cannot find this program to start its ranks")?;
+        let mut program = vec![program.into(), app_rank::NAME.into(), serde_json::to_string(app)?.into()];
+        program.extend(self.check.then(|| "--check".into()));
+        let interrupts = Interrupts::catch()?;
+        let ranks = Ranks {
+            program: &program,
+            count: self.ranks,
+            settings: &settings,
+            cpus: None,
+            stdin: StdinTo::Nobody,
+        };
+        let (mut printed, mut complaints) = (Vec::new(), Vec::new());
+        let mut sink = |piece: Piece<'_>| match (piece.from, piece.stream) {
+            (Source::Rank(0), Stream::Out) => printed.extend(piece.bytes),
+            (_, Stream::Out) => {}
+            (from, Stream::Err) => complaints.push(format!("[{from}] {}", piece.bytes.escape_ascii())),
+        };
+        let outcome = ranks.run(&mut sink, Some(&interrupts))?.outcome;
+        if !outcome.is_success() {
+            match complaints.is_empty() {
+                true => bail!("{outcome}"),
+                false => bail!("{outcome}; the ranks said:\n  {}", complaints.join("\n  ")),
+            }
+        }
+        serde_json::from_slice(&printed).context("rank 0 did not say what came out")
+    }
+}

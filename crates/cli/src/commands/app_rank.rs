@@ -1,0 +1,35 @@
+//! `outboard app-rank`: one rank of an application, started by `outboard app`.
+
+use anyhow::{Context, Result};
+use outboard::{Configuration, Inputs, Job, Messenger, MessengerOptions};
+use outboard_messages::{App, messenger_options};
+
+use crate::terminal;
+
+/// How `outboard app` calls this command.
+pub(super) const NAME: &str = "app-rank";
+
+/// Play one rank of an application; started by `outboard app`
+#[derive(clap::Args)]
+#[command(name = NAME, hide = true, after_help = "Examples:
+  outboard app histogram       starts this command by itself")]
+pub(crate) struct Args {
+    /// The application and its sizes, as JSON
+    app: String,
+    /// Compare the result with that of a serial run
+    #[arg(long)]
+    check: bool,
+}
+
+/// Meets the others and works with them; rank 0 prints what came out, as JSON.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let app: App = serde_json::from_str(&args.app).context("this is no application")?;
+    let configuration = Configuration::load(&Inputs::from_process().config("none"))?;
+    let mut job = Job::with_settings(&configuration.settings)?;
+    let options = messenger_options(MessengerOptions::from_settings(&configuration.settings));
+    let mut messenger = Messenger::new(&mut job, options)?;
+    match app.play(&mut messenger, args.check)? {
+        Some(report) => terminal::print(&serde_json::to_string(&report)?),
+        None => Ok(()),
+    }
+}
