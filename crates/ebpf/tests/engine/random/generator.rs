@@ -294,14 +294,13 @@ impl Generator {
         let insn = match self.rng.u8(..8) {
             0 => Insn::Jump { target, long: !self.portable && self.rng.bool() },
             _ => {
-                let (left, right) = (self.source(), self.operand());
-                Insn::Branch {
-                    width: width(&mut self.rng),
-                    condition: condition(&mut self.rng),
-                    left,
-                    right,
-                    target,
-                }
+                let (left, condition) = (self.source(), condition(&mut self.rng));
+                let right = match self.operand() {
+                    // rbpf does not extend the sign of what it compares without sign.
+                    Operand::Imm(imm) if self.portable => Operand::Imm(imm & i32::MAX),
+                    right => right,
+                };
+                Insn::Branch { width: width(&mut self.rng), condition, left, right, target }
             }
         };
         self.push(insn);

@@ -93,3 +93,11 @@ fn a_loop_ends_when_its_condition_does() {
     let text = "mov r1, 100\nagain:\nadd r0, r1\nsub32 r1, 1\njsgt32 r1, -1, again\nexit";
     assert_eq!(result(text), 5050);
 }
+
+#[test]
+fn constants_are_extended_with_their_sign_also_where_the_comparison_has_none() {
+    for (value, expected) in [(0xffff_ffff_8000_0000u64, 1), (0x8000_0000, 0), (u64::MAX, 1), (0, 0)] {
+        let text = format!("lddw r1, {value:#x}\nmov r0, 1\njge r1, {}, +1\nmov r0, 0\nexit", i32::MIN);
+        assert_eq!(result(&text), expected, "{value:#x}");
+    }
+}
