@@ -24,11 +24,10 @@ use crate::instance::Instance;
 use crate::memory::{FRAME_LEN, MAX_FRAMES};
 use crate::program::{FunctionId, Program};
 pub use facts::Reach;
-use facts::{Facts, fits};
+use facts::{Facts, Waiting, fits};
 pub(crate) use flow::{Flow, successors};
 pub use report::Finding;
 use solve::Solver;
-pub(crate) use state::State;
 
 /// What is known about a program.
 #[derive(Debug)]
@@ -171,8 +170,8 @@ impl Analysis {
     pub(crate) fn expectations(&self) -> Expectations {
         let mut found = HashMap::new();
         for body in &self.bodies {
-            for (index, state) in &body.facts.behind_calls {
-                found.insert((*index, body.depth), state.clone());
+            for (index, waiting) in &body.facts.waiting {
+                found.insert((*index, body.depth), waiting.clone());
             }
         }
         Expectations(found)
@@ -186,7 +185,7 @@ impl Analysis {
 
 /// What is known where a run can be suspended: by the slot of the call, and the depth.
 #[derive(Debug, Default)]
-pub(crate) struct Expectations(HashMap<(u32, u32), State>);
+pub(crate) struct Expectations(HashMap<(u32, u32), Waiting>);
 
 impl Expectations {
     /// Whether a suspended run, whoever made it, is in a state that a run can reach by itself as far as it matters
@@ -195,7 +194,7 @@ impl Expectations {
         (0..=instance.depth).all(|depth| {
             let frame = &instance.frames[depth as usize];
             let expected = self.0.get(&(frame.index, depth));
-            expected.is_some_and(|state| fits(state, instance, depth as usize))
+            expected.is_some_and(|waiting| fits(waiting, instance, depth as usize))
         })
     }
 }

@@ -27,7 +27,7 @@ use crate::analysis::Analysis;
 use crate::executor::{Executor, Exit};
 use crate::helper::Host;
 use crate::insn::{Insn, Size, Width};
-use crate::instance::{Frame, Instance, State};
+use crate::instance::{Frame, Instance};
 use crate::interpret::Interpreter;
 use crate::memory::{Access, CONTEXT};
 use crate::program::{FunctionId, Program};
@@ -204,13 +204,16 @@ impl Executor for Compiled {
 
     fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
         let Frame { index, .. } = instance.frames[instance.depth as usize];
-        let state = instance.state();
-        let is_proven = self.proven.is_met_by(instance, state);
+        let is_proven = self.proven.is_met_by(instance);
         if !is_proven && self.checked.code().is_none() {
             return self.interpreter.resume(instance, host, value);
         }
         if let Err(why) = instance.end_suspension(self.program(), value) {
             return Exit::Trapped(Trap { index, why });
+        }
+        if is_proven {
+            // From here on it is as good as any other.
+            instance.is_foreign = false;
         }
         self.go_on(instance, host, value, is_proven)
     }
@@ -304,7 +307,7 @@ impl Compiled {
         match status {
             layout::RETURNED => Exit::Returned(value),
             layout::SUSPENDED => {
-                instance.state = State::Suspended;
+                instance.suspend();
                 Exit::Suspended
             }
             _ => self.ended(instance, run.failure.take(), value, status),

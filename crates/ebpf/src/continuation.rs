@@ -314,7 +314,8 @@ impl Instance {
         self.depth = continuation.depth as u32;
         self.helper = continuation.helper;
         self.arguments = continuation.arguments;
-        self.state = State::Restored;
+        self.is_foreign = true;
+        self.suspend();
         Ok(())
     }
 }

@@ -30,7 +30,8 @@ pub enum State {
     Idle,
     /// Waits for a helper, and everything in it was put there by an executor of this process.
     Suspended,
-    /// Waits for a helper, and came as bytes from somebody: nothing the analysis proves may be taken for granted.
+    /// Waits for a helper, and came as bytes from somebody, now or earlier in the same run: nothing the analysis
+    /// proves may be taken for granted.
     Restored,
 }
 
@@ -59,6 +60,8 @@ pub struct Instance {
     pub(crate) depth: u32,
     pub(crate) function: FunctionId,
     pub(crate) state: State,
+    /// Whether the run came as bytes from somebody, however often it went on and was suspended since.
+    pub(crate) is_foreign: bool,
     pub(crate) helper: u32,
     pub(crate) arguments: [u64; ARGUMENTS],
     program: Option<Arc<Program>>,
@@ -81,6 +84,7 @@ impl Instance {
             depth: 0,
             function: FunctionId(0),
             state: State::Idle,
+            is_foreign: false,
             helper: 0,
             arguments: [0; ARGUMENTS],
             program: None,
@@ -149,6 +153,7 @@ impl Instance {
         self.fuel = fuel;
         self.depth = 0;
         self.function = function;
+        self.is_foreign = false;
         self.state = State::Idle;
     }
 
@@ -163,6 +168,12 @@ impl Instance {
         self.fuel = fuel;
         self.state = State::Idle;
         true
+    }
+
+    /// Suspends the run, for an executor, after everything is where it is kept.
+    #[inline]
+    pub(crate) fn suspend(&mut self) {
+        self.state = if self.is_foreign { State::Restored } else { State::Suspended };
     }
 
     /// Asks the host, for an executor. `helper` is an index into the program's table of helpers.

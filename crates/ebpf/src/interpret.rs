@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::executor::{Answered, Executor, Exit};
 use crate::helper::Host;
 use crate::insn::{AtomicOp, Insn, Operand, Reg, Size, Width};
-use crate::instance::{Frame, Instance, State};
+use crate::instance::{Frame, Instance};
 use crate::memory::{CONTEXT, Fault, MAX_FRAMES, frame_end};
 use crate::program::{FunctionId, Program};
 use crate::trap::{Trap, Why};
@@ -308,7 +308,7 @@ impl Run<'_> {
             Ok(Answered::Pending) => {
                 let depth = self.instance.depth as usize;
                 self.instance.frames[depth] = Frame { saved: self.registers.saved(), index, unused: 0 };
-                self.instance.state = State::Suspended;
+                self.instance.suspend();
                 Ok(Next::Exit(Exit::Suspended))
             }
             Err(why) => Err(Trap { index, why }),

@@ -106,3 +106,6 @@ fn learn(state: &mut State, register: Reg, value: Value) {
     };
     state.context = state.context.max(u32::try_from(length).unwrap_or(0));
 }
+
+#[cfg(test)]
+mod tests;

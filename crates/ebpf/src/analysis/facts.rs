@@ -8,6 +8,7 @@ use super::solve::{Node, Solver};
 use super::state::{SLOT, State};
 use super::transfer::{Touch, apply, touch};
 use super::value::{Meaning, Value};
+use crate::helper::ARGUMENTS;
 use crate::insn::Insn;
 use crate::instance::Instance;
 use crate::memory::{
@@ -35,6 +36,15 @@ pub enum Reach {
 /// A proof may ask for a context that has at least so many bytes, for one offset or for a range of offsets.
 const CONTEXT_AT_MOST: (u32, u32) = (4096, 512);
 
+/// What is known of a run that is suspended in a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    /// Registers r1 to r5, as they were passed.
+    arguments: [Value; ARGUMENTS],
+    /// When the call has returned.
+    behind: State,
+}
+
 /// What was found out about a function at one depth.
 #[derive(Debug)]
 pub(super) struct Facts {
@@ -48,8 +58,8 @@ pub(super) struct Facts {
     pub(super) is_quiet: bool,
     /// What is read of the stack before this function has written it, as offsets into the stack.
     pub(super) stack_read: Vec<Range<u32>>,
-    /// What is known behind calls in which the run may be suspended.
-    pub(super) behind_calls: Vec<(u32, State)>,
+    /// What is known of runs that are suspended in calls.
+    pub(super) waiting: Vec<(u32, Waiting)>,
 }
 
 impl Facts {
@@ -61,7 +71,7 @@ impl Facts {
             context_needed: 0,
             is_quiet: true,
             stack_read: Vec::new(),
-            behind_calls: Vec::new(),
+            waiting: Vec::new(),
         };
         let limits = Lengths::new(program, node.depth);
         for (block, state) in node.flow.blocks.iter().zip(&node.states) {
@@ -102,6 +112,7 @@ impl Facts {
 
     fn call(&mut self, program: &Program, solver: &Solver<'_>, node: &Node, at: (u32, &Insn), state: &State) {
         let (index, insn) = at;
+        let arguments = std::array::from_fn(|number| state.registers[number + 1]);
         let mut state = state.clone();
         match *insn {
             Insn::CallHelper { id } => {
@@ -121,7 +132,7 @@ impl Facts {
             _ => return,
         }
         if may_suspend(program, insn) {
-            self.behind_calls.push((index, state));
+            self.waiting.push((index, Waiting { arguments, behind: state }));
         }
     }
 }
@@ -174,28 +185,39 @@ impl Lengths {
 }
 
 /// Whether the frame of a suspended run is as expected.
-pub(super) fn fits(expected: &State, instance: &Instance, depth: usize) -> bool {
-    let length = instance.context().len() as u64;
-    if u64::from(expected.context) > length {
+pub(super) fn fits(expected: &Waiting, instance: &Instance, depth: usize) -> bool {
+    let Waiting { arguments, behind } = expected;
+    let is_innermost = depth == instance.depth as usize;
+    // What was passed decides where a helper may write, and what it may answer.
+    let passed = || {
+        let numbers = arguments.iter().zip(instance.arguments);
+        // By now the buffer that was passed may have been granted anew.
+        numbers.into_iter().all(|(value, number)| is(&Value { granted: 0, ..*value }, number, instance))
+    };
+    if u64::from(behind.context) > instance.context().len() as u64 || is_innermost && !passed() {
         return false;
     }
-    let is = |value: &Value, number: u64| {
-        let meant = match value.meaning {
-            Meaning::Plain => true,
-            Meaning::ContextLength => number == length,
-            Meaning::ContextEnd => number == CONTEXT + length,
-        };
-        let slot = value.area().and_then(|area| area.checked_sub(FIRST_GRANT_AREA));
-        let granted = match slot {
-            Some(slot) if value.granted > 0 && number != 0 => {
-                instance.memory.length_of_grant(slot) as u64 >= value.granted.into()
-            }
-            _ => true,
-        };
-        value.contains(number) && meant && granted
-    };
-    let registers = expected.registers[6..10].iter().zip(&instance.frames[depth].saved);
+    let registers = behind.registers[6..10].iter().zip(instance.frames[depth].saved);
     let frame = instance.memory.frame(depth).as_chunks::<{ SLOT as usize }>().0;
-    registers.into_iter().all(|(value, number)| is(value, *number))
-        && expected.slots.iter().all(|(slot, value)| is(value, u64::from_le_bytes(frame[usize::from(*slot)])))
+    let slots =
+        behind.slots.iter().map(|(slot, value)| (value, u64::from_le_bytes(frame[usize::from(*slot)])));
+    registers.chain(slots).all(|(value, number)| is(value, number, instance))
+}
+
+/// Whether a number is one of those, and everything that is known of it holds.
+fn is(value: &Value, number: u64, instance: &Instance) -> bool {
+    let length = instance.context().len() as u64;
+    let meant = match value.meaning {
+        Meaning::Plain => true,
+        Meaning::ContextLength => number == length,
+        Meaning::ContextEnd => number == CONTEXT + length,
+    };
+    let slot = value.area().and_then(|area| area.checked_sub(FIRST_GRANT_AREA));
+    let granted = match slot {
+        Some(slot) if value.granted > 0 && number != 0 => {
+            instance.memory.length_of_grant(slot) as u64 >= value.granted.into()
+        }
+        _ => true,
+    };
+    value.contains(number) && meant && granted
 }

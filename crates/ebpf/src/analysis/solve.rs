@@ -80,6 +80,8 @@ struct Visit {
     visits: Vec<u32>,
     waiting: BTreeSet<usize>,
     thresholds: Vec<u64>,
+    /// Whether the branch of a block has given its thresholds. What it compares later has moved already.
+    has_compared: Vec<bool>,
     effects: Effects,
     result: Option<Value>,
 }
@@ -154,6 +156,7 @@ impl<'a> Solver<'a> {
             visits: vec![0; blocks],
             waiting: BTreeSet::from([0]),
             thresholds: Vec::new(),
+            has_compared: vec![false; blocks],
             effects: Effects::default(),
             result: None,
         };
@@ -193,7 +196,9 @@ impl<'a> Solver<'a> {
         match self.program.code()[block.last as usize] {
             Insn::Jump { target, .. } => visit.flow_to(flow, number, target, state),
             Insn::Branch { width, condition, left, right, target } => {
-                if let Some((a, b)) = compared(&state, width, left, right) {
+                if !std::mem::replace(&mut visit.has_compared[number], true)
+                    && let Some((a, b)) = compared(&state, width, left, right)
+                {
                     visit.compare(a);
                     visit.compare(b);
                 }

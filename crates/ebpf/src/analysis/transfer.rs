@@ -120,7 +120,7 @@ fn extended(width: Width, from: Size, value: Value) -> Value {
     if width == Width::W32 { Value::ANY_WORD } else { Value::ANY }
 }
 
-fn alu(width: Width, op: AluOp, left: Value, right: Value) -> Value {
+pub(super) fn alu(width: Width, op: AluOp, left: Value, right: Value) -> Value {
     match (width, op) {
         (Width::W64, AluOp::Mov) => right,
         (Width::W32, AluOp::Mov) => right.lower_half(),

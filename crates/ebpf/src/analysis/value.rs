@@ -327,3 +327,6 @@ impl Value {
         if self.or_zero { 0 } else { self.low }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,9 +160,15 @@ impl Proven {
 
     /// Whether what was proven holds in a suspended run.
     #[inline]
-    pub(super) fn is_met_by(&self, instance: &Instance, state: State) -> bool {
+    pub(super) fn is_met_by(&self, instance: &Instance) -> bool {
         // What was proven holds for runs that start where they were expected to start.
-        self.start(instance.function, instance, u64::MAX).is_some()
-            && (state == State::Suspended || self.expectations.are_met_by(instance))
+        if self.start(instance.function, instance, u64::MAX).is_none() {
+            return false;
+        }
+        if instance.state() == State::Suspended {
+            debug_assert!(self.expectations.are_met_by(instance), "a run reached what was proven impossible");
+            return true;
+        }
+        self.expectations.are_met_by(instance)
     }
 }
