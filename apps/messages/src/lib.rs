@@ -4,6 +4,10 @@
 //! | application | what travels | result |
 //! |---|---|---|
 //! | [`Histogram`] | places in a table, to be counted | the table |
+//! | [`IndexGather`] | requests for elements of a table, and replies | the elements, where they were wanted |
+//! | [`Transpose`] | entries of a sparse matrix | the transposed matrix |
+//! | [`Triangles`] | questions whether there is an edge | triangles of each vertex |
+//! | [`ShortestPaths`] | offers of a shorter path | the distance of each vertex |
 //!
 //! [`App`] runs any of them. The same sizes, seed and number of ranks give the same result, bit for bit, in whatever order
 //! messages arrive.
@@ -15,16 +19,26 @@
 
 mod application;
 mod error;
+mod gather;
 mod histogram;
+mod paths;
 #[allow(unsafe_code)]
 mod prefetch;
 mod random;
 mod results;
+mod rows;
 mod team;
+mod transpose;
+mod triangles;
 
 pub use application::{Comparison, Figure, Report, messenger_options};
 pub use error::AppError;
+pub use gather::IndexGather;
 pub use histogram::Histogram;
+pub use paths::{LENGTH_MAX, ShortestPaths};
+pub use rows::Shape;
+pub use transpose::Transpose;
+pub use triangles::Triangles;
 
 use outboard::Messenger;
 use serde::{Deserialize, Serialize};
@@ -38,6 +52,14 @@ use crate::application::{Application, play};
 pub enum App {
     /// Counts in a table that is spread over all ranks.
     Histogram(Histogram),
+    /// Reads from a table that is spread over all ranks.
+    IndexGather(IndexGather),
+    /// Turns the rows of a sparse matrix into columns.
+    Transpose(Transpose),
+    /// Counts the triangles of a graph.
+    Triangles(Triangles),
+    /// Finds shortest paths from one vertex to all others.
+    ShortestPaths(ShortestPaths),
 }
 
 /// Does the same with whichever application it is.
@@ -45,6 +67,10 @@ macro_rules! with_app {
     ($app:expr, $inner:ident => $work:expr) => {
         match $app {
             App::Histogram($inner) => $work,
+            App::IndexGather($inner) => $work,
+            App::Transpose($inner) => $work,
+            App::Triangles($inner) => $work,
+            App::ShortestPaths($inner) => $work,
         }
     };
 }

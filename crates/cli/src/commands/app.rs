@@ -8,7 +8,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use outboard_launch::{Interrupts, Piece, Source, StdinTo, Stream};
 use outboard_messages::{App, Report};
 
-use self::sizes::{HistogramSizes, Sizes};
+use self::sizes::{
+    HistogramSizes, IndexGatherSizes, ShortestPathsSizes, Sizes, TransposeSizes, TrianglesSizes,
+};
 use super::app_rank;
 use crate::children;
 use crate::config_flags::{About, ConfigFlags};
@@ -23,7 +25,9 @@ use crate::terminal;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard app histogram -n 2                        how many updates in a second
-  outboard app histogram -n 4 --updates 20M --json   the same with more of them, for programs")]
+  outboard app histogram -n 4 --updates 20M --json   the same with more of them, for programs
+  outboard app sssp -n 2 --check                     are the paths as short as they can be
+  outboard help app transpose                        more about one application")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -33,6 +37,14 @@ pub(crate) struct Args {
 enum Command {
     /// Count in a table that is spread over all ranks
     Histogram(Run<HistogramSizes>),
+    /// Read from a table that is spread over all ranks
+    IndexGather(Run<IndexGatherSizes>),
+    /// Turn the rows of a sparse matrix into columns
+    Transpose(Run<TransposeSizes>),
+    /// Count the triangles of a graph
+    Triangles(Run<TrianglesSizes>),
+    /// Find shortest paths from one vertex to all others, by delta-stepping
+    Sssp(Run<ShortestPathsSizes>),
 }
 
 /// An application with its sizes, and how to run it.
@@ -72,6 +84,10 @@ impl About for AboutApp {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Histogram(run) => run.run(),
+        Command::IndexGather(run) => run.run(),
+        Command::Transpose(run) => run.run(),
+        Command::Triangles(run) => run.run(),
+        Command::Sssp(run) => run.run(),
     }
 }
 

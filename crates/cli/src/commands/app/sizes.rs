@@ -1,6 +1,9 @@
 //! How large an application's input is.
 
-use outboard_messages::{App, Histogram};
+use clap::ValueEnum;
+use outboard_messages::{
+    App, Histogram, IndexGather, LENGTH_MAX, Shape, ShortestPaths, Transpose, Triangles,
+};
 
 use super::count::count;
 
@@ -27,5 +30,116 @@ pub(super) struct HistogramSizes {
 impl Sizes for HistogramSizes {
     fn app(&self, seed: u64) -> App {
         App::Histogram(Histogram { table: self.table, updates: self.updates, seed })
+    }
+}
+
+/// The flags of index-gather.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard app index-gather -n 2 --check                       does every reply find its place
+  outboard app index-gather -n 4 --table 8Mi --requests 2M     with a larger table")]
+pub(super) struct IndexGatherSizes {
+    /// How many elements of 8 bytes each rank has
+    #[arg(long, value_name = "COUNT", default_value = "512Ki", value_parser = count)]
+    table: u64,
+    /// How many elements each rank asks for
+    #[arg(long, value_name = "COUNT", default_value = "4M", value_parser = count)]
+    requests: u64,
+}
+
+impl Sizes for IndexGatherSizes {
+    fn app(&self, seed: u64) -> App {
+        App::IndexGather(IndexGather { table: self.table, requests: self.requests, seed })
+    }
+}
+
+/// How edges, or entries of a matrix, are drawn.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Kind {
+    /// Few vertices have very many edges, as in social networks
+    Rmat,
+    /// Both ends of an edge are any vertex
+    Uniform,
+}
+
+/// The flags of the transpose.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard app transpose -n 2 --check                      is it the same as a serial one
+  outboard app transpose -n 4 --kind uniform --scale 18    of a matrix without dense rows")]
+pub(super) struct TransposeSizes {
+    /// How entries are drawn
+    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
+    kind: Kind,
+    /// The matrix has 2 to the power of this many rows and columns
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    scale: u32,
+    /// So many entries are drawn for each row; only one of several equal ones is kept
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    degree: u32,
+}
+
+impl Sizes for TransposeSizes {
+    fn app(&self, seed: u64) -> App {
+        let Self { kind, scale, degree } = *self;
+        App::Transpose(Transpose { matrix: shape(kind, scale, degree, seed) })
+    }
+}
+
+fn shape(kind: Kind, scale: u32, degree: u32, seed: u64) -> Shape {
+    Shape { is_uniform: kind == Kind::Uniform, scale, degree, seed }
+}
+
+/// The flags of triangle counting.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard app triangles -n 2 --check               are they as many as a serial run finds
+  outboard app triangles -n 4 --scale 16 --json     in a larger graph, for programs")]
+pub(super) struct TrianglesSizes {
+    /// How edges are drawn
+    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
+    kind: Kind,
+    /// The graph has 2 to the power of this many vertices
+    #[arg(long, value_name = "NUMBER", default_value_t = 14)]
+    scale: u32,
+    /// So many edges are drawn for each vertex; only one of several equal ones is kept
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    degree: u32,
+}
+
+impl Sizes for TrianglesSizes {
+    fn app(&self, seed: u64) -> App {
+        let Self { kind, scale, degree } = *self;
+        App::Triangles(Triangles { graph: shape(kind, scale, degree, seed) })
+    }
+}
+
+/// The flags of shortest paths.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard app sssp -n 2 --check                    are distances those that Dijkstra's algorithm finds
+  outboard app sssp -n 2 --delta 64 --source 17     with larger buckets, from another vertex")]
+pub(super) struct ShortestPathsSizes {
+    /// How edges are drawn
+    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
+    kind: Kind,
+    /// The graph has 2 to the power of this many vertices
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    scale: u32,
+    /// So many edges are drawn for each vertex; only one of several equal ones is kept
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    degree: u32,
+    /// How many distances share a bucket; edges are from 1 to 255 long
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=i64::from(LENGTH_MAX)))]
+    delta: u32,
+    /// Where paths begin [default: the first vertex with an edge]
+    #[arg(long, value_name = "VERTEX")]
+    source: Option<u32>,
+}
+
+impl Sizes for ShortestPathsSizes {
+    fn app(&self, seed: u64) -> App {
+        let Self { kind, scale, degree, delta, source } = *self;
+        App::ShortestPaths(ShortestPaths { graph: shape(kind, scale, degree, seed), delta, source })
     }
 }
