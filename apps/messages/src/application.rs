@@ -33,12 +33,11 @@ pub(crate) trait Application {
 }
 
 /// What a rank, or a serial run, has found out.
-#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     /// How much was done, in the application's unit.
     pub(crate) work: u64,
-    /// The result.
-    pub(crate) words: Vec<u64>,
+    /// Writes the result down in a form that can be compared, after the clock has stopped.
+    pub(crate) words: Box<dyn FnOnce() -> Vec<u64>>,
     /// What else is known of the result; sums over all ranks.
     pub(crate) figures: Vec<(&'static str, u64)>,
     /// What it took, which is not part of the result.
@@ -128,7 +127,7 @@ pub(crate) fn play<A: Application>(
     let (took, after) = (began.elapsed(), team.stats());
     let mut report = summarise::<A>(&mut team, &part, (&before, &after), took)?;
     if with_check {
-        let parts = results::gather(&mut team, part.words)?;
+        let parts = results::gather(&mut team, (part.words)())?;
         if rank == 0 {
             report.check = Some(compare(app, ranks, &parts, &report)?);
         }
@@ -174,11 +173,11 @@ fn compare<A: Application>(
     let began = Instant::now();
     let expected = app.serial(input, ranks)?;
     let serial_seconds = began.elapsed().as_secs_f64();
-    Ok(Comparison { serial_seconds, difference: difference(&expected, parts, report) })
+    Ok(Comparison { serial_seconds, difference: difference(expected, parts, report) })
 }
 
 /// The first thing that is not as expected.
-fn difference(expected: &Part, parts: &[Vec<u64>], report: &Report) -> Option<String> {
+fn difference(expected: Part, parts: &[Vec<u64>], report: &Report) -> Option<String> {
     if expected.work != report.work {
         return Some(format!("{} {} instead of {}", report.work, report.unit, expected.work));
     }
@@ -187,11 +186,11 @@ fn difference(expected: &Part, parts: &[Vec<u64>], report: &Report) -> Option<St
             return Some(format!("{name} is {value} instead of {right}"));
         }
     }
-    let found: usize = parts.iter().map(Vec::len).sum();
-    if found != expected.words.len() {
-        return Some(format!("the result has {found} words instead of {}", expected.words.len()));
+    let (expected, found) = ((expected.words)(), parts.iter().map(Vec::len).sum::<usize>());
+    if found != expected.len() {
+        return Some(format!("the result has {found} words instead of {}", expected.len()));
     }
-    let mut right = expected.words.iter();
+    let mut right = expected.iter();
     for (rank, part) in parts.iter().enumerate() {
         for (index, (word, right)) in part.iter().zip(&mut right).enumerate() {
             if word != right {
@@ -224,17 +223,19 @@ mod tests {
 
     #[test]
     fn every_difference_is_noticed_and_named() {
-        let right =
-            || Part { work: 10, words: vec![1, 2, 3], figures: vec![("sum", 6)], efforts: Vec::new() };
+        let part = |work, words: &[u64], sum| {
+            let words = words.to_vec();
+            Part { work, words: Box::new(|| words), figures: vec![("sum", sum)], efforts: Vec::new() }
+        };
         let parts = [vec![1, 2], vec![3]];
-        let found = |expected: Part, parts: &[Vec<u64>]| difference(&expected, parts, &report());
-        assert_eq!(found(right(), &parts), None);
-        assert_eq!(found(right(), &[vec![1], vec![2, 3]]), None, "only the order matters");
+        let found = |expected: Part, parts: &[Vec<u64>]| difference(expected, parts, &report());
+        assert_eq!(found(part(10, &[1, 2, 3], 6), &parts), None);
+        assert_eq!(found(part(10, &[1, 2, 3], 6), &[vec![1], vec![2, 3]]), None, "only the order matters");
         let cases = [
-            (Part { work: 11, ..right() }, "10 steps instead of 11"),
-            (Part { words: vec![1, 2, 4], ..right() }, "word 0 of rank 1's result is 3 instead of 4"),
-            (Part { words: vec![1, 2], ..right() }, "the result has 3 words instead of 2"),
-            (Part { figures: vec![("sum", 7)], ..right() }, "sum is 6 instead of 7"),
+            (part(11, &[1, 2, 3], 6), "10 steps instead of 11"),
+            (part(10, &[1, 2, 4], 6), "word 0 of rank 1's result is 3 instead of 4"),
+            (part(10, &[1, 2], 6), "the result has 3 words instead of 2"),
+            (part(10, &[1, 2, 3], 7), "sum is 6 instead of 7"),
         ];
         for (expected, text) in cases {
             assert_eq!(found(expected, &parts).as_deref(), Some(text));

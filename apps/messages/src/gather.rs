@@ -124,11 +124,11 @@ impl Application for IndexGather {
         }
         team.settle(&mut tables)?;
         let figures = vec![("replies", tables.replies)];
-        Ok(Part { work: self.requests, words: tables.gathered, figures, efforts: Vec::new() })
+        Ok(Part { work: self.requests, words: Box::new(|| tables.gathered), figures, efforts: Vec::new() })
     }
 
     fn serial(&self, _: Tables, ranks: u32) -> Result<Part, AppError> {
-        let work = self.requests.checked_mul(ranks.into()).unwrap_or(u64::MAX);
+        let work = self.requests.saturating_mul(ranks.into());
         let mut words = array(work, 0)?;
         let mut gathered = words.iter_mut();
         for rank in 0..ranks {
@@ -138,6 +138,6 @@ impl Application for IndexGather {
                 *word = self.element(rank, place);
             }
         }
-        Ok(Part { work, words, figures: vec![("replies", work)], efforts: Vec::new() })
+        Ok(Part { work, words: Box::new(|| words), figures: vec![("replies", work)], efforts: Vec::new() })
     }
 }

@@ -78,17 +78,22 @@ impl Placer {
         Some(())
     }
 
-    /// Column for column: how many entries, and each one's row and value, sorted by rows. They came in any order.
+    /// Column for column, sorted by rows: entries came in any order.
     fn words(mut self) -> Vec<u64> {
         let mut words = Vec::with_capacity(self.next.len() + 2 * self.entries.len());
         for ends in self.begins.windows(2) {
             let column = &mut self.entries[ends[0] as usize..ends[1] as usize];
             column.sort_unstable_by_key(|(row, _)| *row);
-            words.push(column.len() as u64);
-            words.extend(column.iter().flat_map(|(row, value)| [u64::from(*row), value.to_bits()]));
+            write_down(column, &mut words);
         }
         words
     }
+}
+
+/// Writes a column down: how many entries, and each one's row and value.
+fn write_down(column: &[(u32, f64)], words: &mut Vec<u64>) {
+    words.push(column.len() as u64);
+    words.extend(column.iter().flat_map(|(row, value)| [u64::from(*row), value.to_bits()]));
 }
 
 impl Desk for Placer {
@@ -158,7 +163,12 @@ impl Application for Transpose {
         team.settle(&mut placer)?;
         let is_whole = placer.next.iter().eq(&placer.begins[1..]);
         let figures = vec![("columns not filled", u64::from(!is_whole))];
-        Ok(Part { work: values.len() as u64, words: placer.words(), figures, efforts: Vec::new() })
+        Ok(Part {
+            work: values.len() as u64,
+            words: Box::new(|| placer.words()),
+            figures,
+            efforts: Vec::new(),
+        })
     }
 
     fn serial(&self, matrix: Matrix, ranks: u32) -> Result<Part, AppError> {
@@ -169,12 +179,12 @@ impl Application for Transpose {
                 columns[*column as usize].push((row as u32, *value));
             }
         }
-        let mut words = Vec::new();
-        for column in in_order_of_ranks(rows.total, ranks) {
-            words.push(columns[column].len() as u64);
-            words.extend(columns[column].iter().flat_map(|(row, value)| [u64::from(*row), value.to_bits()]));
-        }
+        let words = move || {
+            let mut words = Vec::new();
+            in_order_of_ranks(rows.total, ranks).for_each(|column| write_down(&columns[column], &mut words));
+            words
+        };
         let figures = vec![("columns not filled", 0)];
-        Ok(Part { work: values.len() as u64, words, figures, efforts: Vec::new() })
+        Ok(Part { work: values.len() as u64, words: Box::new(words), figures, efforts: Vec::new() })
     }
 }
