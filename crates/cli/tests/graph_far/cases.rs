@@ -1,4 +1,7 @@
-//! How a graph can lie in far memory: a few cases in which every two choices meet.
+//! How a graph can lie in far memory: a few cases in which every two choices meet, or every way with every buffer,
+//! chunk and link.
+
+use std::collections::BTreeMap;
 
 use outboard::{Buffer, CacheMode, Path};
 
@@ -95,8 +98,17 @@ fn pairs(choices: &Choices) -> impl Iterator<Item = [(usize, usize); 2]> + '_ {
     })
 }
 
-/// Cases in which every two choices meet that can. Always the one is taken next in which most meet for the first time.
+/// The cases to try: a few, or all if somebody has the time (`GRAPH_FAR=all`).
 pub(crate) fn cases() -> Vec<Case> {
+    match std::env::var_os("GRAPH_FAR") {
+        Some(which) if which == "all" => product(),
+        Some(which) => panic!("GRAPH_FAR={which:?} means nothing; GRAPH_FAR=all tries every case"),
+        None => few(),
+    }
+}
+
+/// Whatever choices can meet.
+fn possible() -> Vec<Choices> {
     let mut all: Vec<Choices> = vec![[0; 7]];
     for (kind, count) in COUNTS.into_iter().enumerate() {
         let with = |choices: &Choices, choice| {
@@ -107,6 +119,23 @@ pub(crate) fn cases() -> Vec<Case> {
         all = all.iter().flat_map(|choices| (0..count).map(move |choice| with(choices, choice))).collect();
     }
     all.retain(|choices| Case::of(*choices).is_possible());
+    all
+}
+
+/// Every way with every buffer, chunk and link. What else there is to choose is chosen by turns.
+fn product() -> Vec<Case> {
+    let mut by_main: BTreeMap<[usize; 4], Vec<Choices>> = BTreeMap::new();
+    for choices in possible() {
+        let [way, part, chunk, by, ..] = choices;
+        by_main.entry([way, part, chunk, by]).or_default().push(choices);
+    }
+    let turns = by_main.values().enumerate();
+    turns.map(|(turn, choices)| Case::of(choices[turn % choices.len()])).collect()
+}
+
+/// Cases in which every two choices meet that can. Always the one is taken next in which most meet for the first time.
+fn few() -> Vec<Case> {
+    let all = possible();
     let mut met = std::collections::HashSet::new();
     let mut taken = Vec::new();
     loop {
@@ -123,7 +152,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 #[test]
 fn every_way_meets_every_buffer_chunk_and_link() {
-    let cases = cases();
+    let cases = few();
     for way in WAYS {
         for part in PARTS {
             assert!(cases.iter().any(|case| case.way == way && case.part == part), "{way:?} 1/{part}");
@@ -139,4 +168,5 @@ fn every_way_meets_every_buffer_chunk_and_link() {
         assert!(cases.iter().any(|case| case.part == part && case.chunk == chunk), "1/{part} {chunk}");
     }
     assert!(cases.len() < 40, "{} cases are not few", cases.len());
+    assert_eq!(product().len(), WAYS.len() * PARTS.len() * CHUNKS.len() * 2);
 }

@@ -29,14 +29,15 @@ fn try_case(cluster: &Cluster, case: &Case) {
     let sample = Sample::of(case.size(), case.is_symmetric);
     let far = FarMemory::connect(options(cluster, case, sample)).unwrap();
     let (path, cache) = case.way;
-    let placement = Placement { chunk: case.chunk, path, ..Placement::cached(cache) };
+    let (chunk, state_chunk) = (case.chunk, case.chunk);
+    let placement = Placement { chunk, state_chunk, path, ..Placement::cached(cache) };
     let graph = match case.is_image {
         true => FarGraph::open(&far, cluster.image(case.is_symmetric), case.is_symmetric, &placement),
         false => FarGraph::upload(&far, sample.view(), &placement),
     };
     let graph = graph.unwrap();
     assert!(path == Path::Direct || far.wait_for_agent(PATIENCE), "the agent does not answer: {case:?}");
-    let view = graph.view().unwrap();
+    let view = graph.view().unwrap_or_else(|error| panic!("{error}: {case:?} {:?}", far.stats()));
     let before = far.stats();
     let results = match case.is_state_far {
         true => run_all(view, &FarArrays::new(&far, &placement), Sweeps::BackAndForth),
