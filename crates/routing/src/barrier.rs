@@ -14,13 +14,15 @@ pub struct Barrier {
     through: u64,
     /// Who has come to the present one, at rank 0. Nobody comes to the next one before it is let through this one.
     here: BTreeSet<u32>,
+    /// Who came to so many rounds and comes to no other.
+    left: Vec<(u32, u64)>,
     outbox: Vec<(u32, Signal)>,
 }
 
 impl Barrier {
     /// For one of `ranks` ranks.
     pub fn new(rank: u32, ranks: u32) -> Self {
-        Self { rank, ranks, come: 0, through: 0, here: BTreeSet::new(), outbox: Vec::new() }
+        Self { rank, ranks, come: 0, through: 0, here: BTreeSet::new(), left: Vec::new(), outbox: Vec::new() }
     }
 
     /// This rank comes to the next barrier.
@@ -43,8 +45,20 @@ impl Barrier {
         match signal {
             Signal::Arrived { round } if self.rank == 0 && round == self.through + 1 => self.arrived(from),
             Signal::Released { round } if from == 0 && round == self.come => self.through = round,
+            Signal::Leaving { round } => self.left.push((from, round)),
             _ => {}
         }
+    }
+
+    /// A rank that will never come to the round that this one waits in.
+    pub fn absentee(&self) -> Option<u32> {
+        let is_absent = |(_, last): &&(u32, u64)| *last < self.come && !self.is_open();
+        self.left.iter().find(is_absent).map(|(rank, _)| *rank)
+    }
+
+    /// How many rounds this rank has come through.
+    pub fn rounds(&self) -> u64 {
+        self.through
     }
 
     fn arrived(&mut self, from: u32) {

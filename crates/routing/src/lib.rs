@@ -1,6 +1,6 @@
 //! Fire-and-forget messages between the ranks of a job, as state machines without I/O.
 //!
-//! A source numbers its runs for each destination and keeps them until the destination has them ([`Outgoing`]). A
+//! A source numbers its runs for each destination and message space and keeps them until the destination has them ([`Outgoing`]). A
 //! destination knows which runs it has, whatever way and however often they come ([`Incoming`]), and puts long messages
 //! together again ([`Joiner`]). So a run can be sent again, and by another way, whenever somebody doubts that it has
 //! arrived, and every message is still handled once. When nothing is left to handle anywhere is found out by

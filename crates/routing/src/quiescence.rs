@@ -42,6 +42,8 @@ pub struct Quiescence {
     /// The latest question of rank 0 that is not answered.
     asked: Option<(u64, u64)>,
     census: Option<Census>,
+    /// Who came to so many rounds and comes to no other.
+    left: Vec<(u32, u64)>,
     outbox: Vec<(u32, Signal)>,
 }
 
@@ -50,7 +52,7 @@ impl Quiescence {
     pub fn new(rank: u32, ranks: u32) -> Self {
         let census =
             (rank == 0).then(|| Census { answered: vec![false; ranks as usize], ..Census::default() });
-        Self { rank, ranks, come: 0, over: 0, asked: None, census, outbox: Vec::new() }
+        Self { rank, ranks, come: 0, over: 0, asked: None, census, left: Vec::new(), outbox: Vec::new() }
     }
 
     /// This rank comes to the next round: from now on only handlers send.
@@ -93,8 +95,20 @@ impl Quiescence {
                 self.over = round;
                 self.asked = self.asked.filter(|(asked, _)| *asked > round);
             }
+            Signal::Leaving { round } => self.left.push((from, round)),
             _ => {}
         }
+    }
+
+    /// A rank that will never come to the round that this one waits in.
+    pub fn absentee(&self) -> Option<u32> {
+        let is_absent = |(_, last): &&(u32, u64)| *last < self.come && !self.is_quiet();
+        self.left.iter().find(is_absent).map(|(rank, _)| *rank)
+    }
+
+    /// How many rounds this rank has come through.
+    pub fn rounds(&self) -> u64 {
+        self.over
     }
 
     /// The next signal to send, and to whom.

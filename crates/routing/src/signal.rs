@@ -36,6 +36,11 @@ pub enum Signal {
         /// Of which round.
         round: u64,
     },
+    /// I go, after this round, and come to no other.
+    Leaving {
+        /// The last one.
+        round: u64,
+    },
 }
 
 /// The size of a signal in bytes.
@@ -50,6 +55,7 @@ impl Signal {
             Self::Quiet { round } => [2, round, 0, 0, 0],
             Self::Arrived { round } => [3, round, 0, 0, 0],
             Self::Released { round } => [4, round, 0, 0, 0],
+            Self::Leaving { round } => [5, round, 0, 0, 0],
         };
         let mut bytes = [0; SIGNAL_LEN];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -69,6 +75,7 @@ impl Signal {
             (2, []) => Some(Self::Quiet { round }),
             (3, []) => Some(Self::Arrived { round }),
             (4, []) => Some(Self::Released { round }),
+            (5, []) => Some(Self::Leaving { round }),
             _ => None,
         }
     }
@@ -86,6 +93,7 @@ mod tests {
             Signal::Quiet { round: 9 },
             Signal::Arrived { round: 3 },
             Signal::Released { round: 3 },
+            Signal::Leaving { round: 4 },
         ];
         for signal in signals {
             assert_eq!(Signal::decode(&signal.encode()), Some(signal));

@@ -8,6 +8,11 @@ use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use super::pool::Pool;
+
+/// How many slots every message space has for itself.
+const SLOTS_SHARE: u32 = 2;
+
 /// Why there is no memory for bundles.
 #[derive(Debug, Error)]
 #[error("no memory for {bytes} bytes of bundles: {source}")]
@@ -23,19 +28,20 @@ pub struct Buffers {
     outgoing: Arc<Segment>,
     grant: Grant,
     incoming: Buffer,
-    /// Buffers that nobody uses, and slots for what is received.
-    pub(super) free: Vec<u32>,
-    pub(super) free_slots: Vec<u32>,
+    /// Buffers to send, and slots for what is received.
+    sending: Pool,
+    pub(super) slots: Pool,
 }
 
 impl Buffers {
-    /// `sending` buffers of `bundle_bytes` to write and `receiving` slots to receive. Whoever holds the grant can read the
-    /// former as long as `exports` has them.
+    /// `sending` buffers of `bundle_bytes` to write and `receiving` slots to receive, for so many message spaces and so many
+    /// ranks. Whoever holds the grant can read the former as long as `exports` has them.
     pub fn new(
         exports: &Exports,
         region: RegionId,
         bundle_bytes: usize,
         (sending, receiving): (u32, u32),
+        (spaces, ranks): (usize, u32),
     ) -> Result<Self, BuffersError> {
         let bytes = sending as usize * bundle_bytes;
         let failed = |bytes| move |source| BuffersError { bytes, source };
@@ -60,9 +66,9 @@ impl Buffers {
             outgoing,
             grant,
             incoming,
-            // The first ones are taken first: a job that needs few touches little memory.
-            free: (0..sending).rev().collect(),
-            free_slots: (0..receiving).rev().collect(),
+            // An open bundle for each rank, and one that is under way.
+            sending: Pool::new(sending, spaces, ranks + 1),
+            slots: Pool::new(receiving, spaces, SLOTS_SHARE),
         })
     }
 
@@ -91,23 +97,23 @@ impl Buffers {
         buffer as usize * self.bundle_bytes
     }
 
-    /// How many buffers are free.
-    pub fn free(&self) -> usize {
-        self.free.len()
-    }
-
-    /// Takes a buffer that nobody uses.
-    pub fn take(&mut self) -> Option<u32> {
-        self.free.pop()
+    /// Takes a buffer for a message space.
+    pub fn take(&mut self, space: u8) -> Option<u32> {
+        self.sending.take(space)
     }
 
     /// Gives a buffer back.
     pub fn give_back(&mut self, buffer: u32) {
-        self.free.push(buffer);
+        self.sending.give_back(buffer);
     }
 
     /// Gives the slot of something that arrived back.
     pub fn give_slot_back(&mut self, slot: u32) {
-        self.free_slots.push(slot);
+        self.slots.give_back(slot);
+    }
+
+    /// The least that so many message spaces and ranks need: buffers to send, and slots to receive.
+    pub fn least(spaces: usize, ranks: u32) -> (u32, u32) {
+        (spaces as u32 * (ranks + 1), spaces as u32 * SLOTS_SHARE)
     }
 }

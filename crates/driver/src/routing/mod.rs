@@ -3,6 +3,7 @@
 
 mod buffers;
 mod peer;
+mod pool;
 mod service;
 
 pub use buffers::{Buffers, BuffersError};

@@ -16,6 +16,17 @@ pub struct Departed {
     pub rank: u32,
     /// What is known of it.
     pub why: String,
+    /// Whether it said goodbye.
+    pub has_left: bool,
+}
+
+/// What goes between two ranks in one message space.
+#[derive(Default)]
+pub(super) struct Traffic {
+    pub(super) outgoing: Outgoing,
+    pub(super) incoming: Incoming,
+    /// It does not know yet what we have of its runs.
+    pub(super) is_owed: bool,
 }
 
 /// What a rank knows of another one.
@@ -28,19 +39,20 @@ pub(super) struct PeerRank {
     /// What opens its memory, until that has been presented.
     pub(super) grant: Option<Grant>,
     pub(super) region: Option<OpenRegion>,
-    pub(super) outgoing: Outgoing,
-    pub(super) incoming: Incoming,
+    /// For every message space, and for signals.
+    pub(super) traffic: Vec<Traffic>,
     /// Runs whose bytes are to be read from its memory.
     pub(super) to_read: VecDeque<Run>,
-    /// It does not know yet what we have of its runs.
-    pub(super) is_owed: bool,
+    /// Runs that came with their bytes when there was no slot for them. It keeps them until it knows that we have them,
+    /// so there are never many.
+    pub(super) aside: VecDeque<(Run, Vec<u8>)>,
     /// When the link was lost, and why.
     pub(super) lost: Option<(Time, String)>,
     pub(super) has_departed: bool,
 }
 
 impl PeerRank {
-    pub(super) fn new(incarnation: Incarnation) -> Self {
+    pub(super) fn new(incarnation: Incarnation, spaces: usize) -> Self {
         Self {
             incarnation,
             link: None,
@@ -48,10 +60,9 @@ impl PeerRank {
             has_greeting: false,
             grant: None,
             region: None,
-            outgoing: Outgoing::new(),
-            incoming: Incoming::new(),
+            traffic: (0..spaces).map(|_| Traffic::default()).collect(),
             to_read: VecDeque::new(),
-            is_owed: false,
+            aside: VecDeque::new(),
             lost: None,
             has_departed: false,
         }
@@ -61,9 +72,11 @@ impl PeerRank {
     pub(super) fn connected(&mut self, link: LinkId) {
         self.link = Some(link);
         self.has_greeting = false;
-        self.is_owed = true;
         self.lost = None;
-        self.outgoing.on_way_lost();
+        for traffic in &mut self.traffic {
+            traffic.outgoing.on_way_lost();
+            traffic.is_owed = true;
+        }
     }
 
     /// Its link is gone, and with it what was about to be read.
@@ -71,7 +84,8 @@ impl PeerRank {
         self.link = None;
         (self.grant, self.region) = (None, None);
         self.to_read.clear();
+        self.aside.clear();
         self.lost = Some((now, why));
-        self.outgoing.on_way_lost();
+        self.traffic.iter_mut().for_each(|traffic| traffic.outgoing.on_way_lost());
     }
 }

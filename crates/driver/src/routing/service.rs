@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use outboard_link::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, OneSided, Outcome, Peer, RemoteMemory,
-    SendError, Token,
+    AccessError, Completion, Disposition, Frame, Link, LinkError, Loss, OneSided, Outcome, Peer,
+    RemoteMemory, SendError, Token,
 };
+use outboard_routing::Kept;
 use outboard_wire::routing::{ACK, Ack, Form, GREETING, Greeting, RUN, Run};
 use outboard_wire::{FrameHead, Incarnation, JobId, Rank, Rights, Time};
 
@@ -21,10 +22,19 @@ pub struct RankConfig {
     pub job: JobId,
     /// The rank.
     pub rank: u32,
+    /// How many message spaces there are, besides the one for signals.
+    pub spaces: u8,
     /// All ranks of the job, in order, by what only the job knows of them.
     pub members: Vec<Incarnation>,
     /// How long a rank may be away before it is given up, on a link whose loss does not mean that it is gone.
     pub deadline: Duration,
+}
+
+impl RankConfig {
+    /// The number of a space that has one on the wire.
+    fn set_of(&self, space: u8) -> u8 {
+        if space == SIGNALS { self.spaces } else { space }
+    }
 }
 
 /// A run that is here and has not been handled.
@@ -36,11 +46,14 @@ pub struct Arrived {
     pub slot: u32,
     /// How many bytes there are.
     pub len: u32,
-    /// To which space they belong.
+    /// To which space they belong; signals are behind the last.
     pub space: u8,
     /// What they are.
     pub form: Form,
 }
+
+/// The number of the space for signals, on the wire.
+const SIGNALS: u8 = u8::MAX;
 
 /// Marks the token of an opening; others are reads into the slot whose number they are.
 const OPENING: u64 = 1 << 32;
@@ -62,8 +75,9 @@ pub struct RankService {
 impl RankService {
     /// A rank without links.
     pub fn new(config: RankConfig, buffers: Buffers) -> Self {
-        let peers = config.members.iter().map(|incarnation| PeerRank::new(*incarnation)).collect();
-        let reading = vec![None; buffers.free_slots.len()];
+        let spaces = usize::from(config.spaces) + 1;
+        let peers = config.members.iter().map(|incarnation| PeerRank::new(*incarnation, spaces)).collect();
+        let reading = vec![None; buffers.slots.len()];
         Self {
             config,
             buffers,
@@ -83,7 +97,10 @@ impl RankService {
     /// Sends a buffer's bytes to another rank, as soon as there is a way. The buffer is free again when it has them.
     pub fn seal(&mut self, rank: u32, (buffer, len): (u32, u32), space: u8, form: Form) {
         match self.peers.get_mut(rank as usize).filter(|peer| !peer.has_departed) {
-            Some(peer) => peer.outgoing.seal(buffer, len, space, form),
+            Some(peer) => {
+                let on_wire = if space == self.config.spaces { SIGNALS } else { space };
+                peer.traffic[usize::from(space)].outgoing.seal(buffer, len, on_wire, form);
+            }
             // Nobody will have it; whoever sends finds out who has departed.
             None => self.buffers.give_back(buffer),
         }
@@ -106,7 +123,7 @@ impl RankService {
 
     /// How many runs other ranks are not known to have.
     pub fn kept(&self) -> usize {
-        self.peers.iter().map(|peer| peer.outgoing.kept()).sum()
+        self.peers.iter().flat_map(|peer| &peer.traffic).map(|traffic| traffic.outgoing.kept()).sum()
     }
 
     fn peer_of(&mut self, link: LinkId) -> Option<(u32, &mut PeerRank)> {
@@ -115,10 +132,16 @@ impl RankService {
     }
 
     fn give_up(&mut self, rank: u32, why: String) {
+        self.let_go(rank, why, false);
+    }
+
+    fn let_go(&mut self, rank: u32, why: String, has_left: bool) {
         let Some(peer) = self.peers.get_mut(rank as usize).filter(|peer| !peer.has_departed) else { return };
         peer.has_departed = true;
-        peer.outgoing.give_up(|buffer| self.buffers.give_back(buffer));
-        self.departed.push(Departed { rank, why });
+        for traffic in &mut peer.traffic {
+            traffic.outgoing.give_up(|buffer| self.buffers.give_back(buffer));
+        }
+        self.departed.push(Departed { rank, why, has_left });
     }
 
     /// What a frame of a rank says, or why it makes no sense.
@@ -150,15 +173,25 @@ impl RankService {
                 {
                     return Err("it sent a run that is not its own, not for here, or too long".to_owned());
                 }
+                if run.space != SIGNALS && run.space >= self.config.spaces {
+                    let (space, spaces) = (run.space, self.config.spaces);
+                    return Err(format!("it uses message space {space}, here there are {spaces}"));
+                }
                 return self.take_run(rank, run, frame);
             }
             ACK if len == Ack::LEN => {
                 let ack = Ack::decode(&frame.payload.array::<{ Ack::LEN }>(0)).map_err(|e| e.to_string())?;
-                if (ack.source.0, ack.destination.0) != (me, rank) {
+                let set = usize::from(self.config.set_of(ack.space));
+                let traffic = peer.traffic.get_mut(set);
+                let is_ours = (ack.source.0, ack.destination.0) == (me, rank);
+                let Some(traffic) = traffic.filter(|_| is_ours) else {
                     return Err("it acknowledged what is not its own".to_owned());
-                }
-                let free = &mut self.buffers.free;
-                peer.outgoing.on_ack(ack.missing, |buffer| free.push(buffer)).map_err(|e| e.to_string())?;
+                };
+                let buffers = &mut self.buffers;
+                traffic
+                    .outgoing
+                    .on_ack(ack.missing, |buffer| buffers.give_back(buffer))
+                    .map_err(|error| error.to_string())?;
             }
             kind => return Err(format!("it sent a frame of kind {kind} and {len} bytes")),
         }
@@ -166,10 +199,12 @@ impl RankService {
     }
 
     fn take_run(&mut self, rank: u32, run: Run, frame: &Frame<'_>) -> Result<Disposition, String> {
+        let set = self.config.set_of(run.space);
         let peer = &mut self.peers[rank as usize];
-        if !peer.incoming.is_new(run.number) {
+        let traffic = &mut peer.traffic[usize::from(set)];
+        if !traffic.incoming.is_new(run.number) {
             // It may not know that we have it.
-            peer.is_owed = true;
+            traffic.is_owed = true;
             return Ok(Disposition::Taken);
         }
         if run.at.is_some() {
@@ -179,20 +214,49 @@ impl RankService {
             peer.to_read.push_back(run);
             return Ok(Disposition::Taken);
         }
-        let Some(slot) = self.buffers.free_slots.pop() else { return Ok(Disposition::Deferred) };
-        let at = self.buffers.offset(slot);
         let bytes = frame.payload.part(Run::LEN, run.len as usize);
-        self.buffers.incoming().window_mut().write_window(at, bytes);
-        self.note(rank, run, slot);
+        match self.buffers.slots.take(set) {
+            Some(slot) => {
+                let at = self.buffers.offset(slot);
+                self.buffers.incoming().window_mut().write_window(at, bytes);
+                self.note(rank, run, slot);
+            }
+            // Whatever is behind it may be for another space, which must not wait for this one.
+            None if peer.aside.len() < TO_READ_MAX => peer.aside.push_back((run, bytes.to_vec())),
+            None => return Err("it has more runs under way than it may".to_owned()),
+        }
         Ok(Disposition::Taken)
+    }
+
+    /// Takes in what was set aside, as far as there are slots. Returns whether there was anything.
+    fn take_aside(&mut self, rank: u32) -> bool {
+        let mut moved = false;
+        for _ in 0..self.peers[rank as usize].aside.len() {
+            let peer = &mut self.peers[rank as usize];
+            let Some((run, bytes)) = peer.aside.pop_front() else { break };
+            let set = self.config.set_of(run.space);
+            if !peer.traffic[usize::from(set)].incoming.is_new(run.number) {
+                continue;
+            }
+            let Some(slot) = self.buffers.slots.take(set) else {
+                peer.aside.push_back((run, bytes));
+                continue;
+            };
+            let at = self.buffers.offset(slot);
+            self.buffers.incoming().window_mut().write(at, &bytes);
+            self.note(rank, run, slot);
+            moved = true;
+        }
+        moved
     }
 
     /// A run is here.
     fn note(&mut self, rank: u32, run: Run, slot: u32) {
-        let peer = &mut self.peers[rank as usize];
-        peer.is_owed = true;
-        if peer.incoming.note(run.number) {
-            let Run { len, space, form, .. } = run;
+        let space = self.config.set_of(run.space);
+        let traffic = &mut self.peers[rank as usize].traffic[usize::from(space)];
+        traffic.is_owed = true;
+        if traffic.incoming.note(run.number) {
+            let Run { len, form, .. } = run;
             self.arrived.push(Arrived { source: rank, slot, len, space, form });
         } else {
             self.buffers.give_slot_back(slot);
@@ -204,23 +268,27 @@ impl RankService {
         let mut moved = false;
         let peer = &mut self.peers[rank as usize];
         let Some(region) = peer.region else { return Ok(false) };
-        while let Some(run) = peer.to_read.front().copied() {
-            let at = run.at.unwrap_or(0);
-            if !peer.incoming.is_new(run.number) {
-                peer.to_read.pop_front();
+        for _ in 0..peer.to_read.len() {
+            let Some(run) = peer.to_read.pop_front() else { break };
+            let (at, set) = (run.at.unwrap_or(0), self.config.set_of(run.space));
+            if !peer.traffic[usize::from(set)].incoming.is_new(run.number) {
                 continue;
             }
-            let Some(slot) = self.buffers.free_slots.pop() else { break };
+            let Some(slot) = self.buffers.slots.take(set) else {
+                // Those behind it may be for another space.
+                peer.to_read.push_back(run);
+                continue;
+            };
             let into = slot as usize * self.buffers.bundle_bytes();
             let token = Token(slot.into());
             match link.read(region, at, self.buffers.incoming(), into, run.len as usize, token) {
                 Ok(()) => {
                     self.reading[slot as usize] = Some(run);
-                    peer.to_read.pop_front();
                     moved = true;
                 }
                 Err(AccessError::Full | AccessError::Busy) => {
                     self.buffers.give_slot_back(slot);
+                    peer.to_read.push_back(run);
                     break;
                 }
                 Err(AccessError::Lost(error)) => {
@@ -240,41 +308,69 @@ impl RankService {
 
     /// Sends word of sealed bundles, or the bundles.
     fn send_runs<L: Link>(&mut self, rank: u32, link: &mut L, is_mapped: bool) -> Result<bool, LinkError> {
-        let (mut moved, source) = (false, Rank(self.config.rank));
-        let peer = &mut self.peers[rank as usize];
-        while let Some(kept) = peer.outgoing.unsent() {
-            let at = self.buffers.offset(kept.buffer);
-            let run = Run {
-                source,
-                destination: Rank(rank),
-                number: kept.number,
-                at: is_mapped.then_some(at as u64),
-                len: kept.len,
-                space: kept.space,
-                form: kept.form,
-            };
-            let head = FrameHead::new(RUN);
-            let sent = if is_mapped {
-                link.send(head, &run.encode())
-            } else {
-                let len = kept.len as usize;
-                let reserved = link.reserve(head, Run::LEN + len).map(|mut window| {
-                    window.write(0, &run.encode());
-                    window.write_window(Run::LEN, self.buffers.outgoing().window(at, len));
-                });
-                reserved.map(|()| link.commit(Run::LEN + len))
-            };
-            match sent {
-                Ok(()) => peer.outgoing.mark_sent(),
-                Err(SendError::Full) => break,
-                Err(SendError::Lost(error)) => return Err(error),
-                Err(SendError::TooLong { max, .. }) => {
-                    let why = format!(
-                        "its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles"
-                    );
-                    self.give_up(rank, why);
-                    return Ok(true);
+        let mut moved = false;
+        for set in 0..self.peers[rank as usize].traffic.len() {
+            while let Some(kept) = self.peers[rank as usize].traffic[set].outgoing.unsent().copied() {
+                match self.send_run(rank, &kept, link, is_mapped) {
+                    Ok(()) => self.peers[rank as usize].traffic[set].outgoing.mark_sent(),
+                    Err(SendError::Full) => return Ok(moved),
+                    Err(SendError::Lost(error)) => return Err(error),
+                    Err(SendError::TooLong { max, .. }) => {
+                        let why = format!(
+                            "its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles"
+                        );
+                        self.give_up(rank, why);
+                        return Ok(true);
+                    }
                 }
+                moved = true;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn send_run<L: Link>(
+        &self,
+        rank: u32,
+        kept: &Kept,
+        link: &mut L,
+        is_mapped: bool,
+    ) -> Result<(), SendError> {
+        let (at, len) = (self.buffers.offset(kept.buffer), kept.len as usize);
+        let run = Run {
+            source: Rank(self.config.rank),
+            destination: Rank(rank),
+            number: kept.number,
+            at: is_mapped.then_some(at as u64),
+            len: kept.len,
+            space: kept.space,
+            form: kept.form,
+        };
+        let head = FrameHead::new(RUN);
+        if is_mapped {
+            return link.send(head, &run.encode());
+        }
+        let mut window = link.reserve(head, Run::LEN + len)?;
+        window.write(0, &run.encode());
+        window.write_window(Run::LEN, self.buffers.outgoing().window(at, len));
+        link.commit(Run::LEN + len);
+        Ok(())
+    }
+
+    /// Tells a rank what has arrived of its runs. Returns whether it has to be told.
+    fn acknowledge<L: Link>(&mut self, rank: u32, link: &mut L) -> Result<bool, LinkError> {
+        let (source, destination, spaces) = (Rank(rank), Rank(self.config.rank), self.config.spaces);
+        let mut moved = false;
+        for (set, traffic) in (0..).zip(&mut self.peers[rank as usize].traffic) {
+            if !traffic.is_owed {
+                continue;
+            }
+            let space = if set == spaces { SIGNALS } else { set };
+            let ack = Ack { source, destination, missing: traffic.incoming.missing(), space };
+            match link.send(FrameHead::new(ACK), &ack.encode()) {
+                Ok(()) => traffic.is_owed = false,
+                Err(SendError::Lost(error)) => return Err(error),
+                Err(_) => return Ok(true),
             }
             moved = true;
         }
@@ -363,23 +459,12 @@ impl Service for RankService {
                 Err(_) => {}
             }
         }
-        let mut moved = self.send_runs(rank, link, is_mapped)?;
+        let mut moved = self.send_runs(rank, link, is_mapped)? | self.take_aside(rank);
         if self.read_runs(rank, link)? {
             moved = true;
             link.completions(|completion| self.on_completion(id, completion, now));
         }
-        let peer = &mut self.peers[rank as usize];
-        if peer.is_owed {
-            let (source, destination) = (Rank(rank), Rank(self.config.rank));
-            let ack = Ack { source, destination, missing: peer.incoming.missing() };
-            match link.send(FrameHead::new(ACK), &ack.encode()) {
-                Ok(()) => peer.is_owed = false,
-                Err(SendError::Lost(error)) => return Err(error),
-                Err(_) => {}
-            }
-            moved = true;
-        }
-        Ok(moved)
+        Ok(moved | self.acknowledge(rank, link)?)
     }
 
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
@@ -387,16 +472,17 @@ impl Service for RankService {
         for (slot, run) in self.reading.iter_mut().enumerate() {
             if run.is_some_and(|run| run.source.0 == rank) {
                 *run = None;
-                self.buffers.free_slots.push(slot as u32);
+                self.buffers.give_slot_back(slot as u32);
             }
         }
         let Some(peer) = self.peers.get_mut(rank as usize).filter(|peer| peer.link == Some(link)) else {
             return;
         };
         peer.disconnected(now, error.to_string());
-        if peer.is_mapped {
-            // Nobody but the end of a process cuts such a link.
-            self.give_up(rank, error.to_string());
+        let has_left = matches!(error.loss, Loss::Closed { .. });
+        if peer.is_mapped || has_left {
+            // Nobody but the end of a process cuts a link within a node.
+            self.let_go(rank, error.to_string(), has_left);
         }
     }
 

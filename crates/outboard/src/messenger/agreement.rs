@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use outboard_routing::{SIGNAL_LEN, Signal};
 
 use super::bundle::Bundle;
-use super::error::MessengerError;
+use super::error::{MessengerError, SendError};
 use super::messages::Messenger;
 
 /// Stands for the barrier where a signal names a space.
@@ -66,8 +66,9 @@ impl Messenger {
             self.signals.push_back((to, space, signal));
         }
         self.drain_signals();
-        self.fail_if_departed()?;
-        Ok(self.quiescence[set].is_quiet())
+        let quiescence = &self.quiescence[set];
+        let (is_quiet, absentee) = (quiescence.is_quiet(), quiescence.absentee());
+        self.unless_absent(is_quiet, absentee)
     }
 
     /// Waits until all ranks are here. Handles nothing.
@@ -87,12 +88,32 @@ impl Messenger {
             self.signals.push_back((to, BARRIER, signal));
         }
         self.drain_signals();
-        self.fail_if_departed()?;
-        Ok(self.barrier.is_open())
+        let (is_open, absentee) = (self.barrier.is_open(), self.barrier.absentee());
+        self.unless_absent(is_open, absentee)
     }
 
-    fn fail_if_departed(&mut self) -> Result<(), MessengerError> {
-        self.departed().map_or(Ok(()), |departed| Err(departed.into()))
+    /// Whether it is over, unless it never will be.
+    fn unless_absent(&mut self, is_over: bool, absentee: Option<u32>) -> Result<bool, MessengerError> {
+        if is_over {
+            return Ok(true);
+        }
+        if let Some(rank) = absentee {
+            return Err(SendError::Departed { rank, why: "it has left".to_owned() }.into());
+        }
+        self.fail_if_lost()?;
+        Ok(false)
+    }
+
+    /// Tells all ranks that this one comes to nothing more.
+    pub(super) fn say_that_it_leaves(&mut self) {
+        let rounds = self.quiescence.iter().map(|quiescence| quiescence.rounds());
+        let rounds: Vec<(u8, u64)> = (0..).zip(rounds).chain([(BARRIER, self.barrier.rounds())]).collect();
+        for rank in (0..self.ranks).filter(|rank| *rank != self.rank) {
+            for (space, round) in &rounds {
+                self.signals.push_back((rank, *space, Signal::Leaving { round: *round }));
+            }
+        }
+        self.drain_signals();
     }
 
     fn wait_for(
@@ -120,7 +141,7 @@ impl Messenger {
             if idle > 0 && idle % 1024 == 0 && began.elapsed() > patience {
                 return Err(MessengerError::Timeout { what, waited: patience });
             }
-            self.pause(idle)?;
+            self.pause_for(idle)?;
         }
     }
 
@@ -131,14 +152,18 @@ impl Messenger {
         space: u8,
         handler: impl FnMut(&mut Self, Bundle<'_>),
     ) -> Result<(), MessengerError> {
-        let handled = self.receive_bundles(space, handler)?;
-        self.fail_if_departed()?;
-        self.idle = if handled > 0 { 0 } else { self.idle + 1 };
-        self.pause(self.idle)
+        self.receive_bundles(space, handler)?;
+        self.pause()
+    }
+
+    /// For whoever can do nothing but wait: lets others run, the longer nothing has arrived the more.
+    pub fn pause(&mut self) -> Result<(), MessengerError> {
+        self.fail_if_lost()?;
+        self.pause_for(self.idle)
     }
 
     /// Leaves the processor to others, the longer the more.
-    fn pause(&mut self, idle: u32) -> Result<(), MessengerError> {
+    fn pause_for(&mut self, idle: u32) -> Result<(), MessengerError> {
         match idle {
             0 => {}
             1..LOOKS => std::hint::spin_loop(),
@@ -180,6 +205,7 @@ impl Messenger {
             });
             self.finish(set, item);
             for (space, signal) in letters {
+                self.has_left[source as usize] |= matches!(signal, Signal::Leaving { .. });
                 match self.quiescence.get_mut(usize::from(space)) {
                     Some(quiescence) => quiescence.on_signal(source, signal),
                     None => self.barrier.on_signal(source, signal),

@@ -104,10 +104,11 @@ impl<T: Plain> Conveyor<T> {
         }
         if self.has_ended_pushing && self.current.is_none() {
             self.is_over = messenger.poll_quiesce(self.space)?;
-        } else {
-            messenger.progress()?;
-            messenger.departed().map_or(Ok(()), |departed| Err(MessengerError::from(departed)))?;
         }
+        let moved = messenger.progress()?;
+        let is_empty = messenger.inbox[usize::from(self.space)].is_empty() && self.current.is_none();
+        messenger.idle = if moved || !is_empty { 0 } else { messenger.idle.saturating_add(1) };
+        messenger.pause()?;
         Ok(!self.is_over)
     }
 

@@ -66,6 +66,8 @@ pub struct Messenger {
     pub(super) quiescence: Vec<Quiescence>,
     pub(super) barrier: Barrier,
     pub(super) joiners: Vec<Joiner>,
+    /// Which ranks have said that they leave.
+    pub(super) has_left: Vec<bool>,
     pub(super) backlog: VecDeque<Waiting>,
     /// How many bytes are in the backlog.
     pub(super) backlog_bytes: usize,
@@ -91,10 +93,12 @@ impl Messenger {
         let (listener, exports) = job.take_listener().ok_or(MessengerError::Taken)?;
         let (rank, ranks) = (job.rank(), job.size());
         let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
-        let buffers = Buffers::new(&exports, BUNDLES, bundle_bytes, (sending, receiving))?;
+        let sets = usize::from(options.spaces) + 1;
+        let buffers = Buffers::new(&exports, BUNDLES, bundle_bytes, (sending, receiving), (sets, ranks))?;
         let config = RankConfig {
             job: job.id(),
             rank,
+            spaces: options.spaces,
             members: job.members().iter().map(|member| member.incarnation).collect(),
             deadline: job.link().deadline,
         };
@@ -127,7 +131,6 @@ impl Messenger {
             // It ends with the messenger.
             let _ = desk.run();
         })?;
-        let sets = usize::from(options.spaces) + 1;
         let mut messenger = Self {
             worker,
             lanes: vec![Lane::default(); sets * ranks as usize],
@@ -140,6 +143,7 @@ impl Messenger {
             quiescence: (0..options.spaces).map(|_| Quiescence::new(rank, ranks)).collect(),
             barrier: Barrier::new(rank, ranks),
             joiners: (0..ranks).map(|_| Joiner::new()).collect(),
+            has_left: vec![false; ranks as usize],
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             signals: VecDeque::new(),
@@ -162,11 +166,10 @@ impl Messenger {
         error: &Mutex<String>,
     ) -> Result<(), MessengerError> {
         let (began, others) = (Instant::now(), self.ranks as usize - 1);
-        while self.worker.service().connected() < others {
+        // One that has left was there.
+        while self.worker.service().connected() + self.worker.service().departed().len() < others {
             self.progress()?;
-            if let Some(departed) = self.departed() {
-                return Err(departed.into());
-            }
+            self.fail_if_lost()?;
             if began.elapsed() > patience {
                 let connected = self.worker.service().connected();
                 let why = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -197,18 +200,23 @@ impl Messenger {
         self.stats
     }
 
-    /// A rank that is not there any more, if there is one.
-    pub fn departed(&mut self) -> Option<SendError> {
-        let departed = self.worker.service().departed().first()?;
+    /// A rank that was lost without a goodbye, if there is one.
+    pub fn lost(&mut self) -> Option<SendError> {
+        let departed = self.worker.service().departed().iter().find(|departed| !departed.has_left)?;
         Some(SendError::Departed { rank: departed.rank, why: departed.why.clone() })
+    }
+
+    pub(super) fn fail_if_lost(&mut self) -> Result<(), MessengerError> {
+        self.lost().map_or(Ok(()), |lost| Err(lost.into()))
     }
 
     /// Moves what can be moved now. Handles nothing. Returns whether anything moved.
     pub fn progress(&mut self) -> Result<bool, SendError> {
         let moved = self.worker.step().map_err(|errno| SendError::System(errno.to_string()))?;
-        let sorted = self.sort_arrived()?;
         let drained = self.drain_backlog();
-        Ok(moved | sorted | drained)
+        // What this rank sends to itself in parts is put together there too.
+        let sorted = self.sort_arrived();
+        Ok(moved | drained | sorted)
     }
 }
 
@@ -219,6 +227,7 @@ impl Drop for Messenger {
     /// Delivers what was sent, as long as somebody takes it.
     fn drop(&mut self) {
         let began = Instant::now();
+        self.say_that_it_leaves();
         for space in 0..self.spaces {
             let _ = self.flush_in(space);
         }

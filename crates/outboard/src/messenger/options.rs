@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outboard_driver::routing::Buffers;
 use outboard_settings::{MessagesSettings, Settings};
 
 /// How messages are bundled. All ranks of a job need the same.
@@ -56,8 +57,9 @@ impl MessengerOptions {
     /// many slots to receive.
     pub(super) fn fit(&self, ranks: usize) -> (usize, u32, u32) {
         // Every space has an open bundle for each rank, and so have signals.
-        let open = (usize::from(self.spaces) + 1) * ranks;
-        let needed = |bundle: usize, buffers: usize| (open + ranks * (buffers + 2)) * bundle;
+        let (open, slots) = Buffers::least(usize::from(self.spaces) + 1, ranks as u32);
+        let (open, slots) = (open as usize, slots as usize + (2 * ranks).max(SLOTS_MIN));
+        let needed = |bundle: usize, buffers: usize| (open + slots + ranks * buffers) * bundle;
         let (mut bundle, mut buffers) = (self.bundle, self.buffers);
         while needed(bundle, buffers) > self.memory && buffers > BUFFERS_MIN {
             buffers -= 1;
@@ -65,7 +67,7 @@ impl MessengerOptions {
         while needed(bundle, buffers) > self.memory && bundle > BUNDLE_MIN {
             bundle /= 2;
         }
-        (bundle, (open + ranks * buffers) as u32, (2 * ranks).max(SLOTS_MIN) as u32)
+        (bundle, (open + ranks * buffers) as u32, slots as u32)
     }
 }
 
@@ -78,7 +80,7 @@ mod tests {
     #[test]
     fn large_jobs_get_fewer_and_smaller_bundles() {
         let options = MessengerOptions::default();
-        assert_eq!(options.fit(2), (32 << 10, 20, 16));
+        assert_eq!(options.fit(2), (32 << 10, 22, 20));
         let (bundle, sending, _) = options.fit(64);
         assert!(bundle == 32 << 10 && sending < 64 * 32, "{bundle} {sending}");
         let (bundle, sending, receiving) = options.fit(2000);

@@ -6,9 +6,8 @@ use outboard_driver::routing::Arrived;
 use outboard_wire::routing::{Form, Fragment, MessageHead};
 
 use super::bundle::Bundle;
-use super::error::{MessengerError, SendError};
+use super::error::MessengerError;
 use super::messages::Messenger;
-use super::send::SIGNALS;
 use crate::Plain;
 
 /// Where the bytes of a bundle lie.
@@ -50,6 +49,7 @@ impl Messenger {
             self.finish(set, item);
             handled += 1;
         }
+        self.idle = if handled > 0 { 0 } else { self.idle.saturating_add(1) };
         if handled == 0 && !self.is_in_handler {
             // There is nothing else to do: nobody should wait for what lies in open bundles.
             self.flush_in(space)?;
@@ -140,27 +140,20 @@ impl Messenger {
     }
 
     /// Puts what has arrived where it belongs. Returns whether there was anything.
-    pub(super) fn sort_arrived(&mut self) -> Result<bool, SendError> {
+    pub(super) fn sort_arrived(&mut self) -> bool {
         let mut arrived = std::mem::take(&mut self.scratch);
         self.worker.service().swap_arrived(&mut arrived);
-        let (moved, spaces, mut wrong) = (!arrived.is_empty(), self.spaces, None);
+        let moved = !arrived.is_empty();
         for Arrived { source, slot, len, space, form } in arrived.drain(..) {
-            let set = if space == SIGNALS { self.spaces } else { space };
             let item = Item { source, place: Place::Slot(slot), len, form };
-            if set < spaces || space == SIGNALS {
-                self.inbox[usize::from(set)].push_back(item);
-            } else {
-                // A rank with other options; nobody here reads what it sends.
-                self.worker.service().buffers().give_slot_back(slot);
-                wrong = Some(SendError::NoSuchSpace { space, spaces });
-            }
+            self.inbox[usize::from(space)].push_back(item);
         }
         self.scratch = arrived;
         for set in 0..usize::from(self.spaces) {
             self.join_parts(set);
         }
         self.read_signals();
-        wrong.map_or(Ok(moved), Err)
+        moved
     }
 
     /// Puts long messages together: parts are taken out of the inbox, whole messages put in.

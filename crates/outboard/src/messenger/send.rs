@@ -8,9 +8,6 @@ use super::messages::{Messenger, Waiting};
 use super::receive::{Item, Place};
 use crate::Plain;
 
-/// The number of the space for signals, on the wire.
-pub(super) const SIGNALS: u8 = u8::MAX;
-
 impl Messenger {
     /// Sends a value to a rank, this one included.
     #[inline(always)]
@@ -91,6 +88,9 @@ impl Messenger {
         {
             return Err(SendError::Departed { rank, why: departed.why.clone() });
         }
+        if self.has_left[rank as usize] {
+            return Err(SendError::Departed { rank, why: "it has left".to_owned() });
+        }
         if MessageHead::stride(len) <= self.bundle_bytes {
             if self.open(usize::from(space), rank) && append(self.lane(usize::from(space), rank), rank, bytes)
             {
@@ -121,13 +121,8 @@ impl Messenger {
     }
 
     fn take_buffer(&mut self, set: usize, rank: u32) -> bool {
-        // Signals always find one.
-        let reserved = if set == usize::from(self.spaces) { 0 } else { self.ranks as usize };
         let buffers = self.worker.service().buffers();
-        if buffers.free() <= reserved {
-            return false;
-        }
-        let Some(buffer) = buffers.take() else { return false };
+        let Some(buffer) = buffers.take(set as u8) else { return false };
         let lane = Lane::open(buffers, buffer);
         *self.lane(set, rank) = lane;
         true
@@ -155,8 +150,7 @@ impl Messenger {
             let place = Place::Own(buffer);
             self.inbox[set].push_back(Item { source: rank, place, len, form });
         } else {
-            let space = if set == usize::from(self.spaces) { SIGNALS } else { set as u8 };
-            self.worker.service().seal(rank, (buffer, len), space, form);
+            self.worker.service().seal(rank, (buffer, len), set as u8, form);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A *bundle* is a stretch of memory full of messages, each behind eight bytes that say how long it is and for whom
 //! ([`MessageHead`]). A *run* is what travels: the messages of one bundle for one rank, numbered by their source for
-//! each destination ([`Run`]). Between processes that share memory only the [`Run`] travels, and the reader fetches the
+//! each destination and message space ([`Run`]). Between processes that share memory only the [`Run`] travels, and the reader fetches the
 //! bytes from the source's memory; elsewhere they follow it. A destination tells the source how far it has everything
 //! ([`Ack`]); until then the source keeps it, whoever carries it.
 
@@ -79,7 +79,7 @@ pub struct Run {
     pub source: Rank,
     /// For whom they are.
     pub destination: Rank,
-    /// Which of the source's runs for this destination it is, counted from zero.
+    /// Which of the source's runs for this destination and space it is, counted from zero.
     pub number: u64,
     /// Where the bytes begin in the source's memory; none if they follow.
     pub at: Option<u64>,
@@ -91,7 +91,8 @@ pub struct Run {
     pub form: Form,
 }
 
-/// From a destination to a source: I have all runs before this one.
+/// From a destination to a source: I have all runs of a message space before this one. Spaces are numbered apart, because
+/// the runs of one may have to wait for those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// Whose runs.
@@ -100,6 +101,8 @@ pub struct Ack {
     pub destination: Rank,
     /// The first that is missing.
     pub missing: u64,
+    /// Of which space.
+    pub space: u8,
 }
 
 /// What stands before a part of a long message.
@@ -145,6 +148,8 @@ struct AckBytes {
     source: U32,
     destination: U32,
     missing: U64,
+    space: u8,
+    reserved: [u8; 7],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -243,7 +248,7 @@ impl Run {
 
 impl Ack {
     /// Its size in bytes.
-    pub const LEN: usize = 16;
+    pub const LEN: usize = 24;
 
     /// As bytes.
     pub fn encode(&self) -> [u8; Self::LEN] {
@@ -251,6 +256,8 @@ impl Ack {
             source: U32::new(self.source.0),
             destination: U32::new(self.destination.0),
             missing: U64::new(self.missing),
+            space: self.space,
+            reserved: [0; 7],
         })
     }
 
@@ -261,6 +268,7 @@ impl Ack {
             source: Rank(bytes.source.get()),
             destination: Rank(bytes.destination.get()),
             missing: bytes.missing.get(),
+            space: bytes.space,
         })
     }
 }

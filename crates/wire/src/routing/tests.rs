@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn acks_and_fragments_come_back(source: u32, missing: u64, total in 8..u64::MAX) {
-        let ack = Ack { source: Rank(source), destination: Rank(7), missing };
+        let ack = Ack { source: Rank(source), destination: Rank(7), missing, space: 3 };
         prop_assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
         let fragment = Fragment { message: missing, total, offset: total - 8 };
         let mut bytes = fragment.encode().to_vec();
