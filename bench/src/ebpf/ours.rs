@@ -26,10 +26,25 @@ pub(super) enum Engine {
     Compiled,
 }
 
+/// An executor whose type is known where it is called, as rbpf's and Rust's functions are.
+enum Machine {
+    Interpreted(Interpreter),
+    Compiled(Compiled),
+}
+
+impl Machine {
+    fn program(&self) -> &Arc<Program> {
+        match self {
+            Machine::Interpreted(interpreter) => interpreter.program(),
+            Machine::Compiled(compiled) => compiled.program(),
+        }
+    }
+}
+
 /// A function and what it needs to be called.
 pub(super) struct Function {
     compiler: Compiler,
-    executor: Box<dyn Executor>,
+    machine: Machine,
     instance: Instance,
     entry: FunctionId,
 }
@@ -50,18 +65,22 @@ impl Function {
         let compiler = Compiler::native().map_err(failed)?;
         let name = &program.functions()[0].name;
         let entry = program.entry(name).ok_or_else(|| failed("the first function is no entry point"))?;
-        let executor: Box<dyn Executor> = match engine {
-            Engine::Interpreted => Box::new(Interpreter::new(program)),
-            Engine::Compiled => Box::new(compiler.compile(program).map_err(failed)?),
+        let machine = match engine {
+            Engine::Interpreted => Machine::Interpreted(Interpreter::new(program)),
+            Engine::Compiled => Machine::Compiled(compiler.compile(program).map_err(failed)?),
         };
         let mut instance = Instance::default();
         instance.set_context(context).map_err(failed)?;
-        Ok(Function { compiler, executor, instance, entry })
+        Ok(Function { compiler, machine, instance, entry })
     }
 
     #[inline]
     pub(super) fn call(&mut self) -> Exit {
-        self.executor.start(&mut self.instance, self.entry, &mut NoHost, FUEL)
+        let instance = &mut self.instance;
+        match &self.machine {
+            Machine::Interpreted(interpreter) => interpreter.start(instance, self.entry, &mut NoHost, FUEL),
+            Machine::Compiled(compiled) => compiled.start(instance, self.entry, &mut NoHost, FUEL),
+        }
     }
 
     /// A figure of a function that does something else would be a lie.
@@ -73,11 +92,11 @@ impl Function {
     }
 
     pub(super) fn bytecode(&self) -> Vec<u8> {
-        encode(self.executor.program().code())
+        encode(self.machine.program().code())
     }
 
     pub(super) fn compile(&self) -> Option<Compiled> {
-        self.compiler.compile(self.executor.program().clone()).ok()
+        self.compiler.compile(self.machine.program().clone()).ok()
     }
 }
 

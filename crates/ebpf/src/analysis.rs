@@ -8,6 +8,7 @@ mod branch;
 mod effects;
 mod facts;
 pub(crate) mod flow;
+mod loops;
 mod report;
 mod solve;
 mod state;
@@ -26,6 +27,7 @@ use crate::program::{FunctionId, Program};
 pub use facts::Reach;
 use facts::{Facts, Waiting, fits};
 pub(crate) use flow::{Flow, successors};
+pub use loops::Loop;
 pub use report::Finding;
 use solve::Solver;
 
@@ -45,6 +47,8 @@ struct Body {
     start: u32,
     facts: Facts,
     callees: Vec<usize>,
+    loops: Vec<Loop>,
+    fuel: Option<u64>,
     /// What the context must have for the proofs in it, and in all that it calls, to hold.
     context_needed: u32,
     /// Whether nothing but proven accesses can see the stack, wherever the run started.
@@ -61,13 +65,18 @@ impl Analysis {
             return Analysis { bodies: Vec::new(), places: HashMap::new(), complete: false };
         };
         let mut bodies = Vec::with_capacity(solver.nodes.len());
-        for node in &solver.nodes {
+        let (loops, times): (Vec<_>, Vec<_>) =
+            solver.nodes.iter().map(|node| loops::examine(program, node)).unzip();
+        let fuel = loops::fuel_bounds(program, &solver, &times);
+        for ((node, loops), fuel) in solver.nodes.iter().zip(loops).zip(fuel) {
             bodies.push(Body {
                 function: node.function,
                 depth: node.depth,
                 start: program.functions()[node.function].start,
                 facts: Facts::new(program, &solver, node),
                 callees: node.callees.iter().copied().collect(),
+                loops,
+                fuel,
                 context_needed: 0,
                 is_quiet: true,
                 zeroed: 0..0,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use crate::helper::ARGUMENTS;
 use crate::insn::Insn;
-use crate::instance::{Frame, Instance, State};
+use crate::instance::{Frame, Instance};
 use crate::memory::{FRAME_LEN, GRANTS, MAX_FRAMES};
 use crate::program::{FunctionId, Program, ProgramHash};
 

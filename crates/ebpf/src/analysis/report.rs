@@ -1,12 +1,14 @@
 //! What was found out, for people.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::value::Value;
-use super::{Analysis, Reach};
+use super::{Analysis, Loop, Reach};
 use crate::memory::{
     AREA_SHIFT, CONTEXT_AREA, DATA_AREA, FIRST_GRANT_AREA, FRAME_LEN, RODATA_AREA, STACK_AREA,
 };
+use crate::program::FunctionId;
 
 /// What is known about one access, at one depth of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,24 @@ impl Analysis {
         }
         findings.sort_by_key(|finding| (finding.index, finding.depth));
         findings
+    }
+}
+
+impl Analysis {
+    /// All loops that can be reached, by the slot at which they begin.
+    pub fn loops(&self) -> Vec<Loop> {
+        let mut found: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        for Loop { start, rounds } in self.bodies.iter().flat_map(|body| &body.loops) {
+            let known = found.entry(*start).or_insert(Some(0));
+            *known = known.zip(*rounds).map(|(known, rounds)| known.max(rounds));
+        }
+        found.into_iter().map(|(start, rounds)| Loop { start, rounds }).collect()
+    }
+
+    /// How much fuel a run that starts in this function uses at most, if that is known. Whatever else starts there
+    /// may use all it is given.
+    pub fn fuel_of(&self, function: FunctionId) -> Option<u64> {
+        self.bodies[self.body(function.index(), 0)?].fuel
     }
 }
 

@@ -135,6 +135,34 @@ fn functions_know_what_they_are_called_with_and_callers_what_they_get() {
     assert!(analysis.findings().iter().all(super::Finding::is_proven));
 }
 
+/// The rounds of all loops, and the fuel that `main` uses at most.
+fn bounds(text: &str) -> (Vec<Option<u64>>, Option<u64>) {
+    let (program, analysis) = analyse(text);
+    let rounds = analysis.loops().iter().map(|found| found.rounds).collect();
+    (rounds, analysis.fuel_of(program.entry("main").unwrap()))
+}
+
+#[test]
+fn loops_that_count_are_bounded_and_others_pay() {
+    assert_eq!(bounds("jeq r2, 0, a\nmov r3, 1\nmov r3, 2\na:\nexit"), (vec![], Some(4)));
+    let counted = "mov r3, 0\nloop:\nadd r3, 1\njne r3, 16, loop\nexit";
+    assert_eq!(bounds(counted), (vec![Some(16)], Some(1 + 16 * 2 + 1)));
+    let down = "mov r3, 10\nloop:\nsub r3, 2\njgt r3, 1, loop\nexit";
+    assert_eq!(bounds(down), (vec![Some(5)], Some(1 + 5 * 2 + 1)));
+    let nested = "mov r3, 0\na:\nmov r4, 0\nb:\nadd r4, 1\njlt r4, 3, b\nadd r3, 1\njlt r3, 5, a\nexit";
+    assert_eq!(bounds(nested), (vec![Some(5), Some(3)], Some(1 + 5 + 15 * 2 + 5 * 2 + 1)));
+    let unbounded = "loop:\nldxb r0, [r1+0]\nadd r1, 1\njne r0, 0, loop\nexit";
+    assert_eq!(bounds(unbounded), (vec![None], None));
+    let sometimes = "mov r3, 0\nloop:\njeq r2, 0, past\nadd r3, 1\npast:\njlt r3, 5, loop\nexit";
+    assert_eq!(bounds(sometimes), (vec![None], None));
+    let inner = "mov r3, 0\nloop:\nadd r3, 1\nldxb r5, [r1+0]\njeq r5, 1, loop\njlt r3, 5, loop\nexit";
+    assert_eq!(bounds(inner).1, None, "the first way back is taken as often as the context says");
+    let called = ".entry main\ncall local f\ncall local f\nexit\n.function f\nmov r0, 1\nexit";
+    assert_eq!(bounds(called), (vec![], Some(3 + 2 * 2)));
+    let for_ever = ".entry main\ncall local f\nexit\n.function f\nja f2\nf2:\nja f2";
+    assert_eq!(bounds(for_ever), (vec![None], None));
+}
+
 #[test]
 fn programs_of_any_shape_are_looked_at_in_limited_time() {
     let mut nested = String::new();

@@ -60,12 +60,7 @@ pub(crate) fn apply(state: &mut State, insn: &Insn) {
             state.set(dst, extended(width, from, state.get(src)));
         }
         Insn::Swap { op, size, dst } => {
-            let value = match (op, size) {
-                (SwapOp::ToLittle, Size::Double) => state.get(dst),
-                (SwapOp::ToLittle, Size::Word) => state.get(dst).lower_half(),
-                _ => any_of(size),
-            };
-            state.set(dst, value);
+            state.set(dst, swapped(op, size, state.get(dst)));
         }
         Insn::LoadImm { dst, value } => state.set(dst, Value::constant(value)),
         Insn::Load { size, signed, dst, .. } => {
@@ -110,6 +105,14 @@ pub(crate) fn apply(state: &mut State, insn: &Insn) {
 /// Anything that fits into so many bytes.
 fn any_of(size: Size) -> Value {
     Value::between(0, u64::MAX >> (64 - size.bits()))
+}
+
+fn swapped(op: SwapOp, size: Size, value: Value) -> Value {
+    match (op, size) {
+        (SwapOp::ToLittle, Size::Double) => value,
+        (SwapOp::ToLittle, Size::Word) => value.lower_half(),
+        _ => any_of(size),
+    }
 }
 
 fn extended(width: Width, from: Size, value: Value) -> Value {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::executor::{Executor, Exit};
 use crate::helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Quantity, Returns};
+use crate::instance::State;
 use crate::interpret::Interpreter;
 use crate::memory::Limits;
 use crate::program::Program;

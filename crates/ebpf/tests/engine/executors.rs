@@ -3,7 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use outboard_ebpf::text::assemble;
-use outboard_ebpf::{Compiler, Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program};
+use outboard_ebpf::{
+    Architecture, Compiler, Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program,
+};
 
 /// Enough for whatever ends at all.
 pub(crate) const FUEL: u64 = 100_000;
@@ -18,7 +20,17 @@ pub(crate) fn executors(program: &Arc<Program>) -> Vec<(&'static str, Box<dyn Ex
 /// A program from its text.
 pub(crate) fn program(text: &str, helpers: &Helpers) -> Arc<Program> {
     let parts = assemble(text, helpers).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    Arc::new(Program::new(parts, helpers.clone()).unwrap_or_else(|error| panic!("{error}\n{text}")))
+    let program = Program::new(parts, helpers.clone()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    compile_for_aarch64(&program);
+    Arc::new(program)
+}
+
+/// Tries that code can be made for the other processor, wherever this runs.
+pub(crate) fn compile_for_aarch64(program: &Program) {
+    static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Architecture::Aarch64).unwrap());
+    for code in COMPILER.machine_code(program).unwrap() {
+        assert!(code.len().is_multiple_of(4), "every instruction has four bytes");
+    }
 }
 
 /// What a run left behind.

@@ -8,7 +8,7 @@ use outboard_ebpf::{
     Answer, Argument, Exit, Helper, HelperMemory, Helpers, Host, Instance, Program, ProgramError, Returns,
 };
 
-use crate::executors::{FUEL, executors};
+use crate::executors::{FUEL, compile_for_aarch64, executors};
 
 macro_rules! object {
     ($name:literal) => {
@@ -50,6 +50,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 /// Runs a function on all executors, twice in one instance.
 fn call(program: &Arc<Program>, name: &str, context: &[u8]) -> (u64, Vec<u8>) {
     let function = program.entry(name).unwrap_or_else(|| panic!("no {name}"));
+    compile_for_aarch64(program);
     let mut results = Vec::new();
     for (_, executor) in executors(program) {
         let mut instance = Instance::default();
