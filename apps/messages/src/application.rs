@@ -30,6 +30,9 @@ pub(crate) trait Application {
     /// Does the same alone, in the plainest way, from the input of the only rank of a job. Its words are in the order in
     /// which so many ranks have them.
     fn serial(&self, input: Self::Input, ranks: u32) -> Result<Part, AppError>;
+
+    /// What about a result cannot be, which is seen without a serial run.
+    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String>;
 }
 
 /// What a rank, or a serial run, has found out.
@@ -85,6 +88,8 @@ pub struct Report {
     pub bytes: u64,
     /// How often a rank had to wait for a free bundle.
     pub full: u64,
+    /// What about the result cannot be, if anything.
+    pub violation: Option<String>,
     /// The comparison, if it was asked for.
     pub check: Option<Comparison>,
 }
@@ -100,9 +105,10 @@ impl Report {
         self.bytes as f64 / self.bundles.max(1) as f64
     }
 
-    /// Whether nothing is known to be wrong.
-    pub fn is_right(&self) -> bool {
-        self.check.as_ref().is_none_or(|check| check.difference.is_none())
+    /// What is known to be wrong with the result.
+    pub fn wrong(&self) -> Option<&str> {
+        let difference = self.check.as_ref().and_then(|check| check.difference.as_deref());
+        self.violation.as_deref().or(difference)
     }
 }
 
@@ -126,6 +132,7 @@ pub(crate) fn play<A: Application>(
     let part = app.run(input, &mut team)?;
     let (took, after) = (began.elapsed(), team.stats());
     let mut report = summarise::<A>(&mut team, &part, (&before, &after), took)?;
+    report.violation = app.violation(report.work, &report.figures);
     if with_check {
         let parts = results::gather(&mut team, (part.words)())?;
         if rank == 0 {
@@ -159,6 +166,7 @@ fn summarise<A: Application>(
         bundles: team.sum(after.bundles_sent - before.bundles_sent)?,
         bytes: team.sum(after.bytes_sent - before.bytes_sent)?,
         full: team.sum(after.full - before.full)?,
+        violation: None,
         check: None,
     })
 }
@@ -217,6 +225,7 @@ mod tests {
             bundles: 4,
             bytes: 400,
             full: 0,
+            violation: None,
             check: None,
         }
     }
@@ -241,9 +250,11 @@ mod tests {
             assert_eq!(found(expected, &parts).as_deref(), Some(text));
         }
         let mut report = report();
-        assert_eq!((report.rate(), report.bundle_bytes(), report.is_right()), (5.0, 100.0, true));
+        assert_eq!((report.rate(), report.bundle_bytes(), report.wrong()), (5.0, 100.0, None));
         let difference = Some("something".to_owned());
         report.check = Some(Comparison { serial_seconds: 1.0, difference });
-        assert!(!report.is_right());
+        assert_eq!(report.wrong(), Some("something"));
+        report.violation = Some("something else".to_owned());
+        assert_eq!(report.wrong(), Some("something else"));
     }
 }

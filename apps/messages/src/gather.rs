@@ -5,7 +5,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Part};
+use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, array, require};
 use crate::histogram::{AHEAD, Places, TABLE_MAX};
 use crate::prefetch::prefetch;
@@ -139,5 +139,10 @@ impl Application for IndexGather {
             }
         }
         Ok(Part { work, words: Box::new(|| words), figures: vec![("replies", work)], efforts: Vec::new() })
+    }
+
+    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+        let replies: u64 = figures.iter().map(|figure| figure.value).sum();
+        (replies != work).then(|| format!("{replies} of {work} requests were answered"))
     }
 }

@@ -3,7 +3,7 @@
 use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 
-use crate::application::{Application, Part};
+use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, array, require};
 use crate::prefetch::prefetch;
 use crate::random::{Random, pick};
@@ -67,7 +67,8 @@ impl Desk for Table {
 }
 
 fn part(work: u64, table: Vec<u64>) -> Part {
-    Part { work, words: Box::new(|| table), figures: Vec::new(), efforts: Vec::new() }
+    let figures = vec![("counted", table.iter().sum())];
+    Part { work, words: Box::new(|| table), figures, efforts: Vec::new() }
 }
 
 impl Application for Histogram {
@@ -105,6 +106,11 @@ impl Application for Histogram {
             }
         }
         Ok(part(self.updates * u64::from(ranks), table))
+    }
+
+    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+        let counted: u64 = figures.iter().map(|figure| figure.value).sum();
+        (counted != work).then(|| format!("{counted} of {work} updates were counted"))
     }
 }
 

@@ -8,6 +8,7 @@
 //! | [`Transpose`] | entries of a sparse matrix | the transposed matrix |
 //! | [`Triangles`] | questions whether there is an edge | triangles of each vertex |
 //! | [`ShortestPaths`] | offers of a shorter path | the distance of each vertex |
+//! | [`Transport`] | particles that fly into another rank's cells | what happened in each cell |
 //!
 //! [`App`] runs any of them. The same sizes, seed and number of ranks give the same result, bit for bit, in whatever order
 //! messages arrive.
@@ -28,6 +29,7 @@ mod random;
 mod results;
 mod rows;
 mod team;
+mod transport;
 mod transpose;
 mod triangles;
 
@@ -37,6 +39,7 @@ pub use gather::IndexGather;
 pub use histogram::Histogram;
 pub use paths::{LENGTH_MAX, ShortestPaths};
 pub use rows::Shape;
+pub use transport::Transport;
 pub use transpose::Transpose;
 pub use triangles::Triangles;
 
@@ -60,6 +63,8 @@ pub enum App {
     Triangles(Triangles),
     /// Finds shortest paths from one vertex to all others.
     ShortestPaths(ShortestPaths),
+    /// Follows particles through a mesh of cells.
+    Transport(Transport),
 }
 
 /// Does the same with whichever application it is.
@@ -71,6 +76,7 @@ macro_rules! with_app {
             App::Transpose($inner) => $work,
             App::Triangles($inner) => $work,
             App::ShortestPaths($inner) => $work,
+            App::Transport($inner) => $work,
         }
     };
 }

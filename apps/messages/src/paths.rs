@@ -8,7 +8,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Part};
+use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, array, require};
 use crate::random::mix;
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
@@ -240,6 +240,12 @@ impl Application for ShortestPaths {
         let words: Vec<u64> = in_order_of_ranks(map.rows.total, ranks).map(|at| distances[at]).collect();
         let (work, figures) = (edges_within(&map, &distances), figures(&words));
         Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new() })
+    }
+
+    /// A path begins where it begins.
+    fn violation(&self, _work: u64, figures: &[Figure]) -> Option<String> {
+        let reached = figures.first().map_or(0, |figure| figure.value);
+        (reached == 0).then(|| "not even the source was reached".to_owned())
     }
 }
 

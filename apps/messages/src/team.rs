@@ -119,6 +119,19 @@ impl<'a> Team<'a> {
         result
     }
 
+    /// Handles what has arrived, on the way, without waiting for more.
+    pub(crate) fn look<D: Desk>(&mut self, desk: &mut D) -> Result<(), AppError> {
+        let mut result = Ok(());
+        for space in D::SPACES.0..D::SPACES.1 {
+            self.messenger.receive_bundles(space, |messenger, bundle| {
+                if result.is_ok() {
+                    result = desk.handle(messenger, space, bundle);
+                }
+            })?;
+        }
+        result
+    }
+
     /// Waits until every message has been handled everywhere. Others may be through earlier: before anything that is
     /// meant for another desk is sent, all have to [`exchange`](Self::exchange) a number or [`meet`](Self::meet).
     pub(crate) fn settle<D: Desk>(&mut self, desk: &mut D) -> Result<(), AppError> {

@@ -7,7 +7,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Part};
+use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, array};
 use crate::random::mix;
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
@@ -161,8 +161,8 @@ impl Application for Transpose {
             }
         }
         team.settle(&mut placer)?;
-        let is_whole = placer.next.iter().eq(&placer.begins[1..]);
-        let figures = vec![("columns not filled", u64::from(!is_whole))];
+        let moved = placer.next.iter().zip(&placer.begins).map(|(next, begin)| next - begin).sum();
+        let figures = vec![("moved", moved)];
         Ok(Part {
             work: values.len() as u64,
             words: Box::new(|| placer.words()),
@@ -184,7 +184,13 @@ impl Application for Transpose {
             in_order_of_ranks(rows.total, ranks).for_each(|column| write_down(&columns[column], &mut words));
             words
         };
-        let figures = vec![("columns not filled", 0)];
-        Ok(Part { work: values.len() as u64, words: Box::new(words), figures, efforts: Vec::new() })
+        let work = values.len() as u64;
+        let figures = vec![("moved", work)];
+        Ok(Part { work, words: Box::new(words), figures, efforts: Vec::new() })
+    }
+
+    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+        let moved: u64 = figures.iter().map(|figure| figure.value).sum();
+        (moved != work).then(|| format!("{moved} of {work} entries have a place"))
     }
 }

@@ -7,7 +7,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Part};
+use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, array};
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
 use crate::team::{Desk, Team, values};
@@ -116,6 +116,12 @@ impl Application for Triangles {
         let words: Vec<u64> = in_order_of_ranks(rows.total, ranks).map(|vertex| triangles[vertex]).collect();
         let figures = vec![("triangles", words.iter().sum())];
         Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new() })
+    }
+
+    /// Every wedge closes one triangle at most.
+    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+        let triangles: u64 = figures.iter().map(|figure| figure.value).sum();
+        (triangles > work).then(|| format!("{triangles} triangles of {work} wedges"))
     }
 }
 

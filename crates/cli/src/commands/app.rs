@@ -9,7 +9,8 @@ use outboard_launch::{Interrupts, Piece, Source, StdinTo, Stream};
 use outboard_messages::{App, Report};
 
 use self::sizes::{
-    HistogramSizes, IndexGatherSizes, ShortestPathsSizes, Sizes, TransposeSizes, TrianglesSizes,
+    HistogramSizes, IndexGatherSizes, ShortestPathsSizes, Sizes, TransportSizes, TransposeSizes,
+    TrianglesSizes,
 };
 use super::app_rank;
 use crate::children;
@@ -45,6 +46,8 @@ enum Command {
     Triangles(Run<TrianglesSizes>),
     /// Find shortest paths from one vertex to all others, by delta-stepping
     Sssp(Run<ShortestPathsSizes>),
+    /// Follow particles through a mesh of cells, by chance
+    Transport(Run<TransportSizes>),
 }
 
 /// An application with its sizes, and how to run it.
@@ -88,6 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Transpose(run) => run.run(),
         Command::Triangles(run) => run.run(),
         Command::Sssp(run) => run.run(),
+        Command::Transport(run) => run.run(),
     }
 }
 
@@ -98,10 +102,7 @@ impl<S: Sizes> Run<S> {
         app.check(self.ranks).map_err(|error| wrong_usage(&error.to_string()))?;
         let report = self.start(&app, &configuration)?;
         terminal::print(&if self.json { report::to_json(&report) } else { report::to_table(&report) })?;
-        match report.check.and_then(|check| check.difference) {
-            Some(difference) => Err(anyhow!("the result differs from that of a serial run: {difference}")),
-            None => Ok(()),
-        }
+        report.wrong().map_or(Ok(()), |what| Err(anyhow!("the result is wrong: {what}")))
     }
 
     /// Starts this program again for every rank, and reads what rank 0 reports.

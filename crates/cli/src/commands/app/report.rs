@@ -22,6 +22,9 @@ pub(super) fn to_table(report: &Report) -> String {
     table.add_row(["sent", &sent]);
     table.add_row(["average bundle", &numbers::bytes(report.bundle_bytes() as u64)]);
     table.add_row(["waits for a bundle", &report.full.to_string()]);
+    if report.violation.is_some() {
+        table.add_row(["result", "IMPOSSIBLE"]);
+    }
     if let Some(check) = &report.check {
         table.add_row(["serial time", &seconds(check.serial_seconds)]);
         let verdict = if check.difference.is_none() { "passed" } else { "FAILED" };
@@ -63,6 +66,7 @@ pub(super) fn to_json(report: &Report) -> String {
         "bundles_sent": report.bundles,
         "bundle_bytes_average": report.bundle_bytes(),
         "full": report.full,
+        "violation": report.violation,
         "check": check,
     })
     .to_string()

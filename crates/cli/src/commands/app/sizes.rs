@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use outboard_messages::{
-    App, Histogram, IndexGather, LENGTH_MAX, Shape, ShortestPaths, Transpose, Triangles,
+    App, Histogram, IndexGather, LENGTH_MAX, Shape, ShortestPaths, Transport, Transpose, Triangles,
 };
 
 use super::count::count;
@@ -141,5 +141,42 @@ impl Sizes for ShortestPathsSizes {
     fn app(&self, seed: u64) -> App {
         let Self { kind, scale, degree, delta, source } = *self;
         App::ShortestPaths(ShortestPaths { graph: shape(kind, scale, degree, seed), delta, source })
+    }
+}
+
+/// The flags of transport.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard app transport -n 2 --check                          is every cell's tally that of a serial run
+  outboard app transport -n 4 --mesh 64x64x64 --particles 1M   with more cells and particles")]
+pub(super) struct TransportSizes {
+    /// How many cells there are in each direction
+    #[arg(long, value_name = "XxYxZ", default_value = "32x16x16", value_parser = mesh)]
+    mesh: Cells,
+    /// How many particles are born in the first time step; in later ones, a tenth of them
+    #[arg(long, value_name = "COUNT", default_value = "80K", value_parser = count)]
+    particles: u64,
+    /// How many time steps
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    steps: u32,
+}
+
+/// How many cells there are in each direction.
+#[derive(Clone, Copy)]
+struct Cells([u32; 3]);
+
+/// Reads `32x16x16`.
+fn mesh(text: &str) -> Result<Cells, String> {
+    let sides: Result<Vec<u32>, _> = text.split('x').map(str::parse).collect();
+    match sides.as_deref() {
+        Ok(&[x, y, z]) => Ok(Cells([x, y, z])),
+        _ => Err("expected three numbers of cells, such as 32x16x16".to_owned()),
+    }
+}
+
+impl Sizes for TransportSizes {
+    fn app(&self, seed: u64) -> App {
+        let Self { mesh: Cells(mesh), particles, steps } = *self;
+        App::Transport(Transport { mesh, particles, steps, seed })
     }
 }
