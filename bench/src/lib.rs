@@ -14,13 +14,14 @@ mod link;
 mod paging;
 mod pair;
 mod raw;
+mod routing;
 
 pub use error::BenchError;
 pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "ebpf"];
+pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "routing", "ebpf"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -38,6 +39,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "daemon" => daemon::run(options),
         "paging" => paging::run(options),
         "graph" => graph::run(options),
+        "routing" => routing::run(options),
         "ebpf" => ebpf::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
@@ -48,6 +50,7 @@ pub fn serve(question: &str) -> Result<(), BenchError> {
     let served = link::serve(question)
         .or_else(|| daemon::serve(question))
         .or_else(|| daemons::serve(question))
-        .or_else(|| graph::serve(question));
+        .or_else(|| graph::serve(question))
+        .or_else(|| routing::serve(question));
     served.unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
 }

@@ -43,6 +43,9 @@ pub enum Unit {
     /// Page faults answered in a second.
     #[serde(rename = "faults/s")]
     FaultsPerSecond,
+    /// Messages that were handled in a second.
+    #[serde(rename = "messages/s")]
+    MessagesPerSecond,
     /// One number over another.
     #[serde(rename = "ratio")]
     Ratio,
@@ -61,9 +64,11 @@ impl Unit {
     /// Which way numbers of this unit should move.
     pub fn better(self) -> Better {
         match self {
-            Self::FramesPerSecond | Self::FaultsPerSecond | Self::BytesPerSecond | Self::Ratio => {
-                Better::Higher
-            }
+            Self::FramesPerSecond
+            | Self::FaultsPerSecond
+            | Self::MessagesPerSecond
+            | Self::BytesPerSecond
+            | Self::Ratio => Better::Higher,
             Self::Nanoseconds | Self::Milliseconds | Self::Cores | Self::Bytes => Better::Lower,
         }
     }
@@ -76,6 +81,7 @@ impl Unit {
             Self::Cores => return format!("{value:.5} cores"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),
+            Self::MessagesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "messages/s"),
             Self::Bytes => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B"),
             Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
             Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),

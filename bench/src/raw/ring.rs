@@ -30,6 +30,11 @@ impl BareRings {
         Ok(Self { segment: Arc::new(segment), bytes })
     }
 
+    /// Hands them to another process too.
+    pub(crate) fn share(&self, control: &Control) -> Result<(), BenchError> {
+        control.send_descriptor(self.segment.descriptor())
+    }
+
     /// Maps those that the lead made.
     pub(crate) fn take(control: &Control, bytes: usize) -> Result<Self, BenchError> {
         let descriptor = control.receive_descriptor()?;
@@ -96,6 +101,25 @@ impl<const SLOT: usize> BareWriter<SLOT> {
             self.publish();
         }
         Ok(())
+    }
+
+    /// The same, unless there is no room. Returns whether there was.
+    #[inline]
+    pub(crate) fn try_push(&mut self, message: &[u8; SLOT], batch: u64) -> bool {
+        if self.tail - self.head == self.count {
+            self.publish();
+            self.head = self.word(HEAD).load(Ordering::Acquire);
+            if self.tail - self.head == self.count {
+                return false;
+            }
+        }
+        // SAFETY: as in `push`.
+        unsafe { self.slots.add((self.tail & (self.count - 1)) as usize).write(*message) };
+        self.tail += 1;
+        if self.tail - self.published >= batch {
+            self.publish();
+        }
+        true
     }
 
     /// Copies one message into the next slot and shows it to the reader.
@@ -169,6 +193,28 @@ impl<const SLOT: usize> BareReader<SLOT> {
         self.head += count;
         self.segment.word(self.base + HEAD).store(self.head, Ordering::Release);
         Ok(count)
+    }
+
+    /// Hands what is there to `sink`, each message with the one `ahead` places behind it, and gives the slots back.
+    #[inline]
+    pub(crate) fn pull_available(
+        &mut self,
+        ahead: u64,
+        mut sink: impl FnMut(&[u8; SLOT], Option<&[u8; SLOT]>),
+    ) -> u64 {
+        self.tail = self.segment.word(self.base + TAIL).load(Ordering::Acquire);
+        let count = self.tail - self.head;
+        for index in self.head..self.tail {
+            // SAFETY: both indices are below the number of slots, and the writer leaves the slots alone until they are given
+            // back below.
+            let slot = |index: u64| unsafe { &*self.slots.add((index & self.mask) as usize) };
+            sink(slot(index), (index + ahead < self.tail).then(|| slot(index + ahead)));
+        }
+        if count > 0 {
+            self.head = self.tail;
+            self.segment.word(self.base + HEAD).store(self.head, Ordering::Release);
+        }
+        count
     }
 }
 

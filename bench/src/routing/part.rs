@@ -1,0 +1,250 @@
+//! What one rank does.
+
+use outboard::{Bundle, Job, Messenger, MessengerError, MessengerOptions, SendError, Settings};
+use outboard_settings::{Secret, Whereabouts};
+use outboard_wire::{JobId, Rank};
+use serde::{Deserialize, Serialize};
+
+use super::updates::{Updates, prefetch};
+use crate::BenchError;
+use crate::error::Named;
+use crate::pair::{Answer, Control, Cores, now_ns, spin_until};
+use crate::raw::{BareReader, BareRings, BareWriter};
+
+/// What the processes are told to play.
+pub(super) const PART: &str = "routing.rank";
+/// Eight batches.
+pub(super) const RING_BYTES: usize = 8 * BATCH * SLOT;
+/// Messages in a batch of 32 KiB.
+const BATCH: usize = (32 << 10) / SLOT;
+const SLOT: usize = 16;
+/// How many messages ahead of an update its word is fetched.
+const AHEAD: usize = 16;
+
+/// Who a rank is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Setup {
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    pub(super) job: u64,
+    pub(super) secret: String,
+    pub(super) table_words: u64,
+    pub(super) has_rings: bool,
+}
+
+/// What is done in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Work {
+    /// Updates, as messages.
+    Histogram,
+    /// Updates, through bare rings.
+    BareHistogram,
+    /// Words of other ranks' tables, asked for and answered.
+    Gather,
+}
+
+/// A round.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) work: Work,
+    pub(super) items: u64,
+    pub(super) seed: u64,
+}
+
+/// A rank with its table.
+struct Player {
+    messenger: Messenger,
+    rings: Option<(BareWriter<SLOT>, BareReader<SLOT>)>,
+    table: Vec<u64>,
+    rank: u32,
+    ranks: u32,
+}
+
+fn failed(error: impl std::error::Error) -> BenchError {
+    BenchError::PeerFailed { why: crate::error::chain(&error) }
+}
+
+/// A process that is a rank.
+pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
+    let setup: Setup = control.receive("who I am")?;
+    let mut player = Player::prepare(&setup, control)?;
+    control.send(&Answer::Ready)?;
+    while let Some(task) = control.receive::<Option<Task>>("a round")? {
+        let marks_ns = player.perform(&task)?;
+        control.send(&Answer::Done { digest: marks_ns.1, marks_ns: marks_ns.0 })?;
+    }
+    Ok(())
+}
+
+impl Player {
+    fn prepare(setup: &Setup, control: &Control) -> Result<Self, BenchError> {
+        let Setup { rank, ranks, .. } = *setup;
+        let cores = Cores::take()?;
+        let core = cores.chosen().get(rank as usize % cores.chosen().len().max(1)).copied();
+        Cores::settle(core)?;
+        let rings = if setup.has_rings { Some(BareRings::take(control, RING_BYTES)?) } else { None };
+        let mut settings = Settings::default();
+        settings.job.id = Some(JobId(setup.job));
+        settings.job.rank = Some(Rank(rank));
+        settings.job.size = Some(ranks);
+        settings.job.secret = Some(Secret::new(setup.secret.clone()).map_err(failed)?);
+        (settings.job.agent, settings.job.memory) = (Whereabouts::None, Whereabouts::None);
+        let mut job = Job::with_settings(&settings).map_err(failed)?;
+        let options = MessengerOptions::from_settings(&settings).with_spaces(2);
+        let messenger = Messenger::new(&mut job, options).map_err(failed)?;
+        let rings = rings.map(|rings| {
+            let (out, back) = if rank == 0 { (0, 1) } else { (1, 0) };
+            (rings.writer(out), rings.reader(back))
+        });
+        Ok(Self { messenger, rings, table: vec![1; setup.table_words as usize], rank, ranks })
+    }
+
+    /// Does a round. Returns when it began and ended, and how many messages were handled here.
+    fn perform(&mut self, task: &Task) -> Result<(Vec<u64>, u64), BenchError> {
+        let updates = Updates::new(self.rank, self.ranks, self.table.len() as u64, task.seed);
+        self.messenger.barrier().map_err(failed)?;
+        let began = now_ns();
+        let handled = match task.work {
+            Work::Histogram => self.histogram(updates, task.items).map_err(failed)?,
+            Work::Gather => self.gather(updates, task.items).map_err(failed)?,
+            Work::BareHistogram => self.bare_histogram(updates, task.items)?,
+        };
+        let ended = now_ns();
+        self.messenger.barrier().map_err(failed)?;
+        Ok((vec![began, ended], handled))
+    }
+
+    fn histogram(&mut self, mut updates: Updates, items: u64) -> Result<u64, MessengerError> {
+        let Self { messenger, table, .. } = self;
+        let mut handled = 0;
+        let mut update = |_: &mut Messenger, bundle: Bundle<'_>| {
+            let Some(values) = bundle.values::<u64>() else { return };
+            handled += values.len() as u64;
+            values.for_each_with_later(AHEAD, |place, later| {
+                if let Some(later) = later {
+                    prefetch(table, later);
+                }
+                if let Some(word) = table.get_mut(place as usize) {
+                    *word += 1;
+                }
+            });
+        };
+        for _ in 0..items {
+            let (rank, place) = updates.next();
+            while let Err(error) = messenger.send_value(rank, place) {
+                match error {
+                    SendError::Full => messenger.make_room(0, &mut update)?,
+                    error => return Err(error.into()),
+                }
+            }
+        }
+        messenger.quiesce_bundles(0, &mut update)?;
+        Ok(handled)
+    }
+
+    /// Requests in one space, replies in another, as they are written by hand.
+    fn gather(&mut self, mut updates: Updates, items: u64) -> Result<u64, MessengerError> {
+        let Self { messenger, table, rank: me, .. } = self;
+        let (me, mut answered, mut sum) = (u64::from(*me), 0u64, 0u64);
+        let mut answer = |this: &mut Messenger, bundle: Bundle<'_>| {
+            let Some(values) = bundle.values::<[u64; 2]>() else { return };
+            values.for_each_with_later(AHEAD, |[place, asked], later| {
+                if let Some([later, _]) = later {
+                    prefetch(table, later);
+                }
+                let word = table.get(place as usize).copied().unwrap_or(0);
+                // In a handler there is always room.
+                let _ = this.send_value_in(1, (asked >> 32) as u32, [asked & 0xffff_ffff, word]);
+            });
+        };
+        let mut take = |_: &mut Messenger, bundle: Bundle<'_>| {
+            let Some(values) = bundle.values::<[u64; 2]>() else { return };
+            answered += values.len() as u64;
+            values.iter().for_each(|[_, word]| sum = sum.wrapping_add(word));
+        };
+        for item in 0..items {
+            let (rank, place) = updates.next();
+            while let Err(error) = messenger.send_value(rank, [place, (me << 32) | (item & 0xffff_ffff)]) {
+                match error {
+                    SendError::Full => {
+                        messenger.receive_bundles(1, &mut take)?;
+                        messenger.make_room(0, &mut answer)?;
+                    }
+                    error => return Err(error.into()),
+                }
+            }
+        }
+        messenger.begin_quiesce(0)?;
+        while !messenger.poll_quiesce(0)? {
+            messenger.receive_bundles(1, &mut take)?;
+            messenger.make_room(0, &mut answer)?;
+        }
+        messenger.quiesce_bundles(1, &mut take)?;
+        std::hint::black_box(sum);
+        Ok(answered)
+    }
+
+    fn bare_histogram(&mut self, mut updates: Updates, items: u64) -> Result<u64, BenchError> {
+        let Self { rings: Some((writer, reader)), table, rank: me, .. } = self else {
+            return Err(std::io::Error::other("there are no rings")).named("bare rings");
+        };
+        let mut received = Received::default();
+        for _ in 0..items {
+            let (rank, place) = updates.next();
+            if rank == *me {
+                if let Some(word) = table.get_mut(place as usize) {
+                    *word += 1;
+                }
+                received.updates += 1;
+                continue;
+            }
+            let mut message = [0; SLOT];
+            message[..8].copy_from_slice(&((u64::from(rank) << 32) | 8).to_le_bytes());
+            message[8..].copy_from_slice(&place.to_le_bytes());
+            while !writer.try_push(&message, BATCH as u64) {
+                received.drain(reader, table);
+            }
+        }
+        while !writer.try_push(&END, 1) {
+            received.drain(reader, table);
+        }
+        spin_until("the other rank's updates", || {
+            received.drain(reader, table);
+            received.has_ended.then_some(received.updates)
+        })
+    }
+}
+
+/// No update is like this.
+const END: [u8; SLOT] = [0xff; SLOT];
+
+/// What has come through a bare ring.
+#[derive(Default)]
+struct Received {
+    updates: u64,
+    has_ended: bool,
+}
+
+impl Received {
+    #[inline]
+    fn drain(&mut self, reader: &mut BareReader<SLOT>, table: &mut [u64]) {
+        let mut ends = 0;
+        let count = reader.pull_available(AHEAD as u64, |message, later| {
+            if let Some(later) = later {
+                prefetch(table, place_of(later));
+            }
+            match table.get_mut(place_of(message) as usize) {
+                Some(word) => *word += 1,
+                None => ends += 1,
+            }
+        });
+        self.updates += count - ends;
+        self.has_ended |= ends > 0;
+    }
+}
+
+fn place_of(message: &[u8; SLOT]) -> u64 {
+    let mut place = [0; 8];
+    place.copy_from_slice(&message[8..]);
+    u64::from_le_bytes(place)
+}
