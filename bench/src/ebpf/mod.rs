@@ -10,7 +10,8 @@ mod theirs;
 use std::hint::black_box;
 use std::time::Instant;
 
-use ours::{Engine, Function, Waiting};
+use ours::{Function, Waiting, compiler, program_of_object, program_of_text};
+use outboard_ebpf::insn::encode;
 use theirs::Theirs;
 
 use crate::harness::{Duel, Effort, Environment, Figure, Progress, Report, Round, Side, Unit};
@@ -104,7 +105,7 @@ fn round<T>(calls: u64, call: &mut impl FnMut() -> T) -> Round {
 }
 
 fn return0(bench: Bench<'_>) -> Result<Figure, BenchError> {
-    let mut ours = Function::from_text("mov r0, 0\nexit", Engine::Compiled, &[0; 64])?;
+    let mut ours = Function::compiled(program_of_text("mov r0, 0\nexit")?, &[0; 64])?;
     let mut theirs = Theirs::compiled(ours.bytecode(), &[0; 64])?;
     let duel = bench.duel(CALLS, || ours.call(), || theirs.call_compiled())?;
     Ok(bench.figure(&duel, RBPF_JIT))
@@ -112,7 +113,7 @@ fn return0(bench: Bench<'_>) -> Result<Figure, BenchError> {
 
 fn lookup(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let query = native::Query::hit_in_last_slot();
-    let mut ours = Function::from_object(LOOKUP, Engine::Compiled, &query.bytes())?;
+    let mut ours = Function::compiled(program_of_object(LOOKUP)?, &query.bytes())?;
     let mut theirs = Theirs::compiled(ours.bytecode(), &query.bytes())?;
     ours.must_return(query.answer())?;
     let duel = bench.duel(CALLS, || ours.call(), || theirs.call_compiled())?;
@@ -121,7 +122,7 @@ fn lookup(bench: Bench<'_>) -> Result<Figure, BenchError> {
 
 fn lookup_over_native(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let query = native::Query::hit_in_last_slot();
-    let mut ours = Function::from_object(LOOKUP, Engine::Compiled, &query.bytes())?;
+    let mut ours = Function::compiled(program_of_object(LOOKUP)?, &query.bytes())?;
     ours.must_return(query.answer())?;
     let native = || native::bucket_lookup(black_box(&query));
     let duel = bench.duel(CALLS, || ours.call(), native)?;
@@ -135,7 +136,7 @@ fn loop_context() -> Vec<u8> {
 }
 
 fn loop100(bench: Bench<'_>) -> Result<Figure, BenchError> {
-    let mut ours = Function::from_object(LOOP, Engine::Compiled, &loop_context())?;
+    let mut ours = Function::compiled(program_of_object(LOOP)?, &loop_context())?;
     ours.must_return(native::mix(ROUNDS, 1))?;
     let native = || native::mix(black_box(ROUNDS), black_box(1));
     let duel = bench.duel(CALLS / 10, || ours.call(), native)?;
@@ -143,7 +144,7 @@ fn loop100(bench: Bench<'_>) -> Result<Figure, BenchError> {
 }
 
 fn interpreter(bench: Bench<'_>) -> Result<Figure, BenchError> {
-    let mut ours = Function::from_object(LOOP, Engine::Interpreted, &loop_context())?;
+    let mut ours = Function::interpreted(program_of_object(LOOP)?, &loop_context())?;
     let mut theirs = Theirs::interpreted(ours.bytecode(), &loop_context())?;
     ours.must_return(native::mix(ROUNDS, 1))?;
     let calls = CALLS / 200;
@@ -169,15 +170,11 @@ fn serialised(bench: Bench<'_>) -> Result<Figure, BenchError> {
 }
 
 fn compile(bench: Bench<'_>) -> Result<Figure, BenchError> {
-    let lookup = Function::from_object(LOOKUP, Engine::Interpreted, &[])?;
-    let bytecode = lookup.bytecode();
-    let duel = bench.duel(40, || lookup.compile(), || Theirs::compile(&bytecode))?;
-    Ok(duel.figure(
-        bench.name,
-        Unit::Milliseconds,
-        1e-6,
-        "rbpf's compiler, which looks at one instruction at a time",
-    ))
+    let (program, compiler) = (program_of_object(LOOKUP)?, compiler()?);
+    let bytecode = encode(program.code());
+    let duel = bench.duel(40, || compiler.compile(program.clone()).is_ok(), || Theirs::compile(&bytecode))?;
+    let versus = "rbpf's compiler, which looks at one instruction at a time";
+    Ok(duel.figure(bench.name, Unit::Milliseconds, 1e-6, versus))
 }
 
 #[cfg(test)]

@@ -19,68 +19,56 @@ fn failed(what: impl std::fmt::Display) -> BenchError {
     BenchError::Function { why: what.to_string() }
 }
 
-/// What runs a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Engine {
-    Interpreted,
-    Compiled,
-}
-
-/// An executor whose type is known where it is called, as rbpf's and Rust's functions are.
-enum Machine {
-    Interpreted(Interpreter),
-    Compiled(Compiled),
-}
-
-impl Machine {
-    fn program(&self) -> &Arc<Program> {
-        match self {
-            Machine::Interpreted(interpreter) => interpreter.program(),
-            Machine::Compiled(compiled) => compiled.program(),
-        }
-    }
-}
-
 /// A function and what it needs to be called.
-pub(super) struct Function {
-    compiler: Compiler,
-    machine: Machine,
+pub(super) struct Function<E> {
+    executor: E,
     instance: Instance,
     entry: FunctionId,
 }
 
-impl Function {
-    pub(super) fn from_text(text: &str, engine: Engine, context: &[u8]) -> Result<Function, BenchError> {
-        let helpers = Helpers::default();
-        let parts = assemble(text, &helpers).map_err(failed)?;
-        Self::new(Program::new(parts, helpers).map_err(failed)?, engine, context)
-    }
+/// The program that this text is.
+pub(super) fn program_of_text(text: &str) -> Result<Arc<Program>, BenchError> {
+    let helpers = Helpers::default();
+    let parts = assemble(text, &helpers).map_err(failed)?;
+    Ok(Arc::new(Program::new(parts, helpers).map_err(failed)?))
+}
 
-    pub(super) fn from_object(object: &[u8], engine: Engine, context: &[u8]) -> Result<Function, BenchError> {
-        Self::new(load(object, &Helpers::default()).map_err(failed)?, engine, context)
-    }
+/// The program that this object is.
+pub(super) fn program_of_object(object: &[u8]) -> Result<Arc<Program>, BenchError> {
+    Ok(Arc::new(load(object, &Helpers::default()).map_err(failed)?))
+}
 
-    fn new(program: Program, engine: Engine, context: &[u8]) -> Result<Function, BenchError> {
-        let program = Arc::new(program);
-        let compiler = Compiler::native().map_err(failed)?;
-        let name = &program.functions()[0].name;
-        let entry = program.entry(name).ok_or_else(|| failed("the first function is no entry point"))?;
-        let machine = match engine {
-            Engine::Interpreted => Machine::Interpreted(Interpreter::new(program)),
-            Engine::Compiled => Machine::Compiled(compiler.compile(program).map_err(failed)?),
-        };
+/// For the processor that this runs on.
+pub(super) fn compiler() -> Result<Compiler, BenchError> {
+    Compiler::native().map_err(failed)
+}
+
+impl Function<Interpreter> {
+    pub(super) fn interpreted(program: Arc<Program>, context: &[u8]) -> Result<Self, BenchError> {
+        Self::new(Interpreter::new(program), context)
+    }
+}
+
+impl Function<Compiled> {
+    pub(super) fn compiled(program: Arc<Program>, context: &[u8]) -> Result<Self, BenchError> {
+        Self::new(compiler()?.compile(program).map_err(failed)?, context)
+    }
+}
+
+impl<E: Executor> Function<E> {
+    /// The first function of a program.
+    fn new(executor: E, context: &[u8]) -> Result<Self, BenchError> {
+        let program = executor.program();
+        let entry = program.entry(&program.functions()[0].name);
+        let entry = entry.ok_or_else(|| failed("the first function is no entry point"))?;
         let mut instance = Instance::default();
         instance.set_context(context).map_err(failed)?;
-        Ok(Function { compiler, machine, instance, entry })
+        Ok(Function { executor, instance, entry })
     }
 
     #[inline]
     pub(super) fn call(&mut self) -> Exit {
-        let instance = &mut self.instance;
-        match &self.machine {
-            Machine::Interpreted(interpreter) => interpreter.start(instance, self.entry, &mut NoHost, FUEL),
-            Machine::Compiled(compiled) => compiled.start(instance, self.entry, &mut NoHost, FUEL),
-        }
+        self.executor.start(&mut self.instance, self.entry, &mut NoHost, FUEL)
     }
 
     /// A figure of a function that does something else would be a lie.
@@ -92,11 +80,7 @@ impl Function {
     }
 
     pub(super) fn bytecode(&self) -> Vec<u8> {
-        encode(self.machine.program().code())
-    }
-
-    pub(super) fn compile(&self) -> Option<Compiled> {
-        self.compiler.compile(self.machine.program().clone()).ok()
+        encode(self.executor.program().code())
     }
 }
 
@@ -145,7 +129,7 @@ impl Waiting {
         let parts = assemble(WAITING, &helpers).map_err(failed)?;
         let program = Arc::new(Program::new(parts, helpers).map_err(failed)?);
         let entry = program.entry("main").ok_or_else(|| failed("no main"))?;
-        let compiled = Compiler::native().and_then(|compiler| compiler.compile(program)).map_err(failed)?;
+        let compiled = compiler()?.compile(program).map_err(failed)?;
         let [mut here, there] = [Instance::default(), Instance::default()];
         here.set_context(&[5; 64]).map_err(failed)?;
         Ok(Waiting { compiled, here, there, entry, bytes: Vec::new() })

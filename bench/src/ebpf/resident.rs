@@ -1,6 +1,6 @@
 //! How much memory a loaded function takes.
 
-use super::ours::{Engine, Function};
+use super::ours::{Function, program_of_object};
 use super::{Bench, LOOKUP};
 use crate::BenchError;
 use crate::error::Named;
@@ -15,7 +15,7 @@ fn resident_bytes() -> Result<f64, BenchError> {
 
 pub(super) fn resident(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let functions = bench.effort.items(1000) as usize;
-    let load = || Function::from_object(LOOKUP, Engine::Compiled, &[0; 80]);
+    let load = || Function::compiled(program_of_object(LOOKUP)?, &[0; 80]);
     // What is allocated once, whatever is loaded, does not count.
     let first = load()?;
     let before = resident_bytes()?;

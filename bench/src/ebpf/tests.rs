@@ -15,12 +15,13 @@ fn every_question_has_an_answer() {
 fn all_engines_find_the_same() {
     let query = native::Query::hit_in_last_slot();
     assert_eq!(native::bucket_lookup(&query), query.answer());
-    for engine in [Engine::Interpreted, Engine::Compiled] {
-        Function::from_object(LOOKUP, engine, &query.bytes()).unwrap().must_return(query.answer()).unwrap();
-        let mixed = native::mix(ROUNDS, 1);
-        Function::from_object(LOOP, engine, &loop_context()).unwrap().must_return(mixed).unwrap();
-    }
-    let bytecode = Function::from_object(LOOKUP, Engine::Interpreted, &[]).unwrap().bytecode();
+    let (lookup, mixer) = (program_of_object(LOOKUP).unwrap(), program_of_object(LOOP).unwrap());
+    let (context, mixed) = (query.bytes(), native::mix(ROUNDS, 1));
+    Function::interpreted(lookup.clone(), &context).unwrap().must_return(query.answer()).unwrap();
+    Function::compiled(lookup.clone(), &context).unwrap().must_return(query.answer()).unwrap();
+    Function::interpreted(mixer.clone(), &loop_context()).unwrap().must_return(mixed).unwrap();
+    Function::compiled(mixer, &loop_context()).unwrap().must_return(mixed).unwrap();
+    let bytecode = encode(lookup.code());
     assert_eq!(Theirs::compiled(bytecode, &query.bytes()).unwrap().call_compiled(), query.answer());
 }
 
