@@ -1,0 +1,136 @@
+//! `outboard app` as people and scripts use it: every application as several processes.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Every application with a small input.
+const APPS: [&[&str]; 6] = [
+    &["histogram", "--table", "1000", "--updates", "20K"],
+    &["index-gather", "--table", "1000", "--requests", "10K"],
+    &["transpose", "--scale", "9", "--degree", "8"],
+    &["triangles", "--scale", "8", "--degree", "8"],
+    &["sssp", "--scale", "8", "--degree", "6"],
+    &["transport", "--mesh", "6x5x4", "--particles", "600", "--steps", "3"],
+];
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+    command.arg("app").args(arguments).args(["--config", "none"]).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the program prints text")
+}
+
+#[track_caller]
+fn json(arguments: &[&str], more: &[&str]) -> Value {
+    let output = run(&[arguments, more, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?} {more:?}: {}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("the program prints JSON")
+}
+
+#[track_caller]
+fn refused(code: i32, arguments: &[&str], part: &str) {
+    let output = run(arguments);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(message.starts_with("outboard: ") && message.contains(part), "{message}");
+    assert!(output.stdout.is_empty());
+}
+
+/// The result is what a serial run finds, and what other numbers of ranks find if it does not depend on them.
+fn assert_right(app: &[&str]) {
+    let mut alone = None;
+    for ranks in ["1", "2", "3", "4"] {
+        let found = json(app, &["-n", ranks, "--check"]);
+        assert_eq!(found["check"]["passed"], true, "{found}");
+        assert_eq!((&found["app"], &found["violation"]), (&Value::from(app[0]), &Value::Null));
+        for field in ["seconds", "rate", "work", "bytes_sent", "bundles_sent", "bundle_bytes_average"] {
+            assert!(found[field].as_f64().unwrap() > 0.0, "{field}: {found}");
+        }
+        let is_per_rank = matches!(app[0], "histogram" | "index-gather");
+        let result = (found["work"].clone(), found["figures"].clone());
+        if !is_per_rank {
+            assert_eq!(*alone.get_or_insert_with(|| result.clone()), result, "{ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn histogram_equals_its_reference() {
+    assert_right(APPS[0]);
+}
+
+#[test]
+fn index_gather_equals_its_reference() {
+    assert_right(APPS[1]);
+}
+
+#[test]
+fn transpose_equals_its_reference() {
+    assert_right(APPS[2]);
+}
+
+#[test]
+fn triangles_equal_their_reference() {
+    assert_right(APPS[3]);
+}
+
+#[test]
+fn shortest_paths_equal_their_reference() {
+    assert_right(APPS[4]);
+}
+
+#[test]
+fn transport_equals_its_reference() {
+    assert_right(APPS[5]);
+}
+
+#[test]
+fn a_seed_decides_and_small_bundles_change_nothing() {
+    let figures = |more: &[&str]| json(APPS[5], more)["figures"].clone();
+    let usual = figures(&[]);
+    assert_eq!(figures(&["--messages-bundle", "1KiB"]), usual);
+    assert_ne!(figures(&["--seed", "2"]), usual);
+    let small = json(APPS[0], &["--messages-bundle", "1KiB"]);
+    assert!(small["bundle_bytes_average"].as_f64().unwrap() <= 1024.0, "{small}");
+}
+
+#[test]
+fn people_see_a_table_and_examples() {
+    let output = run(&[APPS[0], &["--check"]].concat());
+    let table = text(&output.stdout);
+    for part in ["histogram", "2 ranks", "updates/s", "average bundle", "passed"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    for app in APPS {
+        let help = text(&run(&[app[0], "--help"]).stdout);
+        assert!(help.contains("Examples:") && help.contains(&format!("outboard app {}", app[0])), "{help}");
+    }
+}
+
+#[test]
+fn wrong_sizes_are_refused_before_anything_starts() {
+    refused(2, &["histogram", "--table", "0"], "the table is 0, and must be from 1");
+    refused(2, &["histogram", "--updates", "many"], "such as 1000, 20M or 4Mi");
+    refused(2, &["histogram", "-n", "0"], "--ranks");
+    refused(2, &["index-gather", "--requests", "5Gi"], "the number of requests");
+    refused(2, &["transpose", "--scale", "40"], "the scale is 40");
+    refused(2, &["sssp", "--scale", "4", "--source", "16"], "the source is 16");
+    refused(2, &["sssp", "--delta", "0"], "--delta");
+    refused(2, &["transport", "--mesh", "32x16"], "such as 32x16x16");
+    refused(2, &["transport", "--mesh", "1x1x2", "-n", "3"], "cannot be cut into 3 blocks");
+    refused(2, &["sailing"], "unrecognized subcommand");
+}
+
+#[test]
+fn a_rank_that_cannot_go_on_ends_the_run() {
+    // Four gigabytes of addresses for each process, and a table of eight.
+    let limited = "ulimit -v 4194304 && exec \"$0\" app histogram --table 1Gi";
+    let output = Command::new("sh").args(["-c", limited, env!("CARGO_BIN_EXE_outboard")]).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("no memory for 1073741824 elements of 8 bytes"), "{message}");
+}
