@@ -2,7 +2,7 @@
 
 use super::{AluOp, AtomicOp, Condition, Insn, Operand, Reg, Size, SwapOp, Width};
 
-/// The bytes of a program: what [`decode`](super::decode) made of them, back again.
+/// The bytes of a program: what [`decode`](super::decode()) made of them, back again.
 ///
 /// # Panics
 ///
