@@ -23,9 +23,6 @@ const BREAKDOWN: [(&str, Forwards, Cache); 5] = [
     ("dynamic", Forwards::Pipelined, Cache::Dynamic),
 ];
 
-/// The least that a run may need more than another one like it, in bytes.
-const SPARE_MIN: u64 = 2 << 20;
-
 /// Steps of the progress bar in one round.
 pub(super) const STEPS: u64 = 5 * 2;
 
@@ -120,7 +117,7 @@ fn places(
     stage.perform_in(&group, &confined)?;
     // Two runs differ a little, and one that has no room left is killed.
     let peak = group.peak()?;
-    group.limit((peak + (peak / 16).max(SPARE_MIN)).next_multiple_of(1 << 20))?;
+    group.limit((peak + (peak / 16).max(stage.spare_min)).next_multiple_of(1 << 20))?;
     note(stage.perform_in(&group, &confined)?, &mut times.confined);
     for ((random, back_and_forth), into) in MAPPED.into_iter().zip(&mut times.mapped) {
         stage.drop_caches()?;

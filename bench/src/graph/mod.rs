@@ -12,19 +12,22 @@ use crate::harness::{Effort, Environment, Report, bar};
 use crate::pair::Control;
 use crate::{BenchError, Options};
 
-/// How large the graph is, as a power of two of vertices, how often ranks are computed, and how often all is done.
+/// How large the graph is, as a power of two of vertices, how often ranks are computed, how often all is done, and how much
+/// memory a run may at least need more than another one like it.
 struct Extent {
     scale: u32,
     iterations: u32,
     rounds: usize,
+    spare_min: u64,
 }
 
 impl Extent {
     fn of(effort: Effort) -> Self {
         match effort {
-            Effort::Tiny => Self { scale: 13, iterations: 2, rounds: 1 },
-            Effort::Quick => Self { scale: 19, iterations: 10, rounds: 1 },
-            Effort::Full => Self { scale: 20, iterations: 10, rounds: 5 },
+            // The smaller a run is, the more of its memory is a matter of chance.
+            Effort::Tiny => Self { scale: 13, iterations: 2, rounds: 1, spare_min: 32 << 20 },
+            Effort::Quick => Self { scale: 19, iterations: 10, rounds: 1, spare_min: 0 },
+            Effort::Full => Self { scale: 20, iterations: 10, rounds: 5, spare_min: 0 },
         }
     }
 }
@@ -34,7 +37,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
     let extent = Extent::of(options.effort);
-    let stage = Stage::build(&options.peer, extent.scale, extent.iterations)?;
+    let mut stage = Stage::build(&options.peer, extent.scale, extent.iterations)?;
+    stage.spare_min = extent.spare_min;
     let bar = bar(figures::STEPS * extent.rounds as u64);
     let figures = figures::all(&stage, extent.rounds, &bar)?;
     bar.finish_and_clear();

@@ -21,6 +21,8 @@ pub(super) struct Stage {
     pub(super) image: GraphImage,
     pub(super) server: Host,
     pub(super) iterations: u32,
+    /// How much memory a run may at least need more than another one like it, in bytes.
+    pub(super) spare_min: u64,
 }
 
 /// More threads than cores: some wait for pages while others compute.
@@ -51,7 +53,7 @@ impl Stage {
         drop(graph);
         let spec = HostSpec::Memory { data_dir: Some(folder.display().to_string()) };
         let server = Host::start(program, &spec)?;
-        Ok(Self { program: program.clone(), folder, image, server, iterations })
+        Ok(Self { program: program.clone(), folder, image, server, iterations, spare_min: 0 })
     }
 
     /// All arrays together, in bytes.
