@@ -41,8 +41,8 @@ const CONTEXT_AT_MOST: (u32, u32) = (4096, 512);
 pub(crate) struct Waiting {
     /// Registers r1 to r5, as they were passed.
     arguments: [Value; ARGUMENTS],
-    /// When the call has returned.
-    behind: State,
+    /// When the call has returned; nothing if it never does.
+    behind: Option<State>,
 }
 
 /// What was found out about a function at one depth.
@@ -113,26 +113,27 @@ impl Facts {
     fn call(&mut self, program: &Program, solver: &Solver<'_>, node: &Node, at: (u32, &Insn), state: &State) {
         let (index, insn) = at;
         let arguments = std::array::from_fn(|number| state.registers[number + 1]);
-        let mut state = state.clone();
-        match *insn {
+        let mut behind = state.clone();
+        let returns = match *insn {
             Insn::CallHelper { id } => {
                 self.is_quiet = false;
                 // Every helper that a program calls is in its table.
                 let Some(helper) = program.helpers().get(id) else { return };
-                call_helper(&mut state, helper, &mut Effects::default());
+                call_helper(&mut behind, helper, &mut Effects::default());
+                true
             }
             Insn::CallLocal { target } => {
                 let function = program.function_at(target).map(|function| function.index());
                 let callee = function.and_then(|function| solver.places.get(&(function, node.depth + 1)));
                 let Some(callee) = callee.map(|callee| &solver.nodes[*callee]) else { return };
-                let Some(result) = callee.result else { return };
-                callee.effects.apply(&mut state);
-                state.after_call(result);
+                callee.effects.apply(&mut behind);
+                behind.after_call(callee.result.unwrap_or(Value::ANY));
+                callee.result.is_some()
             }
             _ => return,
-        }
+        };
         if may_suspend(program, insn) {
-            self.waiting.push((index, Waiting { arguments, behind: state }));
+            self.waiting.push((index, Waiting { arguments, behind: returns.then_some(behind) }));
         }
     }
 }
@@ -194,7 +195,12 @@ pub(super) fn fits(expected: &Waiting, instance: &Instance, depth: usize) -> boo
         // By now the buffer that was passed may have been granted anew.
         numbers.into_iter().all(|(value, number)| is(&Value { granted: 0, ..*value }, number, instance))
     };
-    if u64::from(behind.context) > instance.context().len() as u64 || is_innermost && !passed() {
+    if is_innermost && !passed() {
+        return false;
+    }
+    // Who never goes on needs nothing.
+    let Some(behind) = behind else { return true };
+    if u64::from(behind.context) > instance.context().len() as u64 {
         return false;
     }
     let registers = behind.registers[6..10].iter().zip(instance.frames[depth].saved);
