@@ -48,7 +48,7 @@ fn assert_right(app: &[&str]) {
         assert_eq!(found["check"]["passed"], true, "{found}");
         assert_eq!((&found["app"], &found["violation"]), (&Value::from(app[0]), &Value::Null));
         for field in ["seconds", "rate", "work", "bytes_sent", "bundles_sent", "bundle_bytes_average"] {
-            assert!(found[field].as_f64().unwrap() > 0.0, "{field}: {found}");
+            assert!(found[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {found}");
         }
         let is_per_rank = matches!(app[0], "histogram" | "index-gather");
         let result = (found["work"].clone(), found["figures"].clone());
@@ -96,6 +96,14 @@ fn a_seed_decides_and_small_bundles_change_nothing() {
     assert_ne!(figures(&["--seed", "2"]), usual);
     let small = json(APPS[0], &["--messages-bundle", "1KiB"]);
     assert!(small["bundle_bytes_average"].as_f64().unwrap() <= 1024.0, "{small}");
+}
+
+#[test]
+fn ranks_that_share_no_memory_find_the_same() {
+    for app in APPS {
+        let found = json(app, &["-n", "3", "--check", "--job-listen", "tcp:127.0.0.1:0"]);
+        assert_eq!(found["check"]["passed"], true, "{found}");
+    }
 }
 
 #[test]
