@@ -4,6 +4,7 @@ mod access;
 mod arithmetic;
 mod calls;
 mod code;
+mod effort;
 mod fuel;
 mod homes;
 mod layout;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 
+pub use effort::Effort;
 pub(crate) use layout::Native;
 
 use crate::analysis::Analysis;
@@ -103,6 +105,7 @@ pub struct Compiler {
     /// For functions so long that this would take too long.
     quick: OwnedTargetIsa,
     architecture: Architecture,
+    effort: Effort,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -121,7 +124,13 @@ impl Compiler {
     pub fn new(architecture: Architecture) -> Result<Compiler, CompileError> {
         let thorough = target(architecture, "speed")?;
         let quick = target(architecture, "none")?;
-        Ok(Compiler { thorough, quick, architecture })
+        Ok(Compiler { thorough, quick, architecture, effort: Effort::Full })
+    }
+
+    /// The same compiler, but it spends no more than this on any function: for programs that run once or twice.
+    /// Unless told otherwise, it spends everything on all but long ones.
+    pub fn with_effort(self, effort: Effort) -> Compiler {
+        Compiler { effort, ..self }
     }
 
     /// The machine code of a program, which does not depend on where it is: with what is proven taken for granted,

@@ -50,7 +50,7 @@ pub mod text;
 pub mod trap;
 
 pub use analysis::Analysis;
-pub use compile::{Architecture, CompileError, Compiled, Compiler};
+pub use compile::{Architecture, CompileError, Compiled, Compiler, Effort};
 pub use continuation::{Continuation, ContinuationError, RestoreError};
 pub use executor::{Executor, Exit, Pending};
 pub use helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, NoHost, Quantity, Returns};

@@ -15,28 +15,6 @@ pub(super) struct Body {
     pub(super) depth: Option<u32>,
 }
 
-/// How much time is spent on a function. It grows faster than functions do, so that long ones get less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effort {
-    /// Everything that Cranelift can do.
-    Full,
-    /// No more than to find registers.
-    Half,
-    /// Registers of the program stay in memory.
-    Little,
-}
-
-impl Effort {
-    /// For a function of so many slots, in a program of so many in all.
-    pub(super) fn for_slots(function: u32, program: usize) -> Effort {
-        match (function, program) {
-            (..=256, ..=4096) => Effort::Full,
-            (..=1024, ..=16384) => Effort::Half,
-            _ => Effort::Little,
-        }
-    }
-}
-
 /// Everything that is compiled together.
 pub(super) struct Plan<'a> {
     pub(super) program: &'a Program,

@@ -1,5 +1,6 @@
 //! What only the compiler promises. What all executors promise is tried on all of them elsewhere.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::{Architecture, Compiler};
@@ -97,4 +98,43 @@ fn what_a_helper_was_asked_can_be_made_up_too() {
     let exit = compiled.resume(&mut instance, &mut Late, address);
     let why = Why::Memory(Fault::Outside { address: address + 4088, length: 8 });
     assert_eq!(exit, Exit::Trapped(Trap { index: 3, why }));
+}
+
+/// Panics when asked.
+struct Broken;
+
+impl Host for Broken {
+    fn call(&mut self, _: &Helper, _: [u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+        panic!("the host is broken")
+    }
+}
+
+#[test]
+fn a_host_may_panic_and_the_instance_can_be_used_again() {
+    let ask = Helper {
+        id: 1,
+        name: "ask".to_owned(),
+        arguments: Vec::new(),
+        returns: Returns::Scalar,
+        may_suspend: false,
+    };
+    let helpers = Helpers::new(vec![ask]).unwrap();
+    let text = "call local f\nexit\n.function f\njeq r2, 0, out\ncall ask\nout:\nmov r0, 5\nexit";
+    let program = Arc::new(Program::new(assemble(text, &helpers).unwrap(), helpers).unwrap());
+    let compiled = Compiler::native().unwrap().compile(program.clone()).unwrap();
+    let main = program.entry("main").unwrap();
+    let mut instance = Instance::default();
+    instance.set_context(&[0; 8]).unwrap();
+    let run = AssertUnwindSafe(|| compiled.start(&mut instance, main, &mut Broken, 100));
+    let panic = catch_unwind(run).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host is broken"));
+    instance.set_context(&[]).unwrap();
+    assert_eq!(compiled.start(&mut instance, main, &mut Broken, 100), Exit::Returned(5));
+}
+
+#[test]
+fn what_is_compiled_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<super::Compiled>();
+    shared::<Compiler>();
 }

@@ -10,10 +10,11 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
 
+use super::effort::Effort;
 use super::fuel::Looks;
 use super::homes::Homes;
 use super::layout::{self, ended};
-use super::plan::{Effort, Plan};
+use super::plan::Plan;
 use crate::analysis::{Flow, flow};
 use crate::insn::{Condition, Insn, Operand, Reg, Width};
 use crate::memory::{FRAME_LEN, STACK_AREA, frame_end};

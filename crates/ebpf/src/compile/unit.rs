@@ -7,7 +7,8 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
 
-use super::plan::{Effort, Plan};
+use super::effort::Effort;
+use super::plan::Plan;
 use super::translate::{signature, translate};
 use super::{CompileError, Compiler};
 
@@ -43,7 +44,7 @@ pub(super) fn compile(plan: &Plan<'_>, compiler: &Compiler) -> Result<Unit, Comp
     for (number, body) in plan.bodies.iter().enumerate() {
         let name = &functions[body.function].name;
         let source = &functions[body.function];
-        let effort = Effort::for_slots(source.end - source.start, slots);
+        let effort = Effort::for_slots(source.end - source.start, slots).min(compiler.effort);
         let isa = if effort == Effort::Full { &compiler.thorough } else { &compiler.quick };
         context.clear();
         context.func = Function::with_name_signature(UserFuncName::default(), signature(CallConv::SystemV));

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use outboard_ebpf::text::assemble;
 use outboard_ebpf::{
-    Architecture, Compiler, Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program,
+    Architecture, Compiler, Effort, Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program,
 };
 
 /// Enough for whatever ends at all.
@@ -13,8 +13,12 @@ pub(crate) const FUEL: u64 = 100_000;
 /// Every executor for this program, each with its name.
 pub(crate) fn executors(program: &Arc<Program>) -> Vec<(&'static str, Box<dyn Executor>)> {
     static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::native().unwrap());
-    let compiled = COMPILER.compile(program.clone()).unwrap();
-    vec![("interpreter", Box::new(Interpreter::new(program.clone()))), ("compiled", Box::new(compiled))]
+    static HASTY: LazyLock<Compiler> = LazyLock::new(|| COMPILER.clone().with_effort(Effort::Little));
+    vec![
+        ("interpreter", Box::new(Interpreter::new(program.clone()))),
+        ("compiled", Box::new(COMPILER.compile(program.clone()).unwrap())),
+        ("compiled in haste", Box::new(HASTY.compile(program.clone()).unwrap())),
+    ]
 }
 
 /// A program from its text.
