@@ -123,6 +123,9 @@ fn choose(graph: GraphView<'_>, options: Options) -> Vec<u32> {
             sources.push(vertex);
         }
     }
+    if sources.is_empty() {
+        sources.extend((0..vertices as u32).find(has_edges));
+    }
     sources
 }
 

@@ -63,6 +63,14 @@ fn graphs_without_edges_have_no_radii() {
 }
 
 #[test]
+fn the_only_vertex_that_an_edge_leaves_is_found_where_draws_miss_it() {
+    let graph = Graph::directed(100_000, &[(77_777, 3)]);
+    for seed in 0..4 {
+        check(&graph, radii::Options { sources: 1, seed });
+    }
+}
+
+#[test]
 fn numbers_of_sources_that_do_not_fit_a_word_are_an_error() {
     let graph = Graph::directed(1, &[]);
     for sources in [0, 65] {

@@ -481,7 +481,7 @@ fn threads_that_take_turns_in_one_pass_are_one_stream() {
             let at = random.usize(..places.len());
             let chunk = places[at];
             places[at] += 1;
-            if places[at] % 3 == 0 {
+            if places[at].is_multiple_of(3) {
                 places.swap_remove(at);
             }
             let number = if is_downwards { 5000 - chunk } else { chunk };
