@@ -1,5 +1,7 @@
 //! Ranks as threads of one process, connected as processes are.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and seeds are printed")]
+
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

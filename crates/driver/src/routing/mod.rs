@@ -4,6 +4,8 @@
 mod buffers;
 mod peer;
 mod pool;
+mod receiving;
+mod sending;
 mod service;
 
 pub use buffers::{Buffers, BuffersError};

@@ -18,7 +18,8 @@ const YIELDS: u32 = 20_000;
 
 impl Messenger {
     /// Waits until everything that was sent anywhere in this space, by handlers too, has been handled everywhere. All ranks
-    /// have to take part, and meanwhile only handlers send.
+    /// have to take part. Some leave it earlier than others: if messages of the next phase need another handler, a
+    /// [`barrier`](Self::barrier) comes between.
     pub fn quiesce(
         &mut self,
         space: u8,
@@ -47,7 +48,8 @@ impl Messenger {
         )
     }
 
-    /// Begins what [`quiesce`](Self::quiesce) waits for.
+    /// Begins what [`quiesce`](Self::quiesce) waits for. Until it is over a rank may go on sending, as long as it
+    /// [asks](Self::poll_quiesce) only when it has nothing of its own left to send.
     pub fn begin_quiesce(&mut self, space: u8) -> Result<(), MessengerError> {
         self.check_space(space)?;
         self.quiescence[usize::from(space)].enter();

@@ -1,0 +1,177 @@
+//! What comes from other ranks.
+
+use outboard_link::{AccessError, Disposition, Frame, Link, LinkError, RemoteMemory, Token};
+use outboard_wire::routing::{ACK, Ack, GREETING, Greeting, RUN, Run};
+
+use super::service::{Arrived, RankService, SIGNALS};
+
+/// How many runs of one rank may wait to be read. An honest one never has more under way.
+const TO_READ_MAX: usize = outboard_routing::WINDOW as usize;
+
+impl RankService {
+    /// What a frame of a rank says, or why it makes no sense.
+    pub(super) fn read_frame(&mut self, rank: u32, frame: &Frame<'_>) -> Result<Disposition, String> {
+        let len = frame.payload.len();
+        let me = self.config.rank;
+        let ranks = self.peers.len() as u32;
+        let Some(peer) = self.peers.get_mut(rank as usize) else { return Ok(Disposition::Taken) };
+        match frame.head.kind {
+            GREETING if len == Greeting::LEN => {
+                let greeting = Greeting::decode(&frame.payload.array::<{ Greeting::LEN }>(0))
+                    .map_err(|error| error.to_string())?;
+                if greeting.ranks != ranks || greeting.bundle_bytes as usize != self.buffers.bundle_bytes() {
+                    return Err(format!(
+                        "it has bundles of {} bytes in a job of {} ranks, here they have {} in a job of {ranks}; use the \
+                         same settings everywhere",
+                        greeting.bundle_bytes,
+                        greeting.ranks,
+                        self.buffers.bundle_bytes()
+                    ));
+                }
+                peer.grant = Some(greeting.grant);
+            }
+            RUN if len >= Run::LEN => {
+                let run = Run::decode(&frame.payload.array::<{ Run::LEN }>(0), len)
+                    .map_err(|error| error.to_string())?;
+                if (run.source.0, run.destination.0) != (rank, me)
+                    || run.len as usize > self.buffers.bundle_bytes()
+                {
+                    return Err("it sent a run that is not its own, not for here, or too long".to_owned());
+                }
+                if run.space != SIGNALS && run.space >= self.config.spaces {
+                    let (space, spaces) = (run.space, self.config.spaces);
+                    return Err(format!("it uses message space {space}, here there are {spaces}"));
+                }
+                return self.take_run(rank, run, frame);
+            }
+            ACK if len == Ack::LEN => {
+                let ack = Ack::decode(&frame.payload.array::<{ Ack::LEN }>(0)).map_err(|e| e.to_string())?;
+                let set = usize::from(self.config.set_of(ack.space));
+                let traffic = peer.traffic.get_mut(set);
+                let is_ours = (ack.source.0, ack.destination.0) == (me, rank);
+                let Some(traffic) = traffic.filter(|_| is_ours) else {
+                    return Err("it acknowledged what is not its own".to_owned());
+                };
+                let buffers = &mut self.buffers;
+                traffic
+                    .outgoing
+                    .on_ack(ack.missing, |buffer| buffers.give_back(buffer))
+                    .map_err(|error| error.to_string())?;
+            }
+            kind => return Err(format!("it sent a frame of kind {kind} and {len} bytes")),
+        }
+        Ok(Disposition::Taken)
+    }
+
+    pub(super) fn take_run(&mut self, rank: u32, run: Run, frame: &Frame<'_>) -> Result<Disposition, String> {
+        let set = self.config.set_of(run.space);
+        let peer = &mut self.peers[rank as usize];
+        let traffic = &mut peer.traffic[usize::from(set)];
+        if !traffic.incoming.is_new(run.number) {
+            // It may not know that we have it.
+            traffic.is_owed = true;
+            return Ok(Disposition::Taken);
+        }
+        if run.at.is_some() {
+            if peer.to_read.len() >= TO_READ_MAX {
+                return Err("it has more runs under way than it may".to_owned());
+            }
+            peer.to_read.push_back(run);
+            return Ok(Disposition::Taken);
+        }
+        let bytes = frame.payload.part(Run::LEN, run.len as usize);
+        match self.buffers.slots.take(set) {
+            Some(slot) => {
+                let at = self.buffers.offset(slot);
+                self.buffers.incoming().window_mut().write_window(at, bytes);
+                self.note(rank, run, slot);
+            }
+            // Whatever is behind it may be for another space, which must not wait for this one.
+            None if peer.aside.len() < TO_READ_MAX => peer.aside.push_back((run, bytes.to_vec())),
+            None => return Err("it has more runs under way than it may".to_owned()),
+        }
+        Ok(Disposition::Taken)
+    }
+
+    /// Takes in what was set aside, as far as there are slots. Returns whether there was anything.
+    pub(super) fn take_aside(&mut self, rank: u32) -> bool {
+        let mut moved = false;
+        for _ in 0..self.peers[rank as usize].aside.len() {
+            let peer = &mut self.peers[rank as usize];
+            let Some((run, bytes)) = peer.aside.pop_front() else { break };
+            let set = self.config.set_of(run.space);
+            if !peer.traffic[usize::from(set)].incoming.is_new(run.number) {
+                continue;
+            }
+            let Some(slot) = self.buffers.slots.take(set) else {
+                peer.aside.push_back((run, bytes));
+                continue;
+            };
+            let at = self.buffers.offset(slot);
+            self.buffers.incoming().window_mut().write(at, &bytes);
+            self.note(rank, run, slot);
+            moved = true;
+        }
+        moved
+    }
+
+    /// A run is here.
+    pub(super) fn note(&mut self, rank: u32, run: Run, slot: u32) {
+        let space = self.config.set_of(run.space);
+        let traffic = &mut self.peers[rank as usize].traffic[usize::from(space)];
+        traffic.is_owed = true;
+        if traffic.incoming.note(run.number) {
+            let Run { len, form, .. } = run;
+            self.arrived.push(Arrived { source: rank, slot, len, space, form });
+        } else {
+            self.buffers.give_slot_back(slot);
+        }
+    }
+
+    /// Begins to read what has been announced, as far as there are slots.
+    pub(super) fn read_runs<L: Link + RemoteMemory>(
+        &mut self,
+        rank: u32,
+        link: &mut L,
+    ) -> Result<bool, LinkError> {
+        let mut moved = false;
+        let peer = &mut self.peers[rank as usize];
+        let Some(region) = peer.region else { return Ok(false) };
+        for _ in 0..peer.to_read.len() {
+            let Some(run) = peer.to_read.pop_front() else { break };
+            let (at, set) = (run.at.unwrap_or(0), self.config.set_of(run.space));
+            if !peer.traffic[usize::from(set)].incoming.is_new(run.number) {
+                continue;
+            }
+            let Some(slot) = self.buffers.slots.take(set) else {
+                // Those behind it may be for another space.
+                peer.to_read.push_back(run);
+                continue;
+            };
+            let into = slot as usize * self.buffers.bundle_bytes();
+            let token = Token(slot.into());
+            match link.read(region, at, self.buffers.incoming(), into, run.len as usize, token) {
+                Ok(()) => {
+                    self.reading[slot as usize] = Some(run);
+                    moved = true;
+                }
+                Err(AccessError::Full | AccessError::Busy) => {
+                    self.buffers.give_slot_back(slot);
+                    peer.to_read.push_back(run);
+                    break;
+                }
+                Err(AccessError::Lost(error)) => {
+                    self.buffers.give_slot_back(slot);
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.buffers.give_slot_back(slot);
+                    let why = format!("its bundles cannot be read: {error}");
+                    self.give_up(rank, why);
+                    break;
+                }
+            }
+        }
+        Ok(moved)
+    }
+}

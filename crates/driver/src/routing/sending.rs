@@ -1,0 +1,86 @@
+//! What goes to other ranks.
+
+use outboard_link::{Link, LinkError, SendError};
+use outboard_routing::Kept;
+use outboard_wire::routing::{ACK, Ack, RUN, Run};
+use outboard_wire::{FrameHead, Rank};
+
+use super::service::{RankService, SIGNALS};
+
+impl RankService {
+    /// Sends word of sealed bundles, or the bundles.
+    pub(super) fn send_runs<L: Link>(
+        &mut self,
+        rank: u32,
+        link: &mut L,
+        is_mapped: bool,
+    ) -> Result<bool, LinkError> {
+        let mut moved = false;
+        for set in 0..self.peers[rank as usize].traffic.len() {
+            while let Some(kept) = self.peers[rank as usize].traffic[set].outgoing.unsent().copied() {
+                match self.send_run(rank, &kept, link, is_mapped) {
+                    Ok(()) => self.peers[rank as usize].traffic[set].outgoing.mark_sent(),
+                    Err(SendError::Full) => return Ok(moved),
+                    Err(SendError::Lost(error)) => return Err(error),
+                    Err(SendError::TooLong { max, .. }) => {
+                        let why = format!(
+                            "its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles"
+                        );
+                        self.give_up(rank, why);
+                        return Ok(true);
+                    }
+                }
+                moved = true;
+            }
+        }
+        Ok(moved)
+    }
+
+    pub(super) fn send_run<L: Link>(
+        &self,
+        rank: u32,
+        kept: &Kept,
+        link: &mut L,
+        is_mapped: bool,
+    ) -> Result<(), SendError> {
+        let (at, len) = (self.buffers.offset(kept.buffer), kept.len as usize);
+        let run = Run {
+            source: Rank(self.config.rank),
+            destination: Rank(rank),
+            number: kept.number,
+            at: is_mapped.then_some(at as u64),
+            len: kept.len,
+            space: kept.space,
+            form: kept.form,
+        };
+        let head = FrameHead::new(RUN);
+        if is_mapped {
+            return link.send(head, &run.encode());
+        }
+        let mut window = link.reserve(head, Run::LEN + len)?;
+        window.write(0, &run.encode());
+        window.write_window(Run::LEN, self.buffers.outgoing().window(at, len));
+        link.commit(Run::LEN + len);
+        Ok(())
+    }
+
+    /// Tells a rank what has arrived of its runs. Returns whether it has to be told.
+    pub(super) fn acknowledge<L: Link>(&mut self, rank: u32, link: &mut L) -> Result<bool, LinkError> {
+        let (source, destination, spaces) = (Rank(rank), Rank(self.config.rank), self.config.spaces);
+        let mut moved = false;
+        for (set, traffic) in (0..).zip(&mut self.peers[rank as usize].traffic) {
+            if !traffic.is_owed {
+                continue;
+            }
+            let space = if set == spaces { SIGNALS } else { set };
+            let ack = Ack { source, destination, missing: traffic.incoming.missing(), space };
+            match link.send(FrameHead::new(ACK), &ack.encode()) {
+                Ok(()) => traffic.is_owed = false,
+                Err(SendError::Lost(error)) => return Err(error),
+                Err(_) => return Ok(true),
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+}
