@@ -7,6 +7,7 @@
 
 mod agreement;
 mod drive;
+mod forgery;
 mod generator;
 mod guard;
 mod host;

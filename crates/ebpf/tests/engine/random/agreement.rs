@@ -8,7 +8,8 @@ use outboard_ebpf::text::disassemble;
 use outboard_ebpf::{Executor, Exit, Parts, Program};
 
 use super::drive::{Way, continuations, drive, go_on};
-use super::generator::{Case, Generator, spoil};
+use super::forgery::{forge, spoil};
+use super::generator::{Case, Generator};
 use super::guard::guarded;
 use super::{host, seeds};
 use crate::executors::{compile_for_aarch64, executors};
@@ -57,8 +58,12 @@ fn agree(seed: u64, case: &Case, program: &Arc<Program>, tally: &mut Tally) {
     for bytes in continuations(reference, case) {
         tally.waited += 1;
         let mut forged = bytes.clone();
-        // Magic and hash stay, or it would be refused for them alone.
-        spoil(&mut rng, &mut forged[36..]);
+        if rng.bool() {
+            forge(&mut rng, &mut forged);
+        } else {
+            // Magic and hash stay, or it would be refused for them alone.
+            spoil(&mut rng, &mut forged[36..]);
+        }
         let expected = go_on(reference, &forged);
         for (name, executor) in &all {
             assert_eq!(

@@ -474,11 +474,3 @@ impl Generator {
         }
     }
 }
-
-/// Flips a few bits of a program's bytes.
-pub(super) fn spoil(rng: &mut Rng, bytes: &mut [u8]) {
-    for _ in 0..rng.usize(1..4) {
-        let place = rng.usize(..bytes.len());
-        bytes[place] ^= 1 << rng.u8(..8);
-    }
-}
