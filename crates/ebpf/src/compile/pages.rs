@@ -5,6 +5,9 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("code is made for x86-64 and aarch64 only");
+
 /// Code that can be executed and no longer be changed. It is unmapped with the last who may call it.
 #[derive(Debug)]
 pub(super) struct Pages {
