@@ -6,3 +6,4 @@ mod executors;
 mod objects;
 mod random;
 mod rfc;
+mod travel;
