@@ -60,6 +60,7 @@ const RULES: &[(&str, &[&str])] = &[
             "apps/*",
             "bench",
             "crates/sim",
+            "crates/ebpf",
             "crates/launch",
             "crates/rendezvous",
             "crates/agent",

@@ -5,6 +5,7 @@ mod app;
 mod app_rank;
 mod bench;
 mod bench_peer;
+mod bpf;
 mod characterize;
 mod completions;
 mod demo;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Graph(graph::Args),
     App(app::Args),
     AppRank(app_rank::Args),
+    Bpf(bpf::Args),
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
     Characterize(characterize::Args),
@@ -54,6 +56,7 @@ impl Command {
             Self::Graph(args) => graph::run(&args),
             Self::App(args) => app::run(&args),
             Self::AppRank(args) => app_rank::run(&args),
+            Self::Bpf(args) => bpf::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),
             Self::Characterize(args) => characterize::run(&args),
