@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{fuzz, loom, miri, process, simulate, tidy};
+use crate::{bpf, fuzz, loom, miri, process, simulate, tidy};
 
 /// Run everything that has to hold before a change lands
 ///
@@ -37,6 +37,7 @@ pub(crate) struct Args {
 enum Step {
     Fmt,
     Tidy,
+    Bpf,
     Clippy,
     Docs,
     Tests,
@@ -51,6 +52,7 @@ impl Step {
         match self {
             Self::Fmt => "fmt",
             Self::Tidy => "tidy",
+            Self::Bpf => "bpf",
             Self::Clippy => "clippy",
             Self::Docs => "docs",
             Self::Tests => "tests",
@@ -66,6 +68,7 @@ impl Step {
         let outcome = match self {
             Self::Fmt => process::run(cargo(&["fmt", "--all", "--", "--check"])),
             Self::Tidy => tidy::run(workspace),
+            Self::Bpf => bpf::run(workspace, &bpf::Args::compare()),
             Self::Clippy => {
                 process::run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
             }

@@ -1,4 +1,5 @@
-//! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `fuzz`, `simulate`, `loom`, `miri`.
+//! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
+//! `miri`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
 //! not compile.
@@ -6,6 +7,7 @@
 // Talking to the terminal is what this program is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bpf;
 mod ci;
 mod fuzz;
 mod loom;
@@ -37,6 +39,7 @@ enum Command {
     #[command(after_help = "Examples:
   cargo xtask tidy                        every finding as file:line, with what to do about it")]
     Tidy,
+    Bpf(bpf::Args),
     Fuzz(fuzz::Args),
     Simulate(simulate::Args),
     /// Model-check the lock-free code: all orders in which threads can meet
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
     let outcome = Workspace::load().and_then(|workspace| match command {
         Command::Ci(args) => ci::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
+        Command::Bpf(args) => bpf::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
