@@ -173,7 +173,8 @@ mod tests {
 
     impl About for Everything {
         const SECTION: &'static str = "memory";
-        const OTHERS: &'static [&'static str] = &["agent", "far", "job", "link", "log", "messages", "metrics"];
+        const OTHERS: &'static [&'static str] =
+            &["agent", "far", "job", "link", "log", "messages", "metrics"];
     }
 
     #[test]

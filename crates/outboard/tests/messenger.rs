@@ -1,6 +1,10 @@
 //! Ranks as threads of one process, connected as processes are.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and seeds are printed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and seeds are printed"
+)]
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn assembled(path: &Path, helpers: &Helpers) -> Result<Parts> {
-    let shown = path.display();
+    let shown = source::shown(path);
     let Ok(text) = String::from_utf8(source::read(path)?) else {
         bail!("{shown} is not a text; `outboard bpf disasm` makes one of an object or of bytes")
     };

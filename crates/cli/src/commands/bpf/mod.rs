@@ -16,10 +16,10 @@ use anyhow::Result;
 /// --helper.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard bpf check lookup.o                              what is proven, what is checked, what it costs
-  outboard bpf run --program lookup.o --memory 0102030405  a function on five bytes, result in hex
-  outboard bpf disasm lookup.o > lookup.asm                an object as text
-  outboard bpf asm lookup.asm                              a text as instructions, in hex")]
+  outboard bpf check sum.o                          what is proven, what is checked, the fuel
+  outboard bpf run --program sum.o --memory 010203  a function on three bytes, result in hex
+  outboard bpf disasm sum.o > sum.asm               an object as text
+  outboard bpf asm sum.asm                          a text as instructions, in hex")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -68,7 +68,7 @@ fn memory(text: &str) -> Result<Memory, String> {
 pub(super) fn run(args: &Args) -> Result<()> {
     let context = match (&args.memory, &args.memory_file) {
         (Some(memory), _) => memory.0.clone(),
-        (None, Some(path)) if path.as_os_str() == "-" && args.program.as_os_str() == "-" => {
+        (None, Some(path)) if source::is_stdin(path) && source::is_stdin(&args.program) => {
             return Err(wrong_usage("the standard input cannot be both the program and its memory"));
         }
         (None, Some(path)) => source::read(path)?,

@@ -2,8 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use outboard_ebpf::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Quantity, Returns};
+
+use crate::failure::wrong_usage;
 
 /// What `crates/ebpf/include/outboard.h` declares, with the numbers that texts and bytes may use.
 const LOG: (u32, &str) = (1, "outboard_log");
@@ -41,7 +43,7 @@ impl Declared {
             let arguments = vec![Argument::Scalar; outboard_ebpf::helper::ARGUMENTS];
             helper((declared.id, &declared.name), arguments)
         }));
-        Helpers::new(table).context("--helper")
+        Helpers::new(table).map_err(|error| wrong_usage(&format!("--helper: {error}")))
     }
 
     /// Who answers them.

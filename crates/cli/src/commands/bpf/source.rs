@@ -1,5 +1,6 @@
 //! Programs as they come: objects, texts, hex and bytes.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,25 +19,35 @@ enum Form {
     Bytes(Vec<u8>),
 }
 
+/// A path for messages.
+pub(super) fn shown(path: &Path) -> Cow<'_, str> {
+    if is_stdin(path) { "standard input".into() } else { path.to_string_lossy() }
+}
+
+/// Whether a path stands for the standard input.
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// Reads a file, or the standard input where it is called `-`.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut take = |input: &mut dyn Read| input.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes);
-    let taken = if path.as_os_str() == "-" {
+    let taken = if is_stdin(path) {
         take(&mut io::stdin().lock())
     } else {
         File::open(path).and_then(|mut file| take(&mut file))
     };
-    taken.with_context(|| format!("cannot read {}", path.display()))?;
+    taken.with_context(|| format!("cannot read {}", shown(path)))?;
     if bytes.len() as u64 > FILE_LEN_MAX {
-        bail!("{} is longer than {FILE_LEN_MAX} bytes, which no program is", path.display());
+        bail!("{} is longer than {FILE_LEN_MAX} bytes, which no program is", shown(path));
     }
     Ok(bytes)
 }
 
 /// A program that is ready to be run.
 pub(super) fn program(path: &Path, helpers: &Helpers) -> Result<Program> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(path));
     match form(read(path)?) {
         Form::Object(bytes) => elf::load(&bytes, helpers).map_err(|error| anyhow::anyhow!(told(&error))),
         Form::Text(text) => {
@@ -60,7 +71,7 @@ pub(super) fn parts(path: &Path, helpers: &Helpers) -> Result<Parts> {
         Form::Text(text) => assemble(&text, helpers).map_err(Into::into),
         Form::Bytes(bytes) => decoded(&bytes).map_err(anyhow::Error::msg),
     };
-    parts.map_err(|error: anyhow::Error| anyhow::anyhow!("{}: {error:#}", path.display()))
+    parts.map_err(|error: anyhow::Error| anyhow::anyhow!("{}: {error:#}", shown(path)))
 }
 
 /// Functions without a name get the one that the engine gives them.
