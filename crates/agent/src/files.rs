@@ -83,6 +83,18 @@ impl DataDirectory {
     }
 }
 
+/// A path below the folder in its plainest spelling, by which files are told apart.
+pub(crate) fn plain_path(path: &str) -> Result<String, FileError> {
+    if path.starts_with('/') {
+        return Err(FileError::Outside(path.to_owned()));
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return Err(FileError::Outside(path.to_owned()));
+    }
+    if parts.is_empty() { Err(FileError::NotAFile(path.to_owned())) } else { Ok(parts.join("/")) }
+}
+
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
 

@@ -123,3 +123,16 @@ fn a_folder_that_takes_no_files_is_named_read_only() {
     assert_eq!(refused.failure(), Failure::NotWritten);
     assert!(refused.to_string().contains("read-only"), "{refused}");
 }
+
+#[test]
+fn a_file_has_one_name_however_it_is_spelled() {
+    for spelling in ["sub/f", "./sub/f", "sub//f", "sub/./f", "sub/f/"] {
+        assert_eq!(plain_path(spelling).unwrap(), "sub/f", "{spelling}");
+    }
+    for outside in ["/sub/f", "sub/../sub/f", "..", "../f"] {
+        assert!(matches!(plain_path(outside), Err(FileError::Outside(_))), "{outside}");
+    }
+    for nothing in ["", ".", "./"] {
+        assert!(matches!(plain_path(nothing), Err(FileError::NotAFile(_))), "{nothing}");
+    }
+}

@@ -9,7 +9,7 @@ use outboard_wire::control::{ControlAnswer, Failure, Sharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
 
 use super::{MemoryService, SharedStore};
-use crate::files::{DataDirectory, FileError, fill};
+use crate::files::{DataDirectory, FileError, fill, plain_path};
 use crate::store::{No, SyncPlan};
 
 /// How many files are read and written at once; more are refused until one is done.
@@ -74,6 +74,8 @@ impl MemoryService {
         path: &str,
         how: (Rights, Sharing),
     ) -> Result<Option<ControlAnswer>, No> {
+        // One file is one region, however its name is spelled.
+        let path = &plain_path(path)?;
         if let Some(there) = self.store.with(|store| store.loaded(asker.process, path, how)) {
             return Ok(Some(there));
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use outboard_paging::pager::{Access, Answer, ChunkKey, Placement, SeatId, State};
 use outboard_userfaultfd::{Cause, Fault};
+use outboard_wire::Time;
 use rustix::io::Errno;
 
 use super::Pages;
@@ -114,7 +115,7 @@ impl Pages {
             seat,
             buffer: pool.buffer().clone(),
             at: pool.offset(frame.slot),
-            sent_alone: None,
+            sent_at: Time::ZERO,
             way: Way::Direct,
             shuns_agent: false,
             piece_bytes: 0,

@@ -127,7 +127,7 @@ impl PagerService {
             moved = true;
             self.saves_under_way += usize::from(job.is_save());
             let mut job = job;
-            job.sent_alone = (self.flight.len() == 0).then_some(self.now);
+            job.sent_at = self.now;
             let slot = self.flight.insert(job);
             let progress = self.send_pieces(id, link, slot)?;
             if is_mapped {
@@ -393,11 +393,11 @@ impl PagerService {
 
     fn fetched(&mut self, job: &Job) {
         let (_, len) = job.region.span(job.index);
-        if let Some(sent) = job.sent_alone {
-            let route = if job.way == Way::Direct { Route::Direct } else { Route::Agent };
-            let now = self.pages.clock.now();
-            job.region.took(route, now.since(sent), len, now);
-        }
+        let route = if job.way == Way::Direct { Route::Direct } else { Route::Agent };
+        let now = self.pages.clock.now();
+        let begun = job.sent_at.max(self.fetched_at[route as usize]);
+        self.fetched_at[route as usize] = now;
+        job.region.took(route, now.since(begun), len, now);
         let (tally, region) = (&self.pages.tally, &job.region.tally);
         match job.way {
             Way::Direct => add(&region.direct, len as u64),

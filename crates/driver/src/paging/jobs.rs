@@ -69,7 +69,7 @@ pub(super) struct Job {
     pub(super) buffer: Buffer,
     pub(super) at: usize,
     /// When it was sent off, if nothing else was under way then: how long it takes tells how fast the way is.
-    pub(super) sent_alone: Option<Time>,
+    pub(super) sent_at: Time,
     /// By which way it was last sent off.
     pub(super) way: Way,
     /// Not by the agent, which has failed it.

@@ -190,7 +190,7 @@ impl PagedRegion {
             Path::Direct => Route::Direct,
             Path::Agent if has_agent => Route::Agent,
             Path::Agent => Route::Direct,
-            Path::Auto => self.chooser().pick(has_agent),
+            Path::Auto => self.chooser().pick(has_agent, self.chunk_bytes()),
         }
     }
 

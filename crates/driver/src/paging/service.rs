@@ -61,6 +61,8 @@ pub struct PagerService {
     pub(super) saves_under_way: usize,
     /// How many regions had been lost or closed at the last look.
     pub(super) seen_departed: u32,
+    /// When the latest fetch by each way arrived.
+    pub(super) fetched_at: [Time; 2],
     pub(super) now: Time,
 }
 
@@ -83,6 +85,7 @@ impl PagerService {
             next_shard: 0,
             saves_under_way: 0,
             seen_departed: 0,
+            fetched_at: [Time::ZERO; 2],
             now: Time::ZERO,
         }
     }

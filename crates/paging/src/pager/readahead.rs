@@ -4,6 +4,10 @@
 const HISTORY: usize = 32;
 /// How many streams are followed at once, for threads that scan different places.
 const STREAMS: usize = 16;
+/// How fast experience with streams replaces experience: one part in so many.
+const MEMORY: u32 = 16;
+/// How many faults pass before a stream is tried again where streams are not believed.
+const TRY_ONE_IN: u64 = 16;
 /// How many recent faults beside a stream's steps show that nothing is left out.
 const BETWEEN_MIN: usize = 2;
 /// How many steps behind a fault are looked at for them: threads lag behind the one that took the latest block.
@@ -57,6 +61,8 @@ pub struct ReadAhead {
     clock: u64,
     window_max: u32,
     chunks: u32,
+    /// The share of recent faults that met a stream, in 256ths.
+    met: u32,
 }
 
 impl ReadAhead {
@@ -69,6 +75,7 @@ impl ReadAhead {
             clock: 0,
             window_max,
             chunks,
+            met: 128,
         }
     }
 
@@ -84,25 +91,47 @@ impl ReadAhead {
         }
         self.clock += 1;
         let chunk = i64::from(chunk);
-        let ahead = self.follow(chunk).or_else(|| self.discover(chunk));
+        let is_believed = self.is_believed();
+        if !is_believed && self.streams.iter().flatten().count() > STREAMS / 8 {
+            self.streams = [None; STREAMS];
+        }
+        let met = self.met_by(chunk);
+        self.met = (self.met * (MEMORY - 1) + 256 * u32::from(met.is_some())) / MEMORY;
+        let ahead = match met {
+            Some(at) => self.follow(at, chunk, is_believed),
+            None if is_believed || self.clock.is_multiple_of(TRY_ONE_IN) => self.discover(chunk),
+            None => None,
+        };
         self.recent[self.at] = chunk;
         self.at = (self.at + 1) % HISTORY;
         ahead
     }
 
-    /// A chunk that a stream has asked for, or the one just behind.
-    fn follow(&mut self, chunk: i64) -> Option<Ahead> {
-        let (chunks, window_max, clock) = (self.chunks, self.window_max, self.clock);
+    /// Whether more faults meet streams than would by chance. Among many faults without an order some are at equal
+    /// distances, and what looks like streams then covers much of a small region.
+    fn is_believed(&self) -> bool {
+        let covered: u32 = self.streams.iter().flatten().map(|stream| 2 * stream.window + 1).sum();
+        let by_chance = 256 * u64::from(covered) / u64::from(self.chunks.max(1));
+        u64::from(self.met) >= (2 * by_chance).clamp(16, 128)
+    }
+
+    /// The stream that has asked for a chunk, or for the one before it.
+    fn met_by(&self, chunk: i64) -> Option<usize> {
         let meets = |stream: &Stream| {
             let behind = (stream.next - chunk) / stream.stride;
             (stream.next - chunk) % stream.stride == 0 && (0..=2 * i64::from(stream.window)).contains(&behind)
         };
         let met = |at: &usize| self.streams[*at].is_some_and(|stream| meets(&stream));
         // Long steps meet many chunks by chance.
-        let at = (0..STREAMS).filter(met).min_by_key(|at| self.streams[*at].map(|s| s.stride.abs()))?;
+        (0..STREAMS).filter(met).min_by_key(|at| self.streams[*at].map(|stream| stream.stride.abs()))
+    }
+
+    /// The application has got where a stream expects it.
+    fn follow(&mut self, at: usize, chunk: i64, is_believed: bool) -> Option<Ahead> {
+        let (chunks, window_max, clock) = (self.chunks, self.window_max, self.clock);
         if self.streams[at].is_some_and(|stream| self.is_front(chunk, stream.stride)) {
             self.streams[at] = None;
-            return None;
+            return self.discover(chunk);
         }
         let stream = self.streams[at].as_mut()?;
         stream.used = clock;
@@ -111,7 +140,9 @@ impl ReadAhead {
         if left > i64::from(stream.window) {
             return None;
         }
-        stream.window = (stream.window * 2).min(window_max);
+        if is_believed {
+            stream.window = (stream.window * 2).min(window_max);
+        }
         let first = if left == 0 { chunk + stream.stride } else { stream.next };
         let ahead = window(first, stream.stride, stream.window, chunks)?;
         stream.next = first + stream.stride * i64::from(ahead.count);

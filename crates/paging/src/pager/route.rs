@@ -24,17 +24,22 @@ impl fmt::Display for Route {
     }
 }
 
-/// How many fetches in a row go by the way that was picked. An agent's cache that sees a fetch here and there learns
+/// How many bytes in a row go by the way that was picked. An agent's cache that sees a fetch here and there learns
 /// nothing of where the application is going, so a way is tried by runs of fetches.
-const RUN: u32 = 64;
+const RUN: usize = 4 << 20;
+/// How many bytes make a measurement: single fetches that arrive together look as if they had taken no time.
+const MEASURED: usize = 256 << 10;
 
 /// Chooses between the ways by what fetches have taken.
 #[derive(Debug)]
 pub struct RouteChooser {
     chooser: Chooser<Route, 2>,
     took: [Signal; 2],
+    /// What was fetched by each way since the last measurement, and how long that way was busy with it.
+    busy: [(Duration, usize); 2],
     picked: Route,
-    left: u32,
+    /// How many bytes are left of the run.
+    left: usize,
     reviewed: Time,
     has_agent: bool,
 }
@@ -44,7 +49,7 @@ impl RouteChooser {
     pub fn new(now: Time) -> Self {
         let config = Config {
             window: Duration::from_millis(2),
-            min_samples: 16,
+            min_samples: 4,
             stale_after: Duration::from_secs(5),
             margin_percent: 10,
             dwell: Duration::from_millis(50),
@@ -57,6 +62,7 @@ impl RouteChooser {
         Self {
             chooser: chooser.expect("nothing is preferred that is not among the options"),
             took: [Signal::new(&config), Signal::new(&config)],
+            busy: [(Duration::ZERO, 0); 2],
             picked: Route::Direct,
             left: RUN,
             reviewed: now,
@@ -64,8 +70,8 @@ impl RouteChooser {
         }
     }
 
-    /// The way for the next fetch.
-    pub fn pick(&mut self, has_agent: bool) -> Route {
+    /// The way for the next fetch of so many bytes.
+    pub fn pick(&mut self, has_agent: bool, bytes: usize) -> Route {
         self.has_agent = has_agent;
         if !has_agent {
             return Route::Direct;
@@ -74,15 +80,23 @@ impl RouteChooser {
             self.picked = self.chooser.pick();
             self.left = RUN;
         }
-        self.left -= 1;
+        self.left = self.left.saturating_sub(bytes);
         self.picked
     }
 
-    /// A fetch by this way took so long for so many bytes.
+    /// This way was busy for so long with a fetch of so many bytes: since it was asked for, or since the fetch before it
+    /// arrived. So a lone fetch counts its whole way, and one of many what it adds to theirs.
     pub fn took(&mut self, route: Route, span: Duration, bytes: usize, now: Time) {
+        let (busy, fetched) = &mut self.busy[route as usize];
+        *busy += span;
+        *fetched += bytes;
+        if *fetched < MEASURED {
+            return;
+        }
         // As if every chunk were as large as usual.
-        let scale = (64 << 10) as f64 / bytes.max(1) as f64;
-        self.took[route as usize].observe(now, span.as_nanos() as f64 * scale);
+        let scale = (64 << 10) as f64 / *fetched as f64;
+        self.took[route as usize].observe(now, busy.as_nanos() as f64 * scale);
+        self.busy[route as usize] = (Duration::ZERO, 0);
         if now.since(self.reviewed) > Duration::from_millis(5) {
             self.reviewed = now;
             let direct = Evidence::from_signal(&self.took[Route::Direct as usize]);
@@ -104,7 +118,7 @@ mod tests {
     fn run(chooser: &mut RouteChooser, from: Time, direct_us: u64, agent_us: u64) -> (Time, u32) {
         let (mut now, mut by_agent) = (from, 0);
         for _ in 0..40_000 {
-            let route = chooser.pick(true);
+            let route = chooser.pick(true, 64 << 10);
             let span = Duration::from_micros(if route == Route::Agent { agent_us } else { direct_us });
             now += span;
             by_agent += u32::from(route == Route::Agent);
@@ -128,6 +142,6 @@ mod tests {
     #[test]
     fn without_an_agent_there_is_no_choice() {
         let mut chooser = RouteChooser::new(Time::ZERO);
-        assert!((0..1000).all(|_| chooser.pick(false) == Route::Direct));
+        assert!((0..1000).all(|_| chooser.pick(false, 1 << 20) == Route::Direct));
     }
 }

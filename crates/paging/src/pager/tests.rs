@@ -443,6 +443,18 @@ fn random_faults_ask_for_little() {
     assert!(asked < 500, "{asked}");
 }
 
+#[test]
+fn random_faults_in_a_small_region_are_not_taken_for_streams() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut ahead = ReadAhead::new(1024, 32);
+    let mut ask = |chunk| ahead.touched(chunk).map_or(0, |ahead| ahead.chunks().count() as u32);
+    let asked: u32 = (0..20_000).map(|_| ask(random.u32(..1024))).sum();
+    assert!(asked < 8_000, "{asked} chunks ahead of 20000 random faults");
+    // A scan that follows is found soon.
+    let asked: u32 = (0..200).map(ask).sum();
+    assert!(asked > 100, "{asked} chunks ahead of a scan of 200");
+}
+
 proptest! {
     #[test]
     fn nothing_outside_the_region_is_asked_for(
