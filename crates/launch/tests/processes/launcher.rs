@@ -54,7 +54,9 @@ struct Launcher {
 
 impl Launcher {
     fn start(role: &str, script: &str) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        // Tests may run where signals are ignored, as under nohup, and a launcher respects that.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT,TERM").arg(std::env::current_exe().unwrap());
         command
             .args(["--exact", "launcher::the_role_of_a_launcher", "--nocapture"])
             .env(ROLE, role)
