@@ -6,6 +6,7 @@
 
 mod layout;
 mod relocate;
+mod sections;
 
 use object::read::elf::{ElfFile64, FileHeader};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -21,8 +22,34 @@ type Elf<'a> = ElfFile64<'a, LittleEndian>;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Not even an object.
-    #[error("not an ELF object, or a broken one")]
+    #[error("not an ELF object, or a broken one: {0}")]
     Object(#[from] object::Error),
+    /// The file itself is broken.
+    #[error("not an ELF object, or a broken one, at offset {offset:#x}: {why}")]
+    File {
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A section that does not say where its bytes are, or what they are about.
+    #[error("section `{section}`, whose header is at offset {offset:#x} of the file: {why}")]
+    Section {
+        /// Its name, or its number if it has none.
+        section: String,
+        /// Where its header lies in the file.
+        offset: u64,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The kernel's maps are not there outside of it.
+    #[error(
+        "section `{section}` has maps of the kernel's, which there are none of here; use regions or variables"
+    )]
+    Maps {
+        /// Its name.
+        section: String,
+    },
     /// An object for another machine.
     #[error(
         "an ELF file, but not a relocatable object for little-endian BPF; compile with `clang -target bpf -c`"
@@ -125,6 +152,7 @@ pub enum RelocationFlaw {
 
 /// Loads and checks an object.
 pub fn load(bytes: &[u8], helpers: &Helpers) -> Result<Program, LoadError> {
+    sections::check(bytes)?;
     let elf = Elf::parse(bytes)?;
     let header = elf.elf_header();
     let is_ours = header.e_machine(LittleEndian) == object::elf::EM_BPF

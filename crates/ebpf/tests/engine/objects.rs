@@ -138,13 +138,54 @@ fn names_of_helpers_that_nobody_has_are_told_with_their_place() {
 
 #[test]
 fn what_is_no_object_is_refused() {
-    assert!(matches!(load(&[], &helpers()), Err(LoadError::Object(_))));
-    assert!(matches!(load(b"\x7fELF", &helpers()), Err(LoadError::Object(_))));
+    assert!(matches!(load(&[], &helpers()), Err(LoadError::File { offset: 0, .. })));
+    assert!(matches!(load(b"\x7fELF", &helpers()), Err(LoadError::File { offset: 0, .. })));
     let mut other = LOOKUP.1.to_vec();
     other[18] = 62;
     assert!(matches!(load(&other, &helpers()), Err(LoadError::Kind)));
     for length in 0..LOOKUP.1.len() {
-        let _ = load(&LOOKUP.1[..length], &helpers());
+        let message = load(&LOOKUP.1[..length], &helpers()).unwrap_err().to_string();
+        assert!(message.contains("offset"), "cut off at {length}: {message}");
+    }
+    let mut big_endian = LOOKUP.1.to_vec();
+    big_endian[5] = 2;
+    assert!(matches!(load(&big_endian, &helpers()), Err(LoadError::Kind)));
+}
+
+/// Changes fields of the headers of all sections of a kind: where in the header, and to what.
+fn spoiled(object: &[u8], kind: u32, (at, value): (usize, &[u8])) -> Vec<u8> {
+    let mut bytes = object.to_vec();
+    let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    let count = u16::from_le_bytes(bytes[60..62].try_into().unwrap()) as usize;
+    for section in (0..count).map(|index| table + 64 * index) {
+        if bytes[section + 4..section + 8] == kind.to_le_bytes() {
+            bytes[section + at..section + at + value.len()].copy_from_slice(value);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn sections_that_cannot_be_read_are_named_and_never_left_out() {
+    const RELOCATIONS: u32 = 9;
+    const SYMBOLS: u32 = 2;
+    let far = 0x1000_0003u64.to_le_bytes();
+    let cases: [(u32, (usize, &[u8])); 9] = [
+        (RELOCATIONS, (24, &far)),
+        (RELOCATIONS, (32, &far)),
+        (RELOCATIONS, (32, &17u64.to_le_bytes())),
+        (RELOCATIONS, (32, &8u64.to_le_bytes())),
+        (RELOCATIONS, (40, &0xffffu32.to_le_bytes())),
+        (RELOCATIONS, (44, &0u32.to_le_bytes())),
+        (RELOCATIONS, (4, &4u32.to_le_bytes())),
+        (SYMBOLS, (40, &0xffffu32.to_le_bytes())),
+        (SYMBOLS, (24, &far)),
+    ];
+    for (kind, change) in cases {
+        let error = load(&spoiled(FUNCTIONS[3].1, kind, change), &helpers()).unwrap_err();
+        let LoadError::Section { section, offset, .. } = &error else { panic!("{change:?}: {error}") };
+        assert!(!section.is_empty() && *offset > 0, "{error}");
+        assert!(error.to_string().starts_with("section `."), "{error}");
     }
 }
 
