@@ -221,6 +221,20 @@ fn ask_all(
 }
 
 #[test]
+fn whoever_is_through_keeps_nobody_waiting() {
+    let outside = std::sync::Barrier::new(3);
+    with_ranks(3, Way::Shm, &small(), |messenger| {
+        for _ in 0..20 {
+            messenger.barrier().unwrap();
+            // Nobody calls the messenger until all are through.
+            outside.wait();
+            messenger.quiesce(0, |_, _, _| ()).unwrap();
+            outside.wait();
+        }
+    });
+}
+
+#[test]
 fn conveyors_carry_requests_and_replies() {
     const ITEMS: u64 = 5000;
     with_ranks(4, Way::Shm, &small().with_spaces(2), |messenger| {

@@ -191,6 +191,9 @@ impl Messenger {
         }
         if moved {
             (0..self.ranks).for_each(|rank| self.seal(set, rank));
+            // Others may wait for nothing else, and whoever has told them may not call again for long. A failure shows again
+            // in `progress`.
+            let _ = self.worker.step();
         }
         moved
     }
