@@ -189,13 +189,16 @@ impl Player {
             return Err(std::io::Error::other("there are no rings")).named("bare rings");
         };
         let mut received = Received::default();
+        // A rank's own updates wait for each other too, so that their words can be fetched ahead.
+        let mut own = Vec::with_capacity(BATCH);
         for _ in 0..items {
             let (rank, place) = updates.next();
             if rank == *me {
-                if let Some(word) = table.get_mut(place as usize) {
-                    *word += 1;
+                own.push(place);
+                if own.len() == BATCH {
+                    received.apply(&mut own, table);
+                    received.drain(reader, table);
                 }
-                received.updates += 1;
                 continue;
             }
             let mut message = [0; SLOT];
@@ -205,6 +208,7 @@ impl Player {
                 received.drain(reader, table);
             }
         }
+        received.apply(&mut own, table);
         while !writer.try_push(&END, 1) {
             received.drain(reader, table);
         }
@@ -226,6 +230,20 @@ struct Received {
 }
 
 impl Received {
+    /// Makes a rank's own updates.
+    fn apply(&mut self, own: &mut Vec<u64>, table: &mut [u64]) {
+        for (index, place) in own.iter().enumerate() {
+            if let Some(later) = own.get(index + AHEAD) {
+                prefetch(table, *later);
+            }
+            if let Some(word) = table.get_mut(*place as usize) {
+                *word += 1;
+            }
+        }
+        self.updates += own.len() as u64;
+        own.clear();
+    }
+
     #[inline]
     fn drain(&mut self, reader: &mut BareReader<SLOT>, table: &mut [u64]) {
         let mut ends = 0;

@@ -61,9 +61,7 @@ impl Team {
 
     /// Ends them.
     pub(super) fn stop(self) -> Result<(), BenchError> {
-        for peer in &self.ranks {
-            peer.control.send(&None::<Task>)?;
-        }
-        self.ranks.into_iter().try_for_each(Peer::stop)
+        // They leave together: whoever waits for the others finds them.
+        self.ranks.iter().try_for_each(|peer| peer.control.send(&None::<Task>))
     }
 }
