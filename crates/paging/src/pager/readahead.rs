@@ -98,7 +98,11 @@ impl ReadAhead {
         let met = self.met_by(chunk);
         self.met = (self.met * (MEMORY - 1) + 256 * u32::from(met.is_some())) / MEMORY;
         let ahead = match met {
-            Some(at) => self.follow(at, chunk, is_believed),
+            // Where a window is late, the faults within it begin another one.
+            Some(at) => match self.follow(at, chunk, is_believed) {
+                None if is_believed => self.discover(chunk),
+                ahead => ahead,
+            },
             None if is_believed || self.clock.is_multiple_of(TRY_ONE_IN) => self.discover(chunk),
             None => None,
         };
