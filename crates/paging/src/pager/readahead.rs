@@ -197,3 +197,6 @@ fn window(first: i64, stride: i64, count: u32, chunks: u32) -> Option<Ahead> {
     // Touching the first of a window leaves the time of the rest to fetch the next one.
     Some(Ahead { marker: ahead.at(0), ..ahead })
 }
+
+#[cfg(test)]
+mod tests;
