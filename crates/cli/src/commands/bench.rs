@@ -18,7 +18,9 @@ use crate::terminal;
   outboard bench daemon              what an idle agent uses, and how soon a client is served
   outboard bench paging              what a page fault costs
   outboard bench graph               graph applications in far memory beside mapped files and plain memory
-  outboard bench graph --quick       the same figures, each measured once on a smaller graph")]
+  outboard bench graph --quick       the same figures, each measured once on a smaller graph
+  outboard bench routing             what a message between ranks costs
+  outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust")]
 pub(crate) struct Args {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]
