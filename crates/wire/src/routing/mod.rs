@@ -6,6 +6,12 @@
 //! bytes from the source's memory; elsewhere they follow it. A destination tells the source how far it has everything
 //! ([`Ack`]); until then the source keeps it, whoever carries it.
 
+mod agents;
+
+pub use agents::{
+    ANNOUNCE, ATTACH, Announcement, Attachment, JobKey, PARCEL, ParcelHead, TAKEN, WELCOME, Welcome,
+    next_in_parcel, run_in_parcel,
+};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -70,6 +76,9 @@ pub enum Form {
     Messages = 0,
     /// A [`Fragment`] and a part of one message that is too long for a bundle.
     Fragment = 1,
+    /// Nothing: its source has everything before its number of what the destination has sent to it. By agents
+    /// acknowledgements travel like this.
+    Ack = 2,
 }
 
 /// Messages of one source for one destination.
@@ -227,6 +236,7 @@ impl Run {
         let form = match bytes.form {
             0 => Form::Messages,
             1 => Form::Fragment,
+            2 => Form::Ack,
             other => return Err(DecodeError::BadValue { what: "form of a run", value: other.into() }),
         };
         let at = Some(bytes.at.get()).filter(|at| *at != FOLLOWS);

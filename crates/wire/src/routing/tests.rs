@@ -4,15 +4,15 @@ use super::*;
 
 fn a_run() -> impl Strategy<Value = Run> {
     let at = prop::option::of(0..u64::MAX);
-    (any::<[u32; 2]>(), any::<u64>(), at, 0..1u32 << 20, any::<u8>(), any::<bool>()).prop_map(
-        |([source, destination], number, at, len, space, is_fragment)| Run {
+    (any::<[u32; 2]>(), any::<u64>(), at, 0..1u32 << 20, any::<u8>(), 0..3usize).prop_map(
+        |([source, destination], number, at, len, space, form)| Run {
             source: Rank(source),
             destination: Rank(destination),
             number,
             at,
             len,
             space,
-            form: if is_fragment { Form::Fragment } else { Form::Messages },
+            form: [Form::Messages, Form::Fragment, Form::Ack][form],
         },
     )
 }
@@ -36,6 +36,11 @@ proptest! {
         let _ = Run::decode(&bytes, bytes.len());
         let _ = Greeting::decode(&bytes);
         let _ = Ack::decode(&bytes);
+        let _ = (Attachment::decode(&bytes), Welcome::decode(&bytes), Announcement::decode(&bytes));
+        let _ = ParcelHead::decode(&bytes, bytes.len());
+        if let Ok(run) = next_in_parcel(&bytes, bytes.len()) {
+            prop_assert!(run_in_parcel(run.len as usize) <= bytes.len());
+        }
         if let Ok((fragment, part)) = Fragment::decode(&bytes) {
             prop_assert!(fragment.offset + part.len() as u64 <= fragment.total);
         }
@@ -54,15 +59,49 @@ proptest! {
     }
 }
 
-#[test]
-fn greetings_come_back() {
-    let grant = Grant {
+fn a_grant() -> Grant {
+    Grant {
         region: RegionId(5),
         generation: Generation(2),
         key: RegionKey([7; 16]),
         rights: Rights::READ,
         size: 1 << 20,
+    }
+}
+
+#[test]
+fn what_agents_say_comes_back() {
+    let (grant, job) = (a_grant(), JobKey { job: crate::JobId(3), roster: 77 });
+    let attachment =
+        Attachment { job, rank: Rank(2), ranks: 16, grant, bundle_bytes: 1 << 15, parcel_bytes: 1 << 16 };
+    assert_eq!(Attachment::decode(&attachment.encode()), Ok(attachment));
+    assert_eq!(Welcome::decode(&Welcome { grant }.encode()), Ok(Welcome { grant }));
+    let announcement = Announcement { job, rank: Rank(9), is_reachable: true, hops: 1 };
+    assert_eq!(Announcement::decode(&announcement.encode()), Ok(announcement));
+    let parcel = ParcelHead { job, at: None, len: 64 };
+    assert_eq!(ParcelHead::decode(&parcel.encode(), ParcelHead::LEN + 64), Ok(parcel));
+    assert!(ParcelHead::decode(&parcel.encode(), ParcelHead::LEN + 63).is_err());
+}
+
+#[test]
+fn a_parcel_is_read_run_by_run() {
+    let run = Run {
+        source: Rank(1),
+        destination: Rank(2),
+        number: 5,
+        at: None,
+        len: 13,
+        space: 0,
+        form: Form::Messages,
     };
+    assert_eq!(next_in_parcel(&run.encode(), run_in_parcel(13)), Ok(run));
+    assert!(next_in_parcel(&run.encode(), run_in_parcel(13) - 1).is_err());
+    assert!(next_in_parcel(&Run { at: Some(0), ..run }.encode(), 100).is_err(), "not in another's memory");
+}
+
+#[test]
+fn greetings_come_back() {
+    let grant = a_grant();
     let greeting = Greeting { grant, ranks: 16, bundle_bytes: 32768 };
     assert_eq!(Greeting::decode(&greeting.encode()), Ok(greeting));
 }
