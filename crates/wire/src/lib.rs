@@ -19,6 +19,7 @@ pub mod routing;
 mod text;
 pub mod time;
 pub mod trial;
+pub mod writing;
 
 pub use error::DecodeError;
 pub use frame::{Flow, FrameHead, FrameHeader, Kind, Room};
