@@ -6,6 +6,7 @@ use outboard_routing::{SIGNAL_LEN, Signal};
 
 use super::bundle::Bundle;
 use super::error::{MessengerError, SendError};
+use super::lanes::Lane;
 use super::messages::Messenger;
 
 /// Stands for the barrier where a signal names a space.
@@ -60,8 +61,7 @@ impl Messenger {
     pub fn poll_quiesce(&mut self, space: u8) -> Result<bool, MessengerError> {
         self.flush_in(space)?;
         let set = usize::from(space);
-        let is_idle = self.inbox[set].is_empty() && self.backlog.iter().all(|waiting| waiting.space != space);
-        if is_idle {
+        if self.is_idle(set) {
             self.quiescence[set].on_idle(self.counts[set]);
         }
         while let Some((to, signal)) = self.quiescence[set].poll_action() {
@@ -71,6 +71,14 @@ impl Messenger {
         let quiescence = &self.quiescence[set];
         let (is_quiet, absentee) = (quiescence.is_quiet(), quiescence.absentee());
         self.unless_absent(is_quiet, absentee)
+    }
+
+    /// Whether this rank has nothing of a space that others do not know of: also what has just left the backlog may lie in
+    /// an open bundle, which is not counted yet.
+    fn is_idle(&self, set: usize) -> bool {
+        let ranks = self.ranks as usize;
+        let lanes = &self.lanes[set * ranks..(set + 1) * ranks];
+        self.inbox[set].is_empty() && self.backlogs[set].is_empty() && lanes.iter().all(Lane::is_empty)
     }
 
     /// Waits until all ranks are here. Handles nothing.

@@ -11,6 +11,7 @@ use outboard_link::{Address, Clock};
 use outboard_routing::{Barrier, Counts, Joiner, Quiescence, Signal};
 use outboard_wire::RegionId;
 
+use super::backlog::Backlog;
 use super::error::{MessengerError, SendError};
 use super::lanes::Lane;
 use super::options::{MessengerOptions, SPACES_MAX};
@@ -33,16 +34,6 @@ pub struct MessengerStats {
     pub bytes_handled: u64,
     /// How often there was no free bundle.
     pub full: u64,
-}
-
-/// A message that waits for a bundle.
-pub(super) struct Waiting {
-    pub(super) space: u8,
-    pub(super) rank: u32,
-    pub(super) bytes: Vec<u8>,
-    /// How much of a long message has been sent, and its number.
-    pub(super) sent: usize,
-    pub(super) number: u64,
 }
 
 /// Fire-and-forget messages between the ranks of a job.
@@ -68,9 +59,8 @@ pub struct Messenger {
     pub(super) joiners: Vec<Joiner>,
     /// Which ranks have said that they leave.
     pub(super) has_left: Vec<bool>,
-    pub(super) backlog: VecDeque<Waiting>,
-    /// How many bytes are in the backlog.
-    pub(super) backlog_bytes: usize,
+    /// What waits for bundles, for each space.
+    pub(super) backlogs: Vec<Backlog>,
     pub(super) signals: VecDeque<(u32, u8, Signal)>,
     pub(super) next_number: u64,
     pub(super) is_in_handler: bool,
@@ -144,8 +134,7 @@ impl Messenger {
             barrier: Barrier::new(rank, ranks),
             joiners: (0..ranks).map(|_| Joiner::new()).collect(),
             has_left: vec![false; ranks as usize],
-            backlog: VecDeque::new(),
-            backlog_bytes: 0,
+            backlogs: (0..options.spaces).map(|_| Backlog::default()).collect(),
             signals: VecDeque::new(),
             next_number: 0,
             is_in_handler: false,
@@ -213,7 +202,7 @@ impl Messenger {
     /// Moves what can be moved now. Handles nothing. Returns whether anything moved.
     pub fn progress(&mut self) -> Result<bool, SendError> {
         let moved = self.worker.step().map_err(|errno| SendError::System(errno.to_string()))?;
-        let drained = self.drain_backlog();
+        let drained = self.drain_backlogs();
         // What this rank sends to itself in parts is put together there too.
         let sorted = self.sort_arrived();
         Ok(moved | drained | sorted)

@@ -1,6 +1,7 @@
 //! Fire-and-forget messages between the ranks of a job.
 
 mod agreement;
+mod backlog;
 mod bundle;
 mod conveyor;
 mod error;

@@ -1,10 +1,10 @@
 //! Messages on their way out.
 
-use outboard_wire::routing::{Form, Fragment, MessageHead};
+use outboard_wire::routing::{Form, MessageHead};
 
 use super::error::SendError;
 use super::lanes::Lane;
-use super::messages::{Messenger, Waiting};
+use super::messages::Messenger;
 use super::receive::{Item, Place};
 use crate::Plain;
 
@@ -100,20 +100,18 @@ impl Messenger {
                 self.stats.full += 1;
                 return Err(SendError::Full);
             }
-        } else if !self.is_in_handler && self.backlog_bytes > max {
+        } else if !self.is_in_handler && self.backlogs[usize::from(space)].bytes() > max {
             self.stats.full += 1;
             return Err(SendError::Full);
         }
         // A handler cannot wait, and a long message goes in parts.
         self.next_number += 1;
-        self.backlog_bytes += len;
-        let (bytes, number) = (bytes.to_vec(), self.next_number);
-        self.backlog.push_back(Waiting { space, rank, bytes, sent: 0, number });
+        self.backlogs[usize::from(space)].push(rank, bytes.to_vec(), self.next_number);
         Ok(())
     }
 
     /// Ends a lane's bundle and begins another. Returns false if there is none.
-    fn open(&mut self, set: usize, rank: u32) -> bool {
+    pub(super) fn open(&mut self, set: usize, rank: u32) -> bool {
         self.seal(set, rank);
         // Word of the bundle goes out, and others learn that theirs have arrived. A failure shows again in `progress`.
         let _ = self.worker.step();
@@ -142,7 +140,7 @@ impl Messenger {
         }
     }
 
-    fn dispatch(&mut self, set: usize, rank: u32, (buffer, len): (u32, u32), form: Form) {
+    pub(super) fn dispatch(&mut self, set: usize, rank: u32, (buffer, len): (u32, u32), form: Form) {
         self.counts[set].sent += u64::from(len);
         self.stats.bundles_sent += 1;
         self.stats.bytes_sent += u64::from(len);
@@ -153,52 +151,10 @@ impl Messenger {
             self.worker.service().seal(rank, (buffer, len), set as u8, form);
         }
     }
-
-    /// Sends what waits for bundles, as far as there are any. Returns whether anything was sent.
-    pub(super) fn drain_backlog(&mut self) -> bool {
-        let mut moved = self.drain_signals();
-        while let Some(mut waiting) = self.backlog.pop_front() {
-            let is_long = MessageHead::stride(waiting.bytes.len()) > self.bundle_bytes;
-            let is_done = if is_long { self.send_part(&mut waiting) } else { self.send_waiting(&waiting) };
-            if is_done {
-                self.backlog_bytes -= waiting.bytes.len();
-                moved = true;
-            } else {
-                self.backlog.push_front(waiting);
-                break;
-            }
-        }
-        moved
-    }
-
-    fn send_waiting(&mut self, waiting: &Waiting) -> bool {
-        let Waiting { space, rank, ref bytes, .. } = *waiting;
-        let set = usize::from(space);
-        append(self.lane(set, rank), rank, bytes)
-            || (self.open(set, rank) && append(self.lane(set, rank), rank, bytes))
-    }
-
-    /// Sends parts of a long message. Returns whether it is sent.
-    fn send_part(&mut self, waiting: &mut Waiting) -> bool {
-        let Waiting { space, rank, ref bytes, ref mut sent, number } = *waiting;
-        let set = usize::from(space);
-        while *sent < bytes.len() {
-            if !self.open(set, rank) {
-                return false;
-            }
-            let len = (bytes.len() - *sent).min(self.bundle_bytes - Fragment::LEN);
-            let fragment = Fragment { message: number, total: bytes.len() as u64, offset: *sent as u64 };
-            let lane = self.lane(set, rank);
-            let sealed = lane.fill(&[&fragment.encode(), &bytes[*sent..*sent + len]]);
-            self.dispatch(set, rank, sealed, Form::Fragment);
-            *sent += len;
-        }
-        true
-    }
 }
 
 #[inline]
-fn append(lane: &mut Lane, rank: u32, bytes: &[u8]) -> bool {
+pub(super) fn append(lane: &mut Lane, rank: u32, bytes: &[u8]) -> bool {
     lane.append(rank, bytes.len(), |place| {
         // SAFETY: as many bytes as the lane was asked for; what is sent never lies in a bundle that is being written.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };

@@ -1,0 +1,13 @@
+//! Ranks as threads of one process, or as processes, connected as those of a job are.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and seeds are printed"
+)]
+
+mod all_to_all;
+mod failures;
+mod requests;
+mod spaces;
+mod team;
