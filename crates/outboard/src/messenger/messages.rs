@@ -57,6 +57,8 @@ pub struct Messenger {
     pub(super) quiescence: Vec<Quiescence>,
     pub(super) barrier: Barrier,
     pub(super) joiners: Vec<Joiner>,
+    /// A rank that sent parts of a message that make none, until somebody is told.
+    pub(super) nonsense: Option<(u32, String)>,
     /// Which ranks have said that they leave.
     pub(super) has_left: Vec<bool>,
     /// What waits for bundles, for each space.
@@ -84,6 +86,7 @@ impl Messenger {
         let (rank, ranks) = (job.rank(), job.size());
         let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
         let sets = usize::from(options.spaces) + 1;
+        let begun_max = Joiner::most(options.spaces.into(), options.longest, bundle_bytes);
         let buffers = Buffers::new(&exports, BUNDLES, bundle_bytes, (sending, receiving), (sets, ranks))?;
         let config = RankConfig {
             job: job.id(),
@@ -132,7 +135,8 @@ impl Messenger {
             counts: vec![Counts::default(); sets],
             quiescence: (0..options.spaces).map(|_| Quiescence::new(rank, ranks)).collect(),
             barrier: Barrier::new(rank, ranks),
-            joiners: (0..ranks).map(|_| Joiner::new()).collect(),
+            joiners: (0..ranks).map(|_| Joiner::new(options.longest, begun_max)).collect(),
+            nonsense: None,
             has_left: vec![false; ranks as usize],
             backlogs: (0..options.spaces).map(|_| Backlog::default()).collect(),
             signals: VecDeque::new(),

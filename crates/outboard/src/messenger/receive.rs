@@ -54,7 +54,10 @@ impl Messenger {
             // There is nothing else to do: nobody should wait for what lies in open bundles.
             self.flush_in(space)?;
         }
-        Ok(handled)
+        match self.nonsense.take() {
+            Some((rank, why)) => Err(MessengerError::Nonsense { rank, why }),
+            None => Ok(handled),
+        }
     }
 
     /// Handles the messages that have arrived, with whoever sent each. Returns how many there were.
@@ -167,18 +170,21 @@ impl Messenger {
                 self.inbox[set].push_back(item);
                 continue;
             }
-            let (source, longest) = (item.source, self.options.longest);
+            let source = item.source;
             let joined = self.with_bytes(&item, |this, bytes| {
-                let (fragment, part) = Fragment::decode(bytes).ok()?;
-                // Parts that make no sense come from a rank whose settings differ; its message never becomes whole.
-                this.joiners[source as usize].add(fragment, part, longest).ok().flatten()
+                let (fragment, part) = Fragment::decode(bytes).map_err(|error| error.to_string())?;
+                this.joiners[source as usize].add(fragment, part).map_err(|error| error.to_string())
             });
             self.finish(set, item);
-            if let Some(bytes) = joined {
-                let bytes = as_bundle(self.rank, &bytes);
-                let len = bytes.len() as u32;
-                let item = Item { source, place: Place::Here(bytes), len, form: Form::Messages };
-                self.inbox[set].push_back(item);
+            match joined {
+                Ok(Some(bytes)) => {
+                    let bytes = as_bundle(self.rank, &bytes);
+                    let len = bytes.len() as u32;
+                    let item = Item { source, place: Place::Here(bytes), len, form: Form::Messages };
+                    self.inbox[set].push_back(item);
+                }
+                Ok(None) => {}
+                Err(why) => self.nonsense = Some((source, why)),
             }
         }
     }

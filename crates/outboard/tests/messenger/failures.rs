@@ -61,3 +61,27 @@ fn ranks_with_other_bundles_are_told_so() {
     });
     assert!(errors.iter().flatten().any(|error| error.contains("same settings")), "{errors:?}");
 }
+
+#[test]
+fn a_message_that_is_too_long_for_its_receiver_is_told_and_the_rest_arrives() {
+    let team = Team::new(2, Way::Shm, small());
+    let team = team.adjusted(|rank, _, options| options.longest = if rank == 0 { 200_000 } else { 100_000 });
+    team.run(|messenger| {
+        if messenger.rank() == 0 {
+            messenger.send(1, &[7; 150_000]).unwrap();
+            messenger.send(1, b"short").unwrap();
+        }
+        let (mut errors, mut heard, began) = (Vec::new(), Vec::new(), Instant::now());
+        messenger.begin_quiesce(0).unwrap();
+        while !messenger.poll_quiesce(0).unwrap() {
+            let received = messenger.receive(0, |_, _, bytes| heard.push(bytes.to_vec()));
+            errors.extend(received.err().map(|error| error.to_string()));
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+        if messenger.rank() == 1 {
+            assert_eq!(heard, [b"short".to_vec()]);
+            assert!(errors.iter().all(|error| error.contains("rank 0") && error.contains("150000")));
+            assert!(!errors.is_empty());
+        }
+    });
+}
