@@ -34,6 +34,8 @@ pub struct NotSent {
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     next: u64,
+    /// The first that the destination is not known to have, also after all is given up.
+    acknowledged: u64,
     kept: VecDeque<Kept>,
     /// How many of those that are kept have been sent, by the way that is used at present.
     sent: usize,
@@ -68,6 +70,7 @@ impl Outgoing {
         if missing > first + self.sent as u64 {
             return Err(NotSent { missing, sent: first + self.sent as u64 });
         }
+        self.acknowledged = self.acknowledged.max(missing);
         while let Some(run) = self.kept.front().filter(|run| run.number < missing) {
             free(run.buffer);
             self.kept.pop_front();
@@ -85,6 +88,16 @@ impl Outgoing {
     pub fn give_up(&mut self, mut free: impl FnMut(u32)) {
         self.kept.drain(..).for_each(|run| free(run.buffer));
         self.sent = 0;
+    }
+
+    /// The number of the next run.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The first run that the destination is not known to have.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
     }
 
     /// How many runs are kept.
@@ -120,6 +133,8 @@ mod tests {
         outgoing.on_ack(2, |buffer| freed.push(buffer)).unwrap();
         outgoing.on_ack(1, |buffer| freed.push(buffer)).unwrap();
         assert_eq!((freed, outgoing.kept()), (vec![0, 1], 1));
+        outgoing.give_up(|_| {});
+        assert_eq!((outgoing.acknowledged(), outgoing.next_number()), (2, 3));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use outboard_link::{
     AccessError, Completion, Disposition, Frame, Link, LinkError, Loss, OneSided, Outcome, Peer,
     RemoteMemory, SendError, Token,
 };
+use outboard_routing::Outgoing;
 use outboard_wire::routing::{Form, GREETING, Greeting, Run};
 use outboard_wire::{FrameHead, Incarnation, JobId, Rights, Time};
 
@@ -116,6 +117,21 @@ impl RankService {
     /// With how many ranks there is a link.
     pub fn connected(&self) -> usize {
         self.links.len()
+    }
+
+    /// The number of the next run for a rank in a message space.
+    pub fn next_number(&self, rank: u32, space: u8) -> u64 {
+        self.outgoing(rank, space).map_or(0, Outgoing::next_number)
+    }
+
+    /// Whether a rank is known to have a run.
+    pub fn has_arrived(&self, rank: u32, space: u8, number: u64) -> bool {
+        self.outgoing(rank, space).is_some_and(|outgoing| number < outgoing.acknowledged())
+    }
+
+    fn outgoing(&self, rank: u32, space: u8) -> Option<&Outgoing> {
+        let traffic = &self.peers.get(rank as usize)?.traffic;
+        traffic.get(usize::from(space)).map(|traffic| &traffic.outgoing)
     }
 
     /// How many runs other ranks are not known to have.
