@@ -103,23 +103,26 @@ impl<const SLOT: usize> BareWriter<SLOT> {
         Ok(())
     }
 
-    /// The same, unless there is no room. Returns whether there was.
+    /// Where the next `count` messages go, if there is room; they are shown to the reader by
+    /// [`publish_batch`](Self::publish_batch). A ring that is used this way holds whole batches only.
     #[inline]
-    pub(crate) fn try_push(&mut self, message: &[u8; SLOT], batch: u64) -> bool {
-        if self.tail - self.head == self.count {
-            self.publish();
+    pub(crate) fn try_batch(&mut self, count: u64) -> Option<*mut [u8; SLOT]> {
+        debug_assert!(self.count.is_multiple_of(count) && self.tail.is_multiple_of(count), "whole batches");
+        if self.tail - self.head > self.count - count {
             self.head = self.word(HEAD).load(Ordering::Acquire);
-            if self.tail - self.head == self.count {
-                return false;
+            if self.tail - self.head > self.count - count {
+                return None;
             }
         }
-        // SAFETY: as in `push`.
-        unsafe { self.slots.add((self.tail & (self.count - 1)) as usize).write(*message) };
-        self.tail += 1;
-        if self.tail - self.published >= batch {
-            self.publish();
-        }
-        true
+        // SAFETY: the index is below the number of slots; batches never wrap.
+        Some(unsafe { self.slots.add((self.tail & (self.count - 1)) as usize) })
+    }
+
+    /// Shows a batch to the reader that was written where [`try_batch`](Self::try_batch) said.
+    #[inline]
+    pub(crate) fn publish_batch(&mut self, count: u64) {
+        self.tail += count;
+        self.publish();
     }
 
     /// Copies one message into the next slot and shows it to the reader.
@@ -195,26 +198,24 @@ impl<const SLOT: usize> BareReader<SLOT> {
         Ok(count)
     }
 
-    /// Hands what is there to `sink`, each message with the one `ahead` places behind it, and gives the slots back.
+    /// Hands a batch of `count` messages to `sink`, if there is one, and gives its slots back. Returns whether there was.
     #[inline]
-    pub(crate) fn pull_available(
-        &mut self,
-        ahead: u64,
-        mut sink: impl FnMut(&[u8; SLOT], Option<&[u8; SLOT]>),
-    ) -> u64 {
-        self.tail = self.segment.word(self.base + TAIL).load(Ordering::Acquire);
-        let count = self.tail - self.head;
-        for index in self.head..self.tail {
-            // SAFETY: both indices are below the number of slots, and the writer leaves the slots alone until they are given
-            // back below.
-            let slot = |index: u64| unsafe { &*self.slots.add((index & self.mask) as usize) };
-            sink(slot(index), (index + ahead < self.tail).then(|| slot(index + ahead)));
+    pub(crate) fn pull_batch(&mut self, count: u64, sink: impl FnOnce(&[[u8; SLOT]])) -> bool {
+        debug_assert!(self.head.is_multiple_of(count), "whole batches");
+        if self.tail - self.head < count {
+            self.tail = self.segment.word(self.base + TAIL).load(Ordering::Acquire);
+            if self.tail - self.head < count {
+                return false;
+            }
         }
-        if count > 0 {
-            self.head = self.tail;
-            self.segment.word(self.base + HEAD).store(self.head, Ordering::Release);
-        }
-        count
+        // SAFETY: batches never wrap, so all indices are below the number of slots, and the writer leaves the slots alone
+        // until they are given back below.
+        sink(unsafe {
+            std::slice::from_raw_parts(self.slots.add((self.head & self.mask) as usize), count as usize)
+        });
+        self.head += count;
+        self.segment.word(self.base + HEAD).store(self.head, Ordering::Release);
+        true
     }
 }
 

@@ -1,5 +1,6 @@
 //! What small messages between ranks cost, and what the memory system would allow.
 
+mod bare;
 mod part;
 mod team;
 mod updates;

@@ -5,21 +5,14 @@ use outboard_settings::{Secret, Whereabouts};
 use outboard_wire::{JobId, Rank};
 use serde::{Deserialize, Serialize};
 
-use super::updates::{Updates, prefetch};
+use super::bare::{Bare, RING_BYTES};
+use super::updates::{AHEAD, Updates, prefetch};
 use crate::BenchError;
-use crate::error::Named;
-use crate::pair::{Answer, Control, Cores, now_ns, spin_until};
-use crate::raw::{BareReader, BareRings, BareWriter};
+use crate::pair::{Answer, Control, Cores, now_ns};
+use crate::raw::BareRings;
 
 /// What the processes are told to play.
 pub(super) const PART: &str = "routing.rank";
-/// Eight batches.
-pub(super) const RING_BYTES: usize = 8 * BATCH * SLOT;
-/// Messages in a batch of 32 KiB.
-const BATCH: usize = (32 << 10) / SLOT;
-const SLOT: usize = 16;
-/// How many messages ahead of an update its word is fetched.
-const AHEAD: usize = 16;
 
 /// Who a rank is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,7 +47,7 @@ pub(super) struct Task {
 /// A rank with its table.
 struct Player {
     messenger: Messenger,
-    rings: Option<(BareWriter<SLOT>, BareReader<SLOT>)>,
+    bare: Option<Bare>,
     table: Vec<u64>,
     rank: u32,
     ranks: u32,
@@ -92,11 +85,8 @@ impl Player {
         let mut job = Job::with_settings(&settings).map_err(failed)?;
         let options = MessengerOptions::from_settings(&settings).with_spaces(2);
         let messenger = Messenger::new(&mut job, options).map_err(failed)?;
-        let rings = rings.map(|rings| {
-            let (out, back) = if rank == 0 { (0, 1) } else { (1, 0) };
-            (rings.writer(out), rings.reader(back))
-        });
-        Ok(Self { messenger, rings, table: vec![1; setup.table_words as usize], rank, ranks })
+        let bare = rings.map(|rings| Bare::new(&rings, rank));
+        Ok(Self { messenger, bare, table: vec![1; setup.table_words as usize], rank, ranks })
     }
 
     /// Does a round. Returns when it began and ended, and how many messages were handled here.
@@ -107,7 +97,10 @@ impl Player {
         let handled = match task.work {
             Work::Histogram => self.histogram(updates, task.items).map_err(failed)?,
             Work::Gather => self.gather(updates, task.items).map_err(failed)?,
-            Work::BareHistogram => self.bare_histogram(updates, task.items)?,
+            Work::BareHistogram => self
+                .bare
+                .as_mut()
+                .map_or(Ok(0), |bare| bare.histogram(updates, task.items, &mut self.table))?,
         };
         let ended = now_ns();
         self.messenger.barrier().map_err(failed)?;
@@ -183,86 +176,4 @@ impl Player {
         std::hint::black_box(sum);
         Ok(answered)
     }
-
-    fn bare_histogram(&mut self, mut updates: Updates, items: u64) -> Result<u64, BenchError> {
-        let Self { rings: Some((writer, reader)), table, rank: me, .. } = self else {
-            return Err(std::io::Error::other("there are no rings")).named("bare rings");
-        };
-        let mut received = Received::default();
-        // A rank's own updates wait for each other too, so that their words can be fetched ahead.
-        let mut own = Vec::with_capacity(BATCH);
-        for _ in 0..items {
-            let (rank, place) = updates.next();
-            if rank == *me {
-                own.push(place);
-                if own.len() == BATCH {
-                    received.apply(&mut own, table);
-                    received.drain(reader, table);
-                }
-                continue;
-            }
-            let mut message = [0; SLOT];
-            message[..8].copy_from_slice(&((u64::from(rank) << 32) | 8).to_le_bytes());
-            message[8..].copy_from_slice(&place.to_le_bytes());
-            while !writer.try_push(&message, BATCH as u64) {
-                received.drain(reader, table);
-            }
-        }
-        received.apply(&mut own, table);
-        while !writer.try_push(&END, 1) {
-            received.drain(reader, table);
-        }
-        spin_until("the other rank's updates", || {
-            received.drain(reader, table);
-            received.has_ended.then_some(received.updates)
-        })
-    }
-}
-
-/// No update is like this.
-const END: [u8; SLOT] = [0xff; SLOT];
-
-/// What has come through a bare ring.
-#[derive(Default)]
-struct Received {
-    updates: u64,
-    has_ended: bool,
-}
-
-impl Received {
-    /// Makes a rank's own updates.
-    fn apply(&mut self, own: &mut Vec<u64>, table: &mut [u64]) {
-        for (index, place) in own.iter().enumerate() {
-            if let Some(later) = own.get(index + AHEAD) {
-                prefetch(table, *later);
-            }
-            if let Some(word) = table.get_mut(*place as usize) {
-                *word += 1;
-            }
-        }
-        self.updates += own.len() as u64;
-        own.clear();
-    }
-
-    #[inline]
-    fn drain(&mut self, reader: &mut BareReader<SLOT>, table: &mut [u64]) {
-        let mut ends = 0;
-        let count = reader.pull_available(AHEAD as u64, |message, later| {
-            if let Some(later) = later {
-                prefetch(table, place_of(later));
-            }
-            match table.get_mut(place_of(message) as usize) {
-                Some(word) => *word += 1,
-                None => ends += 1,
-            }
-        });
-        self.updates += count - ends;
-        self.has_ended |= ends > 0;
-    }
-}
-
-fn place_of(message: &[u8; SLOT]) -> u64 {
-    let mut place = [0; 8];
-    place.copy_from_slice(&message[8..]);
-    u64::from_le_bytes(place)
 }

@@ -2,7 +2,8 @@
 
 use outboard_settings::Secret;
 
-use super::part::{PART, RING_BYTES, Setup, Task, Work};
+use super::bare::RING_BYTES;
+use super::part::{PART, Setup, Task, Work};
 use crate::BenchError;
 use crate::error::Named;
 use crate::harness::Round;

@@ -1,5 +1,8 @@
 //! The same updates for everybody, and how they are made.
 
+/// How many messages ahead of an update its word is fetched.
+pub(super) const AHEAD: usize = 16;
+
 /// Where a rank's updates go, by chance that can be repeated.
 pub(super) struct Updates {
     state: u64,
