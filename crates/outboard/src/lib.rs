@@ -26,8 +26,8 @@ pub use far::{
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};
 pub use messenger::{
-    Bundle, Conveyor, Messages, Messenger, MessengerError, MessengerOptions, MessengerStats, SendError,
-    Values,
+    Bundle, BundleBuilder, BundleId, Conveyor, Messages, Messenger, MessengerError, MessengerOptions,
+    MessengerStats, SendError, Values,
 };
 pub use outboard_link::Address;
 pub use outboard_probe::{LimitSetter, MemoryLimit};

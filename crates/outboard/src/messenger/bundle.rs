@@ -25,6 +25,12 @@ impl<'a> Bundle<'a> {
         self.source
     }
 
+    /// The bytes as they came, heads included: before each message eight bytes with its size and the rank that it is for,
+    /// and after it as many as are missing to a multiple of eight.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// How many bytes they have, heads included.
     pub fn len(&self) -> usize {
         self.bytes.len()

@@ -30,6 +30,16 @@ impl Lane {
         Some(sealed)
     }
 
+    /// The buffer of an open bundle.
+    pub(super) fn buffer(&self) -> u32 {
+        self.buffer
+    }
+
+    /// How many bytes are in it.
+    pub(super) fn len(&self) -> usize {
+        self.at - self.start
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.at == self.start
     }

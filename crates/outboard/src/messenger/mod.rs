@@ -2,6 +2,7 @@
 
 mod agreement;
 mod backlog;
+mod builder;
 mod bundle;
 mod conveyor;
 mod error;
@@ -11,6 +12,7 @@ mod options;
 mod receive;
 mod send;
 
+pub use builder::{BundleBuilder, BundleId};
 pub use bundle::{Bundle, Messages, Values};
 pub use conveyor::Conveyor;
 pub use error::{MessengerError, SendError};

@@ -69,6 +69,21 @@ impl Messenger {
         if space < spaces { Ok(()) } else { Err(SendError::NoSuchSpace { space, spaces }) }
     }
 
+    /// Whether there is such a rank, and it is still there.
+    pub(super) fn check_rank(&mut self, rank: u32) -> Result<(), SendError> {
+        if rank >= self.ranks {
+            return Err(SendError::NoSuchRank { rank, ranks: self.ranks });
+        }
+        if let Some(departed) = self.worker.service().departed().iter().find(|departed| departed.rank == rank)
+        {
+            return Err(SendError::Departed { rank, why: departed.why.clone() });
+        }
+        if self.has_left[rank as usize] {
+            return Err(SendError::Departed { rank, why: "it has left".to_owned() });
+        }
+        Ok(())
+    }
+
     pub(super) fn lane(&mut self, set: usize, rank: u32) -> &mut Lane {
         &mut self.lanes[set * self.ranks as usize + rank as usize]
     }
@@ -78,18 +93,9 @@ impl Messenger {
     fn send_slowly(&mut self, space: u8, rank: u32, bytes: &[u8]) -> Result<(), SendError> {
         self.check_space(space)?;
         let (len, max) = (bytes.len(), self.options.longest);
-        if rank >= self.ranks {
-            return Err(SendError::NoSuchRank { rank, ranks: self.ranks });
-        }
+        self.check_rank(rank)?;
         if len > max {
             return Err(SendError::TooLong { len, max });
-        }
-        if let Some(departed) = self.worker.service().departed().iter().find(|departed| departed.rank == rank)
-        {
-            return Err(SendError::Departed { rank, why: departed.why.clone() });
-        }
-        if self.has_left[rank as usize] {
-            return Err(SendError::Departed { rank, why: "it has left".to_owned() });
         }
         if MessageHead::stride(len) <= self.bundle_bytes {
             if self.open(usize::from(space), rank) && append(self.lane(usize::from(space), rank), rank, bytes)

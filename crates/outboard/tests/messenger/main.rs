@@ -7,6 +7,7 @@
 )]
 
 mod all_to_all;
+mod bundles;
 mod failures;
 mod requests;
 mod spaces;

@@ -1,0 +1,94 @@
+//! Bundles that the user fills.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use outboard::{Messenger, SendError};
+
+use crate::team::{Team, Way, small};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn bundles_arrive_whole_and_their_senders_can_ask() {
+    for way in Way::ALL {
+        let (asked, left) = (Barrier::new(2), Barrier::new(2));
+        Team::new(2, way, small()).try_run(|messenger| {
+            let mut messenger = messenger.unwrap();
+            if messenger.rank() == 0 {
+                build(&mut messenger, &asked, &left)
+            } else {
+                take(messenger, &asked, &left)
+            }
+        });
+    }
+}
+
+fn build(messenger: &mut Messenger, asked: &Barrier, left: &Barrier) {
+    let mut bundle = messenger.bundle(0, 1).unwrap();
+    assert_eq!((bundle.is_empty(), bundle.remaining()), (true, 1024 - 8));
+    assert!(bundle.push(b"bytes") && bundle.push_value(7u64) && !bundle.push(&[0; 1000]));
+    assert!(bundle.push_with(3, |bytes| bytes.copy_from_slice(b"abc")));
+    assert!(!bundle.push_with(1000, |_| panic!("there is no room")));
+    assert_eq!((bundle.len(), bundle.remaining()), (48, 1024 - 48 - 8));
+    let id = bundle.send();
+    assert_eq!((id.rank(), id.space()), (1, 0));
+    // The other rank does nothing yet.
+    assert_eq!(messenger.poll_completion(id), Ok(false));
+    asked.wait();
+    let began = Instant::now();
+    while !messenger.poll_completion(id).unwrap() {
+        assert!(began.elapsed() < PATIENCE, "it never came");
+    }
+    left.wait();
+    // What has arrived has arrived, and what is sent afterwards never will.
+    while messenger.poll_completion(id) == Ok(true) && messenger.bundle(0, 1).is_ok() {
+        messenger.progress().unwrap();
+        assert!(began.elapsed() < PATIENCE, "nobody said that rank 1 has left");
+    }
+    assert_eq!(messenger.poll_completion(id), Ok(true));
+    assert!(matches!(messenger.bundle(0, 1), Err(SendError::Departed { rank: 1, .. })));
+}
+
+fn take(mut messenger: Messenger, asked: &Barrier, left: &Barrier) {
+    asked.wait();
+    let (mut heard, began) = (Vec::new(), Instant::now());
+    while heard.is_empty() {
+        let received = messenger.receive_bundles(0, |_, bundle| {
+            assert_eq!((bundle.source(), bundle.bytes().len()), (0, 48));
+            heard.extend(bundle.messages().map(|message| message.unwrap().to_vec()));
+        });
+        received.unwrap();
+        assert!(began.elapsed() < PATIENCE, "nothing came");
+    }
+    assert_eq!(heard, [b"bytes".to_vec(), 7u64.to_le_bytes().to_vec(), b"abc".to_vec()]);
+    drop(messenger);
+    left.wait();
+}
+
+#[test]
+fn bundles_that_are_not_sent_go_back() {
+    Team::new(1, Way::Shm, small()).run(|messenger| {
+        for _ in 0..1000 {
+            assert!(messenger.bundle(0, 0).unwrap().push(b"never sent"));
+            let empty = messenger.bundle(0, 0).unwrap().send();
+            assert_eq!(messenger.poll_completion(empty), Ok(true));
+        }
+        let mut sent = 0;
+        let full = loop {
+            match messenger.bundle(0, 0) {
+                Ok(mut bundle) => assert!(bundle.push(b"to itself")),
+                Err(error) => break error,
+            }
+            messenger.bundle(0, 0).map(|mut bundle| bundle.push_value(sent).then(|| bundle.send())).unwrap();
+            sent += 1;
+        };
+        assert_eq!(full, SendError::Full);
+        let mut heard = Vec::new();
+        messenger.receive_values(0, |_, _, value: i32| heard.push(value)).unwrap();
+        assert!(sent > 0 && heard == (0..sent).collect::<Vec<_>>());
+        assert!(messenger.bundle(0, 0).is_ok());
+        assert!(matches!(messenger.bundle(0, 1), Err(SendError::NoSuchRank { rank: 1, ranks: 1 })));
+        assert!(matches!(messenger.bundle(1, 0), Err(SendError::NoSuchSpace { space: 1, spaces: 1 })));
+    });
+}
