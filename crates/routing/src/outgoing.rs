@@ -37,8 +37,10 @@ pub struct Outgoing {
     /// The first that the destination is not known to have, also after all is given up.
     acknowledged: u64,
     kept: VecDeque<Kept>,
-    /// How many of those that are kept have been sent, by the way that is used at present.
+    /// How many of those that are kept have been sent and are not known to be lost.
     sent: usize,
+    /// The first run that was never sent, by any way.
+    unheard: u64,
 }
 
 impl Outgoing {
@@ -61,20 +63,22 @@ impl Outgoing {
 
     /// That run has been sent.
     pub fn mark_sent(&mut self) {
-        self.sent = (self.sent + 1).min(self.kept.len());
+        if let Some(run) = self.kept.get(self.sent) {
+            self.unheard = self.unheard.max(run.number + 1);
+            self.sent += 1;
+        }
     }
 
     /// The destination has everything before `missing`; tells `free` which buffers are not needed any more.
     pub fn on_ack(&mut self, missing: u64, mut free: impl FnMut(u32)) -> Result<(), NotSent> {
-        let first = self.kept.front().map_or(self.next, |run| run.number);
-        if missing > first + self.sent as u64 {
-            return Err(NotSent { missing, sent: first + self.sent as u64 });
+        if missing > self.unheard {
+            return Err(NotSent { missing, sent: self.unheard });
         }
         self.acknowledged = self.acknowledged.max(missing);
         while let Some(run) = self.kept.front().filter(|run| run.number < missing) {
             free(run.buffer);
             self.kept.pop_front();
-            self.sent -= 1;
+            self.sent = self.sent.saturating_sub(1);
         }
         Ok(())
     }
@@ -144,6 +148,15 @@ mod tests {
         outgoing.on_ack(1, |_| {}).unwrap();
         outgoing.on_way_lost();
         assert_eq!(send(&mut outgoing), [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_arrived_by_a_way_that_was_lost_need_not_be_sent_again() {
+        let mut outgoing = sealed(4);
+        send(&mut outgoing);
+        outgoing.on_way_lost();
+        outgoing.on_ack(3, |_| {}).unwrap();
+        assert_eq!(send(&mut outgoing), [3]);
     }
 
     #[test]
