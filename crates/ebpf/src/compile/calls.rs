@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{ExtFuncData, ExternalName, Inst, InstBuilder, UserExternalName, Value};
+use cranelift_codegen::ir::{Block, ExtFuncData, ExternalName, Inst, InstBuilder, UserExternalName, Value};
 
 use super::layout::{self, ended};
 use super::run::call_host;
@@ -39,6 +39,27 @@ impl Translator<'_, '_> {
         (results[0], results[1])
     }
 
+    /// Goes on where a call did not return as usual. Returns where it goes on if it did.
+    fn unless_usual(&mut self, status: Value) -> Block {
+        let unusual = self.builder.create_block();
+        self.builder.set_cold_block(unusual);
+        let usual = self.new_block();
+        self.builder.ins().brif(status, unusual, &[], usual, &[]);
+        self.builder.switch_to_block(unusual);
+        usual
+    }
+
+    /// Goes on where a call was suspended. Returns where it goes on if it failed.
+    fn if_suspended(&mut self, status: Value) -> Block {
+        let [failed, suspended] = [(); 2].map(|()| self.builder.create_block());
+        self.builder.set_cold_block(failed);
+        self.builder.set_cold_block(suspended);
+        let pending = self.builder.ins().icmp_imm(IntCC::Equal, status, layout::SUSPENDED as i64);
+        self.builder.ins().brif(pending, suspended, &[], failed, &[]);
+        self.builder.switch_to_block(suspended);
+        failed
+    }
+
     pub(super) fn call_helper(&mut self, index: u32, id: u32) {
         let helpers = self.plan.program.helpers();
         // Every helper that a program calls is in its table.
@@ -53,20 +74,9 @@ impl Translator<'_, '_> {
         let call = self.builder.ins().call_indirect(called, address, &arguments);
         let (value, status) = self.outcome(call);
 
-        let unusual = self.builder.create_block();
-        self.builder.set_cold_block(unusual);
-        let answered = self.new_block();
-        self.builder.ins().brif(status, unusual, &[], answered, &[]);
-
-        self.builder.switch_to_block(unusual);
+        let answered = self.unless_usual(status);
         if self.may_resume_at(&Insn::CallHelper { id }) {
-            let failed = self.builder.create_block();
-            let suspended = self.builder.create_block();
-            self.builder.set_cold_block(failed);
-            self.builder.set_cold_block(suspended);
-            let pending = self.builder.ins().icmp_imm(IntCC::Equal, status, layout::SUSPENDED as i64);
-            self.builder.ins().brif(pending, suspended, &[], failed, &[]);
-            self.builder.switch_to_block(suspended);
+            let failed = self.if_suspended(status);
             self.keep_fuel();
             if let Depth::Known(depth) = self.depth {
                 let depth = self.builder.ins().iconst(I32, i64::from(depth));
@@ -115,20 +125,9 @@ impl Translator<'_, '_> {
         let call = self.builder.ins().call(called, &arguments);
         let (value, status) = self.outcome(call);
 
-        let unusual = self.builder.create_block();
-        self.builder.set_cold_block(unusual);
-        let returned = self.new_block();
-        self.builder.ins().brif(status, unusual, &[], returned, &[]);
-
-        self.builder.switch_to_block(unusual);
+        let returned = self.unless_usual(status);
         if self.may_resume_at(&Insn::CallLocal { target }) {
-            let failed = self.builder.create_block();
-            let suspended = self.builder.create_block();
-            self.builder.set_cold_block(failed);
-            self.builder.set_cold_block(suspended);
-            let pending = self.builder.ins().icmp_imm(IntCC::Equal, status, layout::SUSPENDED as i64);
-            self.builder.ins().brif(pending, suspended, &[], failed, &[]);
-            self.builder.switch_to_block(suspended);
+            let failed = self.if_suspended(status);
             self.suspend(index, value, status);
             self.builder.switch_to_block(failed);
         }
