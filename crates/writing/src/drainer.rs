@@ -1,0 +1,167 @@
+//! What the target does with what writers unload.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use outboard_wire::access::Status;
+use outboard_wire::writing::{Batch, Drained, EntryHead, REFUSALS_MAX, Refusal, SLOTS_MAX, WriterId};
+
+/// The bytes of a batch behind its head, wherever they lie. Others may be changing them: what was copied once is not
+/// looked at again.
+pub trait Entries {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies `into.len()` of them from `offset`, which are all there.
+    fn copy(&self, offset: usize, into: &mut [u8]);
+}
+
+impl Entries for [u8] {
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    fn copy(&self, offset: usize, into: &mut [u8]) {
+        into.copy_from_slice(&self[offset..offset + into.len()]);
+    }
+}
+
+/// One entry that is to be copied home.
+#[derive(Clone, Debug)]
+pub struct Arrival<'a, R> {
+    /// What its slot stands for; `None` if nothing was presented there.
+    pub region: Option<&'a R>,
+    /// Where its bytes belong.
+    pub offset: u64,
+    /// Where its bytes lie among the batch's.
+    pub bytes: Range<usize>,
+}
+
+/// A batch whose entries are not where they claim to be. Nothing of it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// What the target knows of one writer. `R` is whatever stands for a region there.
+#[derive(Debug)]
+pub struct Drainer<R> {
+    writer: WriterId,
+    attempt: u32,
+    through: u64,
+    /// Refusals of which the writer may not know yet, oldest first.
+    refusals: VecDeque<Refusal>,
+    slots: Vec<Option<R>>,
+    heads: Vec<(EntryHead, usize)>,
+}
+
+impl<R> Drainer<R> {
+    /// A writer of whom nothing has come yet.
+    pub fn new(writer: WriterId) -> Self {
+        Self {
+            writer,
+            attempt: 0,
+            through: 0,
+            refusals: VecDeque::new(),
+            slots: Vec::new(),
+            heads: Vec::new(),
+        }
+    }
+
+    /// The writer is here anew. From now on earlier attempts bring nothing any more. A higher attempt forgets which
+    /// regions were presented: the keys may have changed meanwhile.
+    pub fn attach(&mut self, attempt: u32) -> Drained {
+        if attempt > self.attempt {
+            self.attempt = attempt;
+            self.slots.clear();
+        }
+        self.answer()
+    }
+
+    /// From now on this slot stands for that region.
+    pub fn present(&mut self, attempt: u32, slot: u32, region: R) {
+        if attempt != self.attempt || slot >= SLOTS_MAX {
+            return;
+        }
+        let slot = slot as usize;
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        self.slots[slot] = Some(region);
+    }
+
+    /// Has `apply` copy every entry home that was not before, in their order, and says how far everything is. `apply`
+    /// checks key, rights and bounds as the one-sided path does, and writes nothing unless it says `Done`.
+    ///
+    /// # Errors
+    /// If the entries are not where the batch says.
+    pub fn drain<E: Entries + ?Sized>(
+        &mut self,
+        batch: &Batch,
+        entries: &E,
+        mut apply: impl FnMut(Arrival<'_, R>) -> Status,
+    ) -> Result<Drained, Malformed> {
+        self.find_heads(batch, entries)?;
+        // Of a gap nothing can be done in order, and what a superseded attempt brings may be old.
+        if batch.attempt != self.attempt || batch.first > self.through + 1 {
+            return Ok(self.answer());
+        }
+        while self.refusals.front().is_some_and(|refusal| refusal.sequence <= batch.settled) {
+            self.refusals.pop_front();
+        }
+        for (index, &(head, at)) in self.heads.iter().enumerate() {
+            let sequence = batch.first + index as u64;
+            if sequence <= self.through {
+                continue;
+            }
+            // A writer that never says what it knows cannot have more refused than it can have under way.
+            if self.refusals.len() == REFUSALS_MAX {
+                break;
+            }
+            let region = self.slots.get(head.slot as usize).and_then(Option::as_ref);
+            let status = apply(Arrival { region, offset: head.offset, bytes: at..at + head.len as usize });
+            if status != Status::Done {
+                self.refusals.push_back(Refusal { sequence, status });
+            }
+            self.through = sequence;
+        }
+        Ok(self.answer())
+    }
+
+    /// Copies the heads of all entries and checks that they and their bytes are there.
+    fn find_heads<E: Entries + ?Sized>(&mut self, batch: &Batch, entries: &E) -> Result<(), Malformed> {
+        self.heads.clear();
+        let mut at = 0;
+        for _ in 0..batch.count {
+            let mut head = [0; EntryHead::LEN];
+            if entries.len() - at < EntryHead::LEN {
+                return Err(Malformed);
+            }
+            entries.copy(at, &mut head);
+            let head = EntryHead::decode(head);
+            let stride = EntryHead::stride(head.len as usize);
+            if entries.len() - at < stride {
+                return Err(Malformed);
+            }
+            self.heads.push((head, at + EntryHead::LEN));
+            at += stride;
+        }
+        if at == entries.len() { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn answer(&self) -> Drained {
+        let refusals = self.refusals.iter().copied().collect();
+        Drained { writer: self.writer, attempt: self.attempt, through: self.through, refusals }
+    }
+
+    /// The attachment that counts.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+}
+
+#[cfg(test)]
+mod tests;

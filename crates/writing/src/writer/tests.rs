@@ -1,0 +1,320 @@
+//! A writer over a link that delays and reorders what it may, to a target whose drainers die, beside a plain array.
+
+use std::collections::VecDeque;
+
+use outboard_wire::writing::{Batch, Drained};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Drainer, Entries};
+
+const SIZE: usize = 2048;
+const READ_ONLY: u32 = 7;
+
+/// A target with its memory, the link to it, and what may still be on its way.
+struct Target {
+    memory: Vec<u8>,
+    drainer: Drainer<u32>,
+    /// One-sided writes on their way, which may arrive in any order.
+    offloads: Vec<(u64, Span, Vec<u8>)>,
+    /// Batches on their way, in order, each by the carrier of its attempt.
+    batches: VecDeque<(Batch, Vec<u8>)>,
+    /// Batches whose carrier was given up: they may come at any time, or never.
+    strays: Vec<(Batch, Vec<u8>)>,
+    answers: VecDeque<Drained>,
+}
+
+struct World {
+    now: Time,
+    writer: Writer,
+    target: Target,
+    /// What the memory must be: every write in the order in which they began.
+    expected: Vec<u8>,
+    /// Refusals that must come.
+    refused: Vec<WriteId>,
+    random: fastrand::Rng,
+}
+
+impl World {
+    fn new(seed: u64, config: WriterConfig) -> Self {
+        let identity = WriterId([3; 16]);
+        let mut world = Self {
+            now: Time::ZERO,
+            writer: Writer::new(identity, config, Time::ZERO),
+            target: Target {
+                memory: vec![0; SIZE],
+                drainer: Drainer::new(identity),
+                offloads: Vec::new(),
+                batches: VecDeque::new(),
+                strays: Vec::new(),
+                answers: VecDeque::new(),
+            },
+            expected: vec![0; SIZE],
+            refused: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+        };
+        world.attach();
+        world
+    }
+
+    fn attach(&mut self) {
+        let attach = self.writer.attach();
+        let lost: Vec<_> = self.target.batches.drain(..).collect();
+        self.target.strays.extend(lost);
+        self.target.answers.clear();
+        let answer = self.target.drainer.attach(attach.attempt);
+        self.target.drainer.present(attach.attempt, 0, 0);
+        self.target.drainer.present(attach.attempt, READ_ONLY, READ_ONLY);
+        self.target.answers.push_back(answer);
+    }
+
+    fn write(&mut self, path: Option<Path>, slot: u32, offset: u64, bytes: &[u8]) -> Result<WriteId, NotYet> {
+        let write = Write { slot, offset, bytes, hint: Hint::None, path, signal: false };
+        let span = Span { slot, offset, len: bytes.len() as u64 };
+        let id = match self.writer.begin(self.now, &write)? {
+            Begun::Offload { id, token } => {
+                self.target.offloads.push((token, span, bytes.to_vec()));
+                id
+            }
+            Begun::Unload { id } => id,
+        };
+        if self.target.judge(Some(&slot).filter(|slot| [0, READ_ONLY].contains(slot)), offset, bytes.len())
+            == Status::Done
+        {
+            self.expected[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        } else {
+            self.refused.push(id);
+        }
+        Ok(id)
+    }
+
+    /// Lets something happen.
+    fn step(&mut self) {
+        self.now += core::time::Duration::from_nanos(self.random.u64(1..1000));
+        while let Some(batch) = self.writer.next_batch() {
+            let entries = self.writer.entries(&batch).to_vec();
+            self.writer.batch_sent(&batch);
+            self.target.batches.push_back((batch.head, entries));
+        }
+        match self.random.u8(0..8) {
+            0..=2 if !self.target.offloads.is_empty() => {
+                let at = self.random.usize(..self.target.offloads.len());
+                let (token, span, bytes) = self.target.offloads.swap_remove(at);
+                let result = self.target.one_sided(&span, &bytes);
+                self.writer.offloaded(self.now, token, result);
+            }
+            3..=4 => self.target.take_batch(),
+            5 if !self.target.strays.is_empty() => {
+                let at = self.random.usize(..self.target.strays.len());
+                let (batch, entries) = self.target.strays.swap_remove(at);
+                self.target.drain(&batch, &entries);
+            }
+            _ => {
+                if let Some(answer) = self.target.answers.pop_front() {
+                    self.writer.drained(self.now, &answer).expect("the target speaks the truth");
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..200_000 {
+            if self.writer.is_idle() {
+                return;
+            }
+            self.step();
+        }
+        panic!("writes never end: {:?}", self.writer.counts());
+    }
+
+    fn check(&mut self) {
+        self.settle();
+        assert!(self.target.memory == self.expected, "memory differs from the model");
+        let mut faults: Vec<WriteId> = Vec::new();
+        while let Some(ended) = self.writer.next_ended() {
+            assert!(matches!(ended.result, Err(Fault::Refused(_))), "{ended:?}");
+            faults.push(ended.id);
+        }
+        faults.sort_unstable();
+        assert_eq!(faults, std::mem::take(&mut self.refused));
+    }
+}
+
+impl Target {
+    fn judge(&self, region: Option<&u32>, offset: u64, len: usize) -> Status {
+        match region {
+            None => Status::NotOpen,
+            Some(&READ_ONLY) => Status::NoRight,
+            Some(_) if offset + len as u64 > SIZE as u64 => Status::OutOfBounds,
+            Some(_) => Status::Done,
+        }
+    }
+
+    fn one_sided(&mut self, span: &Span, bytes: &[u8]) -> Result<(), Fault> {
+        let slot = Some(&span.slot).filter(|slot| [0, READ_ONLY].contains(slot));
+        match self.judge(slot, span.offset, bytes.len()) {
+            Status::Done => {
+                self.memory[span.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+            status => Err(Fault::Refused(status)),
+        }
+    }
+
+    fn take_batch(&mut self) {
+        if let Some((batch, entries)) = self.batches.pop_front() {
+            let answer = self.drain(&batch, &entries);
+            self.answers.push_back(answer);
+        }
+    }
+
+    fn drain(&mut self, batch: &Batch, entries: &[u8]) -> Drained {
+        let mut memory = std::mem::take(&mut self.memory);
+        let mut drainer = std::mem::replace(&mut self.drainer, Drainer::new(WriterId([0; 16])));
+        let answer = drainer.drain(batch, entries, |arrival| {
+            let status = self.judge(arrival.region, arrival.offset, arrival.bytes.len());
+            if status == Status::Done {
+                let to = &mut memory[arrival.offset as usize..][..arrival.bytes.len()];
+                entries.copy(arrival.bytes.start, to);
+            }
+            status
+        });
+        (self.memory, self.drainer) = (memory, drainer);
+        answer.expect("the writer speaks the truth")
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Write {
+        path: Option<Path>,
+        slot: u32,
+        offset: u64,
+        len: usize,
+    },
+    Fence,
+    Steps(u8),
+    /// Whoever carried the batches is gone; what it had may still arrive.
+    DrainerDies,
+}
+
+fn path() -> impl Strategy<Value = Option<Path>> {
+    prop_oneof![Just(None), Just(Some(Path::Offload)), Just(Some(Path::Unload))]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let write = (path(), 0_u64..SIZE as u64, 0_usize..100).prop_map(|(path, offset, len)| Act::Write {
+        path,
+        slot: 0,
+        offset,
+        len,
+    });
+    let crowded = (path(), 0_u64..64, 1_usize..32).prop_map(|(path, offset, len)| Act::Write {
+        path,
+        slot: 0,
+        offset,
+        len,
+    });
+    let wrong = (path(), prop_oneof![Just(0), Just(1), Just(READ_ONLY)], 0_u64..2 * SIZE as u64)
+        .prop_map(|(path, slot, offset)| Act::Write { path, slot, offset, len: 8 });
+    prop_oneof![
+        4 => write,
+        6 => crowded,
+        1 => wrong,
+        1 => Just(Act::Fence),
+        4 => (0_u8..12).prop_map(Act::Steps),
+        1 => Just(Act::DrainerDies),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn any_decisions_give_the_same_memory(
+        seed in any::<u64>(),
+        acts in proptest::collection::vec(act(), 1..300),
+    ) {
+        let config = WriterConfig {
+            ring_bytes: 1024,
+            unloaded_max: 16,
+            offloaded_max: 8,
+            batches_max: 2,
+            batch_bytes: 200,
+            ..WriterConfig::default()
+        };
+        let mut world = World::new(seed, config);
+        for (number, act) in acts.into_iter().enumerate() {
+            match act {
+                Act::Write { path, slot, offset, len } => {
+                    let bytes: Vec<u8> = (0..len).map(|at| (number + at) as u8 | 1).collect();
+                    while world.write(path, slot, offset, &bytes).is_err() {
+                        world.step();
+                    }
+                }
+                Act::Fence => {
+                    world.writer.fence();
+                    world.check();
+                }
+                Act::Steps(steps) => (0..steps).for_each(|_| world.step()),
+                Act::DrainerDies => world.attach(),
+            }
+        }
+        world.check();
+    }
+}
+
+#[test]
+fn a_fence_holds_later_writes_back_until_all_before_have_ended() {
+    let mut world = World::new(1, WriterConfig::default());
+    world.write(Some(Path::Unload), 0, 0, b"before").unwrap();
+    world.write(Some(Path::Offload), 0, 100, b"before").unwrap();
+    world.writer.fence();
+    assert_eq!(world.write(Some(Path::Offload), 0, 500, b"after"), Err(NotYet::Fenced));
+    world.check();
+    world.write(Some(Path::Offload), 0, 500, b"after").unwrap();
+    world.check();
+}
+
+#[test]
+fn writes_over_the_same_bytes_follow_or_wait() {
+    let mut world = World::new(2, WriterConfig::default());
+    world.write(Some(Path::Unload), 0, 8, &[1; 8]).unwrap();
+    assert_eq!(world.write(Some(Path::Offload), 0, 15, &[2; 8]), Err(NotYet::Ordered));
+    world.write(None, 0, 15, &[3; 8]).unwrap();
+    assert_eq!(world.writer.counts().followed, 1);
+    world.write(Some(Path::Offload), 0, 23, &[4; 8]).unwrap();
+    assert_eq!(world.write(Some(Path::Unload), 0, 30, &[5; 1]), Err(NotYet::Ordered));
+    world.check();
+}
+
+#[test]
+fn what_was_unloaded_ends_when_the_target_is_lost() {
+    let mut world = World::new(3, WriterConfig::default());
+    let one = world.write(Some(Path::Unload), 0, 0, &[1; 8]).unwrap();
+    let other = world.write(Some(Path::Offload), 0, 64, &[1; 8]).unwrap();
+    world.writer.lost(world.now);
+    let ended: Vec<Ended> = std::iter::from_fn(|| world.writer.next_ended()).collect();
+    assert_eq!(ended.iter().map(|ended| ended.id).collect::<Vec<_>>(), [one, other]);
+    assert!(ended.iter().all(|ended| ended.result == Err(Fault::Lost)));
+    assert!(world.writer.is_idle());
+}
+
+#[test]
+fn a_target_that_claims_what_cannot_be_is_not_believed() {
+    let mut world = World::new(4, WriterConfig::default());
+    world.step();
+    world.settle();
+    let claim = |attempt, through| Drained { writer: WriterId([3; 16]), attempt, through, refusals: vec![] };
+    while let Some(answer) = world.target.answers.pop_front() {
+        world.writer.drained(world.now, &answer).unwrap();
+    }
+    world.write(Some(Path::Unload), 0, 0, &[1; 8]).unwrap();
+    assert_eq!(world.writer.drained(world.now, &claim(1, 1)), Err(Nonsense), "nothing was sent yet");
+    assert_eq!(world.writer.drained(world.now, &claim(2, 0)), Err(Nonsense));
+    assert_eq!(
+        world.writer.drained(world.now, &claim(0, 9)),
+        Ok(()),
+        "an earlier attempt is not listened to"
+    );
+    world.check();
+}
