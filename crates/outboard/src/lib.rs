@@ -27,7 +27,7 @@ pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};
 pub use messenger::{
     Bundle, BundleBuilder, BundleId, Conveyor, Messages, Messenger, MessengerError, MessengerOptions,
-    MessengerStats, SendError, Values,
+    MessengerStats, Requests, SendError, Values,
 };
 pub use outboard_link::Address;
 pub use outboard_probe::{LimitSetter, MemoryLimit};

@@ -126,7 +126,7 @@ impl Messenger {
         self.drain_signals();
     }
 
-    fn wait_for(
+    pub(super) fn wait_for(
         &mut self,
         what: &'static str,
         mut work: impl FnMut(&mut Self) -> Result<bool, MessengerError>,

@@ -96,6 +96,16 @@ pub enum MessengerError {
         /// What is wrong.
         why: String,
     },
+    /// A rank went without answering.
+    #[error("rank {rank} is not there any more and leaves {requests} requests without a reply: {why}")]
+    Unanswered {
+        /// Which rank.
+        rank: u32,
+        /// How many requests.
+        requests: u64,
+        /// What is known.
+        why: String,
+    },
     /// Others did not come in time.
     #[error("after {waited:?} not all ranks have come {what}")]
     Timeout {

@@ -10,6 +10,7 @@ mod lanes;
 mod messages;
 mod options;
 mod receive;
+mod requests;
 mod send;
 
 pub use builder::{BundleBuilder, BundleId};
@@ -18,3 +19,4 @@ pub use conveyor::Conveyor;
 pub use error::{MessengerError, SendError};
 pub use messages::{Messenger, MessengerStats};
 pub use options::MessengerOptions;
+pub use requests::Requests;
