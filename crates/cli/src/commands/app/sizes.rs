@@ -62,32 +62,41 @@ enum Kind {
     Uniform,
 }
 
+/// The flags for a graph, or for a sparse matrix, which is one: 2 to the power of `SCALE` vertices if nobody says how many.
+#[derive(clap::Args)]
+struct GraphSizes<const SCALE: u32> {
+    /// How edges are drawn, or entries of a matrix
+    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
+    kind: Kind,
+    /// There are 2 to the power of this many vertices, or rows and columns of a matrix
+    #[arg(long, value_name = "NUMBER", default_value_t = SCALE)]
+    scale: u32,
+    /// So many edges are drawn for each vertex, or entries for each row; only one of several equal ones is kept
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    degree: u32,
+}
+
+impl<const SCALE: u32> GraphSizes<SCALE> {
+    fn shape(&self, seed: u64) -> Shape {
+        let Self { kind, scale, degree } = *self;
+        Shape { is_uniform: kind == Kind::Uniform, scale, degree, seed }
+    }
+}
+
 /// The flags of the transpose.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard app transpose -n 2 --check                      is it the same as a serial one
   outboard app transpose -n 4 --kind uniform --scale 18    of a matrix without dense rows")]
 pub(super) struct TransposeSizes {
-    /// How entries are drawn
-    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
-    kind: Kind,
-    /// The matrix has 2 to the power of this many rows and columns
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    scale: u32,
-    /// So many entries are drawn for each row; only one of several equal ones is kept
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    degree: u32,
+    #[command(flatten)]
+    matrix: GraphSizes<16>,
 }
 
 impl Sizes for TransposeSizes {
     fn app(&self, seed: u64) -> App {
-        let Self { kind, scale, degree } = *self;
-        App::Transpose(Transpose { matrix: shape(kind, scale, degree, seed) })
+        App::Transpose(Transpose { matrix: self.matrix.shape(seed) })
     }
-}
-
-fn shape(kind: Kind, scale: u32, degree: u32, seed: u64) -> Shape {
-    Shape { is_uniform: kind == Kind::Uniform, scale, degree, seed }
 }
 
 /// The flags of triangle counting.
@@ -96,21 +105,13 @@ fn shape(kind: Kind, scale: u32, degree: u32, seed: u64) -> Shape {
   outboard app triangles -n 2 --check               are they as many as a serial run finds
   outboard app triangles -n 4 --scale 16 --json     in a larger graph, for programs")]
 pub(super) struct TrianglesSizes {
-    /// How edges are drawn
-    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
-    kind: Kind,
-    /// The graph has 2 to the power of this many vertices
-    #[arg(long, value_name = "NUMBER", default_value_t = 14)]
-    scale: u32,
-    /// So many edges are drawn for each vertex; only one of several equal ones is kept
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    degree: u32,
+    #[command(flatten)]
+    graph: GraphSizes<14>,
 }
 
 impl Sizes for TrianglesSizes {
     fn app(&self, seed: u64) -> App {
-        let Self { kind, scale, degree } = *self;
-        App::Triangles(Triangles { graph: shape(kind, scale, degree, seed) })
+        App::Triangles(Triangles { graph: self.graph.shape(seed) })
     }
 }
 
@@ -120,15 +121,8 @@ impl Sizes for TrianglesSizes {
   outboard app sssp -n 2 --check                    are distances those that Dijkstra's algorithm finds
   outboard app sssp -n 2 --delta 64 --source 17     with larger buckets, from another vertex")]
 pub(super) struct ShortestPathsSizes {
-    /// How edges are drawn
-    #[arg(long, value_enum, default_value_t = Kind::Rmat)]
-    kind: Kind,
-    /// The graph has 2 to the power of this many vertices
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    scale: u32,
-    /// So many edges are drawn for each vertex; only one of several equal ones is kept
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    degree: u32,
+    #[command(flatten)]
+    graph: GraphSizes<16>,
     /// How many distances share a bucket; edges are from 1 to 255 long
     #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=i64::from(LENGTH_MAX)))]
     delta: u32,
@@ -139,8 +133,8 @@ pub(super) struct ShortestPathsSizes {
 
 impl Sizes for ShortestPathsSizes {
     fn app(&self, seed: u64) -> App {
-        let Self { kind, scale, degree, delta, source } = *self;
-        App::ShortestPaths(ShortestPaths { graph: shape(kind, scale, degree, seed), delta, source })
+        let Self { ref graph, delta, source } = *self;
+        App::ShortestPaths(ShortestPaths { graph: graph.shape(seed), delta, source })
     }
 }
 
