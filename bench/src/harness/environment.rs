@@ -27,6 +27,9 @@ pub struct Environment {
     pub pinned: Vec<usize>,
     /// How many processes wanted to run at the beginning, over the last minute: above 1, others disturbed us.
     pub load: f64,
+    /// What could not be measured here, or not as it should be, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Environment {
@@ -43,10 +46,11 @@ impl Environment {
             effort,
             pinned,
             load: load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0),
+            notes: Vec::new(),
         }
     }
 
-    /// One line for people.
+    /// One line for people, and one for each note.
     pub fn summary(&self) -> String {
         let Self { cpu, cores, kernel, profile, load, .. } = self;
         let caches = self.caches.join(", ");
@@ -54,7 +58,10 @@ impl Environment {
             [] => "not pinned".to_owned(),
             cores => format!("pinned to {cores:?}"),
         };
-        format!("{cpu}, {cores} cores ({caches}), Linux {kernel}, {profile} build, {pinned}, load {load}")
+        let notes: String = self.notes.iter().map(|note| format!("\n {note}")).collect();
+        format!(
+            "{cpu}, {cores} cores ({caches}), Linux {kernel}, {profile} build, {pinned}, load {load}{notes}"
+        )
     }
 }
 

@@ -1,70 +1,122 @@
 //! What small messages between ranks cost, and what the memory system would allow.
 
+mod alltoallv;
+mod apps;
 mod bare;
 mod part;
+mod seat;
+mod sweep;
+mod tables;
 mod team;
 mod updates;
 
+use self::alltoallv::Alltoallv;
 use self::part::Work;
+use self::tables::SMALL;
 use self::team::Team;
+use self::updates::Seeds;
 use crate::harness::{Duel, Environment, Figure, Progress, Report, Side, Unit};
 use crate::pair::Control;
 use crate::{BenchError, Effort, Options};
 
-/// Words of a rank's table that the processor's caches hold.
-const SMALL: u64 = (4 << 20) / 8;
 /// Updates that each rank sends in a round.
 const UPDATES: u64 = 8_000_000;
 
-/// Words of a rank's table that is far larger than the caches.
-fn large(effort: Effort) -> u64 {
-    match effort {
-        Effort::Tiny => SMALL,
-        Effort::Quick | Effort::Full => (512 << 20) / 8,
-    }
-}
-
 const RINGS: &str = "bare shared-memory rings, 16-byte messages in 32 KiB batches, doing the same updates";
+const ALLTOALLV: &str =
+    "MPI_Alltoallv of 32 KiB for each destination, gathered by hand, doing the same updates";
+
+/// Figures of every run: three of histograms, one of gathering, one beside MPI.
+const QUESTIONS: usize = 5 + apps::COUNT;
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
-    let effort = options.effort;
-    let mut progress = Progress::new(effort, 4);
+    let mut environment = Environment::survey(options.effort, cores_allowed, Vec::new());
+    let is_long = options.effort != Effort::Quick;
+    let questions = QUESTIONS + if is_long { 1 + sweep::COUNT } else { 0 };
+    let mut progress = Progress::new(options.effort, questions);
     let mut figures = Vec::new();
-    for (name, words) in [("small", SMALL), ("large", large(effort))] {
-        let name = format!("routing.histogram.inline.2ranks.{name}");
-        progress.begin(&name);
-        let mut team = Team::start(&options.peer, 2, words)?;
-        let duel = Duel::run(effort, &progress, |side| {
-            let work = if side == Side::Ours { Work::Histogram } else { Work::BareHistogram };
-            team.round(work, effort.items(UPDATES))
-        })?;
-        team.stop()?;
-        figures.push(duel.figure(&name, Unit::MessagesPerSecond, 1.0, RINGS));
-        progress.end();
+    for (name, words) in [("small", SMALL), ("large", tables::large(options.effort))] {
+        figures.push(beside_rings(options, name, words, &mut progress)?);
+    }
+    if options.effort == Effort::Full {
+        match tables::hundred_caches(2) {
+            Some((words, reduced)) => {
+                environment.notes.extend(reduced);
+                figures.push(beside_rings(options, "large_100llc", words, &mut progress)?);
+            }
+            None => environment.notes.push("how large the last-level cache is, is not known here".to_owned()),
+        }
+    }
+    match Alltoallv::prepare() {
+        Ok(peer) => figures.push(beside_alltoallv(options, &peer, &mut progress)?),
+        Err(why) => environment.notes.push(format!("nothing beside MPI_Alltoallv: {why}")),
     }
     figures.extend(between_ranks(options, &mut progress)?);
+    figures.extend(apps::figures(options, &mut progress)?);
+    if is_long {
+        figures.extend(sweep::figures(options, &mut progress)?);
+    }
     Ok(Report { bench: "routing", figures, environment })
+}
+
+/// The histogram of two ranks, with tables of so many words.
+fn beside_rings(
+    options: &Options,
+    name: &str,
+    words: u64,
+    progress: &mut Progress,
+) -> Result<Figure, BenchError> {
+    let (name, effort) = (format!("routing.histogram.inline.2ranks.{name}"), options.effort);
+    progress.begin(&name);
+    let (mut team, mut seeds) = (Team::start(&options.peer, 2, words)?, Seeds::default());
+    let duel = Duel::run(effort, progress, |side| {
+        let work = if side == Side::Ours { Work::Histogram } else { Work::BareHistogram };
+        team.round(work, effort.items(UPDATES), seeds.next())
+    })?;
+    team.stop()?;
+    progress.end();
+    Ok(duel.figure(&name, Unit::MessagesPerSecond, 1.0, RINGS))
+}
+
+/// The same beside MPI.
+fn beside_alltoallv(
+    options: &Options,
+    peer: &Alltoallv,
+    progress: &mut Progress,
+) -> Result<Figure, BenchError> {
+    let (name, effort) = ("routing.histogram.inline.2ranks.small_over_alltoallv", options.effort);
+    progress.begin(name);
+    let (mut team, mut seeds) = (Team::start(&options.peer, 2, SMALL)?, Seeds::default());
+    let duel = Duel::run(effort, progress, |side| {
+        let (items, seed) = (effort.items(UPDATES), seeds.next());
+        match side {
+            Side::Ours => team.round(Work::Histogram, items, seed),
+            Side::Yardstick => peer.round(items, seed, SMALL),
+        }
+    })?;
+    team.stop()?;
+    progress.end();
+    Ok(duel.figure(name, Unit::MessagesPerSecond, 1.0, ALLTOALLV))
 }
 
 /// Figures that compare ours with ours.
 fn between_ranks(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     let effort = options.effort;
     let (mut two, mut four) = (Team::start(&options.peer, 2, SMALL)?, Team::start(&options.peer, 4, SMALL)?);
-    let updates = effort.items(UPDATES);
+    let (updates, mut seeds) = (effort.items(UPDATES), Seeds::default());
     progress.begin("routing.histogram.inline.4ranks");
     let crowd = Duel::run(effort, progress, |side| match side {
-        Side::Ours => four.round(Work::Histogram, updates / 2),
-        Side::Yardstick => two.round(Work::Histogram, updates),
+        Side::Ours => four.round(Work::Histogram, updates / 2, seeds.next()),
+        Side::Yardstick => two.round(Work::Histogram, updates, seeds.next()),
     })?;
     progress.end();
     four.stop()?;
     progress.begin("routing.index_gather.inline.2ranks");
     let gather = Duel::run(effort, progress, |side| {
         let work = if side == Side::Ours { Work::Gather } else { Work::Histogram };
-        two.round(work, updates / 2)
+        two.round(work, updates / 2, seeds.next())
     })?;
     progress.end();
     two.stop()?;
@@ -82,5 +134,9 @@ fn between_ranks(options: &Options, progress: &mut Progress) -> Result<Vec<Figur
 
 /// A rank's part; `None` if something else is asked for.
 pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
-    (part == part::PART).then(|| Control::play(part::serve))
+    match part {
+        part::PART => Some(Control::play(part::serve)),
+        apps::PART => Some(Control::play(apps::serve)),
+        _ => None,
+    }
 }

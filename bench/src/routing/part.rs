@@ -1,26 +1,21 @@
 //! What one rank does.
 
-use outboard::{Bundle, Job, Messenger, MessengerError, MessengerOptions, SendError, Settings};
-use outboard_settings::{Secret, Whereabouts};
-use outboard_wire::{JobId, Rank};
+use outboard::{Bundle, Messenger, MessengerError, SendError};
 use serde::{Deserialize, Serialize};
 
 use super::bare::{Bare, RING_BYTES};
+use super::seat::{Seat, failed};
 use super::updates::{AHEAD, Updates, prefetch};
 use crate::BenchError;
-use crate::pair::{Answer, Control, Cores, now_ns};
+use crate::pair::{Answer, Control, now_ns};
 use crate::raw::BareRings;
 
 /// What the processes are told to play.
 pub(super) const PART: &str = "routing.rank";
 
-/// Who a rank is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What a rank has.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
-    pub(super) rank: u32,
-    pub(super) ranks: u32,
-    pub(super) job: u64,
-    pub(super) secret: String,
     pub(super) table_words: u64,
     pub(super) has_rings: bool,
 }
@@ -53,14 +48,10 @@ struct Player {
     ranks: u32,
 }
 
-fn failed(error: impl std::error::Error) -> BenchError {
-    BenchError::PeerFailed { why: crate::error::chain(&error) }
-}
-
 /// A process that is a rank.
 pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
-    let setup: Setup = control.receive("who I am")?;
-    let mut player = Player::prepare(&setup, control)?;
+    let seat: Seat = control.receive("who I am")?;
+    let mut player = Player::prepare(&seat, control)?;
     control.send(&Answer::Ready)?;
     while let Some(task) = control.receive::<Option<Task>>("a round")? {
         let marks_ns = player.perform(&task)?;
@@ -70,23 +61,14 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
 }
 
 impl Player {
-    fn prepare(setup: &Setup, control: &Control) -> Result<Self, BenchError> {
-        let Setup { rank, ranks, .. } = *setup;
-        let cores = Cores::take()?;
-        let core = cores.chosen().get(rank as usize % cores.chosen().len().max(1)).copied();
-        Cores::settle(core)?;
-        let rings = if setup.has_rings { Some(BareRings::take(control, RING_BYTES)?) } else { None };
-        let mut settings = Settings::default();
-        settings.job.id = Some(JobId(setup.job));
-        settings.job.rank = Some(Rank(rank));
-        settings.job.size = Some(ranks);
-        settings.job.secret = Some(Secret::new(setup.secret.clone()).map_err(failed)?);
-        (settings.job.agent, settings.job.memory) = (Whereabouts::None, Whereabouts::None);
-        let mut job = Job::with_settings(&settings).map_err(failed)?;
-        let options = MessengerOptions::from_settings(&settings).with_spaces(2);
-        let messenger = Messenger::new(&mut job, options).map_err(failed)?;
+    fn prepare(seat: &Seat, control: &Control) -> Result<Self, BenchError> {
+        let Setup { table_words, has_rings } = control.receive("what I have")?;
+        let Seat { rank, ranks, .. } = *seat;
+        seat.settle()?;
+        let rings = if has_rings { Some(BareRings::take(control, RING_BYTES)?) } else { None };
+        let messenger = seat.join(|options| options.with_spaces(2))?;
         let bare = rings.map(|rings| Bare::new(&rings, rank));
-        Ok(Self { messenger, bare, table: vec![1; setup.table_words as usize], rank, ranks })
+        Ok(Self { messenger, bare, table: vec![1; table_words as usize], rank, ranks })
     }
 
     /// Does a round. Returns when it began and ended, and how many messages were handled here.

@@ -1,11 +1,9 @@
 //! Ranks in processes of their own.
 
-use outboard_settings::Secret;
-
 use super::bare::RING_BYTES;
 use super::part::{PART, Setup, Task, Work};
+use super::seat::{Bundling, Seat};
 use crate::BenchError;
-use crate::error::Named;
 use crate::harness::Round;
 use crate::pair::{Peer, PeerProgram};
 use crate::raw::BareRings;
@@ -13,32 +11,36 @@ use crate::raw::BareRings;
 /// Ranks in processes of their own, which do rounds of work together.
 pub(super) struct Team {
     ranks: Vec<Peer>,
-    rounds: u64,
 }
 
 impl Team {
     /// Starts them; two have bare rings between them too.
     pub(super) fn start(program: &PeerProgram, ranks: u32, table_words: u64) -> Result<Self, BenchError> {
-        let secret = Secret::draw().map_err(std::io::Error::from).named("getrandom")?;
-        let job = outboard_link::Identity::new(outboard_wire::Role::Tool, "").incarnation.0;
-        let peers: Vec<Peer> = (0..ranks).map(|_| Peer::start(program, PART)).collect::<Result<_, _>>()?;
+        Self::start_with(program, ranks, table_words, Bundling::default())
+    }
+
+    /// The same for ranks that bundle messages in their own way.
+    pub(super) fn start_with(
+        program: &PeerProgram,
+        ranks: u32,
+        table_words: u64,
+        bundling: Bundling,
+    ) -> Result<Self, BenchError> {
+        let peers = Seat::fill(program, PART, ranks, bundling)?;
         let has_rings = ranks == 2;
-        for (rank, peer) in (0..).zip(&peers) {
-            let secret = secret.expose().to_owned();
-            peer.control.send(&Setup { rank, ranks, job, secret, table_words, has_rings })?;
+        for peer in &peers {
+            peer.control.send(&Setup { table_words, has_rings })?;
         }
         if has_rings {
             let rings = BareRings::offer(&peers[0].control, RING_BYTES)?;
             rings.share(&peers[1].control)?;
         }
         peers.iter().try_for_each(|peer| peer.control.ready())?;
-        Ok(Self { ranks: peers, rounds: 0 })
+        Ok(Self { ranks: peers })
     }
 
-    /// One round: so many items for each rank.
-    pub(super) fn round(&mut self, work: Work, items: u64) -> Result<Round, BenchError> {
-        self.rounds += 1;
-        let seed = self.rounds;
+    /// One round: so many items for each rank, which the seed chooses.
+    pub(super) fn round(&mut self, work: Work, items: u64, seed: u64) -> Result<Round, BenchError> {
         for peer in &self.ranks {
             peer.control.send(&Some(Task { work, items, seed }))?;
         }

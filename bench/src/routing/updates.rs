@@ -42,3 +42,14 @@ pub(super) fn prefetch(table: &[u64], place: u64) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
+
+/// Numbers from which updates are drawn: the same for both sides of a duel that take turns.
+#[derive(Default)]
+pub(super) struct Seeds(u64);
+
+impl Seeds {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0.div_ceil(2)
+    }
+}

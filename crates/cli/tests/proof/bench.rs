@@ -1,4 +1,4 @@
-//! The benchmarks of daemons and of graphs work, and leave nothing.
+//! The benchmarks of daemons, of graphs and of messages work, and leave nothing.
 
 use serde_json::Value;
 
@@ -58,5 +58,32 @@ fn every_graph_application_has_its_figures_with_best_and_median() {
             assert!(figure["best"].is_number() && figure["median"] == figure["value"], "{figure}");
         }
     }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn messages_have_figures_for_every_question_or_a_reason_why_not() {
+    let place = Place::new();
+    let (status, said) = Process::start(outboard(&place, &["bench", "routing", "--tiny", "--json"])).exit();
+    assert_eq!(status.code(), Some(0), "{said:?}");
+    let report: Value = serde_json::from_str(said.last().unwrap()).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    let find = |name: &str| figures.iter().find(|figure| figure["name"] == name);
+    let applications = ["histogram", "index_gather", "transpose", "triangles", "sssp", "transport"];
+    let times = applications.map(|name| format!("routing.apps.{name}"));
+    let speedups = applications.map(|name| format!("routing.apps.{name}.speedup"));
+    let bundles = [4, 8, 16, 32, 64].map(|size| format!("routing.sweep.bundle.{size}KiB"));
+    let buffers = [1, 2, 4, 8, 16].map(|count| format!("routing.sweep.buffers.{count}"));
+    let others =
+        ["histogram.inline.2ranks.small", "histogram.inline.2ranks.large", "histogram.inline.4ranks"];
+    let others =
+        others.into_iter().chain(["index_gather.inline.2ranks"]).map(|name| format!("routing.{name}"));
+    for name in others.chain(times).chain(speedups).chain(bundles).chain(buffers) {
+        let figure = find(&name).expect(&name);
+        assert!(figure["value"].as_f64().is_some_and(|value| value > 0.0), "{figure}");
+    }
+    let notes = report["environment"]["notes"].to_string();
+    let has_mpi = find("routing.histogram.inline.2ranks.small_over_alltoallv").is_some();
+    assert!(has_mpi != notes.contains("MPI_Alltoallv"), "{notes}");
     place.assert_nothing_left();
 }
