@@ -10,8 +10,10 @@ use thiserror::Error;
 
 use super::pool::Pool;
 
-/// How many slots every message space has for itself.
+/// How many slots every message space has for itself, and so have parcels.
 const SLOTS_SHARE: u32 = 2;
+/// By how much parcels may be longer than bundles: the runs in them have heads.
+const PARCEL_SLACK: usize = 1 << 10;
 
 /// Why there is no memory for bundles.
 #[derive(Debug, Error)]
@@ -31,6 +33,8 @@ pub struct Buffers {
     /// Buffers to send, and slots for what is received.
     sending: Pool,
     pub(super) slots: Pool,
+    /// How many runs lie in each slot.
+    users: Vec<u32>,
 }
 
 impl Buffers {
@@ -59,7 +63,8 @@ impl Buffers {
             size: outgoing.len() as u64,
         };
         exports.add(export);
-        let received = receiving as usize * bundle_bytes;
+        // One more, for parcels that come when there is no other slot.
+        let received = (receiving as usize + 1) * (bundle_bytes + PARCEL_SLACK);
         let incoming = Buffer::allocate(received).map_err(failed(received))?;
         Ok(Self {
             bundle_bytes,
@@ -68,7 +73,8 @@ impl Buffers {
             incoming,
             // An open bundle for each rank, and one that is under way.
             sending: Pool::new(sending, spaces, ranks + 1),
-            slots: Pool::new(receiving, spaces, SLOTS_SHARE),
+            slots: Pool::new(receiving, spaces + 1, SLOTS_SHARE),
+            users: vec![0; receiving as usize + 1],
         })
     }
 
@@ -92,6 +98,26 @@ impl Buffers {
         &self.incoming
     }
 
+    /// How long a slot is: as long as the longest parcel.
+    pub fn slot_bytes(&self) -> usize {
+        self.bundle_bytes + PARCEL_SLACK
+    }
+
+    /// Where a slot begins.
+    pub fn slot_offset(&self, slot: u32) -> usize {
+        slot as usize * self.slot_bytes()
+    }
+
+    /// The slot that belongs to nobody.
+    pub(super) fn overflow(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// A slot has one run more in it than is known.
+    pub(super) fn hold_slot(&mut self, slot: u32) {
+        self.users[slot as usize] += 1;
+    }
+
     /// Where a buffer begins.
     pub fn offset(&self, buffer: u32) -> usize {
         buffer as usize * self.bundle_bytes
@@ -107,13 +133,17 @@ impl Buffers {
         self.sending.give_back(buffer);
     }
 
-    /// Gives the slot of something that arrived back.
+    /// Gives the slot of something that arrived back; it is free when all that lies in it has been given back.
     pub fn give_slot_back(&mut self, slot: u32) {
-        self.slots.give_back(slot);
+        match self.users[slot as usize].checked_sub(1) {
+            Some(left) => self.users[slot as usize] = left,
+            None if slot != self.overflow() => self.slots.give_back(slot),
+            None => {}
+        }
     }
 
     /// The least that so many message spaces and ranks need: buffers to send, and slots to receive.
     pub fn least(spaces: usize, ranks: u32) -> (u32, u32) {
-        (spaces as u32 * (ranks + 1), spaces as u32 * SLOTS_SHARE)
+        (spaces as u32 * (ranks + 1), (spaces as u32 + 1) * SLOTS_SHARE)
     }
 }

@@ -2,6 +2,7 @@
 //! only word of them travels.
 
 mod buffers;
+mod carrier;
 mod peer;
 mod pool;
 mod receiving;
@@ -10,4 +11,4 @@ mod service;
 
 pub use buffers::{Buffers, BuffersError};
 pub use peer::Departed;
-pub use service::{Arrived, RankConfig, RankService};
+pub use service::{Arrived, Carriage, Carried, RankConfig, RankService};

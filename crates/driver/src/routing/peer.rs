@@ -49,6 +49,8 @@ pub(super) struct PeerRank {
     /// When the link was lost, and why.
     pub(super) lost: Option<(Time, String)>,
     pub(super) has_departed: bool,
+    /// Something that was given to the agent is not known to have arrived.
+    pub(super) is_carried: bool,
 }
 
 impl PeerRank {
@@ -65,6 +67,7 @@ impl PeerRank {
             aside: VecDeque::new(),
             lost: None,
             has_departed: false,
+            is_carried: false,
         }
     }
 
@@ -79,12 +82,22 @@ impl PeerRank {
         }
     }
 
+    /// The agent does not reach it any more, and may have lost what was given to it.
+    pub(super) fn way_lost_at_agent(&mut self) {
+        let is_carried = std::mem::take(&mut self.is_carried);
+        for traffic in &mut self.traffic {
+            traffic.is_owed = true;
+            if is_carried {
+                traffic.outgoing.on_way_lost();
+            }
+        }
+    }
+
     /// Its link is gone, and with it what was about to be read.
     pub(super) fn disconnected(&mut self, now: Time, why: String) {
         self.link = None;
         (self.grant, self.region) = (None, None);
         self.to_read.clear();
-        self.aside.clear();
         self.lost = Some((now, why));
         self.traffic.iter_mut().for_each(|traffic| traffic.outgoing.on_way_lost());
     }

@@ -5,9 +5,6 @@ use outboard_wire::routing::{ACK, Ack, GREETING, Greeting, RUN, Run};
 
 use super::service::{Arrived, RankService, SIGNALS};
 
-/// How many runs of one rank may wait to be read. An honest one never has more under way.
-const TO_READ_MAX: usize = outboard_routing::WINDOW as usize;
-
 impl RankService {
     /// What a frame of a rank says, or why it makes no sense.
     pub(super) fn read_frame(&mut self, rank: u32, frame: &Frame<'_>) -> Result<Disposition, String> {
@@ -46,25 +43,52 @@ impl RankService {
             }
             ACK if len == Ack::LEN => {
                 let ack = Ack::decode(&frame.payload.array::<{ Ack::LEN }>(0)).map_err(|e| e.to_string())?;
-                let set = usize::from(self.config.set_of(ack.space));
-                let traffic = peer.traffic.get_mut(set);
-                let is_ours = (ack.source.0, ack.destination.0) == (me, rank);
-                let Some(traffic) = traffic.filter(|_| is_ours) else {
+                let set = self.config.set_of(ack.space);
+                if (ack.source.0, ack.destination.0) != (me, rank) || set > self.config.spaces {
                     return Err("it acknowledged what is not its own".to_owned());
-                };
-                let buffers = &mut self.buffers;
-                traffic
-                    .outgoing
-                    .on_ack(ack.missing, |buffer| buffers.give_back(buffer))
-                    .map_err(|error| error.to_string())?;
+                }
+                self.on_ack(rank, set, ack.missing);
             }
             kind => return Err(format!("it sent a frame of kind {kind} and {len} bytes")),
         }
         Ok(Disposition::Taken)
     }
 
+    /// A rank has everything before this one of what was sent to it in a set.
+    pub(super) fn on_ack(&mut self, rank: u32, set: u8, missing: u64) {
+        let Some(peer) = self.peers.get_mut(rank as usize) else { return };
+        let (buffers, outgoing) = (&mut self.buffers, &mut peer.traffic[usize::from(set)].outgoing);
+        let acknowledged = outgoing.on_ack(missing, |buffer| buffers.give_back(buffer));
+        if let Err(error) = acknowledged {
+            self.give_up(rank, error.to_string());
+        } else if peer.traffic.iter().all(|traffic| traffic.outgoing.kept() == 0) {
+            peer.is_carried = false;
+        }
+    }
+
+    /// How many runs of one rank may wait here. An honest one never has more under way.
+    fn waiting_max(&self) -> usize {
+        (usize::from(self.config.spaces) + 1) * outboard_routing::WINDOW as usize
+    }
+
+    /// Keeps a run that came when there was no slot for it.
+    pub(super) fn put_aside(&mut self, rank: u32, run: Run, bytes: Vec<u8>) -> Result<(), String> {
+        let most = self.waiting_max();
+        let aside = &mut self.peers[rank as usize].aside;
+        // By different ways a run may have come twice.
+        let is_there = |(other, _): &(Run, Vec<u8>)| (other.space, other.number) == (run.space, run.number);
+        if aside.iter().any(is_there) {
+            return Ok(());
+        }
+        if aside.len() >= most {
+            return Err("it has more runs under way than it may".to_owned());
+        }
+        aside.push_back((run, bytes));
+        Ok(())
+    }
+
     pub(super) fn take_run(&mut self, rank: u32, run: Run, frame: &Frame<'_>) -> Result<Disposition, String> {
-        let set = self.config.set_of(run.space);
+        let (set, most) = (self.config.set_of(run.space), self.waiting_max());
         let peer = &mut self.peers[rank as usize];
         let traffic = &mut peer.traffic[usize::from(set)];
         if !traffic.incoming.is_new(run.number) {
@@ -73,7 +97,7 @@ impl RankService {
             return Ok(Disposition::Taken);
         }
         if run.at.is_some() {
-            if peer.to_read.len() >= TO_READ_MAX {
+            if peer.to_read.len() >= most {
                 return Err("it has more runs under way than it may".to_owned());
             }
             peer.to_read.push_back(run);
@@ -82,13 +106,12 @@ impl RankService {
         let bytes = frame.payload.part(Run::LEN, run.len as usize);
         match self.buffers.slots.take(set) {
             Some(slot) => {
-                let at = self.buffers.offset(slot);
+                let at = self.buffers.slot_offset(slot);
                 self.buffers.incoming().window_mut().write_window(at, bytes);
                 self.note(rank, run, slot);
             }
             // Whatever is behind it may be for another space, which must not wait for this one.
-            None if peer.aside.len() < TO_READ_MAX => peer.aside.push_back((run, bytes.to_vec())),
-            None => return Err("it has more runs under way than it may".to_owned()),
+            None => self.put_aside(rank, run, bytes.to_vec())?,
         }
         Ok(Disposition::Taken)
     }
@@ -107,7 +130,7 @@ impl RankService {
                 peer.aside.push_back((run, bytes));
                 continue;
             };
-            let at = self.buffers.offset(slot);
+            let at = self.buffers.slot_offset(slot);
             self.buffers.incoming().window_mut().write(at, &bytes);
             self.note(rank, run, slot);
             moved = true;
@@ -122,7 +145,7 @@ impl RankService {
         traffic.is_owed = true;
         if traffic.incoming.note(run.number) {
             let Run { len, form, .. } = run;
-            self.arrived.push(Arrived { source: rank, slot, len, space, form });
+            self.arrived.push(Arrived { source: rank, slot, at: 0, len, space, form });
         } else {
             self.buffers.give_slot_back(slot);
         }
@@ -148,7 +171,7 @@ impl RankService {
                 peer.to_read.push_back(run);
                 continue;
             };
-            let into = slot as usize * self.buffers.bundle_bytes();
+            let into = self.buffers.slot_offset(slot);
             let token = Token(slot.into());
             match link.read(region, at, self.buffers.incoming(), into, run.len as usize, token) {
                 Ok(()) => {

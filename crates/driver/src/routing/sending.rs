@@ -16,17 +16,22 @@ impl RankService {
         is_mapped: bool,
     ) -> Result<bool, LinkError> {
         let mut moved = false;
+        let by_agent = self.goes_by_agent(rank);
         for set in 0..self.peers[rank as usize].traffic.len() {
             while let Some(kept) = self.peers[rank as usize].traffic[set].outgoing.unsent().copied() {
                 match self.send_run(rank, &kept, link, is_mapped) {
-                    Ok(()) => self.peers[rank as usize].traffic[set].outgoing.mark_sent(),
+                    Ok(()) => self.mark_sent(rank, set, &kept, by_agent),
                     Err(SendError::Full) => return Ok(moved),
                     Err(SendError::Lost(error)) => return Err(error),
                     Err(SendError::TooLong { max, .. }) => {
                         let why = format!(
                             "its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles"
                         );
-                        self.give_up(rank, why);
+                        if by_agent {
+                            self.refuse_carrier(why);
+                        } else {
+                            self.give_up(rank, why);
+                        }
                         return Ok(true);
                     }
                 }
@@ -36,7 +41,17 @@ impl RankService {
         Ok(moved)
     }
 
-    pub(super) fn send_run<L: Link>(
+    fn mark_sent(&mut self, rank: u32, set: usize, kept: &Kept, by_agent: bool) {
+        let peer = &mut self.peers[rank as usize];
+        peer.traffic[set].outgoing.mark_sent();
+        if by_agent {
+            peer.is_carried = true;
+            self.carrier.bundles_sent += 1;
+            self.carrier.bytes_sent += u64::from(kept.len);
+        }
+    }
+
+    fn send_run<L: Link>(
         &self,
         rank: u32,
         kept: &Kept,

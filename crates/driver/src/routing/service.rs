@@ -1,6 +1,7 @@
 //! What a rank does with its links to the other ranks.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use outboard_link::{
@@ -8,10 +9,11 @@ use outboard_link::{
     RemoteMemory, SendError, Token,
 };
 use outboard_routing::Outgoing;
-use outboard_wire::routing::{Form, GREETING, Greeting, Run};
-use outboard_wire::{FrameHead, Incarnation, JobId, Rights, Time};
+use outboard_wire::routing::{Form, GREETING, Greeting, JobKey, Run};
+use outboard_wire::{FrameHead, Incarnation, JobId, Rights, Role, Time};
 
 use super::buffers::Buffers;
+use super::carrier::{Carrier, PARCEL_TOKEN};
 use super::peer::{Departed, PeerRank};
 use crate::{LinkId, Origin, Service};
 
@@ -31,10 +33,51 @@ pub struct RankConfig {
 }
 
 impl RankConfig {
+    /// What agents know the job by. Whoever is not in it cannot know how its ranks call themselves.
+    pub fn key(&self) -> JobKey {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let roster = self.members.iter().fold(SPREAD, |hash, member| {
+            let mixed = (hash ^ member.0).wrapping_mul(SPREAD);
+            mixed ^ (mixed >> 29)
+        });
+        JobKey { job: self.job, roster }
+    }
+
     /// The number of a space that has one on the wire.
     pub(super) fn set_of(&self, space: u8) -> u8 {
         if space == SIGNALS { self.spaces } else { space }
     }
+}
+
+/// Who carries messages to other ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carriage {
+    /// This rank itself.
+    Inline,
+    /// The agent, to those ranks that it reaches.
+    Agent,
+}
+
+impl fmt::Display for Carriage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inline => "inline",
+            Self::Agent => "agent",
+        })
+    }
+}
+
+/// What has gone by the agent so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Bundles that were given to it.
+    pub bundles_sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+    /// Parcels that came from it.
+    pub parcels: u64,
+    /// Their bytes, heads included.
+    pub parcel_bytes: u64,
 }
 
 /// A run that is here and has not been handled.
@@ -44,6 +87,8 @@ pub struct Arrived {
     pub source: u32,
     /// Where they lie, among the slots of [`Buffers::incoming`].
     pub slot: u32,
+    /// Where they begin in the slot.
+    pub at: u32,
     /// How many bytes there are.
     pub len: u32,
     /// To which space they belong; signals are behind the last.
@@ -56,7 +101,7 @@ pub struct Arrived {
 pub(super) const SIGNALS: u8 = u8::MAX;
 
 /// Marks the token of an opening; others are reads into the slot whose number they are.
-const OPENING: u64 = 1 << 32;
+pub(super) const OPENING: u64 = 1 << 32;
 
 /// What a rank does with its links to the other ranks.
 pub struct RankService {
@@ -68,6 +113,9 @@ pub struct RankService {
     pub(super) reading: Vec<Option<Run>>,
     pub(super) arrived: Vec<Arrived>,
     departed: Vec<Departed>,
+    pub(super) carriage: Carriage,
+    pub(super) carrier: Carrier,
+    key: JobKey,
 }
 
 impl RankService {
@@ -76,7 +124,11 @@ impl RankService {
         let spaces = usize::from(config.spaces) + 1;
         let peers = config.members.iter().map(|incarnation| PeerRank::new(*incarnation, spaces)).collect();
         let reading = vec![None; buffers.slots.len()];
+        let key = config.key();
+        let carrier = Carrier::new(config.members.len(), buffers.slots.len() + 1);
         Self {
+            carriage: Carriage::Inline,
+            carrier,
             config,
             buffers,
             peers,
@@ -84,7 +136,33 @@ impl RankService {
             reading,
             arrived: Vec::new(),
             departed: Vec::new(),
+            key,
         }
+    }
+
+    /// Chooses who carries messages from now on. What is under way arrives by the way that it has taken.
+    pub fn set_carriage(&mut self, carriage: Carriage) {
+        self.carriage = carriage;
+    }
+
+    /// What has gone by the agent so far.
+    pub fn carried(&self) -> Carried {
+        let Carrier { bundles_sent, bytes_sent, parcels, parcel_bytes, .. } = self.carrier;
+        Carried { bundles_sent, bytes_sent, parcels, parcel_bytes }
+    }
+
+    /// How many ranks the agent reaches at present.
+    pub fn reached_by_agent(&self) -> usize {
+        (0..self.peers.len() as u32).filter(|rank| self.carrier.reaches(*rank)).count()
+    }
+
+    #[inline]
+    pub(super) fn goes_by_agent(&self, rank: u32) -> bool {
+        self.carriage == Carriage::Agent && self.carrier.reaches(rank)
+    }
+
+    pub(super) fn key(&self) -> JobKey {
+        self.key
     }
 
     /// The memory of bundles.
@@ -139,6 +217,19 @@ impl RankService {
         self.peers.iter().flat_map(|peer| &peer.traffic).map(|traffic| traffic.outgoing.kept()).sum()
     }
 
+    fn on_carrier_completion(&mut self, completion: Completion) -> Result<(), String> {
+        let Completion { token, result } = completion;
+        if token.0 & PARCEL_TOKEN != 0 {
+            return self.on_parcel_completion(token.0 as u32, result.map(drop));
+        }
+        match result {
+            Ok(Outcome::Opened(region)) => self.carrier.opened(region),
+            Ok(_) | Err(AccessError::Lost(_)) => {}
+            Err(error) => return Err(format!("its parcels cannot be opened: {error}")),
+        }
+        Ok(())
+    }
+
     fn peer_of(&mut self, link: LinkId) -> Option<(u32, &mut PeerRank)> {
         let rank = *self.links.get(&link)?;
         Some((rank, self.peers.get_mut(rank as usize)?))
@@ -161,8 +252,15 @@ impl RankService {
 impl Service for RankService {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
         let intro = peer.intro();
+        if intro.role == Role::Agent {
+            // One that calls by itself is none that was chosen.
+            if matches!(origin, Origin::Dialled(_)) {
+                self.carrier_connected(link);
+            }
+            return;
+        }
         let rank = intro.rank.0;
         if intro.job != self.config.job || rank == self.config.rank {
             return;
@@ -176,6 +274,12 @@ impl Service for RankService {
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _now: Time) -> Disposition {
+        if self.carrier.link == Some(link) {
+            return self.read_carrier_frame(&frame).unwrap_or_else(|why| {
+                self.refuse_carrier(why);
+                Disposition::Taken
+            });
+        }
         let Some((rank, _)) = self.peer_of(link) else { return Disposition::Taken };
         match self.read_frame(rank, &frame) {
             Ok(disposition) => disposition,
@@ -187,6 +291,10 @@ impl Service for RankService {
     }
 
     fn on_completion(&mut self, link: LinkId, completion: Completion, _now: Time) {
+        if self.carrier.link == Some(link) {
+            let done = self.on_carrier_completion(completion);
+            return done.unwrap_or_else(|why| self.refuse_carrier(why));
+        }
         let Some((rank, peer)) = self.peer_of(link) else { return };
         let Completion { token, result } = completion;
         if token.0 == OPENING {
@@ -216,6 +324,11 @@ impl Service for RankService {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
+        if self.carrier.link == Some(id) {
+            let moved = self.send_to_carrier(link)?;
+            link.completions(|completion| self.on_completion(id, completion, now));
+            return Ok(moved);
+        }
         let grant = *self.buffers.grant();
         let greeting = Greeting {
             grant,
@@ -239,15 +352,19 @@ impl Service for RankService {
                 Err(_) => {}
             }
         }
-        let mut moved = self.send_runs(rank, link, is_mapped)? | self.take_aside(rank);
+        let by_agent = self.goes_by_agent(rank);
+        let mut moved = self.take_aside(rank) | (!by_agent && self.send_runs(rank, link, is_mapped)?);
         if self.read_runs(rank, link)? {
             moved = true;
             link.completions(|completion| self.on_completion(id, completion, now));
         }
-        Ok(moved | self.acknowledge(rank, link)?)
+        Ok(moved | (!by_agent && self.acknowledge(rank, link)?))
     }
 
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
+        if self.carrier.link == Some(link) {
+            return self.carrier_lost();
+        }
         let Some(rank) = self.links.remove(&link) else { return };
         for (slot, run) in self.reading.iter_mut().enumerate() {
             if run.is_some_and(|run| run.source.0 == rank) {

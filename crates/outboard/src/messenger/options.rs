@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn large_jobs_get_fewer_and_smaller_bundles() {
         let options = MessengerOptions::default();
-        assert_eq!(options.fit(2), (32 << 10, 22, 20));
+        assert_eq!(options.fit(2), (32 << 10, 22, 22));
         let (bundle, sending, _) = options.fit(64);
         assert!(bundle == 32 << 10 && sending < 64 * 32, "{bundle} {sending}");
         let (bundle, sending, receiving) = options.fit(2000);

@@ -12,8 +12,8 @@ use crate::Plain;
 
 /// Where the bytes of a bundle lie.
 pub(super) enum Place {
-    /// In a slot of what was received.
-    Slot(u32),
+    /// In a slot of what was received, so far from its beginning.
+    Slot(u32, u32),
     /// In a buffer that this rank has sent to itself.
     Own(u32),
     /// Here: a long message, put together.
@@ -113,7 +113,7 @@ impl Messenger {
         self.stats.bytes_handled += u64::from(item.len);
         let buffers = self.worker.service().buffers();
         match item.place {
-            Place::Slot(slot) => buffers.give_slot_back(slot),
+            Place::Slot(slot, _) => buffers.give_slot_back(slot),
             Place::Own(buffer) => buffers.give_back(buffer),
             // Its parts were counted as they came.
             Place::Here(_) => return,
@@ -126,9 +126,9 @@ impl Messenger {
         let (len, buffers) = (item.len as usize, self.worker.service().buffers());
         match &item.place {
             Place::Here(bytes) => work(self, bytes),
-            Place::Slot(slot) => {
+            Place::Slot(slot, from) => {
                 // Whatever `work` does with the messenger, the memory stays.
-                let (memory, at) = (buffers.incoming().clone(), buffers.offset(*slot));
+                let (memory, at) = (buffers.incoming().clone(), buffers.slot_offset(*slot) + *from as usize);
                 // SAFETY: a slot that is filled and not given back: nobody writes to it, and no other process ever can.
                 let bytes = unsafe { slice::from_raw_parts(memory.start().as_ptr().add(at), len) };
                 work(self, bytes)
@@ -147,8 +147,8 @@ impl Messenger {
         let mut arrived = std::mem::take(&mut self.scratch);
         self.worker.service().swap_arrived(&mut arrived);
         let moved = !arrived.is_empty();
-        for Arrived { source, slot, len, space, form } in arrived.drain(..) {
-            let item = Item { source, place: Place::Slot(slot), len, form };
+        for Arrived { source, slot, at, len, space, form } in arrived.drain(..) {
+            let item = Item { source, place: Place::Slot(slot, at), len, form };
             self.inbox[usize::from(space)].push_back(item);
         }
         self.scratch = arrived;
