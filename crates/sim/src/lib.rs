@@ -16,6 +16,7 @@ mod daemons;
 mod digest;
 mod either;
 mod memory;
+pub mod nic;
 mod pager;
 mod paging_cache;
 mod recorder;

@@ -1,0 +1,221 @@
+//! One workload under one policy.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use outboard_wire::Time;
+use outboard_wire::writing::{Drained, WriterId};
+use outboard_writing::{Begun, Ended, Hint, Path, Preference, Write, Writer, WriterConfig, WriterCounts};
+
+use super::clairvoyant;
+use super::hardware::Target;
+use super::workload::Stream;
+use super::{Parameters, Workload};
+
+/// Who chooses the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steerer {
+    /// Nobody: always this one.
+    Fixed(Path),
+    /// The writer itself.
+    Adaptive,
+    /// Somebody who looks into the cache and into the future.
+    Clairvoyant,
+}
+
+/// What to play.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The numbers of the model.
+    pub numbers: Parameters,
+    /// What is written.
+    pub workload: Workload,
+    /// Who chooses.
+    pub steerer: Steerer,
+    /// How many writes there are.
+    pub writes: u64,
+    /// How many of them, at the beginning, are not counted.
+    pub warm_up: u64,
+    /// Where chance comes from.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// From the beginning of a write to its completion, on average, in nanoseconds.
+    pub mean_ns: f64,
+    /// Writes per second.
+    pub rate: f64,
+    /// The share of offloaded pages whose translation was at hand.
+    pub hit_share: f64,
+    /// What the writer did.
+    pub counts: WriterCounts,
+    /// Why, in the writer's words.
+    pub explanation: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum News {
+    Offloaded { token: u64 },
+    Drained { through: u64 },
+}
+
+struct Stage {
+    plan: Plan,
+    stream: Stream,
+    target: Target,
+    writer: Writer,
+    now: f64,
+    /// What will happen, soonest first; times in thousandths of nanoseconds, so that they can be ordered.
+    agenda: BinaryHeap<Reverse<(u64, News)>>,
+    /// When the writes under way were begun, by number.
+    began: VecDeque<f64>,
+    first_id: u64,
+    lengths: VecDeque<u64>,
+    under_way: usize,
+    sum_ns: f64,
+    counted: u64,
+    counted_since: f64,
+    bytes: Vec<u8>,
+}
+
+const WRITER: WriterId = WriterId([1; 16]);
+const TICKS: f64 = 1e3;
+
+/// Plays `plan`. The same plan always has the same outcome.
+pub fn play(plan: &Plan) -> Outcome {
+    let preference = match plan.steerer {
+        Steerer::Fixed(path) => Preference::Fixed(path),
+        Steerer::Adaptive | Steerer::Clairvoyant => Preference::Auto,
+    };
+    let config = WriterConfig { preference, ring_bytes: 1 << 20, ..WriterConfig::default() };
+    let mut writer = Writer::new(WRITER, config, Time::ZERO);
+    let attach = writer.attach();
+    let answer = Drained { writer: WRITER, attempt: attach.attempt, through: 0, refusals: Vec::new() };
+    writer.drained(Time::ZERO, &answer).expect("a target of which nothing is known yet");
+    let mut stage = Stage {
+        stream: Stream::new(&plan.workload, plan.seed),
+        target: Target::new(plan.numbers),
+        writer,
+        now: 0.0,
+        agenda: BinaryHeap::new(),
+        began: VecDeque::new(),
+        first_id: 1,
+        lengths: VecDeque::new(),
+        under_way: 0,
+        sum_ns: 0.0,
+        counted: 0,
+        counted_since: 0.0,
+        bytes: vec![0; 64 << 10],
+        plan: plan.clone(),
+    };
+    stage.run();
+    let (hits, misses) = (stage.target.hits as f64, stage.target.misses as f64);
+    Outcome {
+        mean_ns: stage.sum_ns / stage.counted as f64,
+        rate: stage.counted as f64 * 1e9 / (stage.now - stage.counted_since),
+        hit_share: hits / (hits + misses).max(1.0),
+        counts: stage.writer.counts(),
+        explanation: stage.writer.policy().explain(stage.time()).to_string(),
+    }
+}
+
+impl Stage {
+    fn time(&self) -> Time {
+        Time::from_nanos(self.now as u64)
+    }
+
+    fn run(&mut self) {
+        let depth = (self.plan.numbers.depth.round() as usize).max(1);
+        for _ in 0..self.plan.writes {
+            while self.under_way >= depth {
+                self.advance();
+            }
+            let (offset, len) = self.stream.next(self.now);
+            self.write(offset, len);
+        }
+        while self.under_way > 0 {
+            self.advance();
+        }
+    }
+
+    fn write(&mut self, offset: u64, len: u64) {
+        let wanted = self.now;
+        loop {
+            let path = match self.plan.steerer {
+                Steerer::Clairvoyant => {
+                    let Self { plan, target, stream, now, .. } = &*self;
+                    Some(clairvoyant::choose(&plan.numbers, target, stream, *now, offset, len))
+                }
+                _ => None,
+            };
+            let bytes = &self.bytes[..len as usize];
+            let write = Write { slot: 0, offset, bytes, hint: Hint::None, path, signal: true };
+            match self.writer.begin(Time::from_nanos(self.now as u64), &write) {
+                Ok(Begun::Offload { token, .. }) => {
+                    let at = self.target.offload(self.now, offset, len);
+                    self.agenda.push(Reverse(((at * TICKS) as u64, News::Offloaded { token })));
+                    break;
+                }
+                Ok(Begun::Unload { .. }) => {
+                    self.lengths.push_back(len);
+                    break;
+                }
+                // What is in the way has to end first.
+                Err(_) => self.advance(),
+            }
+        }
+        self.began.push_back(wanted);
+        self.under_way += 1;
+        self.send_batches();
+    }
+
+    fn send_batches(&mut self) {
+        while let Some(batch) = self.writer.next_batch() {
+            self.writer.batch_sent(&batch);
+            let lengths: Vec<u64> = self.lengths.drain(..batch.head.count as usize).collect();
+            let at = self.target.unload(self.now, &lengths);
+            let through = batch.head.first + u64::from(batch.head.count) - 1;
+            self.agenda.push(Reverse(((at * TICKS) as u64, News::Drained { through })));
+        }
+    }
+
+    /// Goes on to the next thing that happens.
+    fn advance(&mut self) {
+        let Some(Reverse((at, news))) = self.agenda.pop() else {
+            panic!("writes are under way and nothing will happen");
+        };
+        self.now = at as f64 / TICKS;
+        let now = self.time();
+        match news {
+            News::Offloaded { token } => self.writer.offloaded(now, token, Ok(())),
+            News::Drained { through } => {
+                let attempt = self.writer.attempt();
+                let drained = Drained { writer: WRITER, attempt, through, refusals: Vec::new() };
+                self.writer.drained(now, &drained).expect("the model settles what was sent");
+                self.send_batches();
+            }
+        }
+        while let Some(ended) = self.writer.next_ended() {
+            self.count(&ended);
+        }
+    }
+
+    fn count(&mut self, ended: &Ended) {
+        self.under_way -= 1;
+        let began = self.began[(ended.id.0 - self.first_id) as usize];
+        if ended.id.0 > self.plan.warm_up {
+            if self.counted == 0 {
+                self.counted_since = self.now;
+            }
+            self.sum_ns += self.now - began;
+            self.counted += 1;
+        }
+        self.began[(ended.id.0 - self.first_id) as usize] = f64::NAN;
+        while self.began.front().is_some_and(|began| began.is_nan()) {
+            self.began.pop_front();
+            self.first_id += 1;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+use outboard_writing::Path;
+
+use super::*;
+
+fn plan(workload: Workload, steerer: Steerer, numbers: Parameters) -> Plan {
+    Plan { numbers, workload, steerer, writes: 60_000, warm_up: 20_000, seed: 1 }
+}
+
+#[test]
+fn offloading_alone_takes_twice_as_long_when_every_write_misses() {
+    let alone = Parameters { depth: 1.0, ..Parameters::default() };
+    let hot = play(&plan(Workload::Hot, Steerer::Fixed(Path::Offload), alone));
+    let cold = play(&plan(Workload::Cold, Steerer::Fixed(Path::Offload), alone));
+    assert!(hot.hit_share > 0.95 && cold.hit_share < 0.01, "{} {}", hot.hit_share, cold.hit_share);
+    let slower = cold.mean_ns / hot.mean_ns;
+    assert!((1.9..=2.1).contains(&slower), "{slower}");
+}
+
+#[test]
+fn offloading_alone_loses_two_fifths_of_its_throughput_when_every_write_misses() {
+    let busy = Parameters { depth: 256.0, ..Parameters::default() };
+    let hot = play(&plan(Workload::Hot, Steerer::Fixed(Path::Offload), busy));
+    let cold = play(&plan(Workload::Cold, Steerer::Fixed(Path::Offload), busy));
+    let share = cold.rate / hot.rate;
+    assert!((0.57..=0.63).contains(&share), "{share}");
+}
+
+#[test]
+fn the_same_plan_has_the_same_outcome() {
+    let plan = plan(Workload::Skewed(50), Steerer::Adaptive, Parameters::default());
+    assert_eq!(play(&plan).mean_ns.to_bits(), play(&plan).mean_ns.to_bits());
+}
