@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::document::Document;
 use crate::error::{Hint, Notice, SettingsError, ValueError};
-use crate::inputs::{CONFIG_VARIABLE, Inputs};
+use crate::inputs::{Inputs, OTHERS};
 use crate::key::{VARIABLE_PREFIX, keys};
 use crate::nearest::nearest;
 use crate::section::{Check, Field, Section, Visitor};
@@ -154,7 +154,7 @@ fn hint(key: &str, known: &[Key], names: &[String]) -> Hint {
 }
 
 fn unknown_variables(inputs: &Inputs, known: &[Key]) -> Vec<Notice> {
-    let names: Vec<String> = known.iter().map(Key::variable).chain([CONFIG_VARIABLE.to_owned()]).collect();
+    let names: Vec<String> = known.iter().map(Key::variable).chain(OTHERS.map(str::to_owned)).collect();
     // What they all begin with makes no two of them alike.
     let tails = || names.iter().filter_map(|name| name.strip_prefix(VARIABLE_PREFIX));
     let given = inputs.variables.keys().map(|name| name.to_string_lossy().into_owned());

@@ -9,6 +9,8 @@ use crate::key::VARIABLE_PREFIX;
 
 /// The variable that names the file.
 pub(crate) const CONFIG_VARIABLE: &str = "OUTBOARD_CONFIG";
+/// Variables that mean something and are no settings; the last names a folder for what ranks report of their messages.
+pub(crate) const OTHERS: [&str; 2] = [CONFIG_VARIABLE, "OUTBOARD_REPORT"];
 /// The flag that names the file.
 pub(crate) const CONFIG_FLAG: &str = "--config";
 /// The file for all users.

@@ -177,8 +177,15 @@ impl Messenger {
         match idle {
             0 => {}
             1..LOOKS => std::hint::spin_loop(),
-            LOOKS..YIELDS => std::thread::yield_now(),
-            _ => self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?,
+            _ => {
+                let began = Instant::now();
+                if idle < YIELDS {
+                    std::thread::yield_now();
+                } else {
+                    self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?;
+                }
+                self.stats.waited += began.elapsed();
+            }
         }
         Ok(())
     }

@@ -16,25 +16,11 @@ use super::error::{MessengerError, SendError};
 use super::lanes::Lane;
 use super::options::{MessengerOptions, SPACES_MAX};
 use super::receive::Item;
+use super::stats::{MessengerStats, Report};
 use crate::Job;
 
 /// The region by which a rank lets others read its bundles.
 const BUNDLES: RegionId = RegionId(u64::MAX - 1);
-
-/// What has moved so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MessengerStats {
-    /// Bundles that were sent, to this rank itself included.
-    pub bundles_sent: u64,
-    /// Their bytes, heads included.
-    pub bytes_sent: u64,
-    /// Bundles that were handled.
-    pub bundles_handled: u64,
-    /// Their bytes.
-    pub bytes_handled: u64,
-    /// How often there was no free bundle.
-    pub full: u64,
-}
 
 /// Fire-and-forget messages between the ranks of a job.
 ///
@@ -71,6 +57,7 @@ pub struct Messenger {
     pub(super) scratch: Vec<Arrived>,
     pub(super) options: MessengerOptions,
     pub(super) stats: MessengerStats,
+    pub(super) report: Option<Report>,
     stop_desk: Box<dyn Fn() + Send>,
     desk: Option<JoinHandle<()>>,
 }
@@ -146,6 +133,7 @@ impl Messenger {
             scratch: Vec::new(),
             options,
             stats: MessengerStats::default(),
+            report: Report::from_environment(),
             stop_desk,
             desk: Some(desk),
         };
@@ -209,6 +197,7 @@ impl Messenger {
         let drained = self.drain_backlogs();
         // What this rank sends to itself in parts is put together there too.
         let sorted = self.sort_arrived();
+        self.report_in_time();
         Ok(moved | drained | sorted)
     }
 }
@@ -230,6 +219,7 @@ impl Drop for Messenger {
             }
             std::thread::yield_now();
         }
+        self.report_at_the_end();
         self.worker.close("done");
         (self.stop_desk)();
         if let Some(desk) = self.desk.take() {

@@ -12,11 +12,13 @@ mod options;
 mod receive;
 mod requests;
 mod send;
+mod stats;
 
 pub use builder::{BundleBuilder, BundleId};
 pub use bundle::{Bundle, Messages, Values};
 pub use conveyor::Conveyor;
 pub use error::{MessengerError, SendError};
-pub use messages::{Messenger, MessengerStats};
+pub use messages::Messenger;
 pub use options::MessengerOptions;
 pub use requests::Requests;
+pub use stats::MessengerStats;

@@ -150,6 +150,9 @@ impl Messenger {
         self.counts[set].sent += u64::from(len);
         self.stats.bundles_sent += 1;
         self.stats.bytes_sent += u64::from(len);
+        if set < usize::from(self.spaces) {
+            self.stats.count_hop(rank == self.rank, len);
+        }
         if rank == self.rank {
             let place = Place::Own(buffer);
             self.inbox[set].push_back(Item { source: rank, place, len, form });
