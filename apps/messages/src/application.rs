@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::AppError;
 use crate::results;
-use crate::team::{self, Team};
+use crate::team::{self, Arrivals, Team};
+use crate::watch::{Accesses, MemoryTraffic, Watch, copy_rate, fetched};
 
 /// An application made of small messages.
 pub(crate) trait Application {
@@ -45,6 +46,8 @@ pub(crate) struct Part {
     pub(crate) figures: Vec<(&'static str, u64)>,
     /// What it took, which is not part of the result.
     pub(crate) efforts: Vec<(&'static str, u64)>,
+    /// Which memory it accessed; a serial run does not say.
+    pub(crate) accesses: Vec<Accesses>,
 }
 
 /// A number with its name.
@@ -82,10 +85,19 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// What it took.
     pub efforts: Vec<Figure>,
-    /// Bundles that were sent.
+    /// Bundles that were sent, to ranks themselves included.
     pub bundles: u64,
-    /// Their bytes, heads of messages included.
+    /// Their bytes, heads of messages included: what was routed.
     pub bytes: u64,
+    /// Bundles as they came from other ranks.
+    pub bundles_between: u64,
+    /// Their bytes.
+    pub bytes_between: u64,
+    /// How many bytes all ranks copy in a second when nothing else is done: the speed of the link between them if they share
+    /// memory.
+    pub link_rate: f64,
+    /// What was fetched from memory meanwhile, if that is known.
+    pub memory: Option<MemoryTraffic>,
     /// How often a rank had to wait for a free bundle.
     pub full: u64,
     /// What about the result cannot be, if anything.
@@ -105,6 +117,22 @@ impl Report {
         self.bytes as f64 / self.bundles.max(1) as f64
     }
 
+    /// The average length of a bundle that came from another rank, in bytes.
+    pub fn bundle_bytes_between(&self) -> f64 {
+        self.bytes_between as f64 / self.bundles_between.max(1) as f64
+    }
+
+    /// Which share of the link between ranks was used.
+    pub fn utilisation(&self) -> f64 {
+        self.bytes_between as f64 / self.seconds.max(1e-9) / self.link_rate.max(1.0)
+    }
+
+    /// How many bytes were fetched from memory for each that was routed, if both are known.
+    pub fn memory_to_communication(&self) -> Option<f64> {
+        let memory = self.memory.filter(|_| self.bytes > 0)?;
+        Some(memory.bytes as f64 / self.bytes as f64)
+    }
+
     /// What is known to be wrong with the result.
     pub fn wrong(&self) -> Option<&str> {
         let difference = self.check.as_ref().and_then(|check| check.difference.as_deref());
@@ -121,19 +149,20 @@ pub fn messenger_options(options: MessengerOptions) -> MessengerOptions {
 pub(crate) fn play<A: Application>(
     app: &A,
     messenger: &mut Messenger,
-    with_check: bool,
+    watch: &Watch<'_>,
 ) -> Result<Option<Report>, AppError> {
     let mut team = Team::new(messenger);
     let (rank, ranks) = (team.rank(), team.ranks());
     app.check(ranks)?;
     let input = app.prepare(rank, ranks)?;
     team.meet()?;
-    let (before, began) = (team.stats(), Instant::now());
+    let (before, began) = (Reading::take(&team, watch), Instant::now());
     let part = app.run(input, &mut team)?;
-    let (took, after) = (began.elapsed(), team.stats());
+    let (took, after) = (began.elapsed(), Reading::take(&team, watch));
     let mut report = summarise::<A>(&mut team, &part, (&before, &after), took)?;
+    report.memory = memory(&mut team, &part, (&before, &after), watch)?;
     report.violation = app.violation(report.work, &report.figures);
-    if with_check {
+    if watch.is_checked {
         let parts = results::gather(&mut team, (part.words)())?;
         if rank == 0 {
             report.check = Some(compare(app, ranks, &parts, &report)?);
@@ -143,10 +172,40 @@ pub(crate) fn play<A: Application>(
     Ok((rank == 0).then_some(report))
 }
 
+/// What counters say at one moment.
+struct Reading {
+    stats: MessengerStats,
+    arrivals: Arrivals,
+    misses: Option<u64>,
+}
+
+impl Reading {
+    fn take(team: &Team<'_>, watch: &Watch<'_>) -> Self {
+        Self { stats: team.stats(), arrivals: team.arrivals(), misses: watch.misses() }
+    }
+}
+
+/// What all ranks together fetched from memory: counted, or estimated if one of them cannot count.
+fn memory(
+    team: &mut Team<'_>,
+    part: &Part,
+    (before, after): (&Reading, &Reading),
+    watch: &Watch<'_>,
+) -> Result<Option<MemoryTraffic>, AppError> {
+    let misses = after.misses.zip(before.misses).map(|(after, before)| after.saturating_sub(before));
+    let ranks = team.ranks();
+    let is_measured = team.sum(misses.is_some().into())? == u64::from(ranks);
+    let estimate =
+        |cache_bytes| part.accesses.iter().map(|accesses| accesses.fetched(cache_bytes, ranks)).sum();
+    let own = if is_measured { misses.map(fetched) } else { watch.cache_bytes.map(estimate) };
+    let (known, bytes) = (team.sum(own.is_some().into())?, team.sum(own.unwrap_or(0))?);
+    Ok((known == u64::from(ranks)).then_some(MemoryTraffic { bytes, is_measured }))
+}
+
 fn summarise<A: Application>(
     team: &mut Team<'_>,
     part: &Part,
-    (before, after): (&MessengerStats, &MessengerStats),
+    (before, after): (&Reading, &Reading),
     took: Duration,
 ) -> Result<Report, AppError> {
     let sums = |team: &mut Team<'_>, figures: &[(&str, u64)]| {
@@ -155,6 +214,8 @@ fn summarise<A: Application>(
         figures.iter().map(sum).collect::<Result<Vec<_>, AppError>>()
     };
     let slowest = team.exchange(took.as_nanos() as u64)?.into_iter().max().unwrap_or(0);
+    let (sent, sent_before) = (&after.stats, &before.stats);
+    let (came, came_before) = (&after.arrivals, &before.arrivals);
     Ok(Report {
         app: A::NAME.to_owned(),
         ranks: team.ranks(),
@@ -163,9 +224,14 @@ fn summarise<A: Application>(
         unit: A::UNIT.to_owned(),
         figures: sums(team, &part.figures)?,
         efforts: sums(team, &part.efforts)?,
-        bundles: team.sum(after.bundles_sent - before.bundles_sent)?,
-        bytes: team.sum(after.bytes_sent - before.bytes_sent)?,
-        full: team.sum(after.full - before.full)?,
+        bundles: team.sum(sent.bundles_sent - sent_before.bundles_sent)?,
+        bytes: team.sum(sent.bytes_sent - sent_before.bytes_sent)?,
+        full: team.sum(sent.full - sent_before.full)?,
+        bundles_between: team.sum(came.bundles - came_before.bundles)?,
+        bytes_between: team.sum(came.bytes - came_before.bytes)?,
+        // All have just told their numbers, so all copy at once.
+        link_rate: team.sum(copy_rate() as u64)? as f64,
+        memory: None,
         violation: None,
         check: None,
     })
@@ -224,6 +290,10 @@ mod tests {
             efforts: Vec::new(),
             bundles: 4,
             bytes: 400,
+            bundles_between: 2,
+            bytes_between: 100,
+            link_rate: 500.0,
+            memory: Some(MemoryTraffic { bytes: 600, is_measured: false }),
             full: 0,
             violation: None,
             check: None,
@@ -234,7 +304,13 @@ mod tests {
     fn every_difference_is_noticed_and_named() {
         let part = |work, words: &[u64], sum| {
             let words = words.to_vec();
-            Part { work, words: Box::new(|| words), figures: vec![("sum", sum)], efforts: Vec::new() }
+            Part {
+                work,
+                words: Box::new(|| words),
+                figures: vec![("sum", sum)],
+                efforts: Vec::new(),
+                accesses: Vec::new(),
+            }
         };
         let parts = [vec![1, 2], vec![3]];
         let found = |expected: Part, parts: &[Vec<u64>]| difference(expected, parts, &report());
@@ -251,6 +327,8 @@ mod tests {
         }
         let mut report = report();
         assert_eq!((report.rate(), report.bundle_bytes(), report.wrong()), (5.0, 100.0, None));
+        assert_eq!((report.bundle_bytes_between(), report.utilisation()), (50.0, 0.1));
+        assert_eq!(report.memory_to_communication(), Some(1.5));
         let difference = Some("something".to_owned());
         report.check = Some(Comparison { serial_seconds: 1.0, difference });
         assert_eq!(report.wrong(), Some("something"));

@@ -11,6 +11,7 @@ use crate::histogram::{AHEAD, Places, TABLE_MAX};
 use crate::prefetch::prefetch;
 use crate::random::mix;
 use crate::team::{Desk, Team, values};
+use crate::watch::Accesses;
 
 const REQUESTS: u8 = 0;
 const REPLIES: u8 = 1;
@@ -124,7 +125,13 @@ impl Application for IndexGather {
         }
         team.settle(&mut tables)?;
         let figures = vec![("replies", tables.replies)];
-        Ok(Part { work: self.requests, words: Box::new(|| tables.gathered), figures, efforts: Vec::new() })
+        // As many are asked for here as elsewhere. Replies come in nearly the order of the requests.
+        let accesses = vec![
+            Accesses::new(self.requests, self.table * 8),
+            Accesses::pass(tables.gathered.len() as u64 * 8),
+        ];
+        let words = Box::new(|| tables.gathered);
+        Ok(Part { work: self.requests, words, figures, efforts: Vec::new(), accesses })
     }
 
     fn serial(&self, _: Tables, ranks: u32) -> Result<Part, AppError> {
@@ -138,7 +145,8 @@ impl Application for IndexGather {
                 *word = self.element(rank, place);
             }
         }
-        Ok(Part { work, words: Box::new(|| words), figures: vec![("replies", work)], efforts: Vec::new() })
+        let figures = vec![("replies", work)];
+        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new(), accesses: Vec::new() })
     }
 
     fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {

@@ -8,6 +8,7 @@ use crate::error::{AppError, array, require};
 use crate::prefetch::prefetch;
 use crate::random::{Random, pick};
 use crate::team::{Desk, Team, values};
+use crate::watch::Accesses;
 
 /// How many messages ahead the table is fetched into the cache: about as many lines as a processor fetches at once.
 pub(crate) const AHEAD: usize = 16;
@@ -67,8 +68,10 @@ impl Desk for Table {
 }
 
 fn part(work: u64, table: Vec<u64>) -> Part {
-    let figures = vec![("counted", table.iter().sum())];
-    Part { work, words: Box::new(|| table), figures, efforts: Vec::new() }
+    let counted = table.iter().sum();
+    let accesses = vec![Accesses::new(counted, table.len() as u64 * 8)];
+    let figures = vec![("counted", counted)];
+    Part { work, words: Box::new(|| table), figures, efforts: Vec::new(), accesses }
 }
 
 impl Application for Histogram {

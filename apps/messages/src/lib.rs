@@ -32,6 +32,7 @@ mod team;
 mod transport;
 mod transpose;
 mod triangles;
+mod watch;
 
 pub use application::{Comparison, Figure, Report, messenger_options};
 pub use error::AppError;
@@ -42,6 +43,7 @@ pub use rows::Shape;
 pub use transport::Transport;
 pub use transpose::Transpose;
 pub use triangles::Triangles;
+pub use watch::{Category, MemoryTraffic, Watch};
 
 use outboard::Messenger;
 use serde::{Deserialize, Serialize};
@@ -95,9 +97,9 @@ impl App {
         with_app!(self, app => app.check(ranks))
     }
 
-    /// Runs it together with the other ranks, which all have to run the same. Rank 0 gets the report, and compares the
-    /// result with that of a serial run if `with_check`. The messenger was made with [`messenger_options`].
-    pub fn play(&self, messenger: &mut Messenger, with_check: bool) -> Result<Option<Report>, AppError> {
-        with_app!(self, app => play(app, messenger, with_check))
+    /// Runs it together with the other ranks, which all have to run the same and watch the same. Rank 0 gets the report.
+    /// The messenger was made with [`messenger_options`].
+    pub fn play(&self, messenger: &mut Messenger, watch: &Watch<'_>) -> Result<Option<Report>, AppError> {
+        with_app!(self, app => play(app, messenger, watch))
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{AppError, array, require};
 use crate::random::mix;
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
 use crate::team::{Desk, Team, values};
+use crate::watch::Accesses;
 
 /// The longest an edge can be; the shortest is 1.
 pub const LENGTH_MAX: u32 = 255;
@@ -232,6 +233,11 @@ impl Application for ShortestPaths {
             figures: figures(&words),
             words: Box::new(|| words),
             efforts: vec![("offers", offers), ("phases", phases)],
+            // As many offers come as are made, each to a vertex; edges and their lengths are read in rows.
+            accesses: vec![
+                Accesses::new(offers, map.rows.len() as u64 * 4),
+                Accesses { count: offers / 8, bytes: map.lengths.len() as u64 * 8 },
+            ],
         })
     }
 
@@ -239,7 +245,7 @@ impl Application for ShortestPaths {
         let distances = dijkstra(&map)?;
         let words: Vec<u64> = in_order_of_ranks(map.rows.total, ranks).map(|at| distances[at]).collect();
         let (work, figures) = (edges_within(&map, &distances), figures(&words));
-        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new() })
+        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new(), accesses: Vec::new() })
     }
 
     /// A path begins where it begins.

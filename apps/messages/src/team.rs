@@ -37,12 +37,30 @@ pub(crate) struct Team<'a> {
     round: u64,
     /// The numbers of the others, for even and for odd rounds: nobody can be further ahead than one.
     heard: [Vec<Option<u64>>; 2],
+    /// What has come from other ranks.
+    arrivals: Arrivals,
+}
+
+/// Bundles that have come from other ranks, and their bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Arrivals {
+    pub(crate) bundles: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Arrivals {
+    fn note(&mut self, bundle: &Bundle<'_>, rank: u32) {
+        if bundle.source() != rank {
+            self.bundles += 1;
+            self.bytes += bundle.len() as u64;
+        }
+    }
 }
 
 impl<'a> Team<'a> {
     pub(crate) fn new(messenger: &'a mut Messenger) -> Self {
         let nothing = vec![None; messenger.ranks() as usize];
-        Self { messenger, round: 0, heard: [nothing.clone(), nothing] }
+        Self { messenger, round: 0, heard: [nothing.clone(), nothing], arrivals: Arrivals::default() }
     }
 
     pub(crate) fn rank(&self) -> u32 {
@@ -55,6 +73,11 @@ impl<'a> Team<'a> {
 
     pub(crate) fn stats(&self) -> MessengerStats {
         self.messenger.stats()
+    }
+
+    /// What has come from other ranks so far.
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        self.arrivals
     }
 
     /// Sends a value. While there is no room, what has arrived is handled.
@@ -108,9 +131,10 @@ impl<'a> Team<'a> {
 
     /// Handles what has arrived, or lets others run if nothing has.
     pub(crate) fn attend<D: Desk>(&mut self, desk: &mut D) -> Result<(), AppError> {
-        let mut result = Ok(());
+        let (mut result, rank, arrivals) = (Ok(()), self.rank(), &mut self.arrivals);
         for space in D::SPACES.0..D::SPACES.1 {
             self.messenger.make_room(space, |messenger, bundle| {
+                arrivals.note(&bundle, rank);
                 if result.is_ok() {
                     result = desk.handle(messenger, space, bundle);
                 }
@@ -121,9 +145,10 @@ impl<'a> Team<'a> {
 
     /// Handles what has arrived, on the way, without waiting for more.
     pub(crate) fn look<D: Desk>(&mut self, desk: &mut D) -> Result<(), AppError> {
-        let mut result = Ok(());
+        let (mut result, rank, arrivals) = (Ok(()), self.rank(), &mut self.arrivals);
         for space in D::SPACES.0..D::SPACES.1 {
             self.messenger.receive_bundles(space, |messenger, bundle| {
+                arrivals.note(&bundle, rank);
                 if result.is_ok() {
                     result = desk.handle(messenger, space, bundle);
                 }

@@ -20,6 +20,7 @@ use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, require};
 use crate::random::mix;
 use crate::team::{Desk, Team, values};
+use crate::watch::Accesses;
 
 /// The most cells in each direction, and particles, so that none of them share a number.
 const CELLS_MAX: u32 = 1 << 10;
@@ -128,7 +129,10 @@ impl Domain {
             ("fingerprint of the living", print),
         ];
         let (work, tallies) = (cells.segments, cells.tallies);
-        Part { work, words: Box::new(|| words(tallies)), figures, efforts: vec![("travelled", travelled)] }
+        // Every segment adds to a cell's tally.
+        let accesses = vec![Accesses::new(work, size_of_val(&tallies[..]) as u64)];
+        let efforts = vec![("travelled", travelled)];
+        Part { work, words: Box::new(|| words(tallies)), figures, efforts, accesses }
     }
 }
 

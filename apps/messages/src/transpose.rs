@@ -12,6 +12,7 @@ use crate::error::{AppError, array};
 use crate::random::mix;
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
 use crate::team::{Desk, Team, values};
+use crate::watch::Accesses;
 
 /// Which matrix is transposed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -163,12 +164,15 @@ impl Application for Transpose {
         team.settle(&mut placer)?;
         let moved = placer.next.iter().zip(&placer.begins).map(|(next, begin)| next - begin).sum();
         let figures = vec![("moved", moved)];
-        Ok(Part {
-            work: values.len() as u64,
-            words: Box::new(|| placer.words()),
-            figures,
-            efforts: Vec::new(),
-        })
+        // The rows are read twice and their values once; each entry counts its column, and finds it and a place in it.
+        let (entries, columns) = (placer.entries.len() as u64, placer.next.len() as u64);
+        let work = values.len() as u64;
+        let accesses = vec![
+            Accesses::pass(work * 16),
+            Accesses::new(2 * entries, columns * 8),
+            Accesses::new(entries, entries * 16),
+        ];
+        Ok(Part { work, words: Box::new(|| placer.words()), figures, efforts: Vec::new(), accesses })
     }
 
     fn serial(&self, matrix: Matrix, ranks: u32) -> Result<Part, AppError> {
@@ -186,7 +190,7 @@ impl Application for Transpose {
         };
         let work = values.len() as u64;
         let figures = vec![("moved", work)];
-        Ok(Part { work, words: Box::new(words), figures, efforts: Vec::new() })
+        Ok(Part { work, words: Box::new(words), figures, efforts: Vec::new(), accesses: Vec::new() })
     }
 
     fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {

@@ -11,6 +11,7 @@ use crate::application::{Application, Figure, Part};
 use crate::error::{AppError, array};
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
 use crate::team::{Desk, Team, values};
+use crate::watch::Accesses;
 
 /// In which graph triangles are counted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -100,7 +101,10 @@ impl Application for Triangles {
         team.settle(&mut corners)?;
         let words = corners.triangles;
         let figures = vec![("triangles", words.iter().sum())];
-        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new() })
+        // As many questions come as are asked: each finds a vertex, and looks among its neighbours.
+        let (vertices, edges) = (rows.len() as u64, rows.columns.len() as u64);
+        let accesses = vec![Accesses::new(work, vertices * 8), Accesses::new(work, edges * 4)];
+        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new(), accesses })
     }
 
     fn serial(&self, rows: Rows, ranks: u32) -> Result<Part, AppError> {
@@ -115,7 +119,7 @@ impl Application for Triangles {
         }
         let words: Vec<u64> = in_order_of_ranks(rows.total, ranks).map(|vertex| triangles[vertex]).collect();
         let figures = vec![("triangles", words.iter().sum())];
-        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new() })
+        Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new(), accesses: Vec::new() })
     }
 
     /// Every wedge closes one triangle at most.

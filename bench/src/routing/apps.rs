@@ -1,7 +1,7 @@
 //! How long the applications take, and how much faster several ranks are than one.
 
 use outboard_messages::{
-    App, Histogram, IndexGather, Report, Shape, ShortestPaths, Transport, Transpose, Triangles,
+    App, Histogram, IndexGather, Report, Shape, ShortestPaths, Transport, Transpose, Triangles, Watch,
     messenger_options,
 };
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
     let mut messenger = seat.join(messenger_options)?;
     control.send(&Answer::Ready)?;
     while let Some(Task { app, is_checked }) = control.receive("an application")? {
-        let report = app.play(&mut messenger, is_checked).map_err(failed)?;
+        let report = app.play(&mut messenger, &Watch { is_checked, ..Watch::default() }).map_err(failed)?;
         control.send(&report)?;
     }
     Ok(())

@@ -50,11 +50,39 @@ fn assert_right(app: &[&str]) {
         for field in ["seconds", "rate", "work", "bytes_sent", "bundles_sent", "bundle_bytes_average"] {
             assert!(found[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {found}");
         }
+        assert_traffic(&found, ranks != "1");
         let is_per_rank = matches!(app[0], "histogram" | "index-gather");
         let result = (found["work"].clone(), found["figures"].clone());
         if !is_per_rank {
             assert_eq!(*alone.get_or_insert_with(|| result.clone()), result, "{ranks} ranks");
         }
+    }
+}
+
+/// What decides about the placement is there, and fits together.
+fn assert_traffic(found: &Value, has_others: bool) {
+    let traffic = &found["traffic"];
+    assert_eq!(traffic["bytes_routed"], found["bytes_sent"]);
+    let between = &traffic["hops"][1];
+    assert!(between["bytes"].as_u64() <= found["bytes_sent"].as_u64(), "{found}");
+    for number in [&between["bytes"], &between["average"], &traffic["network_utilisation"]] {
+        assert_eq!(number.as_f64().map(|number| number > 0.0), Some(has_others), "{found}");
+    }
+    assert!(traffic["link_bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{found}");
+    let is_known = traffic["memory_bytes"].is_u64();
+    for field in ["memory_to_communication", "category", "memory_is_measured"] {
+        assert_eq!(traffic[field].is_null(), !is_known, "{found}");
+    }
+}
+
+#[test]
+fn tables_beyond_the_caches_shift_the_balance() {
+    let ratio = |table| {
+        let found = json(&["histogram", "--updates", "20K", "--table", table], &[]);
+        found["traffic"]["memory_to_communication"].as_f64()
+    };
+    if let Some((small, large)) = ratio("1Ki").zip(ratio("32Mi")) {
+        assert!(large > small, "{large} is not more than {small}");
     }
 }
 
@@ -110,7 +138,15 @@ fn ranks_that_share_no_memory_find_the_same() {
 fn people_see_a_table_and_examples() {
     let output = run(&[APPS[0], &["--check"]].concat());
     let table = text(&output.stdout);
-    for part in ["histogram", "2 ranks", "updates/s", "average bundle", "passed"] {
+    for part in [
+        "histogram",
+        "2 ranks",
+        "updates/s",
+        "average bundle",
+        "network utilisation",
+        "memory to communication",
+        "passed",
+    ] {
         assert!(table.contains(part), "{part}: {table}");
     }
     for app in APPS {

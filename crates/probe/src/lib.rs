@@ -19,6 +19,8 @@
 
 #![deny(unsafe_code)]
 
+#[expect(unsafe_code)]
+mod cache_misses;
 mod cgroup;
 mod cores;
 mod fabric;
@@ -36,6 +38,7 @@ mod report;
 mod room;
 mod userfaultfd;
 
+pub use cache_misses::CacheMisses;
 pub use cgroup::{Cgroup, ChildQuota, Version};
 pub use cores::{CoreList, CoreListError};
 pub use fabric::{Fabric, Libfabric};

@@ -57,6 +57,11 @@ const NODE: &str = "/sys/devices/system/node";
 const CACHES_MAX: usize = 16;
 
 impl Processors {
+    /// Those of this machine.
+    pub fn here() -> Self {
+        Self::probe(&Files::of_this_machine())
+    }
+
     pub(crate) fn probe(files: &Files<'_>) -> Self {
         let status = files.text("/proc/self/status").unwrap_or_default();
         let online: CoreList = files.value(&format!("{CPU}/online")).unwrap_or_default();
@@ -83,6 +88,12 @@ impl Processors {
     pub fn cache_size(&self, level: u8) -> Option<u64> {
         let is_it = |cache: &&Cache| cache.level == level && cache.kind != "Instruction";
         self.caches.iter().find(is_it).map(|cache| cache.size)
+    }
+
+    /// The size of the cache that is furthest from the core; none if the kernel does not say.
+    pub fn last_level_cache_size(&self) -> Option<u64> {
+        let level = self.caches.iter().map(|cache| cache.level).max()?;
+        self.cache_size(level)
     }
 
     /// What it means for Outboard.
@@ -235,6 +246,7 @@ mod tests {
         assert_eq!(server.physical, 3);
         assert!(server.has_smt());
         assert_eq!((server.cache_size(1), server.cache_size(2)), (None, Some(2 << 20)));
+        assert_eq!(server.last_level_cache_size(), Some(2 << 20));
         assert_eq!(server.caches[1].shared_by.as_slice(), [0, 4]);
         assert_eq!(server.nodes.len(), 2);
         assert_eq!(server.nodes[0].distances, [10, 20]);

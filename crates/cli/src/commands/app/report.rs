@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use outboard_messages::{Figure, Report};
+use comfy_table::Table;
+use outboard_messages::{Category, Figure, Report};
 use serde_json::{Map, Value, json};
 
 use crate::{numbers, terminal};
@@ -20,7 +21,7 @@ pub(super) fn to_table(report: &Report) -> String {
     }
     let sent = format!("{} in {} bundles", numbers::bytes(report.bytes), report.bundles);
     table.add_row(["sent", &sent]);
-    table.add_row(["average bundle", &numbers::bytes(report.bundle_bytes() as u64)]);
+    add_traffic(&mut table, report);
     table.add_row(["waits for a bundle", &report.full.to_string()]);
     if report.violation.is_some() {
         table.add_row(["result", "IMPOSSIBLE"]);
@@ -31,6 +32,49 @@ pub(super) fn to_table(report: &Report) -> String {
         table.add_row(["check", verdict]);
     }
     table.to_string()
+}
+
+/// What decides whether communication should be done elsewhere.
+fn add_traffic(table: &mut Table, report: &Report) {
+    let between = numbers::bytes(report.bytes_between);
+    table.add_row(["between ranks", &format!("{between} in {} bundles", report.bundles_between)]);
+    let averages = [report.bundle_bytes(), report.bundle_bytes_between()];
+    let [sent, came] = averages.map(|average| numbers::bytes(average as u64));
+    table.add_row(["average bundle", &format!("{sent} as sent, {came} from another rank")]);
+    let second = Duration::from_secs(1);
+    let speed = numbers::bandwidth(report.link_rate as u64, second);
+    let share = report.utilisation() * 100.0;
+    table.add_row(["network utilisation", &format!("{share:.1} % of {speed}, which all ranks copy at once")]);
+    let ratio = match (report.memory_to_communication(), report.memory) {
+        (Some(ratio), Some(memory)) => {
+            let how = if memory.is_measured { "counted by the processor" } else { ESTIMATED };
+            format!("{ratio:.2} ({}), {how}", Category::of(ratio).words())
+        }
+        _ => UNKNOWN.to_owned(),
+    };
+    table.add_row(["memory to communication", &ratio]);
+}
+
+const ESTIMATED: &str = "estimated from sizes: the processor's counters cannot be read here";
+const UNKNOWN: &str = "not known: neither cache misses nor the size of the cache can be read here";
+
+/// The same for programs.
+fn traffic(report: &Report) -> Value {
+    let ratio = report.memory_to_communication();
+    json!({
+        "bytes_routed": report.bytes,
+        "hops": [
+            { "hop": "sent", "bundles": report.bundles, "bytes": report.bytes, "average": report.bundle_bytes() },
+            { "hop": "between_ranks", "bundles": report.bundles_between, "bytes": report.bytes_between,
+              "average": report.bundle_bytes_between() },
+        ],
+        "link_bytes_per_second": report.link_rate,
+        "network_utilisation": report.utilisation(),
+        "memory_bytes": report.memory.map(|memory| memory.bytes),
+        "memory_is_measured": report.memory.map(|memory| memory.is_measured),
+        "memory_to_communication": ratio,
+        "category": ratio.map(Category::of),
+    })
 }
 
 /// A rate: `12.3 M`.
@@ -65,6 +109,7 @@ pub(super) fn to_json(report: &Report) -> String {
         "bytes_sent": report.bytes,
         "bundles_sent": report.bundles,
         "bundle_bytes_average": report.bundle_bytes(),
+        "traffic": traffic(report),
         "full": report.full,
         "violation": report.violation,
         "check": check,
