@@ -166,9 +166,17 @@ impl Messenger {
         self.pause()
     }
 
-    /// For whoever can do nothing but wait: lets others run, the longer nothing has arrived the more.
+    /// For whoever can do nothing but wait: lets others run, the longer nothing has arrived the more. A rank that is lost
+    /// without a goodbye is an error, once: whoever goes on without it can.
     pub fn pause(&mut self) -> Result<(), MessengerError> {
-        self.fail_if_lost()?;
+        let departed = self.worker.service().departed();
+        if let Some(departed) = departed.get(self.departed_told) {
+            self.departed_told += 1;
+            if !departed.has_left {
+                let (rank, why) = (departed.rank, departed.why.clone());
+                return Err(SendError::Departed { rank, why }.into());
+            }
+        }
         self.pause_for(self.idle)
     }
 

@@ -47,6 +47,8 @@ pub struct Messenger {
     pub(super) nonsense: Option<(u32, String)>,
     /// Which ranks have said that they leave.
     pub(super) has_left: Vec<bool>,
+    /// How many of those that have departed whoever pauses was told of.
+    pub(super) departed_told: usize,
     /// What waits for bundles, for each space.
     pub(super) backlogs: Vec<Backlog>,
     pub(super) signals: VecDeque<(u32, u8, Signal)>,
@@ -125,6 +127,7 @@ impl Messenger {
             joiners: (0..ranks).map(|_| Joiner::new(options.longest, begun_max)).collect(),
             nonsense: None,
             has_left: vec![false; ranks as usize],
+            departed_told: 0,
             backlogs: (0..options.spaces).map(|_| Backlog::default()).collect(),
             signals: VecDeque::new(),
             next_number: 0,

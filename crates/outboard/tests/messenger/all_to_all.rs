@@ -7,6 +7,19 @@ use outboard::{Messenger, MessengerOptions, SendError};
 
 use crate::team::{Team, Way, small};
 
+/// The seed of this run: drawn anew, or the one in `OUTBOARD_SEED`. Printed, so that a failure can be repeated.
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var("OUTBOARD_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..1 << 48));
+    println!("OUTBOARD_SEED={seed} repeats this");
+    seed
+}
+
+/// How many rounds there are: as many as `OUTBOARD_ROUNDS` says.
+pub(crate) fn rounds(usually: u64) -> u64 {
+    std::env::var("OUTBOARD_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
 /// A message that says what is in it: who sent it, which one it is, how often it is to be sent on, and bytes that follow
 /// from these.
 fn letter(from: u32, number: u32, hops: u32, len: usize) -> Vec<u8> {

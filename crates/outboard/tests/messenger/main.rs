@@ -9,6 +9,15 @@
 mod all_to_all;
 mod bundles;
 mod failures;
+mod kill;
+mod processes;
+mod report;
 mod requests;
 mod spaces;
 mod team;
+
+/// Not a test: what processes that a test starts do.
+#[test]
+fn entry() {
+    processes::act_as_told();
+}
