@@ -174,6 +174,11 @@ impl Messenger {
         self.ranks
     }
 
+    /// How many message spaces there are.
+    pub fn spaces(&self) -> u8 {
+        self.spaces
+    }
+
     /// How long a bundle can be.
     pub fn bundle_bytes(&self) -> usize {
         self.bundle_bytes

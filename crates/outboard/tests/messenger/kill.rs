@@ -138,8 +138,7 @@ fn kill_one(way: Way, seed: u64) {
     let parts = Part::all(Act::SendUntilOneIsLost, RANKS, way, seed);
     let mut ranks: Vec<Process> = parts.into_iter().map(|part| part.start(&[])).collect();
     ranks.iter_mut().for_each(|rank| drop(rank.await_line("working")));
-    // Not to wait for something: any moment will do.
-    std::thread::sleep(after);
+    std::thread::sleep(after); // tidy: allow(sleep) it is not to wait for something: any moment will do
     ranks.remove(victim).kill();
     let killed = Instant::now();
     for rank in &mut ranks {
