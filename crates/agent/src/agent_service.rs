@@ -13,6 +13,7 @@ use outboard_wire::{Incarnation, Role, Time};
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
 use crate::paging::{PagingWorker, SharedPaging, is_paging};
+use crate::routing::{RoutingWorker, SharedRouting, is_routing};
 use crate::status::{Gauge, StatusPage};
 
 /// Later than anything that is ever due.
@@ -24,6 +25,8 @@ pub(crate) enum AgentNote {
     Answer(Box<Addressed>),
     /// Another worker has something for one of its paging requests.
     Paging,
+    /// Another worker has something to do for messages.
+    Routing,
 }
 
 /// A peer that is dialled.
@@ -91,6 +94,13 @@ impl SharedAgent {
         }
     }
 
+    /// Has a worker look for what others want it to do for messages.
+    pub(crate) fn wake_for_messages(&self, worker: usize) {
+        if let Some(worker) = self.workers.get().and_then(|workers| workers.get(worker)) {
+            worker.tell(AgentNote::Routing);
+        }
+    }
+
     /// A link to a dialled peer is open. Returns which life of it was seen before, if that was another, and whether
     /// this is the only link to it.
     fn reached(&self, number: usize, peer: &Peer) -> (Option<Incarnation>, bool) {
@@ -149,6 +159,7 @@ pub(crate) struct AgentService {
     outbox: Outbox,
     peers: HashMap<LinkId, (Peer, Origin)>,
     paging: PagingWorker,
+    routing: RoutingWorker,
     /// The number of the peer that each dial leads to.
     dialled: Arc<[usize]>,
 }
@@ -159,7 +170,7 @@ impl AgentService {
         index: usize,
         shared: Arc<SharedAgent>,
         counts: Arc<Counts>,
-        paging: Arc<SharedPaging>,
+        (paging, routing): (Arc<SharedPaging>, Arc<SharedRouting>),
         dialled: Arc<[usize]>,
     ) -> Self {
         Self {
@@ -169,6 +180,7 @@ impl AgentService {
             outbox: Outbox::default(),
             peers: HashMap::new(),
             paging: PagingWorker::new(index, paging),
+            routing: RoutingWorker::new(index, routing),
             dialled,
         }
     }
@@ -208,10 +220,16 @@ impl Service for AgentService {
                 }
             }
             AgentNote::Paging => self.paging.on_delivery(now),
+            AgentNote::Routing => self.routing.on_delivery(),
         }
     }
 
+    fn on_turn(&mut self, now: Time) -> bool {
+        self.routing.on_turn(now)
+    }
+
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
+        self.routing.on_open(link, peer);
         if let Origin::Dialled(dial) = origin {
             let (before, is_first) = self.shared.reached(self.dialled[dial], peer);
             if is_first {
@@ -231,6 +249,9 @@ impl Service for AgentService {
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
+        if is_routing(frame.head.kind) {
+            return self.routing.on_frame(link, frame, now);
+        }
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
         }
@@ -254,10 +275,15 @@ impl Service for AgentService {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
-        Ok(self.outbox.send(id, link)? | self.paging.send(id, link, now)?)
+        Ok(self.outbox.send(id, link)?
+            | self.paging.send(id, link, now)?
+            | self.routing.send(id, link, now)?)
     }
 
     fn on_completion(&mut self, link: LinkId, completion: Completion, now: Time) {
+        if self.routing.has(link) {
+            return self.routing.on_completion(link, &completion);
+        }
         self.paging.on_completion(link, &completion, now);
     }
 
@@ -279,6 +305,7 @@ impl Service for AgentService {
         self.shared.with_rendezvous(|rendezvous| rendezvous.on_gone(link.0));
         self.outbox.forget(link);
         self.paging.on_lost(link, now);
+        self.routing.on_lost(link);
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -287,11 +314,13 @@ impl Service for AgentService {
             NEVER_NS => None,
             due_ns => Some(Time::from_nanos(due_ns)),
         };
-        rendezvous.into_iter().chain(self.paging.next_deadline()).min()
+        let rooms = self.paging.next_deadline().into_iter().chain(self.routing.next_deadline());
+        rendezvous.into_iter().chain(rooms).min()
     }
 
     fn on_time(&mut self, now: Time) {
         self.paging.on_time(now);
+        self.routing.on_time(now);
         if self.shared.rendezvous_due_ns.load(Ordering::Relaxed) <= now.as_nanos() {
             let answers = self.shared.with_rendezvous(|rendezvous| rendezvous.on_time(now));
             self.shared.deliver(answers);

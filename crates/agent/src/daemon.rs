@@ -22,6 +22,7 @@ use crate::files::DataDirectory;
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
 use crate::paging::{PagingConfig, SharedPaging};
+use crate::routing::{RoutingConfig, SharedRouting};
 use crate::status::StatusPage;
 use crate::store::{RegionStore, StoreConfig};
 
@@ -216,6 +217,12 @@ impl Daemon {
             move |worker| known.wake(worker),
         )?;
         let paging = Arc::new(paging);
+        let mut key = [0; 16];
+        rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
+        let known = Arc::clone(&shared);
+        let wake = move |worker| known.wake_for_messages(worker);
+        let routing = SharedRouting::new(RoutingConfig::new(agent), key, &parts.exports, &parts.page, wake)?;
+        let routing = Arc::new(routing);
         // Every worker has a link of its own to every memory server; to a peer, one of them has.
         let mut dials = Vec::new();
         let mut dialled = Vec::new();
@@ -231,7 +238,8 @@ impl Daemon {
         let dialled: Arc<[usize]> = dialled.into();
         let service = |index| {
             let (shared, counts) = (Arc::clone(&shared), Arc::clone(&parts.counts));
-            AgentService::new(index, shared, counts, Arc::clone(&paging), Arc::clone(&dialled))
+            let rooms = (Arc::clone(&paging), Arc::clone(&routing));
+            AgentService::new(index, shared, counts, rooms, Arc::clone(&dialled))
         };
         let services = (0..agent.workers).map(service).collect();
         let config = WorkerConfig {

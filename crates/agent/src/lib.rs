@@ -1,6 +1,6 @@
 //! The daemons that a user starts: the memory server and the agent, with their control plane and what they count.
 //!
-//! It does not move pages, messages, calls or writes: the rooms do, and plug in here.
+//! What happens to pages and messages is decided in their rooms; here are the daemons' threads that do it.
 
 #![forbid(unsafe_code)]
 
@@ -12,10 +12,12 @@ mod files;
 mod memory_service;
 mod metrics;
 mod paging;
+mod routing;
 mod status;
 mod store;
 
 pub use daemon::{Daemon, StartError};
 pub use paging::{PagingConfig, PagingWorker, SharedPaging};
+pub use routing::{RoutingConfig, RoutingWorker, SharedRouting};
 pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
 pub use store::{Parting, RegionStore, StoreConfig};

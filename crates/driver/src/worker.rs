@@ -167,6 +167,11 @@ impl<S: Service> Worker<S> {
         &mut self.service
     }
 
+    /// The same for who only looks.
+    pub fn service_ref(&self) -> &S {
+        &self.service
+    }
+
     /// Closes all links with this reason. What was flushed before is still delivered.
     pub fn close(&mut self, reason: &str) {
         for_each_kind!(self.links, held => held.iter_mut().for_each(|held| held.link.close(reason)));

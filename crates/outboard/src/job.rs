@@ -95,6 +95,8 @@ pub struct Job {
     members: Vec<Member>,
     identity: Identity,
     agent: Option<Client>,
+    /// Where the agent is, if there is one.
+    agent_address: Option<Address>,
     memory: Option<Memory>,
     explanation: Vec<String>,
     link: LinkSettings,
@@ -141,6 +143,7 @@ impl Job {
             rank,
             members: vec![member_of(&identity, address.as_deref().unwrap_or(""))?],
             identity,
+            agent_address: agent.as_ref().and_then(|_| job.agent.address("agent")),
             agent,
             memory,
             explanation,
@@ -230,6 +233,11 @@ impl Job {
     /// Where other ranks reach this one; only the first who asks gets it.
     pub(crate) fn take_listener(&mut self) -> Option<(Option<Listener>, Arc<Exports>)> {
         self.listener.take()
+    }
+
+    /// Where the agent is, if there is one.
+    pub(crate) fn agent_address(&self) -> Option<&Address> {
+        self.agent_address.as_ref()
     }
 
     pub(crate) fn identity(&self) -> &Identity {

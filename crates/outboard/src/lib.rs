@@ -31,4 +31,4 @@ pub use messenger::{
 };
 pub use outboard_link::Address;
 pub use outboard_probe::{LimitSetter, MemoryLimit};
-pub use outboard_settings::{Configuration, Inputs, Settings};
+pub use outboard_settings::{Configuration, Inputs, Placement, Settings};

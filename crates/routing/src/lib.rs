@@ -7,11 +7,13 @@
 //! [`Quiescence`]; [`Barrier`] only waits until all are there.
 //!
 //! Agents carry runs between those two without looking into them. Whom an agent can reach is in its [`Routes`]; how it
-//! packs runs for the same next hop together, and when it sends them, is [`Packing`].
+//! packs runs for the same next hop together, and when it sends them, is [`Packing`]. Whether a rank uses its agent is up to
+//! it or to a [`CarriageChooser`].
 
 #![forbid(unsafe_code)]
 
 mod barrier;
+mod carriage;
 mod incoming;
 mod joiner;
 mod outgoing;
@@ -21,6 +23,7 @@ mod routes;
 mod signal;
 
 pub use barrier::Barrier;
+pub use carriage::{Carriage, CarriageChooser};
 pub use incoming::{Incoming, WINDOW};
 pub use joiner::{JoinError, Joiner};
 pub use outgoing::{Kept, NotSent, Outgoing};

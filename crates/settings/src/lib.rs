@@ -73,8 +73,8 @@ pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
     AgentSettings, CacheChoice, FarSettings, Forwarding, JobSettings, LinkSettings, LogFormat, LogLevel,
-    LogSettings, MemorySettings, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Settings,
-    Whereabouts,
+    LogSettings, MemorySettings, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Placement,
+    Settings, Whereabouts,
 };
 pub use socket::default_socket;
 

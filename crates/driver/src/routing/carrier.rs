@@ -6,8 +6,8 @@ use outboard_link::{
     AccessError, Disposition, Frame, Link, LinkError, OneSided, OpenRegion, RemoteMemory, SendError, Token,
 };
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, Form, PARCEL, ParcelHead, RUN, Run, TAKEN, WELCOME, Welcome,
-    next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, Attachment, Form, PARCEL, ParcelHead, REFUSED, REFUSED_MAX, RUN, Run,
+    TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
 };
 use outboard_wire::{FrameHead, Grant, Rank, Rights};
 
@@ -58,6 +58,10 @@ impl Carrier {
 
     pub(super) fn reaches(&self, rank: u32) -> bool {
         self.reachable[rank as usize]
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.link.is_some() && self.refused.is_none()
     }
 
     pub(super) fn opened(&mut self, region: OpenRegion) {
@@ -124,6 +128,10 @@ impl RankService {
             PARCEL if len >= ParcelHead::LEN => {
                 let head = ParcelHead::decode(&frame.payload.array::<{ ParcelHead::LEN }>(0), len);
                 return self.on_parcel(head.map_err(|error| error.to_string())?, frame);
+            }
+            REFUSED if len <= REFUSED_MAX => {
+                let why = String::from_utf8_lossy(&frame.payload.to_vec()).into_owned();
+                return Err(why);
             }
             // Other rooms' frames are not for a rank's messages.
             kind if kind.0 >> 8 != RUN.0 >> 8 => {}

@@ -11,4 +11,4 @@ mod service;
 
 pub use buffers::{Buffers, BuffersError};
 pub use peer::Departed;
-pub use service::{Arrived, Carriage, Carried, RankConfig, RankService};
+pub use service::{Arrived, Carried, RankConfig, RankService};

@@ -1,14 +1,13 @@
 //! What a rank does with its links to the other ranks.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use outboard_link::{
     AccessError, Completion, Disposition, Frame, Link, LinkError, Loss, OneSided, Outcome, Peer,
     RemoteMemory, SendError, Token,
 };
-use outboard_routing::Outgoing;
+use outboard_routing::{Carriage, Outgoing};
 use outboard_wire::routing::{Form, GREETING, Greeting, JobKey, Run};
 use outboard_wire::{FrameHead, Incarnation, JobId, Rights, Role, Time};
 
@@ -46,24 +45,6 @@ impl RankConfig {
     /// The number of a space that has one on the wire.
     pub(super) fn set_of(&self, space: u8) -> u8 {
         if space == SIGNALS { self.spaces } else { space }
-    }
-}
-
-/// Who carries messages to other ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carriage {
-    /// This rank itself.
-    Inline,
-    /// The agent, to those ranks that it reaches.
-    Agent,
-}
-
-impl fmt::Display for Carriage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Inline => "inline",
-            Self::Agent => "agent",
-        })
     }
 }
 
@@ -154,6 +135,11 @@ impl RankService {
     /// How many ranks the agent reaches at present.
     pub fn reached_by_agent(&self) -> usize {
         (0..self.peers.len() as u32).filter(|rank| self.carrier.reaches(*rank)).count()
+    }
+
+    /// Whether an agent could be used at present.
+    pub fn is_agent_there(&self) -> bool {
+        self.carrier.is_there()
     }
 
     #[inline]

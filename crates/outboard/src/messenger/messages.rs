@@ -9,12 +9,14 @@ use outboard_driver::routing::{Arrived, Buffers, RankConfig, RankService};
 use outboard_driver::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig};
 use outboard_link::{Address, Clock};
 use outboard_routing::{Barrier, Counts, Joiner, Quiescence, Signal};
+use outboard_settings::Placement;
 use outboard_wire::RegionId;
 
 use super::backlog::Backlog;
 use super::error::{MessengerError, SendError};
 use super::lanes::Lane;
 use super::options::{MessengerOptions, SPACES_MAX};
+use super::placement::Mover;
 use super::receive::Item;
 use super::stats::{MessengerStats, Report};
 use crate::Job;
@@ -60,6 +62,9 @@ pub struct Messenger {
     pub(super) options: MessengerOptions,
     pub(super) stats: MessengerStats,
     pub(super) report: Option<Report>,
+    pub(super) mover: Mover,
+    /// Whether an agent was ever dialled.
+    pub(super) has_agent: bool,
     stop_desk: Box<dyn Fn() + Send>,
     desk: Option<JoinHandle<()>>,
 }
@@ -70,6 +75,10 @@ impl Messenger {
         if options.spaces == 0 || options.spaces > SPACES_MAX {
             let text = format!("{} message spaces: there can be from 1 to {SPACES_MAX}", options.spaces);
             return Err(MessengerError::BadOptions(text));
+        }
+        if options.placement == Placement::Agent && job.agent_address().is_none() {
+            let text = "messages.placement is agent, and there is no agent: start one with `outboard agent`, or set it to auto";
+            return Err(MessengerError::BadOptions(text.to_owned()));
         }
         let (listener, exports) = job.take_listener().ok_or(MessengerError::Taken)?;
         let (rank, ranks) = (job.rank(), job.size());
@@ -88,15 +97,16 @@ impl Messenger {
         let (worker, handle) = Worker::new(WorkerConfig::default(), clock, RankService::new(config, buffers))
             .map_err(std::io::Error::from)?;
         // The higher rank dials the lower one.
-        let dials = job.members()[..rank as usize].iter().map(|member| {
+        let lower = job.members()[..rank as usize].iter().map(|member| {
             let address = member.address.as_str().parse::<Address>();
-            let address = address.map_err(|error| MessengerError::BadOptions(error.to_string()))?;
-            Ok(Dial {
-                address,
-                identity: job.identity().clone(),
-                exports: Arc::clone(&exports),
-                worker: None,
-            })
+            address.map_err(|error| MessengerError::BadOptions(error.to_string()))
+        });
+        let uses_agent = options.placement != Placement::Inline && ranks > 1;
+        let agent = job.agent_address().filter(|_| uses_agent).cloned();
+        let has_agent = agent.is_some();
+        let dials = lower.chain(agent.map(Ok)).map(|address| {
+            let (identity, exports) = (job.identity().clone(), Arc::clone(&exports));
+            Ok(Dial { address: address?, identity, exports, worker: None })
         });
         let dials = dials.collect::<Result<Vec<_>, MessengerError>>()?;
         let desk_config =
@@ -134,6 +144,8 @@ impl Messenger {
             is_in_handler: false,
             idle: 0,
             scratch: Vec::new(),
+            mover: Mover::new(options.placement, clock),
+            has_agent,
             options,
             stats: MessengerStats::default(),
             report: Report::from_environment(),
@@ -141,6 +153,8 @@ impl Messenger {
             desk: Some(desk),
         };
         messenger.wait_until_connected(job.patience(), &last_error)?;
+        messenger.set_placement(messenger.mover.placement);
+        messenger.wait_for_agent()?;
         Ok(messenger)
     }
 
@@ -186,7 +200,7 @@ impl Messenger {
 
     /// What has moved so far.
     pub fn stats(&self) -> MessengerStats {
-        self.stats
+        self.stats.with_carried(self.worker.service_ref().carried())
     }
 
     /// A rank that was lost without a goodbye, if there is one.

@@ -9,6 +9,7 @@ mod error;
 mod lanes;
 mod messages;
 mod options;
+mod placement;
 mod receive;
 mod requests;
 mod send;

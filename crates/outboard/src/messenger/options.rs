@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use outboard_driver::routing::Buffers;
-use outboard_settings::{MessagesSettings, Settings};
+use outboard_settings::{MessagesSettings, Placement, Settings};
 
-/// How messages are bundled. All ranks of a job need the same.
+/// How messages are bundled and moved. All ranks of a job need the same bundles.
 #[derive(Clone, Debug)]
 pub struct MessengerOptions {
+    /// Who moves bundles to other ranks; default [`Auto`](Placement::Auto). Ranks may differ in it.
+    pub placement: Placement,
     /// The size of a bundle; default 32 KiB.
     pub bundle: usize,
     /// How many bundles may be under way to each rank; default 8.
@@ -36,9 +38,10 @@ impl Default for MessengerOptions {
 impl MessengerOptions {
     /// As configured.
     pub fn from_settings(settings: &Settings) -> Self {
-        let MessagesSettings { bundle, buffers, memory, longest, patience } = settings.messages;
+        let MessagesSettings { placement, bundle, buffers, memory, longest, patience } = settings.messages;
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
+            placement,
             bundle: size(bundle.0),
             buffers,
             memory: size(memory.0),

@@ -157,6 +157,7 @@ impl Messenger {
             let place = Place::Own(buffer);
             self.inbox[set].push_back(Item { source: rank, place, len, form });
         } else {
+            self.choose_mover(len);
             self.worker.service().seal(rank, (buffer, len), set as u8, form);
         }
     }

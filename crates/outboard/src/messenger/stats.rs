@@ -5,6 +5,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use outboard_driver::routing::Carried;
+use outboard_settings::Placement;
+
 use super::messages::Messenger;
 
 /// The variable that names a folder for reports.
@@ -31,6 +34,14 @@ pub struct MessengerStats {
     pub direct_bundles: u64,
     /// Their bytes.
     pub direct_bytes: u64,
+    /// Bundles of messages that went to other ranks by an agent.
+    pub agent_bundles: u64,
+    /// Their bytes.
+    pub agent_bytes: u64,
+    /// Parcels of bundles that came from an agent.
+    pub agent_parcels: u64,
+    /// Their bytes.
+    pub agent_parcel_bytes: u64,
     /// How often there was no free bundle.
     pub full: u64,
     /// How long this rank left its processor to others because there was nothing to do, in all. What it spent on looking again
@@ -49,8 +60,22 @@ impl MessengerStats {
         *bytes += u64::from(len);
     }
 
+    /// The same with what an agent has carried: until then all that left this rank is thought to have gone directly.
+    pub(super) fn with_carried(self, carried: Carried) -> Self {
+        let Carried { bundles_sent, bytes_sent, parcels, parcel_bytes } = carried;
+        Self {
+            direct_bundles: self.direct_bundles.saturating_sub(bundles_sent),
+            direct_bytes: self.direct_bytes.saturating_sub(bytes_sent),
+            agent_bundles: bundles_sent,
+            agent_bytes: bytes_sent,
+            agent_parcels: parcels,
+            agent_parcel_bytes: parcel_bytes,
+            ..self
+        }
+    }
+
     /// All numbers with their names.
-    fn numbers(&self) -> [(&'static str, u64); 9] {
+    fn numbers(&self) -> [(&'static str, u64); 13] {
         [
             ("bundles_sent", self.bundles_sent),
             ("bytes_sent", self.bytes_sent),
@@ -60,6 +85,10 @@ impl MessengerStats {
             ("own_bytes", self.own_bytes),
             ("direct_bundles", self.direct_bundles),
             ("direct_bytes", self.direct_bytes),
+            ("agent_bundles", self.agent_bundles),
+            ("agent_bytes", self.agent_bytes),
+            ("agent_parcels", self.agent_parcels),
+            ("agent_parcel_bytes", self.agent_parcel_bytes),
             ("full", self.full),
         ]
     }
@@ -139,7 +168,7 @@ impl Messenger {
             lasted.as_secs_f64(),
             self.bundle_bytes
         );
-        for (name, number) in self.stats.numbers() {
+        for (name, number) in self.stats().numbers() {
             // Nothing can go wrong in memory.
             let _ = write!(text, ",\"{name}\":{number}");
         }
@@ -149,6 +178,10 @@ impl Messenger {
 
     /// Who bundles and moves.
     fn placement_name(&self) -> &'static str {
-        "inline"
+        match self.placement() {
+            Placement::Inline => "inline",
+            Placement::Agent => "agent",
+            Placement::Auto => "auto",
+        }
     }
 }

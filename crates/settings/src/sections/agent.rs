@@ -46,6 +46,16 @@ section! {
         /// How it passes requests on to memory servers: serial (one at a time), batched (what has arrived goes out
         /// together, then the next) or pipelined (at once). The first two are for comparison.
         pub forwarding: Forwarding = Forwarding::Pipelined,
+        /// How long the parcels are in which it carries messages: a power of two from 4KiB to 1MiB, at least as long as
+        /// the bundles of the jobs that it serves.
+        pub parcel: ByteSize where parcel_size = ByteSize(64 << 10),
+        /// How many parcels each of its threads has. Memory is used as they are needed, not before.
+        pub parcels: usize where some_parcels = 256,
+        /// How long it keeps a parcel open at most so that it gets full. It does so only while it gets full fast enough.
+        pub hold: Duration where a_moment = Duration::from_micros(100),
+        /// Whether it passes on messages between agents that are connected with it, but not with each other: for many
+        /// nodes in a grid, where every agent is connected with those of its row and of its column.
+        pub relay: bool = false,
         /// How much processor time it may use, in percent of one core; none is no limit.
         pub quota: Option<Percent> where some_time = None,
     }
@@ -82,6 +92,21 @@ fn entry_size(entry: &ByteSize) -> Result<(), &'static str> {
 
 fn an_entry_or_some(prefetch: &usize) -> Result<(), &'static str> {
     if *prefetch > 64 { Err("it must be at most 64") } else { Ok(()) }
+}
+
+fn parcel_size(parcel: &ByteSize) -> Result<(), &'static str> {
+    match parcel.0.is_power_of_two() && (4 << 10..=1 << 20).contains(&parcel.0) {
+        true => Ok(()),
+        false => Err("it must be a power of two from 4KiB to 1MiB"),
+    }
+}
+
+fn some_parcels(parcels: &usize) -> Result<(), &'static str> {
+    if (8..=1 << 16).contains(parcels) { Ok(()) } else { Err("it must be from 8 to 65536") }
+}
+
+fn a_moment(hold: &Duration) -> Result<(), &'static str> {
+    if *hold <= Duration::from_secs(1) { Ok(()) } else { Err("it must be at most 1s") }
 }
 
 fn positive(workers: &usize) -> Result<(), &'static str> {

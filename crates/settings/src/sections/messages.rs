@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use crate::ByteSize;
 use crate::section::section;
+use crate::value::Choice;
 
 section! {
     /// Fire-and-forget messages between the ranks of a job. All ranks need the same.
     "messages" => pub struct MessagesSettings {
+        /// Who moves bundles to other ranks: inline (the rank's own thread), agent (the agent, to those ranks that agents
+        /// reach) or auto (whatever lets the rank get on faster; it is measured now and then).
+        pub placement: Placement = Placement::Auto,
         /// The size of a bundle of messages: a power of two from 1KiB to 1MiB. Larger ones cost fewer operations for each
         /// message, smaller ones arrive sooner and stay in the processor's caches.
         pub bundle: ByteSize where bundle_size = ByteSize(32 << 10),
@@ -21,6 +25,24 @@ section! {
         /// How long ranks wait for each other to agree that nothing is left, or at a barrier.
         pub patience: Duration = Duration::from_secs(600),
     }
+}
+
+/// Who moves bundles to other ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// The rank's own thread.
+    Inline,
+    /// The agent, to those ranks that agents reach.
+    Agent,
+    /// Whoever lets the rank get on faster.
+    Auto,
+}
+
+impl Choice for Placement {
+    const KIND: &'static str = "placement";
+    const EXAMPLE: &'static str = "inline, agent or auto";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("inline", Self::Inline), ("agent", Self::Agent), ("auto", Self::Auto)];
 }
 
 fn bundle_size(bundle: &ByteSize) -> Result<(), &'static str> {

@@ -15,7 +15,7 @@ pub use job::{JobSettings, Whereabouts};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};
 pub use memory::MemorySettings;
-pub use messages::MessagesSettings;
+pub use messages::{MessagesSettings, Placement};
 pub use metrics::MetricsSettings;
 
 use crate::SettingsError;

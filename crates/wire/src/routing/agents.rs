@@ -22,6 +22,10 @@ pub const ANNOUNCE: Kind = Kind::new(Room::Routing, 6);
 pub const PARCEL: Kind = Kind::new(Room::Routing, 7);
 /// The kind of the word that a parcel was taken; the tag says which, and there is nothing else to say.
 pub const TAKEN: Kind = Kind::new(Room::Routing, 8);
+/// The kind of an agent's refusal to carry messages for a rank: a text that says why.
+pub const REFUSED: Kind = Kind::new(Room::Routing, 9);
+/// How long a refusal can be.
+pub const REFUSED_MAX: usize = 512;
 
 /// A job as agents know it: its number, and what only its ranks know of it. Whoever does not know that is in another job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,151 @@
+//! Runs into parcels.
+
+use outboard_link::memory::Window;
+use outboard_routing::{Packing, Room};
+use outboard_wire::routing::{JobKey, Run, run_in_parcel};
+use outboard_wire::{Rank, Time};
+
+use super::shared::{Errand, RoutingConfig};
+use super::side::Parcel;
+use super::{Blocked, Hopper, RoutingWorker};
+
+/// What became of a run.
+pub(super) enum Packed {
+    /// Its head is in a parcel of this hopper; its bytes go here in the agent's memory.
+    At(u64, usize),
+    /// There is no room at present.
+    Later,
+    /// Nobody is known who could take it.
+    Nowhere,
+}
+
+impl RoutingWorker {
+    fn hopper(&mut self, job: JobKey, rank: Rank, now: Time) -> Option<u64> {
+        let hop = (*self.table.jobs.get(&job)?.get(rank.0 as usize)?)?;
+        if let Some(id) = self.by_hop.get(&(job, hop.link)) {
+            return Some(*id);
+        }
+        let id = self.next_hopper;
+        self.next_hopper += 1;
+        let packing = Packing::new(self.shared.config().packing, hop.capacity, now);
+        self.hoppers.insert(id, Hopper { job, hop, packing });
+        self.by_hop.insert((job, hop.link), id);
+        Some(id)
+    }
+
+    /// Finds a place for a run in a parcel for its next hop, and writes its head there.
+    pub(super) fn pack(&mut self, job: JobKey, run: &Run, now: Time) -> Packed {
+        let bytes = run_in_parcel(run.len as usize) as u32;
+        let Some(id) = self.hopper(job, run.destination, now) else {
+            self.tally.unroutable += 1;
+            return Packed::Nowhere;
+        };
+        loop {
+            let Some(hopper) = self.hoppers.get_mut(&id) else { return Packed::Nowhere };
+            if bytes > hopper.hop.capacity {
+                self.tally.unroutable += 1;
+                return Packed::Nowhere;
+            }
+            match hopper.packing.room(bytes) {
+                Room::There => {
+                    let (buffer, at) = hopper.packing.add(bytes, now);
+                    let place = self.shared.offset(buffer) + at as usize;
+                    let head = Run { at: None, ..*run }.encode();
+                    self.shared.memory().window_mut().write(place, &head);
+                    self.tally.runs += 1;
+                    self.tally.bytes += u64::from(run.len);
+                    self.publish_at.get_or_insert(now + RoutingConfig::PERIOD);
+                    return Packed::At(id, place + Run::LEN);
+                }
+                Room::AfterClosing => self.close(id),
+                Room::AfterOpening => {
+                    let Some(buffer) = self.free.pop() else { return Packed::Later };
+                    hopper.packing.open(buffer, now);
+                    self.open.push(id);
+                }
+                Room::Later => return Packed::Later,
+            }
+        }
+    }
+
+    /// Packs a run whose bytes are here, or keeps it until there is room.
+    pub(super) fn pack_bytes(&mut self, job: JobKey, run: &Run, bytes: Window<'_>, now: Time) {
+        match self.pack(job, run, now) {
+            Packed::At(_, place) => self.shared.memory().window_mut().write_window(place, bytes),
+            Packed::Later => self.block(job, *run, bytes.to_vec()),
+            Packed::Nowhere => {}
+        }
+    }
+
+    fn block(&mut self, job: JobKey, run: Run, bytes: Vec<u8>) {
+        self.tally.blocked += 1;
+        self.blocked_bytes += bytes.len() + Run::LEN;
+        self.blocked.push_back(Blocked { job, run, bytes });
+    }
+
+    /// Whether so much waits that nothing more should come.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.blocked_bytes > self.shared.config().blocked_max()
+    }
+
+    /// Packs what waited, as far as there is room now. Returns whether there was anything.
+    pub(super) fn unblock(&mut self, now: Time) -> bool {
+        if self.blocked.is_empty() || self.blocked_looked_at == self.freed {
+            return false;
+        }
+        self.blocked_looked_at = self.freed;
+        let mut moved = false;
+        for _ in 0..self.blocked.len() {
+            let Some(blocked) = self.blocked.pop_front() else { break };
+            let packed = self.pack(blocked.job, &blocked.run, now);
+            if let Packed::Later = packed {
+                self.blocked.push_back(blocked);
+                continue;
+            }
+            moved = true;
+            self.blocked_bytes -= blocked.bytes.len() + Run::LEN;
+            if let Packed::At(_, place) = packed {
+                self.shared.memory().window_mut().write(place, &blocked.bytes);
+            }
+        }
+        while !self.is_overfull()
+            && let Some((link, tag)) = self.withheld.pop_front()
+        {
+            if let Some(side) = self.sides.get_mut(&link) {
+                side.taken.push_back(tag);
+            }
+        }
+        moved
+    }
+
+    /// Sends a hopper's open parcel.
+    pub(super) fn close(&mut self, id: u64) {
+        let Some(hopper) = self.hoppers.get_mut(&id) else { return };
+        let (job, hop) = (hopper.job, hopper.hop);
+        let Some(open) = hopper.packing.close() else { return };
+        self.open.retain(|other| *other != id);
+        let parcel = Parcel { job, worker: self.index, packing: id, buffer: open.buffer, len: open.len };
+        if hop.is_rank {
+            self.tally.parcels_to_ranks += 1;
+            self.tally.parcels_to_ranks_bytes += u64::from(open.len);
+        } else {
+            self.tally.parcels_to_agents += 1;
+            self.tally.parcels_to_agents_bytes += u64::from(open.len);
+        }
+        if hop.worker != self.index {
+            self.errands[hop.worker].push(Errand::Send(hop.link, parcel));
+        } else if let Some(side) = self.sides.get_mut(&hop.link) {
+            side.parcels.push_back(parcel);
+        } else {
+            self.give_back(&parcel, true);
+        }
+    }
+
+    /// Sends the parcels for which there is nothing more to wait. Returns whether there were any.
+    pub(super) fn close_due(&mut self, now: Time) -> bool {
+        let is_due = |id: &&u64| self.hoppers.get(id).is_some_and(|hopper| hopper.packing.is_due(now));
+        let due: Vec<u64> = self.open.iter().filter(is_due).copied().collect();
+        due.iter().for_each(|id| self.close(*id));
+        !due.is_empty()
+    }
+}

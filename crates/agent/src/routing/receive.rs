@@ -1,0 +1,126 @@
+//! What comes from ranks and agents.
+
+use outboard_driver::LinkId;
+use outboard_link::{Disposition, Frame};
+use outboard_wire::routing::{
+    ANNOUNCE, ATTACH, Announcement, Attachment, JobKey, PARCEL, ParcelHead, RUN, Run, TAKEN, next_in_parcel,
+    run_in_parcel,
+};
+use outboard_wire::{DecodeError, Time};
+
+use super::RoutingWorker;
+use super::shared::Hop;
+use super::side::{Kind, RankSide, Side};
+
+impl RoutingWorker {
+    /// A frame about messages has come.
+    pub fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
+        match self.read_frame(link, &frame, now) {
+            Ok(disposition) => disposition,
+            Err(why) => {
+                tracing::warn!("whoever is behind link {} is not served any more: {why}", link.0);
+                self.detach(link);
+                Disposition::Taken
+            }
+        }
+    }
+
+    fn read_frame(&mut self, link: LinkId, frame: &Frame<'_>, now: Time) -> Result<Disposition, String> {
+        let (kind, len) = (frame.head.kind, frame.payload.len());
+        let said = |error: DecodeError| error.to_string();
+        if kind == ATTACH && len == Attachment::LEN {
+            let attachment = Attachment::decode(&frame.payload.array::<{ Attachment::LEN }>(0));
+            if let Err(why) = self.attach(link, attachment.map_err(said)?) {
+                tracing::warn!("messages of a rank are not carried: {why}");
+                self.refusals.insert(link, why);
+            }
+            return Ok(Disposition::Taken);
+        }
+        // Whoever was given up may not have noticed yet.
+        let Some(side) = self.sides.get_mut(&link) else { return Ok(Disposition::Taken) };
+        match (&mut side.kind, kind) {
+            (_, TAKEN) => {
+                if let Some(sent) = side.under_way.remove(&frame.head.tag) {
+                    self.give_back(&sent.parcel, sent.is_read);
+                }
+            }
+            (Kind::Rank(_), RUN) if len >= Run::LEN => return self.on_run(link, frame, now),
+            (Kind::Agent, ANNOUNCE) if len == Announcement::LEN => {
+                let announcement = Announcement::decode(&frame.payload.array::<{ Announcement::LEN }>(0));
+                self.shared.hear(link, &announcement.map_err(said)?);
+            }
+            (Kind::Agent, PARCEL) if len >= ParcelHead::LEN => {
+                let head = ParcelHead::decode(&frame.payload.array::<{ ParcelHead::LEN }>(0), len);
+                self.on_parcel(link, head.map_err(said)?.job, frame, now)?;
+            }
+            _ => return Err(format!("a frame of kind {kind} and {len} bytes")),
+        }
+        Ok(Disposition::Taken)
+    }
+
+    fn attach(&mut self, link: LinkId, attachment: Attachment) -> Result<(), String> {
+        let Attachment { rank, bundle_bytes, parcel_bytes, .. } = attachment;
+        let longest = run_in_parcel(bundle_bytes as usize);
+        let stride = self.shared.config().stride();
+        if longest > stride || longest > parcel_bytes as usize {
+            return Err(format!(
+                "bundles of {bundle_bytes} bytes do not fit into parcels of {} bytes: enlarge agent.parcel",
+                self.shared.config().parcel_bytes
+            ));
+        }
+        if self.sides.contains_key(&link) {
+            return Err("it is attached already".to_owned());
+        }
+        let capacity = stride.min(parcel_bytes as usize) as u32;
+        let hop = Hop { link, worker: self.index, capacity, is_rank: true };
+        self.shared.attach(&attachment, hop).map_err(|error| error.to_string())?;
+        self.sides.insert(link, Side::new(Kind::Rank(RankSide::new(attachment))));
+        self.shared.numbers.ranks.add(1);
+        tracing::debug!("carrying messages for rank {}", rank.0);
+        Ok(())
+    }
+
+    fn on_run(&mut self, link: LinkId, frame: &Frame<'_>, now: Time) -> Result<Disposition, String> {
+        let Some(Side { kind: Kind::Rank(rank), .. }) = self.sides.get_mut(&link) else {
+            return Ok(Disposition::Taken);
+        };
+        let run = Run::decode(&frame.payload.array::<{ Run::LEN }>(0), frame.payload.len());
+        let run = run.map_err(|error| error.to_string())?;
+        let Attachment { job, bundle_bytes, .. } = rank.attachment;
+        if run.source != rank.attachment.rank || run.len > bundle_bytes {
+            return Err("a run that is not its own, or too long".to_owned());
+        }
+        if run.at.is_some() {
+            if rank.queue.len() >= rank.queue_max() {
+                return Err("more runs under way than it has bundles".to_owned());
+            }
+            rank.queue.push_back(run);
+            rank.stuck_at = None;
+            return Ok(Disposition::Taken);
+        }
+        if self.is_overfull() {
+            return Ok(Disposition::Deferred);
+        }
+        self.pack_bytes(job, &run, frame.payload.part(Run::LEN, run.len as usize), now);
+        Ok(Disposition::Taken)
+    }
+
+    /// Takes a parcel of another agent apart.
+    fn on_parcel(&mut self, link: LinkId, job: JobKey, frame: &Frame<'_>, now: Time) -> Result<(), String> {
+        let mut rest = frame.payload.part(ParcelHead::LEN, frame.payload.len() - ParcelHead::LEN);
+        while rest.len() >= Run::LEN {
+            let run = next_in_parcel(&rest.array::<{ Run::LEN }>(0), rest.len());
+            let run = run.map_err(|error| error.to_string())?;
+            let len = run.len as usize;
+            self.pack_bytes(job, &run, rest.part(Run::LEN, len), now);
+            let whole = run_in_parcel(len);
+            rest = rest.part(whole, rest.len() - whole);
+        }
+        if self.is_overfull() {
+            self.withheld.push_back((link, frame.head.tag));
+        } else if let Some(side) = self.sides.get_mut(&link) {
+            side.taken.push_back(frame.head.tag);
+        }
+        Ok(())
+    }
+}

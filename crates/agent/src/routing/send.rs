@@ -1,0 +1,190 @@
+//! What goes to ranks and agents.
+
+use outboard_driver::LinkId;
+use outboard_link::{AccessError, Link, LinkError, OneSided, RemoteMemory, SendError, Token};
+use outboard_wire::routing::{
+    ANNOUNCE, PARCEL, ParcelHead, REFUSED, REFUSED_MAX, TAKEN, WELCOME, Welcome, run_in_parcel,
+};
+use outboard_wire::{FrameHead, Rights, Time};
+
+use super::RoutingWorker;
+use super::pack::Packed;
+use super::shared::Errand;
+use super::side::{Kind, Parcel, Sent, Side};
+
+/// The token of an opening, and of a run's bytes.
+const OPENING: Token = Token(1);
+const FETCHING: Token = Token(2);
+
+impl RoutingWorker {
+    /// Puts what is due for this link into it, as far as it has room. Returns whether anything was sent.
+    pub fn send<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        now: Time,
+    ) -> Result<bool, LinkError> {
+        if let Some(why) = self.refusals.get(&id) {
+            let why = &why.as_bytes()[..why.len().min(REFUSED_MAX)];
+            return match link.send(FrameHead::new(REFUSED), why) {
+                Ok(()) => Ok(self.refusals.remove(&id).is_some()),
+                Err(SendError::Lost(error)) => Err(error),
+                Err(_) => Ok(false),
+            };
+        }
+        if !self.sides.contains_key(&id) {
+            return Ok(false);
+        }
+        let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
+        let sent = match self.send_words(id, link, is_mapped) {
+            Ok(()) => self.send_parcels(id, link, is_mapped),
+            Err(error) => Err(error),
+        };
+        let mut moved = match sent {
+            Ok(moved) => moved,
+            Err(SendError::Lost(error)) => return Err(error),
+            Err(SendError::Full) => false,
+            Err(SendError::TooLong { max, .. }) => {
+                tracing::warn!(
+                    "a link takes {max} bytes at once: enlarge link.ring, or choose a smaller agent.parcel"
+                );
+                self.detach(id);
+                return Ok(true);
+            }
+        };
+        if is_mapped {
+            moved |= self.fetch_runs(id, link, now)?;
+        }
+        // What is full now goes in this turn, to those who have theirs later in it.
+        self.close_due(now);
+        self.run_errands();
+        Ok(moved)
+    }
+
+    /// Welcomes, announcements, and word of what was taken.
+    fn send_words<L: Link + RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        is_mapped: bool,
+    ) -> Result<(), SendError> {
+        let Some(side) = self.sides.get_mut(&id) else { return Ok(()) };
+        if let Kind::Rank(rank) = &mut side.kind {
+            if !rank.has_welcome {
+                link.send(FrameHead::new(WELCOME), &Welcome { grant: self.shared.grant() }.encode())?;
+                rank.has_welcome = true;
+            }
+            if let Some(grant) = rank.grant.filter(|_| is_mapped) {
+                match link.open(&grant, Rights::READ, OPENING) {
+                    Ok(()) => rank.grant = None,
+                    Err(AccessError::Lost(error)) => return Err(SendError::Lost(error)),
+                    Err(_) => {}
+                }
+            }
+        }
+        while let Some(announcement) = side.announcements.front() {
+            link.send(FrameHead::new(ANNOUNCE), &announcement.encode())?;
+            side.announcements.pop_front();
+        }
+        while let Some(tag) = side.taken.front() {
+            link.send(FrameHead::new(TAKEN).with_tag(*tag), &[])?;
+            side.taken.pop_front();
+        }
+        Ok(())
+    }
+
+    fn send_parcels<L: Link>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        is_mapped: bool,
+    ) -> Result<bool, SendError> {
+        let mut moved = false;
+        loop {
+            let Some(side) = self.sides.get_mut(&id) else { return Ok(moved) };
+            let Some(parcel) = side.parcels.front().copied() else { return Ok(moved) };
+            // Agents do not map each other's memory: they are on different nodes.
+            let is_read = is_mapped && matches!(side.kind, Kind::Rank(_));
+            let tag = side.next_tag;
+            let head = FrameHead::new(PARCEL).with_tag(tag);
+            let at = self.shared.offset(parcel.buffer);
+            let said = ParcelHead { job: parcel.job, at: is_read.then_some(at as u64), len: parcel.len };
+            if is_read {
+                link.send(head, &said.encode())?;
+            } else {
+                let len = parcel.len as usize;
+                let mut window = link.reserve(head, ParcelHead::LEN + len)?;
+                window.write(0, &said.encode());
+                window.write_window(ParcelHead::LEN, self.shared.memory().window().part(at, len));
+                link.commit(ParcelHead::LEN + len);
+            }
+            side.parcels.pop_front();
+            side.next_tag = tag.wrapping_add(1);
+            side.under_way.insert(tag, Sent { parcel, is_read });
+            if !is_read {
+                self.free_buffer(&parcel);
+            }
+            moved = true;
+        }
+    }
+
+    fn free_buffer(&mut self, parcel: &Parcel) {
+        if parcel.worker == self.index {
+            self.free.push(parcel.buffer);
+            self.freed += 1;
+        } else {
+            self.errands[parcel.worker].push(Errand::Free(parcel.buffer));
+        }
+    }
+
+    /// Fetches the runs of which a rank has sent word, as far as there is room for them.
+    fn fetch_runs<L: RemoteMemory>(
+        &mut self,
+        id: LinkId,
+        link: &mut L,
+        now: Time,
+    ) -> Result<bool, LinkError> {
+        let freed = self.freed;
+        let Some(Side { kind: Kind::Rank(rank), .. }) = self.sides.get_mut(&id) else { return Ok(false) };
+        let Some(region) = rank.region else { return Ok(false) };
+        if rank.queue.is_empty() || rank.stuck_at == Some(freed) {
+            return Ok(false);
+        }
+        let job = rank.attachment.job;
+        let mut queue = std::mem::take(&mut rank.queue);
+        let mut moved = false;
+        for _ in 0..queue.len() {
+            let Some(run) = queue.pop_front() else { break };
+            let (hopper, place) = match self.pack(job, &run, now) {
+                Packed::At(hopper, place) => (hopper, place),
+                Packed::Later => {
+                    queue.push_back(run);
+                    continue;
+                }
+                Packed::Nowhere => continue,
+            };
+            moved = true;
+            let (at, len) = (run.at.unwrap_or(0), run.len as usize);
+            let fetched = link.read(region, at, self.shared.memory(), place, len, FETCHING);
+            let mut failed = fetched.err();
+            // Mapped memory is read within the call.
+            link.completions(|completion| failed = failed.take().or(completion.result.err()));
+            if let Some(error) = failed {
+                if let Some(hopper) = self.hoppers.get_mut(&hopper) {
+                    hopper.packing.take_back(run_in_parcel(len) as u32);
+                }
+                if let AccessError::Lost(error) = error {
+                    return Err(error);
+                }
+                tracing::warn!("the bundles of rank {} cannot be read: {error}", run.source.0);
+                self.detach(id);
+                return Ok(true);
+            }
+        }
+        if let Some(Side { kind: Kind::Rank(rank), .. }) = self.sides.get_mut(&id) {
+            rank.stuck_at = (!queue.is_empty()).then_some(self.freed);
+            rank.queue = queue;
+        }
+        Ok(moved)
+    }
+}

@@ -1,0 +1,93 @@
+//! Who moves bundles to other ranks.
+
+use std::time::{Duration, Instant};
+
+use outboard_link::Clock;
+use outboard_routing::{Carriage, CarriageChooser};
+use outboard_settings::Placement;
+
+use super::error::MessengerError;
+use super::messages::Messenger;
+
+/// How long a messenger that should use an agent waits at the beginning until the agent reaches all ranks.
+const ALL_REACHED: Duration = Duration::from_secs(2);
+
+/// Who was asked to move bundles, and what is known of it.
+pub(super) struct Mover {
+    pub(super) placement: Placement,
+    chooser: CarriageChooser,
+    clock: Clock,
+}
+
+impl Mover {
+    pub(super) fn new(placement: Placement, clock: Clock) -> Self {
+        Self { placement, chooser: CarriageChooser::new(clock.now()), clock }
+    }
+}
+
+impl Messenger {
+    /// Who was asked to move bundles to other ranks.
+    pub fn placement(&self) -> Placement {
+        self.mover.placement
+    }
+
+    /// Has others move bundles from now on. What is under way arrives by the way that it has taken, and every message still
+    /// once. A messenger that was made for [`Inline`](Placement::Inline) knows no agent and stays as it is.
+    pub fn set_placement(&mut self, placement: Placement) {
+        self.mover.placement = placement;
+        let carriage = if placement == Placement::Agent { Carriage::Agent } else { Carriage::Inline };
+        self.worker.service().set_carriage(carriage);
+    }
+
+    /// Who moves bundles at present and why, in a line.
+    pub fn explain_placement(&mut self) -> String {
+        let others = self.ranks as usize - 1;
+        let reached = self.worker.service().reached_by_agent();
+        let refused = self.worker.service().refused().map(str::to_owned);
+        match (self.mover.placement, refused) {
+            (Placement::Inline, _) => "messages go inline, as asked".to_owned(),
+            (_, Some(why)) => format!("messages go inline, because the agent refuses: {why}"),
+            (_, None) if others == 0 => "messages go nowhere: there is one rank".to_owned(),
+            (_, None) if reached == 0 => "messages go inline: no agent reaches another rank".to_owned(),
+            (Placement::Agent, None) => {
+                format!("messages go by the agent to {reached} of {others} ranks, as asked")
+            }
+            (Placement::Auto, None) => {
+                let now = self.mover.clock.now();
+                format!("messages go by what is faster: {}", self.mover.chooser.explain(now))
+            }
+        }
+    }
+
+    /// Bytes are on their way to another rank.
+    #[inline]
+    pub(super) fn choose_mover(&mut self, bytes: u32) {
+        if self.mover.placement == Placement::Auto && self.has_agent {
+            self.choose_by_speed(bytes);
+        }
+    }
+
+    fn choose_by_speed(&mut self, bytes: u32) {
+        let Mover { chooser, clock, .. } = &mut self.mover;
+        let service = self.worker.service();
+        let carriage = chooser.on_sent(bytes, service.is_agent_there(), clock.now());
+        service.set_carriage(carriage);
+    }
+
+    /// Waits until the agent reaches all ranks, for a while: some may have other agents, or none.
+    pub(super) fn wait_for_agent(&mut self) -> Result<(), MessengerError> {
+        let (began, others) = (Instant::now(), self.ranks as usize - 1);
+        while self.mover.placement == Placement::Agent && self.worker.service().reached_by_agent() < others {
+            if let Some(why) = self.worker.service().refused() {
+                return Err(MessengerError::BadOptions(format!("the agent carries no messages: {why}")));
+            }
+            if began.elapsed() > ALL_REACHED {
+                tracing::warn!("{}", self.explain_placement());
+                break;
+            }
+            self.progress()?;
+            self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?;
+        }
+        Ok(())
+    }
+}
