@@ -39,7 +39,8 @@ fn read_letter(bytes: &[u8]) -> (u32, u32, u32, usize) {
 
 fn size_of_letter(random: &mut fastrand::Rng) -> usize {
     match random.u32(..100) {
-        0..60 => random.usize(..64),
+        0..10 => 0,
+        10..60 => random.usize(..64),
         60..95 => random.usize(..2000),
         95..99 => random.usize(..100_000),
         _ => random.usize(..1 << 20),
@@ -53,6 +54,20 @@ struct Lot {
     to: u32,
     hops: u32,
     len: usize,
+}
+
+/// The number of all messages without bytes.
+const EMPTY: u32 = u32::MAX;
+
+impl Lot {
+    /// What is sent: nothing at all, if it is short and goes no further.
+    fn message(&self, from: u32, number: u32) -> Vec<u8> {
+        if self.is_empty() { Vec::new() } else { letter(from, number, self.hops, self.len) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.hops == 0 && self.len == 0
+    }
 }
 
 /// What a rank sends.
@@ -75,7 +90,11 @@ struct Desk {
 
 impl Desk {
     /// Handles a letter, and sends it on in its space or one behind it, so that spaces come to their end one after the other.
-    fn handle(&mut self, messenger: &mut Messenger, space: u8, bytes: &[u8]) {
+    fn handle(&mut self, messenger: &mut Messenger, space: u8, source: u32, bytes: &[u8]) {
+        if bytes.is_empty() {
+            self.handled.push((source, EMPTY, 0));
+            return;
+        }
         let (from, number, hops, len) = read_letter(bytes);
         self.handled.push((from, number, hops));
         if hops > 0 {
@@ -87,7 +106,7 @@ impl Desk {
 
     fn receive(&mut self, messenger: &mut Messenger) {
         for space in 0..messenger.spaces() {
-            messenger.receive(space, |this, _, bytes| self.handle(this, space, bytes)).unwrap();
+            messenger.receive(space, |this, source, bytes| self.handle(this, space, source, bytes)).unwrap();
         }
     }
 }
@@ -109,17 +128,17 @@ pub(crate) fn all_to_all(
         let me = messenger.rank();
         let random = fastrand::Rng::with_seed(!seed ^ u64::from(me));
         let mut desk = Desk { handled: Vec::new(), random };
-        for (number, Lot { space, to, hops, len }) in (0..).zip(lots(team, me, letters, seed)) {
+        for (number, lot) in (0..).zip(lots(team, me, letters, seed)) {
             between(messenger, number);
-            let bytes = letter(me, number, hops, len);
-            while let Err(error) = messenger.send_in(space, to, &bytes) {
+            let bytes = lot.message(me, number);
+            while let Err(error) = messenger.send_in(lot.space, lot.to, &bytes) {
                 assert_eq!(error, SendError::Full, "seed {seed}");
                 desk.receive(messenger);
                 messenger.pause().unwrap();
             }
         }
         for space in 0..messenger.spaces() {
-            messenger.quiesce(space, |this, _, bytes| desk.handle(this, space, bytes)).unwrap();
+            messenger.quiesce(space, |this, source, bytes| desk.handle(this, space, source, bytes)).unwrap();
         }
         // Nothing comes after the end.
         messenger.barrier().unwrap();
@@ -131,8 +150,9 @@ pub(crate) fn all_to_all(
     });
     let mut expected = HashMap::new();
     for rank in 0..*ranks {
-        for (number, Lot { hops, .. }) in (0..).zip(lots(team, rank, letters, seed)) {
-            (0..=hops).for_each(|left| *expected.entry((rank, number, left)).or_default() += 1);
+        for (number, lot) in (0..).zip(lots(team, rank, letters, seed)) {
+            let number = if lot.is_empty() { EMPTY } else { number };
+            (0..=lot.hops).for_each(|left| *expected.entry((rank, number, left)).or_default() += 1);
         }
     }
     assert!(handled.into_inner().unwrap() == expected, "seed {seed}: {ranks} ranks by {way:?}");

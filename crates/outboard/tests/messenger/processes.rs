@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outboard::MessengerOptions;
+use outboard::{MessengerOptions, Placement};
 use outboard_wire::JobId;
 
 use crate::team::{Team, Way, small};
 
 /// How long anything may take on a busy machine that has no deadline of its own.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a rank may be away on a link by TCP.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
+/// How long a rank may be away on a link by TCP: longer than a busy machine lets one wait for a processor.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(4);
 
 const VARIABLE: &str = "OUTBOARD_TEST_RANK";
 
@@ -47,7 +47,7 @@ impl Part {
     }
 
     pub(crate) fn options() -> MessengerOptions {
-        MessengerOptions { patience: PATIENCE, ..small() }
+        MessengerOptions { patience: PATIENCE, placement: Placement::Inline, ..small() }
     }
 
     /// The ranks that this one is one of.
