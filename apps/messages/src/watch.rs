@@ -79,12 +79,14 @@ pub enum Category {
 }
 
 impl Category {
-    /// The category of a memory-to-communication ratio.
-    pub fn of(ratio: f64) -> Self {
+    /// The category of a memory-to-communication ratio; none if everything is within the caches, where the ratio says
+    /// nothing of how much else an application does.
+    pub fn of(ratio: f64) -> Option<Self> {
         match ratio {
-            ..1.0 => Self::CommunicationDominated,
-            ..=2.0 => Self::Balanced,
-            _ => Self::HostDominated,
+            ..0.01 => None,
+            ..1.0 => Some(Self::CommunicationDominated),
+            ..=2.0 => Some(Self::Balanced),
+            _ => Some(Self::HostDominated),
         }
     }
 
@@ -141,7 +143,8 @@ mod tests {
         use Category::{Balanced, CommunicationDominated, HostDominated};
         let ratios = [0.53, 0.56, 1.5, 2.3, 72.0];
         let kinds = [CommunicationDominated, CommunicationDominated, Balanced, HostDominated, HostDominated];
-        assert_eq!(ratios.map(Category::of), kinds);
+        assert_eq!(ratios.map(Category::of), kinds.map(Some));
+        assert_eq!(Category::of(0.0), None);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn assert_traffic(found: &Value, has_others: bool) {
     }
     assert!(traffic["link_bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{found}");
     let is_known = traffic["memory_bytes"].is_u64();
-    for field in ["memory_to_communication", "category", "memory_is_measured"] {
+    for field in ["memory_to_communication", "memory_is_measured"] {
         assert_eq!(traffic[field].is_null(), !is_known, "{found}");
     }
 }

@@ -101,6 +101,7 @@ impl<S: Sizes> Run<S> {
         let app = self.sizes.app(self.seed);
         app.check(self.ranks).map_err(|error| wrong_usage(&error.to_string()))?;
         let report = self.start(&app, &configuration)?;
+        report::leave_traffic(&report)?;
         terminal::print(&if self.json { report::to_json(&report) } else { report::to_table(&report) })?;
         report.wrong().map_or(Ok(()), |what| Err(anyhow!("the result is wrong: {what}")))
     }

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod advise;
 mod agent;
 mod app;
 mod app_rank;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Graph(graph::Args),
     App(app::Args),
     AppRank(app_rank::Args),
+    Advise(advise::Args),
     Bpf(bpf::Args),
     Bench(bench::Args),
     BenchPeer(bench_peer::Args),
@@ -56,6 +58,7 @@ impl Command {
             Self::Graph(args) => graph::run(&args),
             Self::App(args) => app::run(&args),
             Self::AppRank(args) => app_rank::run(&args),
+            Self::Advise(args) => advise::run(&args),
             Self::Bpf(args) => bpf::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::BenchPeer(args) => bench_peer::run(&args),

@@ -1,7 +1,9 @@
 //! What came out, for people and for programs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use comfy_table::Table;
 use outboard_messages::{Category, Figure, Report};
 use serde_json::{Map, Value, json};
@@ -48,15 +50,27 @@ fn add_traffic(table: &mut Table, report: &Report) {
     let ratio = match (report.memory_to_communication(), report.memory) {
         (Some(ratio), Some(memory)) => {
             let how = if memory.is_measured { "counted by the processor" } else { ESTIMATED };
-            format!("{ratio:.2} ({}), {how}", Category::of(ratio).words())
+            format!("{ratio:.2} ({}), {how}", Category::of(ratio).map_or(CACHED, Category::words))
         }
         _ => UNKNOWN.to_owned(),
     };
     table.add_row(["memory to communication", &ratio]);
 }
 
+/// What is said instead of a category where there is none.
+const CACHED: &str = "all within the caches";
 const ESTIMATED: &str = "estimated from sizes: the processor's counters cannot be read here";
 const UNKNOWN: &str = "not known: neither cache misses nor the size of the cache can be read here";
+
+/// Leaves what decides about the placement where others look for it, if they do. See `outboard advise`.
+pub(super) fn leave_traffic(report: &Report) -> Result<()> {
+    let Some(folder) = std::env::var_os("OUTBOARD_REPORT").filter(|folder| !folder.is_empty()) else {
+        return Ok(());
+    };
+    let path = PathBuf::from(folder).join("traffic.json");
+    std::fs::write(&path, traffic(report).to_string())
+        .with_context(|| format!("cannot write {}", path.display()))
+}
 
 /// The same for programs.
 fn traffic(report: &Report) -> Value {
@@ -73,7 +87,7 @@ fn traffic(report: &Report) -> Value {
         "memory_bytes": report.memory.map(|memory| memory.bytes),
         "memory_is_measured": report.memory.map(|memory| memory.is_measured),
         "memory_to_communication": ratio,
-        "category": ratio.map(Category::of),
+        "category": ratio.and_then(Category::of),
     })
 }
 
