@@ -52,6 +52,8 @@ pub struct Requests<Q, R> {
     owed: Vec<u64>,
     /// And all of them.
     outstanding: u64,
+    /// Ranks of which it was said that they leave requests unanswered.
+    is_given_up: Vec<bool>,
     types: PhantomData<(Q, R)>,
 }
 
@@ -64,8 +66,9 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
             let text = "requests and replies need a message space each: else replies wait for requests";
             return Err(MessengerError::BadOptions(text.to_owned()));
         }
-        let owed = vec![0; messenger.ranks() as usize];
-        Ok(Self { requests, replies, owed, outstanding: 0, types: PhantomData })
+        let ranks = messenger.ranks() as usize;
+        let (owed, is_given_up) = (vec![0; ranks], vec![false; ranks]);
+        Ok(Self { requests, replies, owed, outstanding: 0, is_given_up, types: PhantomData })
     }
 
     /// Asks a rank, this one included. The reply is [collected](Self::collect) with `token`. At
@@ -143,6 +146,10 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
         let (mut count, mut failed) = (0, Ok(()));
         messenger.receive_bundles(self.replies, |_, bundle| {
             let source = bundle.source();
+            if self.is_given_up[source as usize] {
+                // An agent may still have had it when its rank was lost.
+                return;
+            }
             let Some(replies) = envelopes::<R>(&bundle, &mut failed) else { return };
             let owed = &mut self.owed[source as usize];
             let Some(left) = owed.checked_sub(replies.len() as u64) else {
@@ -160,6 +167,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
             let requests = std::mem::take(&mut self.owed[rank as usize]);
             self.outstanding -= requests;
             if requests > 0 {
+                self.is_given_up[rank as usize] = true;
                 return Err(MessengerError::Unanswered { rank, requests, why });
             }
         }
