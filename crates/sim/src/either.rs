@@ -33,6 +33,10 @@ impl<A: Service, B: Service> Service for Either<A, B> {
         }
     }
 
+    fn on_turn(&mut self, now: Time) -> bool {
+        both!(self, service => service.on_turn(now))
+    }
+
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
         both!(self, service => service.on_open(link, peer, origin, now));
     }

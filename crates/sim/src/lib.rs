@@ -20,6 +20,7 @@ pub mod nic;
 mod pager;
 mod paging_cache;
 mod recorder;
+mod routing;
 mod run;
 mod steering;
 mod weather;
@@ -42,4 +43,5 @@ pub const SCENARIOS: &[Scenario] = &[
     steering::SCENARIO,
     paging_cache::SCENARIO,
     pager::SCENARIO,
+    routing::SCENARIO,
 ];

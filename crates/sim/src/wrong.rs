@@ -17,6 +17,10 @@ impl<S: Service> Service for Wrong<S> {
         self.machine.on_note(note, now);
     }
 
+    fn on_turn(&mut self, now: Time) -> bool {
+        self.machine.on_turn(now)
+    }
+
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
         self.machine.on_open(link, peer, origin, now);
     }

@@ -100,6 +100,7 @@ impl<S: Service> Life<S> {
             service.on_time(now);
             turn.moved = true;
         }
+        turn.moved |= service.on_turn(now);
         let mut lost = Vec::new();
         for (id, held) in links.iter_mut() {
             match pump(service, *id, &mut held.link, (now, frames_max), recorder) {
