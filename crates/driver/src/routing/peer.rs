@@ -74,6 +74,8 @@ impl PeerRank {
     /// A link to it is open: what was sent by an earlier one is sent again.
     pub(super) fn connected(&mut self, link: LinkId) {
         self.link = Some(link);
+        (self.grant, self.region) = (None, None);
+        self.to_read.clear();
         self.has_greeting = false;
         self.lost = None;
         for traffic in &mut self.traffic {

@@ -322,6 +322,10 @@ impl Service for RankService {
             bundle_bytes: self.buffers.bundle_bytes() as u32,
         };
         let Some((rank, peer)) = self.peer_of(id) else { return Ok(false) };
+        if peer.link != Some(id) {
+            // The other end has connected anew: what goes into this one is lost.
+            return Ok(false);
+        }
         let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
         peer.is_mapped = is_mapped;
         if !peer.has_greeting {
