@@ -1,13 +1,11 @@
 //! The ranks of a job, connected.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outboard_driver::routing::{Arrived, Buffers, RankConfig, RankService};
-use outboard_driver::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig};
-use outboard_link::{Address, Clock};
+use outboard_driver::{Worker, WorkerConfig};
+use outboard_link::Clock;
 use outboard_routing::{Barrier, Counts, Joiner, Quiescence, Signal};
 use outboard_settings::Placement;
 use outboard_wire::RegionId;
@@ -15,9 +13,10 @@ use outboard_wire::RegionId;
 use super::backlog::Backlog;
 use super::error::{MessengerError, SendError};
 use super::lanes::Lane;
-use super::options::{MessengerOptions, SPACES_MAX};
+use super::options::MessengerOptions;
 use super::placement::Mover;
 use super::receive::Item;
+use super::reception::Reception;
 use super::stats::{MessengerStats, Report};
 use crate::Job;
 
@@ -65,21 +64,13 @@ pub struct Messenger {
     pub(super) mover: Mover,
     /// Whether an agent was ever dialled.
     pub(super) has_agent: bool,
-    stop_desk: Box<dyn Fn() + Send>,
-    desk: Option<JoinHandle<()>>,
+    reception: Reception,
 }
 
 impl Messenger {
     /// Connects this rank with all others. Every rank of the job has to do so, with the same options.
     pub fn new(job: &mut Job, options: MessengerOptions) -> Result<Self, MessengerError> {
-        if options.spaces == 0 || options.spaces > SPACES_MAX {
-            let text = format!("{} message spaces: there can be from 1 to {SPACES_MAX}", options.spaces);
-            return Err(MessengerError::BadOptions(text));
-        }
-        if options.placement == Placement::Agent && job.agent_address().is_none() {
-            let text = "messages.placement is agent, and there is no agent: start one with `outboard agent`, or set it to auto";
-            return Err(MessengerError::BadOptions(text.to_owned()));
-        }
+        options.check(job.agent_address().is_some())?;
         let (listener, exports) = job.take_listener().ok_or(MessengerError::Taken)?;
         let (rank, ranks) = (job.rank(), job.size());
         let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
@@ -96,33 +87,10 @@ impl Messenger {
         let clock = Clock::start();
         let (worker, handle) = Worker::new(WorkerConfig::default(), clock, RankService::new(config, buffers))
             .map_err(std::io::Error::from)?;
-        // The higher rank dials the lower one.
-        let lower = job.members()[..rank as usize].iter().map(|member| {
-            let address = member.address.as_str().parse::<Address>();
-            address.map_err(|error| MessengerError::BadOptions(error.to_string()))
-        });
         let uses_agent = options.placement != Placement::Inline && ranks > 1;
         let agent = job.agent_address().filter(|_| uses_agent).cloned();
         let has_agent = agent.is_some();
-        let dials = lower.chain(agent.map(Ok)).map(|address| {
-            let (identity, exports) = (job.identity().clone(), Arc::clone(&exports));
-            Ok(Dial { address: address?, identity, exports, worker: None })
-        });
-        let dials = dials.collect::<Result<Vec<_>, MessengerError>>()?;
-        let desk_config =
-            FrontDeskConfig { shm: job.link().shm(), tcp: job.link().tcp(), ..FrontDeskConfig::default() };
-        let last_error = Arc::new(Mutex::new("no answer".to_owned()));
-        let heard = Arc::clone(&last_error);
-        let listeners = listener.into_iter().collect();
-        let desk = FrontDesk::new(desk_config, clock, (listeners, dials), vec![handle], move |error| {
-            *heard.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
-        });
-        let desk = desk.map_err(std::io::Error::from)?;
-        let stop_desk = Box::new(desk.stopper());
-        let desk = std::thread::Builder::new().name("outboard-desk".to_owned()).spawn(move || {
-            // It ends with the messenger.
-            let _ = desk.run();
-        })?;
+        let reception = Reception::open(job, (listener, exports), agent, handle, clock)?;
         let mut messenger = Self {
             worker,
             lanes: vec![Lane::default(); sets * ranks as usize],
@@ -149,20 +117,15 @@ impl Messenger {
             options,
             stats: MessengerStats::default(),
             report: Report::from_environment(),
-            stop_desk,
-            desk: Some(desk),
+            reception,
         };
-        messenger.wait_until_connected(job.patience(), &last_error)?;
+        messenger.wait_until_connected(job.patience())?;
         messenger.set_placement(messenger.mover.placement);
         messenger.wait_for_agent()?;
         Ok(messenger)
     }
 
-    fn wait_until_connected(
-        &mut self,
-        patience: Duration,
-        error: &Mutex<String>,
-    ) -> Result<(), MessengerError> {
+    fn wait_until_connected(&mut self, patience: Duration) -> Result<(), MessengerError> {
         let (began, others) = (Instant::now(), self.ranks as usize - 1);
         // One that has left was there.
         while self.worker.service().connected() + self.worker.service().departed().len() < others {
@@ -170,7 +133,7 @@ impl Messenger {
             self.fail_if_lost()?;
             if began.elapsed() > patience {
                 let connected = self.worker.service().connected();
-                let why = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let why = self.reception.last_error();
                 return Err(MessengerError::NotConnected { connected, others, patience, why });
             }
             self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?;
@@ -243,10 +206,6 @@ impl Drop for Messenger {
         }
         self.report_at_the_end();
         self.worker.close("done");
-        (self.stop_desk)();
-        if let Some(desk) = self.desk.take() {
-            // One that panicked has nothing left to end.
-            let _ = desk.join();
-        }
+        self.reception.close();
     }
 }

@@ -11,6 +11,7 @@ mod messages;
 mod options;
 mod placement;
 mod receive;
+mod reception;
 mod requests;
 mod send;
 mod stats;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use outboard_driver::routing::Buffers;
 use outboard_settings::{MessagesSettings, Placement, Settings};
 
+use super::error::MessengerError;
+
 /// How messages are bundled and moved. All ranks of a job need the same bundles.
 #[derive(Clone, Debug)]
 pub struct MessengerOptions {
@@ -25,7 +27,7 @@ pub struct MessengerOptions {
 }
 
 /// How many message spaces there can be.
-pub(super) const SPACES_MAX: u8 = 64;
+const SPACES_MAX: u8 = 64;
 const BUNDLE_MIN: usize = 1 << 10;
 const BUFFERS_MIN: usize = 2;
 
@@ -54,6 +56,19 @@ impl MessengerOptions {
     /// The same with so many message spaces.
     pub fn with_spaces(self, spaces: u8) -> Self {
         Self { spaces, ..self }
+    }
+
+    /// Whether they can be used.
+    pub(super) fn check(&self, has_agent: bool) -> Result<(), MessengerError> {
+        let wrong = if self.spaces == 0 || self.spaces > SPACES_MAX {
+            format!("{} message spaces: there can be from 1 to {SPACES_MAX}", self.spaces)
+        } else if self.placement == Placement::Agent && !has_agent {
+            "messages.placement is agent, and there is no agent: start one with `outboard agent`, or choose auto"
+                .to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(MessengerError::BadOptions(wrong))
     }
 
     /// What fits into the memory in a job of so many ranks: the size of bundles, how many there are to send, and how

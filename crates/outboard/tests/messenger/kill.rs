@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use outboard::{Messenger, MessengerError, SendError};
 
-use crate::all_to_all::{rounds, seed};
+use crate::letters::{rounds, seed};
 use crate::processes::{Act, DEADLINE, PATIENCE, Part, Process};
 use crate::team::Way;
 

@@ -10,6 +10,7 @@ mod all_to_all;
 mod bundles;
 mod failures;
 mod kill;
+mod letters;
 mod processes;
 mod report;
 mod requests;

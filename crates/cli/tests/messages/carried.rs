@@ -1,0 +1,97 @@
+//! Every message is handled once, whoever carries it and whatever becomes of him.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outboard::{MessengerOptions, Placement};
+use outboard_settings::Whereabouts;
+
+use crate::agents::Agents;
+use crate::letters::{all_to_all, random_team, rounds, seed};
+use crate::team::{Team, Way, small};
+
+/// The team with an agent for each rank, by turns.
+fn carried<'a>(team: Team<'a>, agents: &'a Agents) -> Team<'a> {
+    team.adjusted(|rank, settings, _| {
+        let address = agents.address(rank as usize % agents.count());
+        settings.job.agent = Whereabouts::At(address);
+        // Ranks of different agents have to meet somewhere.
+        settings.job.rendezvous = Some(agents.address(0));
+    })
+}
+
+fn by_agent(options: MessengerOptions) -> MessengerOptions {
+    MessengerOptions { placement: Placement::Agent, ..options }
+}
+
+#[test]
+fn an_agent_carries_everything() {
+    let agents = Agents::start(1, 1, false, |_, _| true);
+    for (ranks, options) in [(2, small()), (5, MessengerOptions::default())] {
+        let carried_bytes = AtomicU64::new(0);
+        let team = carried(Team::new(ranks, Way::Shm, by_agent(options)), &agents);
+        all_to_all(&team, 300, 3, |messenger, _| {
+            carried_bytes.fetch_max(messenger.stats().agent_bytes, Ordering::Relaxed);
+            assert_eq!(messenger.stats().direct_bytes, 0, "{}", messenger.explain_placement());
+        });
+        assert!(carried_bytes.into_inner() > 0);
+    }
+}
+
+#[test]
+fn ranks_that_reach_their_agent_over_tcp_are_served_too() {
+    let agents = Agents::start(1, 2, false, |_, _| true);
+    let team = Team::new(3, Way::Tcp, by_agent(small())).adjusted(|_, settings, _| {
+        settings.job.agent = Whereabouts::At(agents.port(0));
+    });
+    all_to_all(&team, 100, 4, |messenger, _| assert_eq!(messenger.stats().direct_bytes, 0));
+}
+
+#[test]
+fn agents_hand_over_to_each_other() {
+    for workers in [1, 3] {
+        let agents = Agents::start(3, workers, false, |_, _| true);
+        for way in Way::ALL {
+            let team = carried(Team::new(7, way, by_agent(small())), &agents);
+            all_to_all(&team, 60, 5, |messenger, _| {
+                assert_eq!(messenger.stats().direct_bytes, 0, "{}", messenger.explain_placement());
+            });
+        }
+    }
+}
+
+#[test]
+fn agents_in_a_row_relay() {
+    let agents = Agents::start(3, 1, true, |a, b| a.abs_diff(b) == 1);
+    let team = carried(Team::new(6, Way::Shm, by_agent(small())), &agents);
+    all_to_all(&team, 60, 6, |messenger, _| {
+        assert_eq!(messenger.stats().direct_bytes, 0, "{}", messenger.explain_placement());
+    });
+}
+
+#[test]
+fn placements_change_and_agents_die_and_nothing_is_lost_or_repeated() {
+    let first = seed();
+    for round in 0..rounds(6) {
+        let seed = first.wrapping_add(round);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let agents = Agents::start(random.usize(1..=4), random.usize(1..=3), false, |_, _| true);
+        let mut team = random_team(seed);
+        team.options.placement = [Placement::Agent, Placement::Auto][random.usize(..2)];
+        let team = carried(team, &agents);
+        println!("seed {seed}: {} agents", agents.count());
+        let random = Mutex::new(random);
+        all_to_all(&team, 800 / team.ranks, seed, |messenger, _| {
+            let mut random = random.lock().unwrap();
+            if random.u32(..20) == 0 {
+                let placements = [Placement::Inline, Placement::Agent, Placement::Auto];
+                messenger.set_placement(placements[random.usize(..3)]);
+            }
+            if random.u32(..100) == 0 {
+                let agent = random.usize(..agents.count());
+                drop(random);
+                agents.kill_or_revive(agent);
+            }
+        });
+    }
+}
