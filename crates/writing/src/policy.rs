@@ -41,6 +41,7 @@ impl Default for PolicyConfig {
 pub(crate) struct Lesson {
     class: u8,
     kind: Kind,
+    hash: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ enum Kind {
 }
 
 impl Lesson {
-    pub(crate) const NONE: Self = Self { class: 0, kind: Kind::Nothing };
+    pub(crate) const NONE: Self = Self { class: 0, kind: Kind::Nothing, hash: 0 };
 }
 
 /// The sizes that are told apart: up to 256 bytes, 2 KiB, 16 KiB, and more.
@@ -128,7 +129,7 @@ impl Policy {
             Hint::Cold => {
                 let path = self.classes[class].pick();
                 let kind = if path == Path::Unload { Kind::Unload } else { Kind::Cold(Standing::Beyond) };
-                (path, Lesson { class: class as u8, kind })
+                (path, Lesson { class: class as u8, kind, hash: 0 })
             }
         }
     }
@@ -138,26 +139,33 @@ impl Policy {
         let hash = page_hash(span.slot, span.offset >> PAGE_LOG2);
         let found = self.heat.touch(hash);
         let costs = &mut self.classes[class];
-        let standing = self.frontier.standing(found.heat, found.is_warm, hash);
+        let standing = self.frontier.standing(found.heat, found.warmth, hash);
         let path = if costs.chosen == Path::Unload && standing != Standing::Beyond {
             Path::Offload
         } else {
             costs.pick()
         };
-        self.heat.set_warm(found, path == Path::Offload);
         let kind = match path {
             Path::Unload => Kind::Unload,
-            Path::Offload if found.is_warm => Kind::Warm(standing),
+            Path::Offload if found.warmth > 0 && found.warmth != frontier::BURNT => Kind::Warm(standing),
             Path::Offload => Kind::Cold(standing),
         };
-        (path, Lesson { class: class as u8, kind })
+        let warmth = if path == Path::Offload {
+            frontier::warmer(found.warmth)
+        } else if found.warmth == frontier::BURNT {
+            frontier::BURNT
+        } else {
+            0
+        };
+        self.heat.set_warmth(found, warmth);
+        (path, Lesson { class: class as u8, kind, hash })
     }
 
     #[cold]
     fn sample(&mut self, class: usize) -> (Path, Lesson) {
         let path = self.classes[class].pick();
         let kind = if path == Path::Unload { Kind::Unload } else { Kind::Sample };
-        (path, Lesson { class: class as u8, kind })
+        (path, Lesson { class: class as u8, kind, hash: 0 })
     }
 
     /// A write has ended well.
@@ -181,6 +189,9 @@ impl Policy {
             Kind::Warm(standing) => {
                 if let (Some(is_miss), Some(costs)) = (class.learn_warm(now, took_ns), class.costs()) {
                     self.frontier.learn(standing, true, is_miss, costs);
+                    if is_miss && class.chosen == Path::Unload {
+                        self.heat.demote(lesson.hash, self.frontier.heat);
+                    }
                 }
             }
         }

@@ -61,7 +61,7 @@ impl Default for Parameters {
             per_message: 28.0,
             fetch: 800.0,
             fetches: 2.0,
-            walkers: 34.0,
+            walkers: 29.0,
             notice: 100.0,
             per_entry: 60.0,
             copy_per_byte: 0.083,

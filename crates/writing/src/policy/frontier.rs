@@ -10,6 +10,17 @@ const MOST: u32 = 1 << 15;
 /// Lessons between two reviews.
 const REVIEW: u32 = 512;
 
+/// Writes in which a page that has come to be offloaded has to show that this pays.
+const PROBATION: u8 = 32;
+
+pub(super) const BURNT: u8 = u8::MAX;
+
+/// The warmth of a page that had this one before yet another write to it was offloaded.
+#[inline]
+pub(super) fn warmer(warmth: u8) -> u8 {
+    if warmth == BURNT { 1 } else { (warmth + 1).min(PROBATION + 1) }
+}
+
 /// Where a page stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -17,9 +28,9 @@ pub(super) enum Standing {
     Beyond,
     /// Below the frontier, but one of the few that try what it would be like if it were lower.
     Scout,
-    /// Just above it.
+    /// Above it, and offloaded for a short while only: it has to show yet that this pays.
     Edge,
-    /// Far above it.
+    /// Above it, and offloaded for long.
     Core,
 }
 
@@ -43,11 +54,16 @@ impl Tally {
         self.hits + self.misses
     }
 
-    /// What offloading these writes has saved over unloading them, in nanoseconds.
-    fn gain(self, costs: Costs) -> i64 {
+    /// What offloading these writes has saved over unloading them, and what it has lost, in nanoseconds.
+    fn saved_and_lost(self, costs: Costs) -> (i64, i64) {
         let saved = costs.unload as i64 - costs.warm as i64;
         let lost = costs.cold as i64 - costs.unload as i64;
-        i64::from(self.hits) * saved - i64::from(self.misses) * lost
+        (i64::from(self.hits) * saved, i64::from(self.misses) * lost)
+    }
+
+    fn pays(self, costs: Costs) -> bool {
+        let (saved, lost) = self.saved_and_lost(costs);
+        saved > 2 * lost
     }
 }
 
@@ -71,10 +87,14 @@ impl Frontier {
 
     /// Where a page of this heat stands. One that was offloaded stays so until it is a good deal colder.
     #[inline]
-    pub(super) fn standing(&self, heat: u32, is_warm: bool, hash: u64) -> Standing {
-        let counted = if is_warm { heat + heat / 2 } else { heat };
+    pub(super) fn standing(&self, heat: u32, warmth: u8, hash: u64) -> Standing {
+        let counted = match warmth {
+            0 => heat,
+            BURNT => heat / 2,
+            _ => 2 * heat,
+        };
         if counted >= self.heat {
-            if heat > self.heat + self.heat / 2 { Standing::Core } else { Standing::Edge }
+            if warmth > PROBATION && warmth != BURNT { Standing::Core } else { Standing::Edge }
         } else if (hash >> 20) & 31 == 0 && 2 * counted >= self.heat {
             Standing::Scout
         } else {
@@ -101,14 +121,13 @@ impl Frontier {
     #[cold]
     fn review(&mut self, costs: Costs) {
         self.left = REVIEW;
-        let again = self.again.total().max(1);
-        let missed_percent = self.again.misses * 100 / again;
-        let edge_pays = self.edge.total() < 16 || self.edge.gain(costs) >= 0;
-        let scouts_pay = self.scouts.total() >= 8 && self.scouts.gain(costs) > 0;
+        let (saved, lost) = self.again.saved_and_lost(costs);
+        let edge_pays = self.edge.total() < 16 || self.edge.pays(costs);
+        let scouts_pay = self.scouts.total() >= 8 && self.scouts.pays(costs);
         self.heat = match () {
-            () if missed_percent > 25 => self.heat + self.heat / 4,
-            () if missed_percent > 10 || !edge_pays => self.heat + self.heat / 8,
-            () if missed_percent < 6 && scouts_pay => self.heat - self.heat / 8,
+            () if lost > saved => self.heat + self.heat / 4,
+            () if 20 * lost > 3 * saved || !edge_pays => self.heat + self.heat / 8,
+            () if 20 * lost < saved && scouts_pay => self.heat - self.heat / 8,
             () => self.heat,
         }
         .clamp(LEAST, MOST);

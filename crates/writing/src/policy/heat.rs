@@ -1,9 +1,9 @@
 //! Which pages are written often, in bounded memory.
 
 /// Pages that are remembered, 8 bytes each.
-const PLACES: usize = 8192;
+const PLACES: usize = 16384;
 /// Touches, by all pages together, after which heat fades by an eighth: the table remembers about eight times as many.
-const TICK: u32 = PLACES as u32 / 2;
+const TICK: u32 = PLACES as u32 * 8;
 /// What one touch adds to a page's heat.
 pub(super) const TOUCH: u32 = 16;
 
@@ -24,8 +24,7 @@ struct Place {
     tag: u32,
     heat: u16,
     tick: u8,
-    /// Whether its latest write was offloaded, so that its translation may be at hand.
-    is_warm: bool,
+    warmth: u8,
 }
 
 impl Place {
@@ -35,31 +34,55 @@ impl Place {
         let faded = FADED.get(usize::from(ticks)).copied().unwrap_or(0);
         (u32::from(self.heat) * faded) >> 8
     }
+
+    #[inline]
+    fn touch(&mut self, tick: u8, at: usize) -> Found {
+        let heat = (self.heat_at(tick) + TOUCH).min(u32::from(u16::MAX));
+        (self.heat, self.tick) = (heat as u16, tick);
+        Found { at, heat, warmth: self.warmth }
+    }
 }
 
 /// A page as it was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    at: Option<u32>,
+    at: usize,
     /// What it is worth: sixteen for every touch, fading.
     pub(super) heat: u32,
-    /// Whether its latest write was offloaded.
-    pub(super) is_warm: bool,
+    /// How warm it is; zero if its latest write was not offloaded.
+    pub(super) warmth: u8,
 }
 
-/// A table of pages by heat. Two places are possible for a page, beside each other; a stranger who finds both taken
-/// cools the colder one and gets its place when that is cold. So a flood of pages that are written once cannot drive out
-/// those that are written often.
+/// Newcomers that are remembered besides, 8 bytes each.
+const NEWCOMERS: usize = 256;
+
+/// A table of pages by heat, with two places for a page, beside each other. A page that is not in it is remembered as a
+/// newcomer until another newcomer takes its place; if it is hotter by then than the colder of those in its places, it
+/// settles there, and if not, it cools that one a little. So a flood of pages that are written once cannot drive out
+/// those that are written often, and one that is written in a burst is known at once.
 #[derive(Debug)]
 pub(super) struct Heat {
     places: Box<[Place; PLACES]>,
+    newcomers: Box<[Newcomer; NEWCOMERS]>,
     tick: u8,
     left: u32,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Newcomer {
+    /// Where it would settle.
+    pair: u32,
+    place: Place,
+}
+
 impl Heat {
     pub(super) fn new() -> Self {
-        Self { places: Box::new([Place::default(); PLACES]), tick: 0, left: TICK }
+        Self {
+            places: Box::new([Place::default(); PLACES]),
+            newcomers: Box::new([Newcomer::default(); NEWCOMERS]),
+            tick: 0,
+            left: TICK,
+        }
     }
 
     /// Notes one write to the page with this hash.
@@ -72,32 +95,61 @@ impl Heat {
         let tick = self.tick;
         let first = (hash as usize) & (PLACES - 1);
         let tag = (hash >> 32) as u32 | 1;
-        let pair = [first, first ^ 1];
-        for at in pair {
-            let place = &mut self.places[at];
-            if place.tag == tag {
-                let heat = (place.heat_at(tick) + TOUCH).min(u32::from(u16::MAX));
-                (place.heat, place.tick) = (heat as u16, tick);
-                return Found { at: Some(at as u32), heat, is_warm: place.is_warm };
+        for at in [first, first ^ 1] {
+            if self.places[at].tag == tag {
+                return self.places[at].touch(tick, at);
             }
         }
-        let heats = pair.map(|at| self.places[at].heat_at(tick));
+        let at = (hash >> 14) as usize & (NEWCOMERS - 1);
+        if self.newcomers[at].place.tag != tag {
+            self.settle(self.newcomers[at]);
+            let place = Place { tag, tick, ..Place::default() };
+            self.newcomers[at] = Newcomer { pair: first as u32, place };
+        }
+        self.newcomers[at].place.touch(tick, PLACES + at)
+    }
+
+    /// A newcomer has to leave: into the table, if it is hotter than who is there.
+    fn settle(&mut self, newcomer: Newcomer) {
+        let first = newcomer.pair as usize & (PLACES - 1);
+        let pair = [first, first ^ 1];
+        let heats = pair.map(|at| self.places[at].heat_at(self.tick));
         let colder = pair[usize::from(heats[1] < heats[0])];
         let heat = heats[0].min(heats[1]);
         let place = &mut self.places[colder];
-        if heat > TOUCH {
-            (place.heat, place.tick) = ((heat - TOUCH) as u16, tick);
-            return Found { at: None, heat: TOUCH, is_warm: false };
+        if newcomer.place.heat_at(self.tick) >= heat {
+            *place = newcomer.place;
+        } else {
+            // The hotter it is, the less it minds.
+            let cooled = heat - ((TOUCH * TOUCH) >> heat.ilog2()).min(heat);
+            (place.heat, place.tick) = (cooled as u16, self.tick);
         }
-        *place = Place { tag, heat: TOUCH as u16, tick, is_warm: false };
-        Found { at: Some(colder as u32), heat: TOUCH, is_warm: false }
     }
 
-    /// Notes by which path the write that found the page goes.
+    /// Notes how warm the page is from now on.
     #[inline]
-    pub(super) fn set_warm(&mut self, found: Found, is_warm: bool) {
-        if let Some(at) = found.at {
-            self.places[at as usize & (PLACES - 1)].is_warm = is_warm;
+    pub(super) fn set_warmth(&mut self, found: Found, warmth: u8) {
+        match found.at.checked_sub(PLACES) {
+            None => self.places[found.at & (PLACES - 1)].warmth = warmth,
+            Some(newcomer) => self.newcomers[newcomer & (NEWCOMERS - 1)].place.warmth = warmth,
+        }
+    }
+
+    /// The page with this hash was offloaded in vain: it has to become hot anew, from half of `from` at most.
+    pub(super) fn demote(&mut self, hash: u64, from: u32) {
+        let first = (hash as usize) & (PLACES - 1);
+        let tag = (hash >> 32) as u32 | 1;
+        let newcomer = (hash >> 14) as usize & (NEWCOMERS - 1);
+        let tick = self.tick;
+        let [one, other] = [first, first ^ 1];
+        let place = match () {
+            () if self.places[one].tag == tag => &mut self.places[one],
+            () if self.places[other].tag == tag => &mut self.places[other],
+            () => &mut self.newcomers[newcomer].place,
+        };
+        if place.tag == tag {
+            place.heat = (place.heat_at(tick).min(from) / 2) as u16;
+            (place.tick, place.warmth) = (tick, super::frontier::BURNT);
         }
     }
 
