@@ -157,6 +157,11 @@ impl<R> Drainer<R> {
         Drained { writer: self.writer, attempt: self.attempt, through: self.through, refusals }
     }
 
+    /// Nothing may come for a long time: gives back what is only needed while something does.
+    pub fn rest(&mut self) {
+        self.heads = Vec::new();
+    }
+
     /// The attachment that counts.
     pub fn attempt(&self) -> u32 {
         self.attempt

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use outboard_steering::Preference;
-use outboard_wire::Time;
 use outboard_wire::access::Status;
 use outboard_wire::writing::{Attach, Batch, Drained, ENTRIES_MAX, EntryHead, WriterId};
+use outboard_wire::{Incarnation, Time};
 
 use crate::policy::{Lesson, Policy};
 use crate::span::PageCounts;
@@ -299,12 +299,12 @@ impl Writer {
 
     /// Begins to unload, or begins anew because whoever drained is gone: everything that is not settled will be sent
     /// once more when the target has answered this.
-    pub fn attach(&mut self) -> Attach {
+    pub fn attach(&mut self, server: Incarnation) -> Attach {
         self.attempt += 1;
         self.is_attached = false;
         self.sent = 0;
         self.batches.clear();
-        Attach { writer: self.identity, attempt: self.attempt }
+        Attach { writer: self.identity, attempt: self.attempt, server }
     }
 
     /// The attachment that counts.

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use outboard_wire::Time;
 use outboard_wire::writing::{Drained, WriterId};
+use outboard_wire::{Incarnation, Time};
 use outboard_writing::{Begun, Ended, Hint, Path, Preference, Write, Writer, WriterConfig, WriterCounts};
 
 use super::clairvoyant;
@@ -91,7 +91,7 @@ pub fn play(plan: &Plan) -> Outcome {
     };
     let config = WriterConfig { preference, ring_bytes: 1 << 20, ..WriterConfig::default() };
     let mut writer = Writer::new(WRITER, config, Time::ZERO);
-    let attach = writer.attach();
+    let attach = writer.attach(Incarnation(1));
     let answer = Drained { writer: WRITER, attempt: attach.attempt, through: 0, refusals: Vec::new() };
     writer.drained(Time::ZERO, &answer).expect("a target of which nothing is known yet");
     let mut stage = Stage {

@@ -15,7 +15,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::exact;
-use crate::{DecodeError, Generation, Kind, RegionId, RegionKey, Room};
+use crate::{DecodeError, Generation, Incarnation, Kind, RegionId, RegionKey, Room};
 
 /// The kind of an [`Attach`].
 pub const ATTACH: Kind = Kind::new(Room::Writing, 1);
@@ -27,6 +27,9 @@ pub const BATCH: Kind = Kind::new(Room::Writing, 3);
 pub const LEAVE: Kind = Kind::new(Room::Writing, 4);
 /// The kind of a [`Drained`], the answer to an [`Attach`] and to a [`Batch`].
 pub const DRAINED: Kind = Kind::new(Room::Writing, 32);
+
+/// The kind of a [`Leave`] that comes back: whoever was asked cannot drain for this writer, or cannot any more.
+pub const REFUSED: Kind = Kind::new(Room::Writing, 33);
 
 /// How many regions one writer can have presented at a time.
 pub const SLOTS_MAX: u32 = 1024;
@@ -49,6 +52,8 @@ pub struct Attach {
     pub writer: WriterId,
     /// Grows with every attachment of that writer.
     pub attempt: u32,
+    /// Which life of a memory server owns the regions, so that an agent knows to whom to pass this on.
+    pub server: Incarnation,
 }
 
 /// From a writer to the target: this slot means that region.
@@ -87,6 +92,13 @@ struct WhoBytes {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
+struct AttachBytes {
+    who: WhoBytes,
+    server: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
 struct PresentBytes {
     writer: [u8; 16],
     attempt: U32,
@@ -97,22 +109,26 @@ struct PresentBytes {
     key: [u8; 16],
 }
 
-const _: () = assert!(size_of::<WhoBytes>() == Attach::LEN);
+const _: () = assert!(size_of::<AttachBytes>() == Attach::LEN);
+const _: () = assert!(size_of::<WhoBytes>() == Leave::LEN);
 const _: () = assert!(size_of::<PresentBytes>() == Present::LEN);
 
 impl Attach {
     /// Its size in bytes.
-    pub const LEN: usize = 24;
+    pub const LEN: usize = 32;
 
     /// As it travels.
     pub fn encode(&self) -> [u8; Self::LEN] {
-        who(self.writer, self.attempt)
+        let who = WhoBytes { writer: self.writer.0, attempt: self.attempt.into(), reserved: U32::ZERO };
+        zerocopy::transmute!(AttachBytes { who, server: self.server.0.into() })
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (writer, attempt) = whose(bytes)?;
-        Ok(Self { writer, attempt })
+        let bytes: &AttachBytes = exact("attachment of a writer", bytes)?;
+        reserved(bytes.who.reserved)?;
+        let (writer, attempt) = (WriterId(bytes.who.writer), bytes.who.attempt.get());
+        Ok(Self { writer, attempt, server: Incarnation(bytes.server.get()) })
     }
 }
 
@@ -122,13 +138,15 @@ impl Leave {
 
     /// As it travels.
     pub fn encode(&self) -> [u8; Self::LEN] {
-        who(self.writer, self.attempt)
+        let reserved = U32::ZERO;
+        zerocopy::transmute!(WhoBytes { writer: self.writer.0, attempt: self.attempt.into(), reserved })
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (writer, attempt) = whose(bytes)?;
-        Ok(Self { writer, attempt })
+        let bytes: &WhoBytes = exact("parting of a writer", bytes)?;
+        reserved(bytes.reserved)?;
+        Ok(Self { writer: WriterId(bytes.writer), attempt: bytes.attempt.get() })
     }
 }
 
@@ -167,16 +185,6 @@ impl Present {
             key: RegionKey(bytes.key),
         })
     }
-}
-
-fn who(writer: WriterId, attempt: u32) -> [u8; Attach::LEN] {
-    zerocopy::transmute!(WhoBytes { writer: writer.0, attempt: attempt.into(), reserved: U32::ZERO })
-}
-
-fn whose(bytes: &[u8]) -> Result<(WriterId, u32), DecodeError> {
-    let bytes: &WhoBytes = exact("attachment of a writer", bytes)?;
-    reserved(bytes.reserved)?;
-    Ok((WriterId(bytes.writer), bytes.attempt.get()))
 }
 
 fn reserved(word: U32) -> Result<(), DecodeError> {

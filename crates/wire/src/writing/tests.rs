@@ -7,7 +7,7 @@ const WRITER: WriterId = WriterId([9; 16]);
 
 #[test]
 fn messages_are_read_as_they_were_written() {
-    let attach = Attach { writer: WRITER, attempt: 7 };
+    let attach = Attach { writer: WRITER, attempt: 7, server: Incarnation(5) };
     assert_eq!(Attach::decode(&attach.encode()).unwrap(), attach);
     let leave = Leave { writer: WRITER, attempt: 8 };
     assert_eq!(Leave::decode(&leave.encode()).unwrap(), leave);
@@ -51,6 +51,7 @@ fn numbers_without_meaning_are_refused() {
     slot.slot -= 1;
     assert!(Present::decode(&slot.encode()).is_ok());
     assert!(Attach::decode(&[0; Attach::LEN - 1]).is_err());
+    assert!(Leave::decode(&[0xff; Leave::LEN]).is_err());
     assert!(Attach::decode(&[0xff; Attach::LEN]).is_err(), "unused bytes are zero");
 }
 

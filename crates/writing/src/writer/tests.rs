@@ -58,7 +58,7 @@ impl World {
     }
 
     fn attach(&mut self) {
-        let attach = self.writer.attach();
+        let attach = self.writer.attach(Incarnation(1));
         let lost: Vec<_> = self.target.batches.drain(..).collect();
         self.target.strays.extend(lost);
         self.target.answers.clear();
