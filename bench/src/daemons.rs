@@ -21,6 +21,13 @@ pub(crate) enum HostSpec {
         /// Where files are loaded from.
         data_dir: Option<String>,
     },
+    /// An agent that carries messages.
+    Router {
+        /// How many threads it has.
+        workers: usize,
+        /// Other agents, by their addresses.
+        peers: Vec<String>,
+    },
     /// An agent.
     Agent {
         /// Where its memory server is.
@@ -106,6 +113,13 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
             settings.memory.listen = listen;
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
             Ok(Daemon::memory(&settings)?)
+        }
+        HostSpec::Router { workers, peers } => {
+            settings.agent.listen = listen;
+            settings.agent.memory_servers = Vec::new();
+            settings.agent.workers = *workers;
+            settings.agent.peers = peers.iter().map(|peer| peer.parse()).collect::<Result<_, _>>()?;
+            Ok(Daemon::agent(&settings)?)
         }
         HostSpec::Agent { server, forwards, wire, cache } => {
             settings.agent.listen = listen;

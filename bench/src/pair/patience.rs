@@ -1,5 +1,6 @@
 //! Spinning, but not for ever.
 
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -11,7 +12,7 @@ use crate::BenchError;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a process waits for the other. Which is faster depends on the machine and on what else it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Waits {
     /// By asking again and again.
     Spinning,

@@ -41,7 +41,7 @@ struct Company(Vec<Peer>);
 
 impl Company {
     fn start(program: &PeerProgram, ranks: u32) -> Result<Self, BenchError> {
-        let peers = Seat::fill(program, PART, ranks, Bundling::default())?;
+        let peers = Seat::fill(program, PART, ranks, Bundling::default(), &[])?;
         peers.iter().try_for_each(|peer| peer.control.ready())?;
         Ok(Self(peers))
     }

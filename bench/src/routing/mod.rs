@@ -1,5 +1,6 @@
 //! What small messages between ranks cost, and what the memory system would allow.
 
+mod agents;
 mod alltoallv;
 mod apps;
 mod bare;
@@ -26,15 +27,17 @@ const RINGS: &str = "bare shared-memory rings, 16-byte messages in 32 KiB batche
 const ALLTOALLV: &str =
     "MPI_Alltoallv of 32 KiB for each destination, gathered by hand, doing the same updates";
 
+const VERSUS_INLINE: &str = "the same without an agent, on the same cores";
+
 /// Figures of every run: three of histograms, one of gathering, one beside MPI.
-const QUESTIONS: usize = 5 + apps::COUNT;
+const QUESTIONS: usize = 5 + apps::COUNT + agents::COUNT;
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let mut environment = Environment::survey(options.effort, cores_allowed, Vec::new());
     let is_long = options.effort != Effort::Quick;
-    let questions = QUESTIONS + if is_long { 1 + sweep::COUNT } else { 0 };
+    let questions = QUESTIONS + if is_long { 1 + sweep::COUNT + agents::SWEEP } else { 0 };
     let mut progress = Progress::new(options.effort, questions);
     let mut figures = Vec::new();
     for (name, words) in [("small", SMALL), ("large", tables::large(options.effort))] {
@@ -54,9 +57,11 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         Err(why) => environment.notes.push(format!("nothing beside MPI_Alltoallv: {why}")),
     }
     figures.extend(between_ranks(options, &mut progress)?);
+    figures.extend(agents::figures(options, &mut progress)?);
     figures.extend(apps::figures(options, &mut progress)?);
     if is_long {
         figures.extend(sweep::figures(options, &mut progress)?);
+        figures.extend(agents::sweep(options, &mut progress)?);
     }
     Ok(Report { bench: "routing", figures, environment })
 }

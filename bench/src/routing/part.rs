@@ -7,8 +7,8 @@ use super::bare::{Bare, RING_BYTES};
 use super::seat::{Seat, failed};
 use super::updates::{AHEAD, Updates, prefetch};
 use crate::BenchError;
-use crate::pair::{Answer, Control, now_ns};
-use crate::raw::BareRings;
+use crate::pair::{Answer, Control, Waits, now_ns};
+use crate::raw::{BareListener, BareRings, BareSocket};
 
 /// What the processes are told to play.
 pub(super) const PART: &str = "routing.rank";
@@ -18,6 +18,7 @@ pub(super) const PART: &str = "routing.rank";
 pub(super) struct Setup {
     pub(super) table_words: u64,
     pub(super) has_rings: bool,
+    pub(super) has_socket: bool,
 }
 
 /// What is done in a round.
@@ -29,7 +30,23 @@ pub(super) enum Work {
     BareHistogram,
     /// Words of other ranks' tables, asked for and answered.
     Gather,
+    /// Messages of a kilobyte from the first rank to the second.
+    Stream,
+    /// As many bytes through a bare socket.
+    BareStream(Waits),
 }
+
+impl Work {
+    /// How many ranks send.
+    pub(super) fn senders(self, ranks: u64) -> u64 {
+        if matches!(self, Self::Stream | Self::BareStream(_)) { 1 } else { ranks }
+    }
+}
+
+/// How long the messages of a stream are, and how long a bundle is that is full of them.
+pub(super) const STREAMED: usize = 1 << 10;
+const WRITTEN: usize = 64 * STREAMED;
+const READ_BUFFER: usize = 1 << 18;
 
 /// A round.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -43,6 +60,7 @@ pub(super) struct Task {
 struct Player {
     messenger: Messenger,
     bare: Option<Bare>,
+    socket: Option<BareSocket>,
     table: Vec<u64>,
     rank: u32,
     ranks: u32,
@@ -60,15 +78,26 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// Connects the two ranks by a bare socket.
+fn connect(rank: u32, control: &Control) -> Result<BareSocket, BenchError> {
+    if rank > 0 {
+        return BareSocket::connect(control.receive("where the bare socket listens")?);
+    }
+    let listener = BareListener::bind()?;
+    control.send(&listener.address()?)?;
+    listener.accept()
+}
+
 impl Player {
     fn prepare(seat: &Seat, control: &Control) -> Result<Self, BenchError> {
-        let Setup { table_words, has_rings } = control.receive("what I have")?;
+        let Setup { table_words, has_rings, has_socket } = control.receive("what I have")?;
         let Seat { rank, ranks, .. } = *seat;
         seat.settle()?;
         let rings = if has_rings { Some(BareRings::take(control, RING_BYTES)?) } else { None };
+        let socket = if has_socket { Some(connect(rank, control)?) } else { None };
         let messenger = seat.join(|options| options.with_spaces(2))?;
         let bare = rings.map(|rings| Bare::new(&rings, rank));
-        Ok(Self { messenger, bare, table: vec![1; table_words as usize], rank, ranks })
+        Ok(Self { messenger, bare, socket, table: vec![1; table_words as usize], rank, ranks })
     }
 
     /// Does a round. Returns when it began and ended, and how many messages were handled here.
@@ -79,6 +108,8 @@ impl Player {
         let handled = match task.work {
             Work::Histogram => self.histogram(updates, task.items).map_err(failed)?,
             Work::Gather => self.gather(updates, task.items).map_err(failed)?,
+            Work::Stream => self.stream(task.items).map_err(failed)?,
+            Work::BareStream(waits) => self.bare_stream(task.items, waits)?,
             Work::BareHistogram => self
                 .bare
                 .as_mut()
@@ -115,6 +146,48 @@ impl Player {
         }
         messenger.quiesce_bundles(0, &mut update)?;
         Ok(handled)
+    }
+
+    fn stream(&mut self, items: u64) -> Result<u64, MessengerError> {
+        let Self { messenger, rank, .. } = self;
+        let (mut handled, mut sum) = (0, 0u64);
+        let mut count = |_: &mut Messenger, bundle: Bundle<'_>| {
+            for message in bundle.messages().map_while(Result::ok) {
+                handled += 1;
+                sum = sum.wrapping_add(u64::from(message[0]));
+            }
+        };
+        let message = [7; STREAMED];
+        for _ in 0..if *rank == 0 { items } else { 0 } {
+            while let Err(error) = messenger.send(1, &message) {
+                match error {
+                    SendError::Full => messenger.make_room(0, &mut count)?,
+                    error => return Err(error.into()),
+                }
+            }
+        }
+        messenger.quiesce_bundles(0, &mut count)?;
+        std::hint::black_box(sum);
+        Ok(handled)
+    }
+
+    fn bare_stream(&mut self, items: u64, waits: Waits) -> Result<u64, BenchError> {
+        let Some(socket) = &mut self.socket else { return Ok(0) };
+        socket.waits = waits;
+        let bytes = items as usize * STREAMED;
+        if self.rank == 0 {
+            let block = vec![7; WRITTEN];
+            for at in (0..bytes).step_by(WRITTEN) {
+                socket.write_all(&block[..WRITTEN.min(bytes - at)])?;
+            }
+            return Ok(0);
+        }
+        let (mut buffer, mut left) = (vec![0; READ_BUFFER], bytes);
+        while left > 0 {
+            let most = READ_BUFFER.min(left);
+            left -= socket.read_some(&mut buffer[..most])?;
+        }
+        Ok(items)
     }
 
     /// Requests in one space, replies in another, as they are written by hand.

@@ -1,7 +1,8 @@
 //! A place in a job, for a process that the benchmark starts.
 
 use outboard::{Job, Messenger, MessengerOptions, Settings};
-use outboard_settings::{ByteSize, Secret, Whereabouts};
+use outboard_link::Address;
+use outboard_settings::{ByteSize, Placement, Secret, Whereabouts};
 use outboard_wire::{JobId, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,8 @@ pub(super) struct Seat {
     job: u64,
     secret: String,
     bundling: Bundling,
+    /// The agent that carries its messages, and where ranks of different agents meet.
+    agent: Option<(String, String)>,
 }
 
 pub(super) fn failed(error: impl std::error::Error) -> BenchError {
@@ -51,6 +54,11 @@ impl Seat {
         settings.job.size = Some(self.ranks);
         settings.job.secret = Some(Secret::new(self.secret.clone()).map_err(failed)?);
         (settings.job.agent, settings.job.memory) = (Whereabouts::None, Whereabouts::None);
+        if let Some((agent, meeting)) = &self.agent {
+            settings.job.agent = Whereabouts::At(agent.parse()?);
+            settings.job.rendezvous = Some(meeting.parse()?);
+            settings.messages.placement = Placement::Agent;
+        }
         let Bundling { bundle, buffers } = self.bundling;
         settings.messages.bundle = bundle.map_or(settings.messages.bundle, ByteSize);
         settings.messages.buffers = buffers.unwrap_or(settings.messages.buffers);
@@ -58,19 +66,23 @@ impl Seat {
         Messenger::new(&mut job, with(MessengerOptions::from_settings(&settings))).map_err(failed)
     }
 
-    /// Starts a process for each rank of a job, which plays `part` and is told its seat first.
+    /// Starts a process for each rank of a job, which plays `part` and is told its seat first. If there are agents, ranks
+    /// have them by turns.
     pub(super) fn fill(
         program: &PeerProgram,
         part: &str,
         ranks: u32,
         bundling: Bundling,
+        agents: &[Address],
     ) -> Result<Vec<Peer>, BenchError> {
         let secret = Secret::draw().map_err(std::io::Error::from).named("getrandom")?;
         let job = outboard_link::Identity::new(outboard_wire::Role::Tool, "").incarnation.0;
         let peers: Vec<Peer> = (0..ranks).map(|_| Peer::start(program, part)).collect::<Result<_, _>>()?;
         for (rank, peer) in (0..).zip(&peers) {
             let secret = secret.expose().to_owned();
-            peer.control.send(&Self { rank, ranks, job, secret, bundling })?;
+            let meeting = agents.first().map(Address::to_string);
+            let agent = meeting.map(|meeting| (agents[rank as usize % agents.len()].to_string(), meeting));
+            peer.control.send(&Self { rank, ranks, job, secret, bundling, agent })?;
         }
         Ok(peers)
     }

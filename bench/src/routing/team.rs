@@ -1,5 +1,9 @@
 //! Ranks in processes of their own.
 
+use std::net::SocketAddr;
+
+use outboard_link::Address;
+
 use super::bare::RING_BYTES;
 use super::part::{PART, Setup, Task, Work};
 use super::seat::{Bundling, Seat};
@@ -26,10 +30,37 @@ impl Team {
         table_words: u64,
         bundling: Bundling,
     ) -> Result<Self, BenchError> {
-        let peers = Seat::fill(program, PART, ranks, bundling)?;
-        let has_rings = ranks == 2;
+        let setup = Setup { table_words, has_rings: ranks == 2, has_socket: false };
+        Self::seat(program, ranks, setup, bundling, &[])
+    }
+
+    /// The same for ranks whose messages are carried by agents, by turns. Two have a bare socket between them too, if there
+    /// are two agents.
+    pub(super) fn carried(
+        program: &PeerProgram,
+        ranks: u32,
+        table_words: u64,
+        agents: &[Address],
+    ) -> Result<Self, BenchError> {
+        let setup = Setup { table_words, has_rings: false, has_socket: ranks == 2 && agents.len() == 2 };
+        Self::seat(program, ranks, setup, Bundling::default(), agents)
+    }
+
+    fn seat(
+        program: &PeerProgram,
+        ranks: u32,
+        setup: Setup,
+        bundling: Bundling,
+        agents: &[Address],
+    ) -> Result<Self, BenchError> {
+        let peers = Seat::fill(program, PART, ranks, bundling, agents)?;
+        let Setup { has_rings, has_socket, .. } = setup;
         for peer in &peers {
-            peer.control.send(&Setup { table_words, has_rings })?;
+            peer.control.send(&setup)?;
+        }
+        if has_socket {
+            let address: SocketAddr = peers[0].control.receive("where the bare socket listens")?;
+            peers[1].control.send(&address)?;
         }
         if has_rings {
             let rings = BareRings::offer(&peers[0].control, RING_BYTES)?;
@@ -51,7 +82,7 @@ impl Team {
             ended = ended.max(marks_ns.last().copied().unwrap_or(0));
             handled += count;
         }
-        let expected = items * self.ranks.len() as u64;
+        let expected = items * work.senders(self.ranks.len() as u64);
         if handled != expected {
             return Err(BenchError::Changed {
                 what: "the number of messages handled",
