@@ -12,9 +12,11 @@ use outboard_wire::{Incarnation, Role, Time};
 
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
+use crate::memory_service::is_writing;
 use crate::paging::{PagingWorker, SharedPaging, is_paging};
 use crate::routing::{RoutingWorker, SharedRouting, is_routing};
 use crate::status::{Gauge, StatusPage};
+use crate::writing::{RelayCounts, WritingRelay};
 
 /// Later than anything that is ever due.
 const NEVER_NS: u64 = u64::MAX;
@@ -51,6 +53,7 @@ pub(crate) struct SharedAgent {
     memory_servers: Gauge,
     memory_servers_restarted_total: Gauge,
     peer_agents: Gauge,
+    relay: Arc<RelayCounts>,
 }
 
 impl SharedAgent {
@@ -65,6 +68,7 @@ impl SharedAgent {
             memory_servers: page.gauge("memory_servers_connected"),
             memory_servers_restarted_total: page.gauge("memory_servers_restarted_total"),
             peer_agents: page.gauge("peer_agents_connected"),
+            relay: RelayCounts::new(page),
         }
     }
 
@@ -160,6 +164,7 @@ pub(crate) struct AgentService {
     peers: HashMap<LinkId, (Peer, Origin)>,
     paging: PagingWorker,
     routing: RoutingWorker,
+    writing: WritingRelay,
     /// The number of the peer that each dial leads to.
     dialled: Arc<[usize]>,
 }
@@ -175,6 +180,7 @@ impl AgentService {
     ) -> Self {
         Self {
             index,
+            writing: WritingRelay::new(Arc::clone(&shared.relay)),
             shared,
             counts,
             outbox: Outbox::default(),
@@ -240,6 +246,7 @@ impl Service for AgentService {
                 self.paging.server_restarted(before);
             }
             self.paging.on_open(link, peer, true);
+            self.writing.on_dialled(link, peer);
         } else {
             tracing::debug!("{peer} has come");
             self.counts.came(peer);
@@ -257,6 +264,9 @@ impl Service for AgentService {
         }
         if is_paging(frame.head.kind) {
             return self.paging.on_frame(link, frame, now);
+        }
+        if is_writing(frame.head.kind) {
+            return self.writing.on_frame(link, frame, &mut self.outbox);
         }
         if !Question::is_question(frame.head.kind) {
             return echo(&mut self.outbox, &self.counts, link, frame);
@@ -306,6 +316,7 @@ impl Service for AgentService {
         self.outbox.forget(link);
         self.paging.on_lost(link, now);
         self.routing.on_lost(link);
+        self.writing.on_lost(link, &mut self.outbox);
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -15,6 +15,7 @@ mod paging;
 mod routing;
 mod status;
 mod store;
+mod writing;
 
 pub use daemon::{Daemon, StartError};
 pub use paging::{PagingConfig, PagingWorker, SharedPaging};

@@ -2,6 +2,7 @@
 
 mod file_work;
 mod write_backs;
+mod writing;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +20,10 @@ use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
 use file_work::{Asker, Turns};
 use write_backs::{Gates, WriteBackCounts};
+use writing::{Heard, Writers};
 
 pub(crate) use file_work::FileDone;
+pub(crate) use writing::is_writing;
 
 /// What the workers of a memory server share. Locked for questions, never for one-sided access.
 pub(crate) struct SharedStore {
@@ -34,6 +37,7 @@ pub(crate) struct SharedStore {
     regions: Gauge,
     clients_awaited: Gauge,
     write_backs: WriteBackCounts,
+    writers: Writers,
 }
 
 impl SharedStore {
@@ -49,6 +53,7 @@ impl SharedStore {
             regions: page.gauge("regions"),
             clients_awaited: page.gauge("clients_awaited"),
             write_backs: WriteBackCounts::new(page),
+            writers: Writers::new(page),
         }
     }
 
@@ -77,12 +82,13 @@ pub(crate) struct MemoryService {
     outbox: Outbox,
     peers: HashMap<LinkId, Peer>,
     gates: Gates,
+    heard: Heard,
 }
 
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
-        Self { index, store, counts, outbox, peers, gates }
+        Self { index, store, counts, outbox, peers, gates, heard: Heard::default() }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -129,6 +135,9 @@ impl Service for MemoryService {
         if paging::Request::fixed_len(frame.head.kind).is_some() {
             return self.page(link, frame);
         }
+        if is_writing(frame.head.kind) {
+            return self.unload(link, frame);
+        }
         if !Question::is_question(frame.head.kind) {
             return echo(&mut self.outbox, &self.counts, link, frame);
         }
@@ -165,6 +174,7 @@ impl Service for MemoryService {
             tracing::info!(unsaid, "{error}");
         }
         self.outbox.forget(link);
+        self.writers_lost(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }

@@ -49,7 +49,7 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    fn find(&mut self, region: RegionId, store: &SharedStore) -> Option<Arc<Gate>> {
+    pub(super) fn find(&mut self, region: RegionId, store: &SharedStore) -> Option<Arc<Gate>> {
         if let Some(gate) = self.known.get(&region).and_then(Weak::upgrade) {
             return Some(gate);
         }

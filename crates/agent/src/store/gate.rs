@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use outboard_link::memory::{Segment, Window};
 use outboard_wire::control::Sharing;
 use outboard_wire::paging::{Fence, Status, WriteBack};
-use outboard_wire::{Generation, RegionKey, Rights};
+use outboard_wire::{Generation, RegionKey, Rights, access};
 use rustix::io::Errno;
 
 use super::holders::Claim;
@@ -84,6 +84,9 @@ fn draw_key() -> Result<RegionKey, Errno> {
     if drawn == key.len() { Ok(RegionKey(key)) } else { Err(Errno::AGAIN) }
 }
 
+/// The epoch of a gate that another has replaced.
+const RETIRED: u64 = u64::MAX;
+
 /// One region, as those who bring written bytes see it. Whoever has it does not need the store, so bytes come home
 /// to different regions, and to different places of one region, at the same time.
 pub(crate) struct Gate {
@@ -105,7 +108,7 @@ impl Gate {
 
     /// The same region with other keys. Whoever still has this gate in hand writes nothing by it any more.
     pub(super) fn with_keys(&self, keys: Keys) -> Self {
-        let epoch = RwLock::new(self.raise() + 1);
+        let epoch = RwLock::new(self.retire() + 1);
         let (generation, size, memory) = (self.generation, self.size, Arc::clone(&self.memory));
         Self { generation, keys, size, memory, epoch }
     }
@@ -118,8 +121,14 @@ impl Gate {
     /// Begins the next epoch. Waits for those who are writing.
     pub(super) fn raise(&self) -> u64 {
         let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
-        *epoch += 1;
+        *epoch = epoch.saturating_add(1);
         *epoch
+    }
+
+    /// Ends the epochs of this gate, for ever, and returns the last. Waits for those who are writing.
+    fn retire(&self) -> u64 {
+        let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *epoch, RETIRED) + 1
     }
 
     fn may_write(&self, generation: Generation, key: &RegionKey) -> Status {
@@ -148,6 +157,30 @@ impl Gate {
             }
         };
         (status, *epoch)
+    }
+
+    /// Puts `data` there for whoever may write, whatever the epoch: like a one-sided write, with the same refusals. The
+    /// next epoch begins when it is done.
+    pub(crate) fn write(
+        &self,
+        (generation, key): (Generation, &RegionKey),
+        offset: u64,
+        data: Window<'_>,
+    ) -> access::Status {
+        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
+        let is_this = generation == self.generation && *epoch != RETIRED;
+        match self.keys.rights_of(key).filter(|_| is_this) {
+            None => access::Status::NotOpen,
+            Some(rights) if !rights.includes(Rights::WRITE) => access::Status::NoRight,
+            _ if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.size) => {
+                access::Status::OutOfBounds
+            }
+            _ => {
+                self.memory.window_mut(offset as usize, data.len()).write_window(0, data);
+                drop(epoch);
+                access::Status::Done
+            }
+        }
     }
 
     /// Begins the next epoch for whoever may write.

@@ -1,0 +1,123 @@
+//! An agent passes on what writers unload to the memory server that owns their regions, and its answers back. It keeps
+//! nothing: what a writer has not heard of, the writer sends again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use outboard_driver::{LinkId, Outbox};
+use outboard_link::{Disposition, Frame, Peer};
+use outboard_wire::writing::{ATTACH, Attach, DRAINED, LEAVE, Leave, REFUSED, WriterId};
+use outboard_wire::{FrameHead, Incarnation, Role};
+
+use crate::status::{Gauge, StatusPage};
+
+/// How many writers one worker passes on for.
+const WRITERS_MAX: usize = 1024;
+
+/// Between whom a writer's frames go.
+#[derive(Clone, Copy)]
+struct Route {
+    client: LinkId,
+    server: LinkId,
+    attempt: u32,
+}
+
+/// What one worker of an agent does with frames about writes.
+pub(crate) struct WritingRelay {
+    routes: HashMap<WriterId, Route>,
+    servers: Vec<(LinkId, Incarnation)>,
+    counts: Arc<RelayCounts>,
+}
+
+/// What is counted of it, by all workers together.
+pub(crate) struct RelayCounts {
+    frames_total: Gauge,
+    refused_total: Gauge,
+}
+
+impl RelayCounts {
+    pub(crate) fn new(page: &StatusPage) -> Arc<Self> {
+        Arc::new(Self {
+            frames_total: page.gauge("unloaded_frames_passed_on_total"),
+            refused_total: page.gauge("unloading_writers_refused_total"),
+        })
+    }
+}
+
+impl WritingRelay {
+    pub(crate) fn new(counts: Arc<RelayCounts>) -> Self {
+        Self { routes: HashMap::new(), servers: Vec::new(), counts }
+    }
+
+    /// A link to a peer that this agent has dialled is open: only such memory servers can own regions.
+    pub(crate) fn on_dialled(&mut self, link: LinkId, peer: &Peer) {
+        if peer.intro().role == Role::MemoryServer {
+            self.servers.push((link, peer.incarnation()));
+        }
+    }
+
+    /// Passes a frame on.
+    pub(crate) fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, outbox: &mut Outbox) -> Disposition {
+        if frame.payload.len() < size_of::<WriterId>() {
+            return Disposition::Taken;
+        }
+        let writer = WriterId(frame.payload.array(0));
+        let is_from_server = self.servers.iter().any(|(server, _)| *server == link);
+        if !is_from_server && frame.head.kind == ATTACH {
+            self.find_server(link, writer, frame);
+        }
+        let to = match self.routes.get(&writer) {
+            Some(route) if is_from_server && route.server == link => Some(route.client),
+            Some(route) if !is_from_server && route.client == link => Some(route.server),
+            _ => None,
+        };
+        let may_pass = !is_from_server || matches!(frame.head.kind, DRAINED | REFUSED);
+        match to {
+            Some(to) if may_pass => {
+                if !outbox.has_room(to) {
+                    return Disposition::Deferred;
+                }
+                outbox.push(to, frame.head, frame.payload.to_vec());
+                self.counts.frames_total.add(1);
+                if frame.head.kind == LEAVE {
+                    self.routes.remove(&writer);
+                }
+            }
+            None if !is_from_server => self.refuse(link, writer, 0, outbox),
+            _ => {}
+        }
+        Disposition::Taken
+    }
+
+    fn find_server(&mut self, client: LinkId, writer: WriterId, frame: Frame<'_>) {
+        let Ok(attach) = Attach::decode(&frame.payload.to_vec()) else { return };
+        let server = self.servers.iter().find(|(_, incarnation)| *incarnation == attach.server);
+        if let Some((server, _)) = server
+            && (self.routes.len() < WRITERS_MAX || self.routes.contains_key(&writer))
+        {
+            self.routes.insert(writer, Route { client, server: *server, attempt: attach.attempt });
+        }
+    }
+
+    fn refuse(&mut self, client: LinkId, writer: WriterId, attempt: u32, outbox: &mut Outbox) {
+        self.counts.refused_total.add(1);
+        outbox.push_copy(client, FrameHead::new(REFUSED), &Leave { writer, attempt }.encode());
+    }
+
+    /// A link is gone. Writers whose server it led to are told, so that they find another way.
+    pub(crate) fn on_lost(&mut self, link: LinkId, outbox: &mut Outbox) {
+        self.servers.retain(|(server, _)| *server != link);
+        let lost: Vec<(WriterId, Route)> = self
+            .routes
+            .iter()
+            .filter(|(_, route)| route.client == link || route.server == link)
+            .map(|(writer, route)| (*writer, *route))
+            .collect();
+        for (writer, route) in lost {
+            self.routes.remove(&writer);
+            if route.client != link {
+                self.refuse(route.client, writer, route.attempt, outbox);
+            }
+        }
+    }
+}
