@@ -16,6 +16,7 @@ pub mod routing;
 mod service;
 mod signals;
 mod worker;
+pub mod writing;
 
 pub use desk::{Dial, FrontDesk, FrontDeskConfig, Listener};
 pub use links::{LinkId, NewLink, Origin};

@@ -304,6 +304,11 @@ impl Writer {
         self.is_attached = false;
         self.sent = 0;
         self.batches.clear();
+        self.attachment(server)
+    }
+
+    /// The latest attachment once more; it does no harm if the target hears it twice.
+    pub fn attachment(&self, server: Incarnation) -> Attach {
         Attach { writer: self.identity, attempt: self.attempt, server }
     }
 

@@ -11,7 +11,7 @@ const MOST: u32 = 1 << 15;
 const REVIEW: u32 = 512;
 
 /// Writes in which a page that has come to be offloaded has to show that this pays.
-const PROBATION: u8 = 32;
+const PROBATION: u8 = 64;
 
 pub(super) const BURNT: u8 = u8::MAX;
 
@@ -61,9 +61,9 @@ impl Tally {
         (i64::from(self.hits) * saved, i64::from(self.misses) * lost)
     }
 
-    fn pays(self, costs: Costs) -> bool {
+    fn pays(self, times: i64, costs: Costs) -> bool {
         let (saved, lost) = self.saved_and_lost(costs);
-        saved > 2 * lost
+        saved > times * lost
     }
 }
 
@@ -122,8 +122,8 @@ impl Frontier {
     fn review(&mut self, costs: Costs) {
         self.left = REVIEW;
         let (saved, lost) = self.again.saved_and_lost(costs);
-        let edge_pays = self.edge.total() < 16 || self.edge.pays(costs);
-        let scouts_pay = self.scouts.total() >= 8 && self.scouts.pays(costs);
+        let edge_pays = self.edge.total() < 16 || self.edge.pays(1, costs);
+        let scouts_pay = self.scouts.total() >= 8 && self.scouts.pays(2, costs);
         self.heat = match () {
             () if lost > saved => self.heat + self.heat / 4,
             () if 20 * lost > 3 * saved || !edge_pays => self.heat + self.heat / 8,

@@ -1,0 +1,403 @@
+//! A writer with its links.
+
+use std::time::Duration;
+
+use outboard_link::memory::Window;
+use outboard_link::{
+    AccessError, Clock, Completion, Disposition, Link, LinkError, OneSided, Outcome, RemoteMemory, SendError,
+    Token, Waiter,
+};
+use outboard_wire::writing::{BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, REFUSED, WriterId};
+use outboard_wire::{FrameHead, Grant, Rights, Time, writing};
+use outboard_writing::{
+    Begun, Ended, Fault, NotYet, Path, PolicyExplanation, Write, WriteId, Writer, WriterConfig, WriterCounts,
+};
+
+use super::regions::{Slot, status_of};
+use super::relay::{Relay, send};
+
+/// The name of an opening; those of writes have their place in the lower half.
+const OPENING: Token = Token(u64::MAX);
+/// How many frames are taken in one turn.
+const FRAMES_PER_TURN: usize = 64;
+/// The longest sleep while there are two links to listen to.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Why a write did not begin. Nothing was done.
+#[derive(Clone, Debug)]
+pub enum BeginError {
+    /// It can later: make [a turn](Initiator::turn), and try again.
+    NotYet(NotYet),
+    /// It never can.
+    Access(AccessError),
+}
+
+/// A write that has ended.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// Which.
+    pub id: WriteId,
+    /// By which path it went.
+    pub path: Path,
+    /// Visible at the target, or why not.
+    pub result: Result<(), AccessError>,
+}
+
+/// A writer with a link to the memory server and perhaps one to an agent that drains.
+pub struct Initiator<L> {
+    link: L,
+    relay: Option<Relay>,
+    writer: Writer,
+    identity: WriterId,
+    slots: Vec<Option<Slot>>,
+    waiter: Waiter,
+    now: Time,
+    longest: usize,
+    is_mapped: bool,
+    /// Messages that have to go before any batch: they did not fit before.
+    is_introduced: bool,
+    lost: Option<LinkError>,
+}
+
+impl<L: Link + RemoteMemory> Initiator<L> {
+    /// A writer over `link`, whose unloaded writes go by `relay` as long as that is there.
+    pub fn new(link: L, relay: Option<Relay>, identity: WriterId, config: WriterConfig) -> Self {
+        let capabilities = *link.capabilities();
+        let waiter = Waiter::new();
+        let now = waiter.clock.now();
+        let fits = capabilities.max_payload.min(capabilities.max_access).saturating_sub(Batch::LEN + 32);
+        let ring_bytes = config.ring_bytes.min(2 * fits);
+        let batch_bytes = config.batch_bytes.min(fits);
+        let writer = Writer::new(identity, WriterConfig { ring_bytes, batch_bytes, ..config }, now);
+        let mut initiator = Self {
+            longest: writer.longest(),
+            is_mapped: capabilities.one_sided == OneSided::Mapped,
+            link,
+            relay,
+            writer,
+            identity,
+            slots: Vec::new(),
+            waiter,
+            now,
+            is_introduced: false,
+            lost: None,
+        };
+        initiator.writer.attach(initiator.link.peer().incarnation());
+        initiator.send();
+        initiator
+    }
+
+    /// Opens a region, to write as far as the grant allows it, and returns the slot that stands for it.
+    pub fn open(&mut self, grant: &Grant, patience: Duration) -> Result<u32, AccessError> {
+        let wanted = if self.is_mapped { Rights::READ.and(Rights::WRITE) } else { Rights::WRITE };
+        let rights = if grant.rights.includes(wanted) { wanted } else { Rights::READ };
+        self.link.open(grant, rights, OPENING)?;
+        self.link.flush()?;
+        let (mut others, mut opened) = (Vec::new(), None);
+        let found = self.waiter.until(&mut self.link, patience, "a region to open", |link| {
+            link.completions(|completion| {
+                if completion.token == OPENING {
+                    opened = Some(completion.result);
+                } else {
+                    others.push(completion);
+                }
+            });
+            Ok(opened.take())
+        });
+        self.now = self.waiter.clock.now();
+        for completion in others {
+            self.completed(&completion);
+        }
+        let Outcome::Opened(open) = found?? else { return Err(AccessError::NotOpen) };
+        let free = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        if free >= writing::SLOTS_MAX as usize {
+            self.link.close_region(open);
+            return Err(AccessError::Busy);
+        }
+        if free == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[free] = Some(Slot { open, grant: *grant, rights });
+        // Regions are presented with an attachment; one that comes later needs a word of its own.
+        self.is_introduced = false;
+        self.send();
+        Ok(free as u32)
+    }
+
+    /// Gives a region back. Writes to it must have ended.
+    pub fn close_region(&mut self, slot: u32) {
+        if let Some(slot) = self.slots.get_mut(slot as usize).and_then(Option::take) {
+            self.link.close_region(slot.open);
+        }
+    }
+
+    /// The longest write, by either path, in bytes.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Begins a write.
+    #[inline]
+    pub fn begin(&mut self, write: &Write<'_>) -> Result<WriteId, BeginError> {
+        if let Some(lost) = &self.lost {
+            return Err(BeginError::Access(AccessError::Lost(lost.clone())));
+        }
+        let Some(Some(slot)) = self.slots.get(write.slot as usize) else {
+            return Err(BeginError::Access(AccessError::NotOpen));
+        };
+        slot.judge(write.offset, write.bytes.len()).map_err(BeginError::Access)?;
+        if write.bytes.len() > self.longest {
+            let (len, max) = (write.bytes.len(), self.longest);
+            return Err(BeginError::Access(AccessError::TooLong { len, max }));
+        }
+        if self.writer.wants_clock() {
+            self.now = self.waiter.clock.now();
+        }
+        let open = slot.open;
+        match self.writer.begin(self.now, write).map_err(BeginError::NotYet)? {
+            Begun::Unload { id } => {
+                self.send();
+                Ok(id)
+            }
+            Begun::Offload { id, token } => {
+                match self.link.write(open, write.offset, Window::from(write.bytes), Token(token)) {
+                    Ok(()) => {
+                        if self.is_mapped {
+                            self.collect();
+                        }
+                        Ok(id)
+                    }
+                    Err(AccessError::Full) => {
+                        self.writer.not_offloaded(token);
+                        Err(BeginError::NotYet(NotYet::Full))
+                    }
+                    Err(error) => {
+                        self.writer.not_offloaded(token);
+                        Err(BeginError::Access(error))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what the link has completed.
+    #[inline]
+    fn collect(&mut self) {
+        if self.writer.wants_clock() {
+            self.now = self.waiter.clock.now();
+        }
+        let Self { link, writer, now, .. } = self;
+        link.completions(|completion| end(writer, *now, &completion));
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        end(&mut self.writer, self.now, completion);
+    }
+
+    /// Does what there is to do now. Returns whether anything moved.
+    pub fn turn(&mut self) -> bool {
+        if self.lost.is_some() {
+            return false;
+        }
+        self.now = self.waiter.clock.now();
+        match self.listen() {
+            Ok(moved) => {
+                self.collect();
+                self.send();
+                moved
+            }
+            Err(error) => {
+                self.lose(error);
+                true
+            }
+        }
+    }
+
+    fn listen(&mut self) -> Result<bool, LinkError> {
+        let now = self.now;
+        let mut moved = self.link.progress(now)?;
+        let (mut answers, mut refused) = (Vec::new(), false);
+        let mut hear = |frame: outboard_link::Frame<'_>| {
+            match frame.head.kind {
+                DRAINED => answers.extend(Drained::decode(&frame.payload.to_vec())),
+                REFUSED => refused = true,
+                _ => {}
+            }
+            Disposition::Taken
+        };
+        moved |= self.link.receive(FRAMES_PER_TURN, &mut hear)? > 0;
+        let heard = self.relay.as_mut().map_or(Ok(false), |relay| relay.progress(now, &mut hear));
+        self.link.flush()?;
+        for answer in answers {
+            // What cannot be true comes from a target that is not to be believed at all.
+            if self.writer.drained(now, &answer).is_err() {
+                refused = true;
+            }
+        }
+        match heard {
+            Ok(any) if !refused => moved |= any,
+            _ => self.drainer_gone(),
+        }
+        Ok(moved)
+    }
+
+    /// Whoever drained cannot any more. Without an agent in between it was the server itself, and only offloading is left.
+    fn drainer_gone(&mut self) {
+        if self.relay.take().is_some() {
+            self.writer.attach(self.link.peer().incarnation());
+            self.is_introduced = false;
+            self.send();
+        }
+    }
+
+    /// Has unloaded writes go by another agent from now on, or by the server's own link.
+    pub fn drain_by(&mut self, relay: Option<Relay>) {
+        if let Some(mut former) = std::mem::replace(&mut self.relay, relay) {
+            former.close();
+        }
+        self.writer.attach(self.link.peer().incarnation());
+        self.is_introduced = false;
+        self.send();
+    }
+
+    /// Sends what is due, as far as there is room.
+    fn send(&mut self) {
+        match self.try_send() {
+            Ok(()) | Err(SendError::Full) => {}
+            Err(_) if self.relay.is_some() => self.drainer_gone(),
+            Err(SendError::Lost(error)) => self.lose(error),
+            // The ring is no longer than what the link carries.
+            Err(SendError::TooLong { .. }) => {}
+        }
+    }
+
+    fn try_send(&mut self) -> Result<(), SendError> {
+        if !self.is_introduced {
+            self.introduce()?;
+            self.is_introduced = true;
+        }
+        while let Some(batch) = self.writer.next_batch() {
+            let head = batch.head.encode();
+            let parts = [head.as_slice(), self.writer.entries(&batch)];
+            match &mut self.relay {
+                Some(relay) => relay.send(FrameHead::new(BATCH), &parts)?,
+                None => send(&mut self.link, FrameHead::new(BATCH), &parts)?,
+            }
+            self.writer.batch_sent(&batch);
+        }
+        Ok(())
+    }
+
+    /// Attaches and presents all regions; sent twice it does no harm.
+    fn introduce(&mut self) -> Result<(), SendError> {
+        let attempt = self.writer.attempt();
+        let attach = self.writer.attachment(self.link.peer().incarnation()).encode();
+        let presents = self.slots.iter().enumerate().filter_map(|(at, slot)| {
+            slot.as_ref().map(|slot| slot.present(self.identity, attempt, at as u32).encode())
+        });
+        let mut frames = vec![(FrameHead::new(writing::ATTACH), attach.to_vec())];
+        frames.extend(presents.map(|present| (FrameHead::new(PRESENT), present.to_vec())));
+        for (head, payload) in frames {
+            match &mut self.relay {
+                Some(relay) => relay.send(head, &[&payload])?,
+                None => send(&mut self.link, head, &[&payload])?,
+            }
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, error: LinkError) {
+        self.lost = Some(error);
+        let Self { link, writer, now, .. } = self;
+        link.completions(|completion| end(writer, *now, &completion));
+        self.writer.lost(self.now);
+    }
+
+    /// The next write that has ended and is to be told.
+    #[inline]
+    pub fn next_completed(&mut self) -> Option<Completed> {
+        let Ended { id, span, path, result } = self.writer.next_ended()?;
+        let result = result.map_err(|fault| match (fault, &self.lost) {
+            (Fault::Lost, Some(lost)) => AccessError::Lost(lost.clone()),
+            (Fault::Refused(status), _) => match self.slots.get(span.slot as usize) {
+                Some(Some(slot)) => slot.refusal(status, &span),
+                _ => AccessError::NotOpen,
+            },
+            (Fault::Lost, None) => AccessError::NotOpen,
+        });
+        Some(Completed { id, path, result })
+    }
+
+    /// Sleeps until there may be something to do, at most until `limit`.
+    pub fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
+        let limit = if self.relay.is_some() { limit.min(self.clock().now() + NAP) } else { limit };
+        self.waiter.sleep(&mut self.link, limit)
+    }
+
+    /// The clock that it goes by.
+    pub fn clock(&self) -> Clock {
+        self.waiter.clock
+    }
+
+    /// What the link is, for those who ask who is at its other end.
+    pub fn link(&self) -> &L {
+        &self.link
+    }
+
+    /// By whom unloaded writes are drained at present, if not by the server itself.
+    pub fn relay(&self) -> Option<&Relay> {
+        self.relay.as_ref()
+    }
+
+    /// Why the server is gone, if it is.
+    pub fn lost(&self) -> Option<&LinkError> {
+        self.lost.as_ref()
+    }
+
+    /// Writes from now on begin when all before have ended.
+    pub fn fence(&mut self) {
+        self.writer.fence();
+    }
+
+    /// Whether nothing is under way.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.writer.is_idle()
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> WriterCounts {
+        self.writer.counts()
+    }
+
+    /// How paths are chosen, and why.
+    pub fn explain(&self) -> PolicyExplanation {
+        self.writer.policy().explain(self.waiter.clock.now())
+    }
+
+    /// Says goodbye. Writes that are under way may be lost.
+    pub fn close(&mut self) {
+        if self.lost.is_none() && self.writer.is_idle() {
+            let leave = Leave { writer: self.identity, attempt: self.writer.attempt() }.encode();
+            // A server that does not hear it forgets the writer later.
+            let _ = match &mut self.relay {
+                Some(relay) => relay.send(FrameHead::new(LEAVE), &[&leave]),
+                None => send(&mut self.link, FrameHead::new(LEAVE), &[&leave]),
+            };
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.close();
+        }
+        self.link.close("the writer is done");
+    }
+}
+
+/// Tells the writer of one completion.
+#[inline]
+fn end(writer: &mut Writer, now: Time, completion: &Completion) {
+    let result = match &completion.result {
+        Ok(_) => Ok(()),
+        Err(error) => Err(status_of(error).map_or(Fault::Lost, Fault::Refused)),
+    };
+    writer.offloaded(now, completion.token.0, result);
+}
