@@ -15,6 +15,9 @@ use crate::watch::Accesses;
 
 const REQUESTS: u8 = 0;
 const REPLIES: u8 = 1;
+/// How many requests a rank sends before it looks whether others have come. Replies are longer than requests: if requests
+/// were answered only when there is no room for more, there would be none for their replies either.
+const LOOK_EVERY: u64 = 1024;
 
 /// How large an index-gather is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -122,6 +125,9 @@ impl Application for IndexGather {
             let (rank, place) = places.draw();
             let request = Request { place: place as u32, slot: slot as u32 };
             team.post(REQUESTS, rank, request, &mut tables)?;
+            if (slot + 1) % LOOK_EVERY == 0 {
+                team.look(&mut tables)?;
+            }
         }
         team.settle(&mut tables)?;
         let figures = vec![("replies", tables.replies)];

@@ -40,6 +40,8 @@ impl Seat {
     pub(super) fn settle(&self) -> Result<(), BenchError> {
         let cores = Cores::take()?;
         let core = cores.chosen().get(self.rank as usize % cores.chosen().len().max(1)).copied();
+        // Dropping what was taken undoes it, so that comes before.
+        drop(cores);
         Cores::settle(core)
     }
 
