@@ -31,6 +31,7 @@ mod wrong;
 pub use digest::{Digest, chances};
 pub use either::Either;
 pub use recorder::{Broken, Event, FACTS_MAX, Fact, Recorder};
+pub use routing::{BundleStudy, bundle_study};
 pub use run::{Report, Scenario};
 pub use weather::{Loss, Weather};
 pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_end};

@@ -3,8 +3,8 @@
 use outboard_driver::LinkId;
 use outboard_link::{Disposition, Frame};
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, JobKey, PARCEL, ParcelHead, RUN, Run, TAKEN, next_in_parcel,
-    run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, ParcelHead, RUN, Run, TAKEN,
+    next_in_parcel, run_in_parcel,
 };
 use outboard_wire::{DecodeError, Time};
 
@@ -39,6 +39,7 @@ impl RoutingWorker {
         // Whoever was given up may not have noticed yet.
         let Some(side) = self.sides.get_mut(&link) else { return Ok(Disposition::Taken) };
         match (&mut side.kind, kind) {
+            (Kind::Rank(_), DETACH) => self.detach(link),
             (_, TAKEN) => {
                 if let Some(sent) = side.under_way.remove(&frame.head.tag) {
                     self.give_back(&sent.parcel, sent.is_read);
@@ -67,6 +68,11 @@ impl RoutingWorker {
                 "bundles of {bundle_bytes} bytes do not fit into parcels of {} bytes: enlarge agent.parcel",
                 self.shared.config().parcel_bytes
             ));
+        }
+        if let Some(Side { kind: Kind::Rank(known), .. }) = self.sides.get(&link)
+            && known.attachment == attachment
+        {
+            return Ok(());
         }
         if self.sides.contains_key(&link) {
             return Err("it is attached already".to_owned());

@@ -6,8 +6,8 @@ use outboard_link::{
     AccessError, Disposition, Frame, Link, LinkError, OneSided, OpenRegion, RemoteMemory, SendError, Token,
 };
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, Form, PARCEL, ParcelHead, REFUSED, REFUSED_MAX, RUN, Run,
-    TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, Form, PARCEL, ParcelHead, REFUSED, REFUSED_MAX, RUN,
+    Run, TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
 };
 use outboard_wire::{FrameHead, Grant, Rank, Rights};
 
@@ -45,6 +45,8 @@ pub(super) struct Carrier {
     taken: VecDeque<u32>,
     /// Why it is not used although it is there.
     refused: Option<String>,
+    /// The link by which it is to be told so.
+    pub(super) to_detach: Option<LinkId>,
     pub(super) bundles_sent: u64,
     pub(super) bytes_sent: u64,
     pub(super) parcels: u64,
@@ -79,7 +81,7 @@ impl RankService {
     pub(super) fn carrier_lost(&mut self) {
         let carrier = &mut self.carrier;
         (carrier.link, carrier.grant, carrier.region) = (None, None, None);
-        (carrier.has_attached, carrier.refused) = (false, None);
+        (carrier.has_attached, carrier.refused, carrier.to_detach) = (false, None, None);
         carrier.to_take.clear();
         carrier.taken.clear();
         for slot in 0..carrier.reading.len() {
@@ -92,8 +94,18 @@ impl RankService {
 
     /// An agent that makes no sense is not used any more.
     pub(super) fn refuse_carrier(&mut self, why: String) {
+        let link = self.carrier.link;
         self.carrier_lost();
-        self.carrier.refused = Some(why);
+        (self.carrier.refused, self.carrier.to_detach) = (Some(why), link);
+    }
+
+    /// Tells an agent that is not used that it should not carry anything to here: others would wait for it.
+    pub(super) fn detach<L: Link>(&mut self, id: LinkId, link: &mut L) -> Result<bool, LinkError> {
+        match link.send(FrameHead::new(DETACH), &[]) {
+            Ok(()) => Ok(self.carrier.to_detach.take_if(|to| *to == id).is_some()),
+            Err(SendError::Lost(error)) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Why messages do not go by the agent although they should; none if nothing is known against it.
@@ -247,9 +259,6 @@ impl RankService {
         &mut self,
         link: &mut L,
     ) -> Result<bool, LinkError> {
-        if self.carrier.refused.is_some() {
-            return Ok(false);
-        }
         let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
         if !self.carrier.has_attached {
             let attachment = Attachment {

@@ -310,6 +310,9 @@ impl Service for RankService {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
+        if self.carrier.to_detach == Some(id) {
+            return self.detach(id, link);
+        }
         if self.carrier.link == Some(id) {
             let moved = self.send_to_carrier(link)?;
             link.completions(|completion| self.on_completion(id, completion, now));

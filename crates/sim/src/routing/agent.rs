@@ -13,7 +13,6 @@ use crate::Boot;
 
 /// An agent that carries messages.
 pub(super) struct Agent {
-    page: StatusPage,
     workers: Vec<RoutingWorker>,
     /// Which worker has a link.
     owners: BTreeMap<LinkId, usize>,
@@ -32,13 +31,7 @@ impl Agent {
         let shared = SharedRouting::new(config, key, &boot.exports, &page, wake);
         let shared = Arc::new(shared.expect("some pages of memory"));
         let workers = (0..config.workers).map(|index| RoutingWorker::new(index, Arc::clone(&shared)));
-        Self { page, workers: workers.collect(), owners: BTreeMap::new(), next_owner: 0, woken }
-    }
-
-    /// How many parcels it has sent to ranks, and how many bytes were in them.
-    pub(super) fn parcels_to_ranks(&self) -> (u64, u64) {
-        let number = |name| self.page.view().ok().and_then(|view| view.get(name)).unwrap_or(0);
-        (number("parcels_to_ranks_total"), number("parcels_to_ranks_bytes_total"))
+        Self { workers: workers.collect(), owners: BTreeMap::new(), next_owner: 0, woken }
     }
 
     fn worker(&mut self, link: LinkId) -> Option<&mut RoutingWorker> {

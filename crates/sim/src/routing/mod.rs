@@ -8,6 +8,7 @@
 mod agent;
 mod ledger;
 mod rank;
+mod study;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::{
 use agent::Agent;
 use ledger::Ledger;
 use rank::{Habits, RankNode};
+pub use study::{BundleStudy, bundle_study};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "routing",
@@ -87,7 +89,9 @@ fn play_with<R: Service + 'static>(
     look: impl Fn(&R) -> &RankNode,
 ) -> Hardships {
     let mut random = chances(seed, "routing");
-    let weather = Weather::draw(&mut random, Loss::Honest);
+    let mut weather = Weather::draw(&mut random, Loss::Honest);
+    // No link repeats frames, but whoever sends again by another way does.
+    weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 };
     let mut world: World<Either<R, Agent>> = World::new(seed, weather, recorder.clone());
     let (ranks, agents) = (random.u32(2..=6), random.usize(1..=3));
     let habits = Habits {

@@ -24,6 +24,8 @@ pub const PARCEL: Kind = Kind::new(Room::Routing, 7);
 pub const TAKEN: Kind = Kind::new(Room::Routing, 8);
 /// The kind of an agent's refusal to carry messages for a rank: a text that says why.
 pub const REFUSED: Kind = Kind::new(Room::Routing, 9);
+/// The kind of a rank's word that its agent should not carry messages for it any more.
+pub const DETACH: Kind = Kind::new(Room::Routing, 10);
 /// How long a refusal can be.
 pub const REFUSED_MAX: usize = 512;
 
