@@ -40,6 +40,9 @@ pub enum Unit {
     /// Bytes that are taken.
     #[serde(rename = "bytes")]
     Bytes,
+    /// Bytes that travel together.
+    #[serde(rename = "bytes/bundle")]
+    BytesPerBundle,
     /// Page faults answered in a second.
     #[serde(rename = "faults/s")]
     FaultsPerSecond,
@@ -68,6 +71,7 @@ impl Unit {
             | Self::FaultsPerSecond
             | Self::MessagesPerSecond
             | Self::BytesPerSecond
+            | Self::BytesPerBundle
             | Self::Ratio => Better::Higher,
             Self::Nanoseconds | Self::Milliseconds | Self::Cores | Self::Bytes => Better::Lower,
         }
@@ -82,7 +86,7 @@ impl Unit {
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),
             Self::MessagesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "messages/s"),
-            Self::Bytes => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B"),
+            Self::Bytes | Self::BytesPerBundle => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B"),
             Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
             Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),
         };

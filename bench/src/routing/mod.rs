@@ -4,6 +4,7 @@ mod agents;
 mod alltoallv;
 mod apps;
 mod bare;
+mod nodes;
 mod part;
 mod seat;
 mod sweep;
@@ -30,7 +31,7 @@ const ALLTOALLV: &str =
 const VERSUS_INLINE: &str = "the same without an agent, on the same cores";
 
 /// Figures of every run: three of histograms, one of gathering, one beside MPI.
-const QUESTIONS: usize = 5 + apps::COUNT + agents::COUNT;
+const QUESTIONS: usize = 5 + apps::COUNT + agents::COUNT + nodes::COUNT;
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
@@ -58,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     }
     figures.extend(between_ranks(options, &mut progress)?);
     figures.extend(agents::figures(options, &mut progress)?);
+    figures.extend(nodes::figures(options, &mut progress)?);
     figures.extend(apps::figures(options, &mut progress)?);
     if is_long {
         figures.extend(sweep::figures(options, &mut progress)?);

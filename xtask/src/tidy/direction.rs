@@ -40,6 +40,8 @@ const RULES: &[(&str, &[&str])] = &[
         "bench",
         &[
             "apps/*",
+            // For questions that one machine cannot answer.
+            "crates/sim",
             "crates/ebpf",
             "crates/agent",
             "crates/outboard",
