@@ -17,6 +17,7 @@ mod job;
 mod memory;
 #[allow(unsafe_code)]
 mod messenger;
+mod writer;
 
 pub use client::{AskError, Client};
 pub use far::{
@@ -32,3 +33,7 @@ pub use messenger::{
 pub use outboard_link::Address;
 pub use outboard_probe::{LimitSetter, MemoryLimit};
 pub use outboard_settings::{Configuration, Inputs, Placement, Settings};
+pub use writer::{
+    Hint, WriteCompletion, WriteExplanation, WriteId, WriteOptions, WritePath, WriteTarget, Writer,
+    WriterError, WriterOptions,
+};

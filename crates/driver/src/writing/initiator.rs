@@ -142,18 +142,11 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         if let Some(lost) = &self.lost {
             return Err(BeginError::Access(AccessError::Lost(lost.clone())));
         }
-        let Some(Some(slot)) = self.slots.get(write.slot as usize) else {
-            return Err(BeginError::Access(AccessError::NotOpen));
-        };
-        slot.judge(write.offset, write.bytes.len()).map_err(BeginError::Access)?;
-        if write.bytes.len() > self.longest {
-            let (len, max) = (write.bytes.len(), self.longest);
-            return Err(BeginError::Access(AccessError::TooLong { len, max }));
-        }
+        let slot = self.slot(write.slot, write.offset, write.bytes.len()).map_err(BeginError::Access)?;
+        let open = slot.open;
         if self.writer.wants_clock() {
             self.now = self.waiter.clock.now();
         }
-        let open = slot.open;
         match self.writer.begin(self.now, write).map_err(BeginError::NotYet)? {
             Begun::Unload { id } => {
                 self.send();
@@ -178,6 +171,21 @@ impl<L: Link + RemoteMemory> Initiator<L> {
                 }
             }
         }
+    }
+
+    /// Whether a write of so many bytes could be done there, by either path.
+    pub fn judge(&self, slot: u32, offset: u64, len: usize) -> Result<(), AccessError> {
+        self.slot(slot, offset, len).map(|_| ())
+    }
+
+    #[inline]
+    fn slot(&self, slot: u32, offset: u64, len: usize) -> Result<&Slot, AccessError> {
+        let Some(Some(slot)) = self.slots.get(slot as usize) else { return Err(AccessError::NotOpen) };
+        slot.judge(offset, len)?;
+        if len > self.longest {
+            return Err(AccessError::TooLong { len, max: self.longest });
+        }
+        Ok(slot)
     }
 
     /// Takes what the link has completed.

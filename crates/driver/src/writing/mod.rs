@@ -7,3 +7,17 @@ mod relay;
 
 pub use initiator::{BeginError, Completed, Initiator};
 pub use relay::Relay;
+
+use outboard_wire::writing::WriterId;
+
+/// A name for a writer that nobody can guess. Where the kernel gives no random bytes, it is unlike others at least.
+pub fn draw_identity() -> WriterId {
+    let mut bytes = [0; 16];
+    let drawn = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    if drawn != Ok(bytes.len()) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        bytes[..8].copy_from_slice(&(now.tv_sec << 30 | now.tv_nsec).to_ne_bytes());
+        bytes[8..12].copy_from_slice(&std::process::id().to_ne_bytes());
+    }
+    WriterId(bytes)
+}

@@ -11,7 +11,7 @@ const MOST: u32 = 1 << 15;
 const REVIEW: u32 = 512;
 
 /// Writes in which a page that has come to be offloaded has to show that this pays.
-const PROBATION: u8 = 64;
+const PROBATION: u8 = 56;
 
 pub(super) const BURNT: u8 = u8::MAX;
 
@@ -122,7 +122,7 @@ impl Frontier {
     fn review(&mut self, costs: Costs) {
         self.left = REVIEW;
         let (saved, lost) = self.again.saved_and_lost(costs);
-        let edge_pays = self.edge.total() < 16 || self.edge.pays(1, costs);
+        let edge_pays = self.edge.total() < 16 || self.edge.pays(2, costs);
         let scouts_pay = self.scouts.total() >= 8 && self.scouts.pays(2, costs);
         self.heat = match () {
             () if lost > saved => self.heat + self.heat / 4,

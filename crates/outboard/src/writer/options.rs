@@ -1,0 +1,49 @@
+//! How a writer and a write can be told what to do.
+
+use outboard_link::Address;
+use outboard_writing::{Hint, Path, Preference, WriterConfig};
+
+/// How a [`Writer`](super::Writer) works.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// Fixes the path of all writes; by default each is decided by itself.
+    pub path: Option<Path>,
+    /// Bytes that may be unloaded and not settled, which is also the memory that they take; half of it bounds the
+    /// longest write. Default 256 KiB, less where the link carries less. Deciding takes another 140 KiB.
+    pub ring_bytes: usize,
+    /// Writes that may be under way by each path; default 512.
+    pub under_way_max: usize,
+    /// An agent through which what is unloaded goes; by default the memory server is asked directly. When the agent is
+    /// gone the server is.
+    pub agent: Option<Address>,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        let WriterConfig { ring_bytes, unloaded_max, .. } = WriterConfig::default();
+        Self { path: None, ring_bytes, under_way_max: unloaded_max, agent: None }
+    }
+}
+
+impl WriterOptions {
+    pub(super) fn config(&self) -> WriterConfig {
+        WriterConfig {
+            ring_bytes: self.ring_bytes,
+            unloaded_max: self.under_way_max,
+            offloaded_max: self.under_way_max,
+            preference: self.path.map_or(Preference::Auto, Preference::Fixed),
+            ..WriterConfig::default()
+        }
+    }
+}
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    /// What is known of its page.
+    pub hint: Hint,
+    /// Fixes its path.
+    pub path: Option<Path>,
+    /// Whether its end is told if it is a good one.
+    pub signal: bool,
+}
