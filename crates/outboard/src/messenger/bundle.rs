@@ -122,6 +122,15 @@ impl<T: Plain> Values<'_, T> {
         self.bytes.is_empty()
     }
 
+    /// The value in a message, which is as long as all are.
+    #[inline(always)]
+    fn value(message: &[u8]) -> T {
+        match T::read_from_prefix(&message[MessageHead::LEN..]) {
+            Ok((value, _)) => value,
+            Err(_) => unreachable!("a message is as long as its value"),
+        }
+    }
+
     /// One of them.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<T> {
@@ -133,16 +142,19 @@ impl<T: Plain> Values<'_, T> {
     /// All of them, in order, each with the one that comes `ahead` places later, to prepare for it.
     #[inline(always)]
     pub fn for_each_with_later(&self, ahead: usize, mut handle: impl FnMut(T, Option<T>)) {
-        for index in 0..self.len() {
-            if let Some(value) = self.get(index) {
-                handle(value, self.get(index + ahead));
-            }
+        let messages = self.bytes.chunks_exact(Self::STRIDE);
+        let later = self.bytes.get(ahead.saturating_mul(Self::STRIDE)..).unwrap_or_default();
+        let both = messages.len().min(later.len() / Self::STRIDE);
+        // Two loops, neither of which asks whether there is a later one.
+        for (message, later) in messages.clone().zip(later.chunks_exact(Self::STRIDE)) {
+            handle(Self::value(message), Some(Self::value(later)));
         }
+        messages.skip(both).for_each(|message| handle(Self::value(message), None));
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        (0..self.len()).filter_map(|index| self.get(index))
+        self.bytes.chunks_exact(Self::STRIDE).map(Self::value)
     }
 }
 

@@ -18,10 +18,7 @@ impl Messenger {
     /// The same in another message space.
     #[inline(always)]
     pub fn send_value_in<T: Plain>(&mut self, space: u8, rank: u32, value: T) -> Result<(), SendError> {
-        let index = space as usize * self.ranks as usize + rank as usize;
-        if rank < self.ranks
-            && space < self.spaces
-            && let Some(lane) = self.lanes.get_mut(index)
+        if let Some(lane) = self.lane_for(space, rank)
             // SAFETY: as many bytes as the value has, where the lane wants them; no alignment is needed.
             && lane.append(rank, size_of::<T>(), |place| unsafe { place.cast::<T>().write_unaligned(value) })
         {
@@ -39,10 +36,7 @@ impl Messenger {
     /// The same in another message space.
     #[inline]
     pub fn send_in(&mut self, space: u8, rank: u32, bytes: &[u8]) -> Result<(), SendError> {
-        let index = space as usize * self.ranks as usize + rank as usize;
-        if rank < self.ranks
-            && space < self.spaces
-            && let Some(lane) = self.lanes.get_mut(index)
+        if let Some(lane) = self.lane_for(space, rank)
             && append(lane, rank, bytes)
         {
             return Ok(());
@@ -82,6 +76,18 @@ impl Messenger {
             return Err(SendError::Departed { rank, why: "it has left".to_owned() });
         }
         Ok(())
+    }
+
+    /// The lane for a rank in a space, if both exist. One comparison where the space is known to be the first.
+    #[inline(always)]
+    fn lane_for(&mut self, space: u8, rank: u32) -> Option<&mut Lane> {
+        if rank >= self.ranks || (space > 0 && space >= self.spaces) {
+            return None;
+        }
+        let index = space as usize * self.ranks as usize + rank as usize;
+        // SAFETY: there is a lane for each rank in each space, of which there is at least one, and the number of none of
+        // them ever changes.
+        Some(unsafe { self.lanes.get_unchecked_mut(index) })
     }
 
     pub(super) fn lane(&mut self, set: usize, rank: u32) -> &mut Lane {
