@@ -149,7 +149,7 @@ struct Sender {
 impl Sender {
     fn new(boot: Boot, seed: u64, (rank, ranks): (u32, u32), book: Rc<RefCell<Vec<u64>>>) -> Self {
         let (sending, receiving) = Buffers::least(2, ranks);
-        let counts = (sending + 4 * ranks, receiving + 64);
+        let counts = (sending + 2 * ranks + 64, receiving + 64);
         let buffers = Buffers::new(&boot.exports, RegionId(1), BUNDLE, counts, (2, ranks));
         // Without some pages of memory there is nothing to simulate.
         let buffers = buffers.expect("some pages of memory");
