@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outboard_link::memory::Window;
 use outboard_link::{
-    AccessError, Clock, Completion, Disposition, Link, LinkError, OneSided, Outcome, RemoteMemory, SendError,
-    Token, Waiter,
+    AccessError, Clock, Completion, Disposition, Link, LinkError, Loss, OneSided, Outcome, RemoteMemory,
+    SendError, Token, Waiter,
 };
 use outboard_wire::writing::{BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, REFUSED, WriterId};
 use outboard_wire::{FrameHead, Grant, Rights, Time, writing};
@@ -57,6 +57,8 @@ pub struct Initiator<L> {
     /// Messages that have to go before any batch: they did not fit before.
     is_introduced: bool,
     lost: Option<LinkError>,
+    /// How the latest opening ended.
+    opened: Option<Result<Outcome, AccessError>>,
 }
 
 impl<L: Link + RemoteMemory> Initiator<L> {
@@ -81,6 +83,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
             now,
             is_introduced: false,
             lost: None,
+            opened: None,
         };
         initiator.writer.attach(initiator.link.peer().incarnation());
         initiator.send();
@@ -91,24 +94,24 @@ impl<L: Link + RemoteMemory> Initiator<L> {
     pub fn open(&mut self, grant: &Grant, patience: Duration) -> Result<u32, AccessError> {
         let wanted = if self.is_mapped { Rights::READ.and(Rights::WRITE) } else { Rights::WRITE };
         let rights = if grant.rights.includes(wanted) { wanted } else { Rights::READ };
+        self.opened = None;
         self.link.open(grant, rights, OPENING)?;
-        self.link.flush()?;
-        let (mut others, mut opened) = (Vec::new(), None);
-        let found = self.waiter.until(&mut self.link, patience, "a region to open", |link| {
-            link.completions(|completion| {
-                if completion.token == OPENING {
-                    opened = Some(completion.result);
-                } else {
-                    others.push(completion);
-                }
-            });
-            Ok(opened.take())
-        });
-        self.now = self.waiter.clock.now();
-        for completion in others {
-            self.completed(&completion);
-        }
-        let Outcome::Opened(open) = found?? else { return Err(AccessError::NotOpen) };
+        let limit = self.clock().now() + patience;
+        let opened = loop {
+            self.turn();
+            if let Some(opened) = self.opened.take() {
+                break opened?;
+            }
+            if let Some(lost) = &self.lost {
+                return Err(AccessError::Lost(lost.clone()));
+            }
+            if self.clock().now() >= limit {
+                let loss = Loss::Stalled { silent: patience, awaited: "a region to open" };
+                return Err(AccessError::Lost(LinkError { peer: self.link.peer().clone(), loss }));
+            }
+            self.sleep(limit)?;
+        };
+        let Outcome::Opened(open) = opened else { return Err(AccessError::NotOpen) };
         let free = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
         if free >= writing::SLOTS_MAX as usize {
             self.link.close_region(open);
@@ -194,12 +197,11 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         if self.writer.wants_clock() {
             self.now = self.waiter.clock.now();
         }
-        let Self { link, writer, now, .. } = self;
-        link.completions(|completion| end(writer, *now, &completion));
-    }
-
-    fn completed(&mut self, completion: &Completion) {
-        end(&mut self.writer, self.now, completion);
+        let Self { link, writer, opened, now, .. } = self;
+        link.completions(|completion| match completion.token {
+            OPENING => *opened = Some(completion.result),
+            _ => end(writer, *now, &completion),
+        });
     }
 
     /// Does what there is to do now. Returns whether anything moved.

@@ -1,0 +1,84 @@
+//! Writers over real links to real daemons, beside plain arrays: whatever path each write takes, and whoever dies
+//! meanwhile, the region holds what was written.
+
+#[allow(dead_code)]
+#[path = "../daemons/support.rs"]
+mod support;
+
+mod errors;
+mod kill;
+mod world;
+
+use std::time::Duration;
+
+use outboard::{WriteOptions, WritePath, WriterOptions};
+use world::{Checker, Daemons};
+
+#[test]
+fn forced_switching_over_shm_and_tcp_gives_what_a_plain_array_holds() {
+    let daemons = Daemons::start();
+    for address in [daemons.shm(), daemons.tcp()] {
+        let mut checker = Checker::new(&address, WriterOptions::default(), 11);
+        checker.rounds(20, |_| {});
+        let counts = checker.counts();
+        assert!(counts.offloaded > 500 && counts.unloaded > 500, "{counts:?}");
+    }
+}
+
+#[test]
+fn several_writers_share_a_region_without_disturbing_each_other() {
+    let daemons = Daemons::start();
+    let mut first = Checker::new(&daemons.shm(), WriterOptions::default(), 21);
+    let name = first.region_name().to_owned();
+    let others: Vec<_> = [(daemons.tcp(), 1), (daemons.shm(), 2)]
+        .into_iter()
+        .map(|(address, part)| {
+            let name = name.clone();
+            std::thread::spawn(move || {
+                let options = WriterOptions::default();
+                Checker::beside(&address, options, 21 + part, &name, part).rounds(15, |_| {});
+            })
+        })
+        .collect();
+    first.rounds(15, |_| {});
+    for other in others {
+        other.join().expect("its region is as it wrote it");
+    }
+}
+
+#[test]
+fn a_fixed_path_is_kept_and_told() {
+    let daemons = Daemons::start();
+    for path in [WritePath::Offload, WritePath::Unload] {
+        let options = WriterOptions { path: Some(path), ..WriterOptions::default() };
+        let (mut memory, region, mut writer) = daemons.writer(&daemons.shm(), options);
+        let target = writer.open(&region).unwrap();
+        let id = writer.write_with_signal(target, 100, b"signalled").unwrap();
+        let told = writer.wait(support::PATIENCE).expect("it ends");
+        assert!(told.id == id && told.path == path && told.result.is_ok(), "{told:?}");
+        let mut bytes = [0; 9];
+        memory.read(&region, 100, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"signalled", "visible when it is complete");
+        assert!(writer.wait(Duration::from_secs(1)).is_none(), "nothing else is under way");
+    }
+}
+
+#[test]
+fn a_vectored_write_is_told_once_and_a_fence_orders_what_follows() {
+    let daemons = Daemons::start();
+    let (mut memory, region, mut writer) = daemons.writer(&daemons.tcp(), WriterOptions::default());
+    let target = writer.open(&region).unwrap();
+    let parts: Vec<(u64, &[u8])> = vec![(0, b"one"), (5000, b"two"), (9000, b"three")];
+    let id = writer.write_vectored(target, &parts).unwrap();
+    let told = writer.wait(support::PATIENCE).expect("it ends");
+    assert!(told.id == id && told.result.is_ok(), "{told:?}");
+    writer.fence();
+    let over = WriteOptions { path: Some(WritePath::Unload), ..WriteOptions::default() };
+    writer.write_with(target, 0, b"ONE", over).unwrap();
+    writer.flush().unwrap();
+    let mut bytes = [0; 3];
+    memory.read(&region, 0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"ONE");
+    assert!(writer.explain().to_string().contains("hot pages"), "{}", writer.explain());
+    assert!(writer.drained_by().contains("memory"), "{}", writer.drained_by());
+}
