@@ -227,7 +227,8 @@ impl Messenger {
         while let Some(item) = self.inbox[set].pop_front() {
             let source = item.source;
             let letters: Vec<(u8, Signal)> = self.with_bytes(&item, |this, bytes| {
-                let messages = Bundle::new(source, this.rank, bytes).messages().map_while(Result::ok);
+                let bundle = Bundle::new((source, this.rank), bytes, item.form);
+                let messages = bundle.messages().map_while(Result::ok);
                 let letter = |message: &[u8]| Some((*message.first()?, Signal::decode(message.get(8..)?)?));
                 messages.filter_map(letter).collect()
             });

@@ -2,8 +2,6 @@
 
 use std::slice;
 
-use outboard_wire::routing::{Form, MessageHead};
-
 use super::error::SendError;
 use super::lanes::Lane;
 use super::messages::Messenger;
@@ -95,9 +93,6 @@ impl BundleBuilder<'_> {
     /// enough room left; then nothing is written.
     #[inline]
     pub fn push_with(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
-        if len > self.remaining() {
-            return false;
-        }
         let rank = self.rank;
         self.lane.as_mut().is_some_and(|lane| {
             // SAFETY: as many bytes as the lane was asked for, of memory that was all zero in the beginning; nobody else has
@@ -106,13 +101,12 @@ impl BundleBuilder<'_> {
         })
     }
 
-    /// How long a message can be that still fits.
+    /// How long a message can be that still fits, whatever its size. Messages that are all of one size take less room.
     pub fn remaining(&self) -> usize {
-        let room = self.lane.as_ref().map_or(0, |lane| lane.end - lane.at);
-        room.saturating_sub(MessageHead::LEN)
+        self.lane.as_ref().map_or(0, Lane::remaining)
     }
 
-    /// How many bytes are in it, heads included.
+    /// How many bytes are in it, heads included where there are any.
     pub fn len(&self) -> usize {
         self.lane.as_ref().map_or(0, Lane::len)
     }
@@ -129,10 +123,10 @@ impl BundleBuilder<'_> {
         if self.is_empty() {
             return id;
         }
-        if let Some(sealed) = self.lane.take().and_then(|mut lane| lane.seal()) {
+        if let Some((sealed, form)) = self.lane.take().and_then(|mut lane| lane.seal()) {
             let me = self.messenger.rank;
             id.number = (rank != me).then(|| self.messenger.worker.service().next_number(rank, space));
-            self.messenger.dispatch(space.into(), rank, sealed, Form::Messages);
+            self.messenger.dispatch(space.into(), rank, sealed, form);
         }
         id
     }

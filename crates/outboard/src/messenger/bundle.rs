@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use outboard_wire::Rank;
-use outboard_wire::routing::MessageHead;
+use outboard_wire::routing::{Form, MessageHead};
 
 use crate::Plain;
 
@@ -13,11 +13,13 @@ pub struct Bundle<'a> {
     source: u32,
     rank: u32,
     bytes: &'a [u8],
+    form: Form,
 }
 
 impl<'a> Bundle<'a> {
-    pub(super) fn new(source: u32, rank: u32, bytes: &'a [u8]) -> Self {
-        Self { source, rank, bytes }
+    /// What a rank has sent to another one.
+    pub(super) fn new((source, rank): (u32, u32), bytes: &'a [u8], form: Form) -> Self {
+        Self { source, rank, bytes, form }
     }
 
     /// Whose messages they are.
@@ -25,10 +27,18 @@ impl<'a> Bundle<'a> {
         self.source
     }
 
-    /// The bytes as they came, heads included: before each message eight bytes with its size and the rank that it is for,
-    /// and after it as many as are missing to a multiple of eight.
+    /// The bytes as they came. Messages of [one size](Self::each) lie one behind the other; else there are eight bytes with
+    /// its size and the rank that it is for before each. After each are as many as are missing to a multiple of eight.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The size that all messages have, if they came without heads.
+    pub fn each(&self) -> Option<usize> {
+        match self.form {
+            Form::Equal(size) => Some(size.into()),
+            _ => None,
+        }
     }
 
     /// How many bytes they have, heads included.
@@ -43,26 +53,29 @@ impl<'a> Bundle<'a> {
 
     /// The messages, one after the other.
     pub fn messages(&self) -> Messages<'a> {
-        Messages { bytes: self.bytes, rank: self.rank }
+        Messages { bytes: self.bytes, rank: self.rank, each: self.each() }
     }
 
     /// All messages as values, if each of them is one of `T`. Any of them can be looked at, so that what a later one needs
     /// can be fetched into the processor's cache before its turn comes.
     pub fn values<T: Plain>(&self) -> Option<Values<'a, T>> {
-        let (stride, expected) = (MessageHead::stride(size_of::<T>()), self.head_of::<T>());
-        let (heads, is_whole) = (self.bytes.chunks_exact(stride), self.bytes.len().is_multiple_of(stride));
-        let is_right = |message: &[u8]| word(message) == expected;
-        (is_whole && heads.fold(true, |all, message| all & is_right(message)))
-            .then_some(Values { bytes: self.bytes, values: PhantomData })
+        let values = self.known_values::<T>();
+        let is_right = match self.each() {
+            Some(size) => size == size_of::<T>(),
+            None => {
+                let expected = MessageHead { size: size_of::<T>() as u32, rank: Rank(self.rank) }.word();
+                let mut heads = self.bytes.chunks_exact(values.stride());
+                heads.by_ref().fold(true, |all, message| all & (word(message) == expected))
+                    && heads.remainder().is_empty()
+            }
+        };
+        is_right.then_some(values)
     }
 
     /// The same for a bundle that has been looked at before.
     pub(super) fn known_values<T: Plain>(&self) -> Values<'a, T> {
-        Values { bytes: self.bytes, values: PhantomData }
-    }
-
-    fn head_of<T>(&self) -> u64 {
-        MessageHead { size: size_of::<T>() as u32, rank: Rank(self.rank) }.word()
+        let head = if self.each().is_some() { 0 } else { MessageHead::LEN };
+        Values { bytes: self.bytes, head, values: PhantomData }
     }
 }
 
@@ -79,6 +92,7 @@ fn word(bytes: &[u8]) -> u64 {
 pub struct Messages<'a> {
     bytes: &'a [u8],
     rank: u32,
+    each: Option<usize>,
 }
 
 impl<'a> Iterator for Messages<'a> {
@@ -90,15 +104,21 @@ impl<'a> Iterator for Messages<'a> {
         if self.bytes.is_empty() {
             return None;
         }
-        let MessageHead { size, rank } = MessageHead::from_word(word(self.bytes));
-        let stride = MessageHead::stride(size as usize);
-        if rank.0 != self.rank || stride > self.bytes.len() {
+        let (head, size, is_right) = match self.each {
+            Some(size) => (0, size, true),
+            None => {
+                let MessageHead { size, rank } = MessageHead::from_word(word(self.bytes));
+                (MessageHead::LEN, size as usize, rank.0 == self.rank)
+            }
+        };
+        let stride = head + size.next_multiple_of(8);
+        if !is_right || stride > self.bytes.len() {
             self.bytes = &[];
             return Some(Err("a message that is for another rank, or longer than its bundle"));
         }
         let (message, rest) = self.bytes.split_at(stride);
         self.bytes = rest;
-        Some(Ok(&message[MessageHead::LEN..MessageHead::LEN + size as usize]))
+        Some(Ok(&message[head..head + size]))
     }
 }
 
@@ -106,15 +126,23 @@ impl<'a> Iterator for Messages<'a> {
 #[derive(Clone, Copy)]
 pub struct Values<'a, T> {
     bytes: &'a [u8],
+    /// How many bytes are before each.
+    head: usize,
     values: PhantomData<T>,
 }
 
 impl<T: Plain> Values<'_, T> {
-    const STRIDE: usize = MessageHead::stride(size_of::<T>());
+    const SIZE: usize = size_of::<T>().next_multiple_of(8);
+
+    #[inline(always)]
+    fn stride(&self) -> usize {
+        self.head + Self::SIZE
+    }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.bytes.len() / Self::STRIDE
+        // Values without bytes always have heads.
+        self.bytes.len() / self.stride().max(1)
     }
 
     /// Whether there are none.
@@ -124,8 +152,8 @@ impl<T: Plain> Values<'_, T> {
 
     /// The value in a message, which is as long as all are.
     #[inline(always)]
-    fn value(message: &[u8]) -> T {
-        match T::read_from_prefix(&message[MessageHead::LEN..]) {
+    fn value(message: &[u8], head: usize) -> T {
+        match T::read_from_prefix(&message[head..]) {
             Ok((value, _)) => value,
             Err(_) => unreachable!("a message is as long as its value"),
         }
@@ -134,27 +162,38 @@ impl<T: Plain> Values<'_, T> {
     /// One of them.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<T> {
-        let at = index.checked_mul(Self::STRIDE)?.checked_add(MessageHead::LEN)?;
+        let at = index.checked_mul(self.stride())?.checked_add(self.head)?;
         let bytes = self.bytes.get(at..)?.get(..size_of::<T>())?;
-        T::read_from_bytes(bytes).ok()
+        (index < self.len()).then(|| T::read_from_bytes(bytes).ok()).flatten()
     }
 
     /// All of them, in order, each with the one that comes `ahead` places later, to prepare for it.
     #[inline(always)]
-    pub fn for_each_with_later(&self, ahead: usize, mut handle: impl FnMut(T, Option<T>)) {
-        let messages = self.bytes.chunks_exact(Self::STRIDE);
-        let later = self.bytes.get(ahead.saturating_mul(Self::STRIDE)..).unwrap_or_default();
-        let both = messages.len().min(later.len() / Self::STRIDE);
-        // Two loops, neither of which asks whether there is a later one.
-        for (message, later) in messages.clone().zip(later.chunks_exact(Self::STRIDE)) {
-            handle(Self::value(message), Some(Self::value(later)));
+    pub fn for_each_with_later(&self, ahead: usize, handle: impl FnMut(T, Option<T>)) {
+        // Each loop is compiled for messages that lie so far apart.
+        match self.head {
+            0 if Self::SIZE > 0 => self.walk::<0>(ahead, handle),
+            _ => self.walk::<{ MessageHead::LEN }>(ahead, handle),
         }
-        messages.skip(both).for_each(|message| handle(Self::value(message), None));
+    }
+
+    #[inline(always)]
+    fn walk<const HEAD: usize>(&self, ahead: usize, mut handle: impl FnMut(T, Option<T>)) {
+        let stride = HEAD + Self::SIZE;
+        let messages = self.bytes.chunks_exact(stride);
+        let later = self.bytes.get(ahead.saturating_mul(stride)..).unwrap_or_default();
+        let both = messages.len().min(later.len() / stride);
+        // Two loops, neither of which asks whether there is a later one.
+        for (message, later) in messages.clone().zip(later.chunks_exact(stride)) {
+            handle(Self::value(message, HEAD), Some(Self::value(later, HEAD)));
+        }
+        messages.skip(both).for_each(|message| handle(Self::value(message, HEAD), None));
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.bytes.chunks_exact(Self::STRIDE).map(Self::value)
+        let head = self.head;
+        self.bytes.chunks_exact(self.stride().max(1)).map(move |message| Self::value(message, head))
     }
 }
 
@@ -177,7 +216,7 @@ mod tests {
     fn messages_of_any_size_come_apart_again() {
         let messages: [&[u8]; 5] = [b"", b"a", b"eight by", b"nine byte", &[7; 100]];
         let bytes = bundle_of(&messages);
-        let bundle = Bundle::new(0, 3, &bytes);
+        let bundle = Bundle::new((0, 3), &bytes, Form::Messages);
         assert_eq!(bundle.messages().collect::<Result<Vec<_>, _>>().unwrap(), messages);
         assert!(bundle.values::<u64>().is_none());
     }
@@ -186,7 +225,7 @@ mod tests {
     fn values_can_be_looked_at_in_any_order() {
         let words: Vec<[u8; 8]> = (0..10u64).map(u64::to_le_bytes).collect();
         let bytes = bundle_of(&words.iter().map(|word| &word[..]).collect::<Vec<_>>());
-        let bundle = Bundle::new(0, 3, &bytes);
+        let bundle = Bundle::new((0, 3), &bytes, Form::Messages);
         let values = bundle.values::<u64>().unwrap();
         assert_eq!((values.len(), values.get(4), values.get(10)), (10, Some(4), None));
         let (mut handled, mut later) = (Vec::new(), Vec::new());
@@ -202,8 +241,26 @@ mod tests {
     fn nonsense_ends_the_bundle() {
         let mut bytes = bundle_of(&[b"good", b"bad"]);
         bytes[16] = 200;
-        let messages: Vec<_> = Bundle::new(0, 3, &bytes).messages().collect();
+        let messages: Vec<_> = Bundle::new((0, 3), &bytes, Form::Messages).messages().collect();
         assert!(messages.len() == 2 && messages[0] == Ok(&b"good"[..]) && messages[1].is_err());
-        assert!(Bundle::new(0, 4, &bytes).messages().next().is_some_and(|first| first.is_err()), "not for 4");
+        assert!(
+            Bundle::new((0, 4), &bytes, Form::Messages).messages().next().is_some_and(|first| first.is_err()),
+            "not for 4"
+        );
+    }
+
+    #[test]
+    fn messages_of_one_size_need_no_heads() {
+        let bytes: Vec<u8> = (0..48).collect();
+        let bundle = Bundle::new((0, 3), &bytes, Form::Equal(12));
+        let messages = bundle.messages().collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(messages, [&bytes[..12], &bytes[16..28], &bytes[32..44]]);
+        assert!(bundle.values::<u64>().is_none(), "another size");
+        let bundle = Bundle::new((0, 3), &bytes, Form::Equal(8));
+        let values = bundle.values::<u64>().unwrap();
+        assert_eq!((values.len(), values.get(5), values.get(6)), (6, values.iter().last(), None));
+        let mut later = 0;
+        values.for_each_with_later(2, |_, next| later += usize::from(next.is_some()));
+        assert_eq!(later, 4);
     }
 }

@@ -66,7 +66,7 @@ impl<T: Plain> Conveyor<T> {
             };
             let source = item.source;
             let value = messenger.with_bytes(&item, |this, bytes| {
-                let values = super::bundle::Bundle::new(source, this.rank, bytes);
+                let values = super::bundle::Bundle::new((source, this.rank), bytes, item.form);
                 let values = if taken == 0 { values.values::<T>() } else { Some(values.known_values()) };
                 values.map(|values| values.get(taken))
             });

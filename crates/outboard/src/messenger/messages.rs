@@ -93,7 +93,7 @@ impl Messenger {
         let reception = Reception::open(job, (listener, exports), agent, handle, clock)?;
         let mut messenger = Self {
             worker,
-            lanes: vec![Lane::default(); sets * ranks as usize],
+            lanes: vec![Lane::CLOSED; sets * ranks as usize],
             rank,
             ranks,
             spaces: options.spaces,

@@ -43,7 +43,7 @@ impl Messenger {
             let Some(item) = self.inbox[set].pop_front() else { break };
             self.with_bytes(&item, |this, bytes| {
                 this.is_in_handler = true;
-                handler(this, Bundle::new(item.source, this.rank, bytes));
+                handler(this, Bundle::new((item.source, this.rank), bytes, item.form));
                 this.is_in_handler = false;
             });
             self.finish(set, item);
@@ -161,12 +161,12 @@ impl Messenger {
 
     /// Puts long messages together: parts are taken out of the inbox, whole messages put in.
     fn join_parts(&mut self, set: usize) {
-        if self.inbox[set].iter().all(|item| item.form == Form::Messages) {
+        if self.inbox[set].iter().all(|item| item.form != Form::Fragment) {
             return;
         }
         let items = std::mem::take(&mut self.inbox[set]);
         for item in items {
-            if item.form == Form::Messages {
+            if item.form != Form::Fragment {
                 self.inbox[set].push_back(item);
                 continue;
             }

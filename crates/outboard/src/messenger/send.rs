@@ -147,8 +147,8 @@ impl Messenger {
 
     /// Sends what is in a lane, if anything.
     pub(super) fn seal(&mut self, set: usize, rank: u32) {
-        if let Some(sealed) = self.lane(set, rank).seal() {
-            self.dispatch(set, rank, sealed, Form::Messages);
+        if let Some((sealed, form)) = self.lane(set, rank).seal() {
+            self.dispatch(set, rank, sealed, form);
         }
     }
 

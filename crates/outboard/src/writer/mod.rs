@@ -275,18 +275,19 @@ impl Writer {
             if let Some(value) = step(self) {
                 return Ok(value);
             }
-            let now = clock.now();
-            if self.initiator.turn() {
-                idle_since = now;
-            }
+            let moved = self.initiator.turn();
             if let Some(lost) = self.initiator.lost() {
                 return step(self).ok_or(AccessError::Lost(lost));
             }
+            let now = clock.now();
             if now.since(began) >= limit {
                 let loss = Loss::Stalled { silent: now.since(began), awaited };
                 return Err(AccessError::Lost(LinkError { peer: self.initiator.peer(), loss }));
             }
-            if now.since(idle_since) >= self.initiator.spin() {
+            // What has moved may be what is awaited: look before sleeping.
+            if moved {
+                idle_since = now;
+            } else if now.since(idle_since) >= self.initiator.spin() {
                 self.initiator.sleep(began + limit)?;
                 idle_since = clock.now();
             }

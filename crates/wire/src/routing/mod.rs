@@ -1,7 +1,7 @@
 //! Fire-and-forget messages: how bundles of them travel from rank to rank.
 //!
 //! A *bundle* is a stretch of memory full of messages, each behind eight bytes that say how long it is and for whom
-//! ([`MessageHead`]). A *run* is what travels: the messages of one bundle for one rank, numbered by their source for
+//! ([`MessageHead`]); where all are of one size, that is said once instead ([`Form::Equal`]). A *run* is what travels: the messages of one bundle for one rank, numbered by their source for
 //! each destination and message space ([`Run`]). Between processes that share memory only the [`Run`] travels, and the reader fetches the
 //! bytes from the source's memory; elsewhere they follow it. A destination tells the source how far it has everything
 //! ([`Ack`]); until then the source keeps it, whoever carries it.
@@ -70,15 +70,43 @@ pub struct Greeting {
 
 /// What the bytes of a run are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Form {
-    /// Whole messages, one after the other.
-    Messages = 0,
+    /// Whole messages, one after the other, each behind its [`MessageHead`].
+    Messages,
+    /// Whole messages of one size, which is not zero: without heads, each as long as the next multiple of eight.
+    Equal(u16),
     /// A [`Fragment`] and a part of one message that is too long for a bundle.
-    Fragment = 1,
+    Fragment,
     /// Nothing: its source has everything before its number of what the destination has sent to it. By agents
     /// acknowledgements travel like this.
-    Ack = 2,
+    Ack,
+}
+
+impl Form {
+    /// How far it is from one message of this size to the next.
+    #[inline]
+    pub const fn stride(size: u16) -> usize {
+        (size as usize).next_multiple_of(8)
+    }
+
+    fn encode(self) -> (u8, u16) {
+        match self {
+            Self::Messages => (0, 0),
+            Self::Fragment => (1, 0),
+            Self::Ack => (2, 0),
+            Self::Equal(size) => (3, size),
+        }
+    }
+
+    fn decode(form: u8, size: u16, len: u32) -> Result<Self, DecodeError> {
+        match form {
+            0 => Ok(Self::Messages),
+            1 => Ok(Self::Fragment),
+            2 => Ok(Self::Ack),
+            3 if size > 0 && (len as usize).is_multiple_of(Self::stride(size)) => Ok(Self::Equal(size)),
+            other => Err(DecodeError::BadValue { what: "form of a run", value: other.into() }),
+        }
+    }
 }
 
 /// Messages of one source for one destination.
@@ -148,7 +176,7 @@ struct RunBytes {
     len: U32,
     space: u8,
     form: u8,
-    reserved: U16,
+    size: U16,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -218,6 +246,7 @@ impl Run {
 
     /// As bytes.
     pub fn encode(&self) -> [u8; Self::LEN] {
+        let (form, size) = self.form.encode();
         zerocopy::transmute!(RunBytes {
             source: U32::new(self.source.0),
             destination: U32::new(self.destination.0),
@@ -225,20 +254,15 @@ impl Run {
             at: U64::new(self.at.unwrap_or(FOLLOWS)),
             len: U32::new(self.len),
             space: self.space,
-            form: self.form as u8,
-            reserved: U16::new(0),
+            form,
+            size: U16::new(size),
         })
     }
 
     /// From the beginning of a frame that is `frame_len` bytes long in all.
     pub fn decode(bytes: &[u8], frame_len: usize) -> Result<Self, DecodeError> {
         let (bytes, _): (&RunBytes, _) = split("a run of messages", bytes)?;
-        let form = match bytes.form {
-            0 => Form::Messages,
-            1 => Form::Fragment,
-            2 => Form::Ack,
-            other => return Err(DecodeError::BadValue { what: "form of a run", value: other.into() }),
-        };
+        let form = Form::decode(bytes.form, bytes.size.get(), bytes.len.get())?;
         let at = Some(bytes.at.get()).filter(|at| *at != FOLLOWS);
         let follow = if at.is_some() { 0 } else { bytes.len.get() as usize };
         if frame_len != Self::LEN + follow {

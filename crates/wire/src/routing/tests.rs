@@ -4,17 +4,16 @@ use super::*;
 
 fn a_run() -> impl Strategy<Value = Run> {
     let at = prop::option::of(0..u64::MAX);
-    (any::<[u32; 2]>(), any::<u64>(), at, 0..1u32 << 20, any::<u8>(), 0..3usize).prop_map(
-        |([source, destination], number, at, len, space, form)| Run {
+    (any::<[u32; 2]>(), any::<u64>(), at, (0..1u32 << 17).prop_map(|words| 8 * words), any::<u8>(), 0..4usize)
+        .prop_map(|([source, destination], number, at, len, space, form)| Run {
             source: Rank(source),
             destination: Rank(destination),
             number,
             at,
             len,
             space,
-            form: [Form::Messages, Form::Fragment, Form::Ack][form],
-        },
-    )
+            form: [Form::Messages, Form::Fragment, Form::Ack, Form::Equal(8)][form],
+        })
 }
 
 proptest! {
@@ -81,6 +80,22 @@ fn what_agents_say_comes_back() {
     let parcel = ParcelHead { job, at: None, len: 64 };
     assert_eq!(ParcelHead::decode(&parcel.encode(), ParcelHead::LEN + 64), Ok(parcel));
     assert!(ParcelHead::decode(&parcel.encode(), ParcelHead::LEN + 63).is_err());
+}
+
+#[test]
+fn messages_of_one_size_fill_their_run() {
+    let run = Run {
+        source: Rank(1),
+        destination: Rank(2),
+        number: 5,
+        at: Some(0),
+        len: 48,
+        space: 0,
+        form: Form::Equal(13),
+    };
+    assert_eq!(Run::decode(&run.encode(), Run::LEN), Ok(run));
+    assert!(Run::decode(&Run { len: 40, ..run }.encode(), Run::LEN).is_err(), "two and a half");
+    assert!(Run::decode(&Run { form: Form::Equal(0), ..run }.encode(), Run::LEN).is_err(), "of nothing");
 }
 
 #[test]
