@@ -84,6 +84,14 @@ pub enum BenchError {
         /// What is wrong with it.
         why: String,
     },
+    /// The picture cannot be written.
+    #[error("cannot write the picture to {file}")]
+    Plot {
+        /// Where to.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Far memory cannot be had.
     #[error("the measured far memory cannot be had")]
     Far(#[from] outboard::FarError),

@@ -15,13 +15,14 @@ mod paging;
 mod pair;
 mod raw;
 mod routing;
+mod writing;
 
 pub use error::BenchError;
 pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "routing", "ebpf"];
+pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Options {
     pub effort: Effort,
     /// How the second process is started.
     pub peer: PeerProgram,
+    /// Where to draw what was measured, if the benchmark has a picture.
+    pub plot: Option<std::path::PathBuf>,
 }
 
 /// Runs the benchmark `name`.
@@ -41,6 +44,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "graph" => graph::run(options),
         "routing" => routing::run(options),
         "ebpf" => ebpf::run(options),
+        "writing" => writing::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }

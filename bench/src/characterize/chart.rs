@@ -1,7 +1,7 @@
 //! The figures as a picture: an SVG that needs nothing but itself.
 
 mod axis;
-mod svg;
+pub(crate) mod svg;
 
 use axis::Axis;
 use svg::{Anchor, Svg};

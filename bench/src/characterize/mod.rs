@@ -4,6 +4,7 @@
 //! run as they always do: they answer trial frames and lend a region that holds nothing.
 
 mod chart;
+pub(crate) use chart::svg;
 mod conclusions;
 mod flow;
 mod measurement;

@@ -18,6 +18,6 @@ pub use config::WriterConfig;
 pub use drainer::{Arrival, Drainer, Entries, Malformed};
 pub use outboard_steering::{Explanation, Preference};
 pub use path::{Hint, Path};
-pub use policy::{Policy, PolicyConfig, PolicyExplanation};
+pub use policy::{Lesson, Policy, PolicyConfig, PolicyExplanation};
 pub use span::Span;
 pub use writer::{Begun, Ended, Fault, Nonsense, NotYet, ReadyBatch, Write, WriteId, Writer, WriterCounts};

@@ -38,7 +38,7 @@ impl Default for PolicyConfig {
 
 /// What a write will teach when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lesson {
+pub struct Lesson {
     class: u8,
     kind: Kind,
     hash: u64,
@@ -90,6 +90,11 @@ pub struct Policy {
 const CHECK: u32 = 256;
 
 impl Policy {
+    /// One with the usual settings that decides every write by itself.
+    pub fn adaptive(now: Time) -> Self {
+        Self::new(PolicyConfig::default(), Preference::Auto, now)
+    }
+
     pub(crate) fn new(config: PolicyConfig, preference: Preference<Path>, now: Time) -> Self {
         let preference = match preference {
             Preference::Fixed(path) => Preference::Hint(path),
@@ -113,7 +118,7 @@ impl Policy {
 
     /// The path for a write, and what it will teach.
     #[inline]
-    pub(crate) fn choose(&mut self, span: &Span, hint: Hint) -> (Path, Lesson) {
+    pub fn choose(&mut self, span: &Span, hint: Hint) -> (Path, Lesson) {
         self.until_look -= 1;
         if self.until_look > 0 {
             return (Path::Offload, Lesson::NONE);
@@ -170,7 +175,7 @@ impl Policy {
 
     /// A write has ended well.
     #[inline]
-    pub(crate) fn learn(&mut self, now: Time, lesson: Lesson, took: Duration) {
+    pub fn learn(&mut self, now: Time, lesson: Lesson, took: Duration) {
         if lesson.kind == Kind::Nothing {
             return;
         }

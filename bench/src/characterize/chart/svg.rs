@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// Which end of a text is at its place.
 #[derive(Clone, Copy)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -21,11 +21,11 @@ impl Anchor {
 }
 
 /// A picture in the making.
-pub(super) struct Svg(String);
+pub(crate) struct Svg(String);
 
 impl Svg {
     /// An empty picture on white ground.
-    pub(super) fn new(width: f64, height: f64) -> Self {
+    pub(crate) fn new(width: f64, height: f64) -> Self {
         let mut svg = Self(String::new());
         svg.add(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -36,7 +36,7 @@ impl Svg {
     }
 
     /// The text of the whole picture.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.add(format_args!("</svg>"));
         self.0
     }
@@ -47,7 +47,7 @@ impl Svg {
     }
 
     /// A straight line.
-    pub(super) fn line(
+    pub(crate) fn line(
         &mut self,
         from: (f64, f64),
         to: (f64, f64),
@@ -64,7 +64,7 @@ impl Svg {
     }
 
     /// A line through all points.
-    pub(super) fn path(&mut self, points: &[(f64, f64)], colour: &str, is_dashed: bool) {
+    pub(crate) fn path(&mut self, points: &[(f64, f64)], colour: &str, is_dashed: bool) {
         let places: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let dashes = dashes(is_dashed);
         self.add(format_args!(
@@ -75,7 +75,7 @@ impl Svg {
     }
 
     /// A point: a disc, or a hollow one.
-    pub(super) fn mark(&mut self, (x, y): (f64, f64), colour: &str, is_hollow: bool) {
+    pub(crate) fn mark(&mut self, (x, y): (f64, f64), colour: &str, is_hollow: bool) {
         let fill = if is_hollow { "#ffffff" } else { colour };
         self.add(format_args!(
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.5\"/>"
@@ -83,7 +83,7 @@ impl Svg {
     }
 
     /// A line of text.
-    pub(super) fn text(&mut self, x: f64, y: f64, size: f64, colour: &str, anchor: Anchor, text: &str) {
+    pub(crate) fn text(&mut self, x: f64, y: f64, size: f64, colour: &str, anchor: Anchor, text: &str) {
         let (anchor, text) = (anchor.name(), escaped(text));
         self.add(format_args!(
             "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{colour}\" \
@@ -92,7 +92,7 @@ impl Svg {
     }
 
     /// A line of bold text.
-    pub(super) fn heading(&mut self, x: f64, y: f64, size: f64, colour: &str, text: &str) {
+    pub(crate) fn heading(&mut self, x: f64, y: f64, size: f64, colour: &str, text: &str) {
         let text = escaped(text);
         self.add(format_args!(
             "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" font-weight=\"bold\" fill=\"{colour}\">{text}</text>"
@@ -100,7 +100,7 @@ impl Svg {
     }
 
     /// Text that is read from below, around its middle.
-    pub(super) fn upright(&mut self, x: f64, y: f64, size: f64, colour: &str, text: &str) {
+    pub(crate) fn upright(&mut self, x: f64, y: f64, size: f64, colour: &str, text: &str) {
         let text = escaped(text);
         self.add(format_args!(
             "<text transform=\"translate({x:.1} {y:.1}) rotate(-90)\" font-size=\"{size}\" fill=\"{colour}\" \
@@ -114,7 +114,7 @@ fn dashes(is_dashed: bool) -> &'static str {
 }
 
 /// Text that cannot be taken for markup, without what no XML may contain.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

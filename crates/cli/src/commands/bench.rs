@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
+    /// Draw latency over the share of cold writes into this SVG file (writing only)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<std::path::PathBuf>,
     /// Only show that it works
     #[arg(long, hide = true, conflicts_with = "quick")]
     tiny: bool,
@@ -38,6 +41,9 @@ pub(crate) struct Args {
 
 /// Runs the benchmark and prints its report.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.plot.is_some() && args.name != "writing" {
+        anyhow::bail!("only `outboard bench writing` draws a picture; leave out --plot");
+    }
     let path = std::env::current_exe().context("cannot find this program to start its second process")?;
     let arguments = vec![super::bench_peer::NAME.to_owned()];
     let effort = match args {
@@ -45,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Args { quick: true, .. } => Effort::Quick,
         _ => Effort::Full,
     };
-    let options = Options { effort, peer: PeerProgram { path, arguments } };
+    let options = Options { effort, peer: PeerProgram { path, arguments }, plot: args.plot.clone() };
     let report = outboard_bench::run(&args.name, &options)
         .with_context(|| format!("the benchmark {} has no result", args.name))?;
     let text = if args.json { report.to_json() } else { report.to_string() };

@@ -1,0 +1,110 @@
+//! The model: the writer's own policy beside fixed paths and one that is clairvoyant.
+
+use outboard_sim::nic::{Outcome, Parameters, Plan, Steerer, Workload, play};
+use outboard_writing::Path;
+
+use crate::harness::{Effort, Figure, Unit};
+
+/// Writes of one play. The first third is for learning and does not count; a third of the largest number is about half
+/// a second of virtual time.
+fn writes(effort: Effort, workload: &Workload) -> u64 {
+    let usual = match effort {
+        Effort::Tiny => 3_000,
+        Effort::Quick => 1_500_000,
+        Effort::Full => 3_000_000,
+    };
+    match workload {
+        // All four phases.
+        Workload::Phases => 4 * usual,
+        // A large write takes ten times as long, and there is nothing to learn of pages.
+        Workload::Large => usual / 10,
+        _ => usual,
+    }
+}
+
+/// Plays one workload under one policy.
+pub(super) fn outcome(numbers: Parameters, workload: &Workload, steerer: Steerer, writes: u64) -> Outcome {
+    play(&Plan { numbers, workload: workload.clone(), steerer, writes, warm_up: writes / 3, seed: 1 })
+}
+
+/// What writes take on average, in nanoseconds, by each policy.
+struct Means {
+    offload: f64,
+    unload: f64,
+    adaptive: f64,
+}
+
+impl Means {
+    fn of(numbers: Parameters, workload: &Workload, writes: u64) -> Self {
+        let mean = |steerer| outcome(numbers, workload, steerer, writes).mean_ns;
+        Self {
+            offload: mean(Steerer::Fixed(Path::Offload)),
+            unload: mean(Steerer::Fixed(Path::Unload)),
+            adaptive: mean(Steerer::Adaptive),
+        }
+    }
+
+    fn best_fixed(&self) -> f64 {
+        self.offload.min(self.unload)
+    }
+}
+
+fn gain(name: String, value: f64, versus: &str) -> Figure {
+    Figure::new(name, Unit::Ratio, value, 1.0, versus)
+}
+
+/// The figures of all workloads, with the model as it is.
+pub(super) fn figures(effort: Effort) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for workload in Workload::ALL {
+        let (writes, name) = (writes(effort, &workload), workload.name());
+        let means = Means::of(Parameters::default(), &workload, writes);
+        figures.push(gain(
+            format!("writing.model.{name}.adaptive_over_offload"),
+            means.offload / means.adaptive,
+            "mean latency of offloading everything",
+        ));
+        figures.push(gain(
+            format!("writing.model.{name}.adaptive_over_best_fixed"),
+            means.best_fixed() / means.adaptive,
+            "mean latency of the better fixed path",
+        ));
+        if workload.is_mixed() {
+            let clairvoyant =
+                outcome(Parameters::default(), &workload, Steerer::Clairvoyant, writes).mean_ns;
+            figures.push(gain(
+                format!("writing.model.{name}.of_clairvoyant_gain"),
+                (means.best_fixed() - means.adaptive) / (means.best_fixed() - clairvoyant),
+                "what a clairvoyant gains over the better fixed path",
+            ));
+        }
+    }
+    figures
+}
+
+/// For each workload the worst of all plays in which one number of the model is scaled.
+pub(super) fn scaled_figures(effort: Effort) -> Vec<Figure> {
+    let (factors, names): (&[f64], &[&str]) = match effort {
+        Effort::Tiny => (&[4.0], &["fetch"]),
+        Effort::Quick => (&[0.25, 4.0], &Parameters::NAMES),
+        Effort::Full => (&[0.25, 0.5, 2.0, 4.0], &Parameters::NAMES),
+    };
+    let share = if effort == Effort::Tiny { 1 } else { 5 };
+    let mut figures = Vec::new();
+    for workload in Workload::ALL {
+        let writes = writes(effort, &workload) / share;
+        let mut worst = (f64::INFINITY, String::new());
+        for name in names {
+            for factor in factors {
+                let means = Means::of(Parameters::default().scaled(name, *factor), &workload, writes);
+                let value = means.best_fixed() / means.adaptive;
+                if value < worst.0 {
+                    worst = (value, format!("the better fixed path, at the worst: {name} times {factor}"));
+                }
+            }
+        }
+        let name = format!("writing.model.{}.scaled.adaptive_over_best_fixed", workload.name());
+        figures.push(gain(name, worst.0, &worst.1));
+    }
+    figures
+}
