@@ -49,8 +49,6 @@ const RULES: &[(&str, &[&str])] = &[
             "crates/settings",
             "crates/link",
             "crates/userfaultfd",
-            // For the model of hardware that is not at hand.
-            "crates/sim",
             SERVICES,
         ],
     ),

@@ -9,7 +9,7 @@ use crate::support::{PATIENCE, Running, socket};
 use crate::world::{Checker, Daemons, identity, memory, writer};
 
 /// How often the agent is killed.
-const KILLS: u64 = 6;
+const KILLS: u64 = 20;
 
 /// What writers and the killer know of each other.
 #[derive(Default)]
