@@ -258,3 +258,6 @@ impl fmt::Display for PolicyExplanation {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,3 +30,5 @@ fn the_same_plan_has_the_same_outcome() {
     let plan = plan(Workload::Skewed(50), Steerer::Adaptive, Parameters::default());
     assert_eq!(play(&plan).mean_ns.to_bits(), play(&plan).mean_ns.to_bits());
 }
+
+mod memory;

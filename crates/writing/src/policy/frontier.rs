@@ -26,7 +26,8 @@ pub(super) fn warmer(warmth: u8) -> u8 {
 pub(super) enum Standing {
     /// Below the frontier: not to be offloaded.
     Beyond,
-    /// Below the frontier, but one of the few that try what it would be like if it were lower.
+    /// Below the frontier, but one of the few that try what it would be like if it were lower. A page that was touched once
+    /// has shown nothing yet and is none of them.
     Scout,
     /// Above it, and offloaded for a short while only: it has to show yet that this pays.
     Edge,
@@ -95,7 +96,7 @@ impl Frontier {
         };
         if counted >= self.heat {
             if warmth > PROBATION && warmth != BURNT { Standing::Core } else { Standing::Edge }
-        } else if (hash >> 20) & 31 == 0 && 2 * counted >= self.heat {
+        } else if (hash >> 20) & 31 == 0 && 2 * counted >= self.heat && heat > LEAST {
             Standing::Scout
         } else {
             Standing::Beyond
