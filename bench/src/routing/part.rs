@@ -192,17 +192,17 @@ impl Player {
 
     /// Requests in one space, replies in another, as they are written by hand.
     fn gather(&mut self, mut updates: Updates, items: u64) -> Result<u64, MessengerError> {
-        let Self { messenger, table, rank: me, .. } = self;
-        let (me, mut answered, mut sum) = (u64::from(*me), 0u64, 0u64);
+        let Self { messenger, table, .. } = self;
+        let (mut answered, mut sum) = (0u64, 0u64);
         let mut answer = |this: &mut Messenger, bundle: Bundle<'_>| {
-            let Some(values) = bundle.values::<[u64; 2]>() else { return };
-            values.for_each_with_later(AHEAD, |[place, asked], later| {
+            let Some(values) = bundle.values::<[u32; 2]>() else { return };
+            values.for_each_with_later(AHEAD, |[place, slot], later| {
                 if let Some([later, _]) = later {
-                    prefetch(table, later);
+                    prefetch(table, later.into());
                 }
                 let word = table.get(place as usize).copied().unwrap_or(0);
                 // In a handler there is always room.
-                let _ = this.send_value_in(1, (asked >> 32) as u32, [asked & 0xffff_ffff, word]);
+                let _ = this.send_value_in(1, bundle.source(), [u64::from(slot), word]);
             });
         };
         let mut take = |_: &mut Messenger, bundle: Bundle<'_>| {
@@ -212,7 +212,7 @@ impl Player {
         };
         for item in 0..items {
             let (rank, place) = updates.next();
-            while let Err(error) = messenger.send_value(rank, [place, (me << 32) | (item & 0xffff_ffff)]) {
+            while let Err(error) = messenger.send_value(rank, [place as u32, item as u32]) {
                 match error {
                     SendError::Full => {
                         messenger.receive_bundles(1, &mut take)?;

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
+use outboard_wire::Rank;
 use outboard_wire::routing::{Form, Fragment, MessageHead};
 
 use super::messages::Messenger;
 use super::send::append;
 
-/// A message that waits for a bundle.
-struct Waiting {
+/// A message that is longer than a bundle, and of which a part may have been sent.
+struct Long {
     rank: u32,
     bytes: Vec<u8>,
-    /// How much of a long message has been sent, and its number.
     sent: usize,
     number: u64,
 }
@@ -20,18 +20,46 @@ struct Waiting {
 /// another one carries.
 #[derive(Default)]
 pub(super) struct Backlog {
-    waiting: VecDeque<Waiting>,
+    long: VecDeque<Long>,
+    /// Messages that fit into a bundle, one behind the other as in one, from here on: whoever answers every message of a
+    /// bundle may leave thousands.
+    short: Vec<u8>,
+    taken: usize,
     bytes: usize,
 }
 
 impl Backlog {
-    pub(super) fn push(&mut self, rank: u32, bytes: Vec<u8>, number: u64) {
+    /// Keeps a message that is longer than a bundle.
+    pub(super) fn push_long(&mut self, rank: u32, bytes: Vec<u8>, number: u64) {
         self.bytes += bytes.len();
-        self.waiting.push_back(Waiting { rank, bytes, sent: 0, number });
+        self.long.push_back(Long { rank, bytes, sent: 0, number });
+    }
+
+    /// Keeps a message that fits into a bundle.
+    pub(super) fn push_short(&mut self, rank: u32, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        let head = MessageHead { size: bytes.len() as u32, rank: Rank(rank) };
+        self.short.extend_from_slice(&head.word().to_le_bytes());
+        self.short.extend_from_slice(bytes);
+    }
+
+    fn next_short(&self) -> Option<(u32, &[u8])> {
+        let (head, rest) = self.short[self.taken..].split_first_chunk()?;
+        let MessageHead { size, rank } = MessageHead::from_word(u64::from_le_bytes(*head));
+        Some((rank.0, rest.get(..size as usize)?))
+    }
+
+    fn drop_short(&mut self, len: usize) {
+        self.bytes -= len;
+        self.taken += MessageHead::LEN + len;
+        if self.taken == self.short.len() {
+            self.short.clear();
+            self.taken = 0;
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.long.is_empty() && self.short.is_empty()
     }
 
     /// How many bytes wait.
@@ -45,32 +73,39 @@ impl Messenger {
     pub(super) fn drain_backlogs(&mut self) -> bool {
         let mut moved = self.drain_signals();
         for set in 0..self.backlogs.len() {
-            while let Some(mut waiting) = self.backlogs[set].waiting.pop_front() {
-                let is_long = MessageHead::stride(waiting.bytes.len()) > self.bundle_bytes;
-                let is_done = match is_long {
-                    true => self.send_parts(set, &mut waiting),
-                    false => self.send_waiting(set, &waiting),
-                };
-                if !is_done {
-                    self.backlogs[set].waiting.push_front(waiting);
+            if self.backlogs[set].is_empty() {
+                continue;
+            }
+            let mut backlog = std::mem::take(&mut self.backlogs[set]);
+            while let Some((rank, bytes)) = backlog.next_short() {
+                if !self.send_short(set, rank, bytes) {
                     break;
                 }
-                self.backlogs[set].bytes -= waiting.bytes.len();
+                let len = bytes.len();
+                backlog.drop_short(len);
                 moved = true;
             }
+            while let Some(mut long) = backlog.long.pop_front() {
+                if !self.send_parts(set, &mut long) {
+                    backlog.long.push_front(long);
+                    break;
+                }
+                backlog.bytes -= long.bytes.len();
+                moved = true;
+            }
+            self.backlogs[set] = backlog;
         }
         moved
     }
 
-    fn send_waiting(&mut self, set: usize, waiting: &Waiting) -> bool {
-        let Waiting { rank, ref bytes, .. } = *waiting;
+    fn send_short(&mut self, set: usize, rank: u32, bytes: &[u8]) -> bool {
         append(self.lane(set, rank), rank, bytes)
             || (self.open(set, rank) && append(self.lane(set, rank), rank, bytes))
     }
 
     /// Sends parts of a long message. Returns whether it is sent.
-    fn send_parts(&mut self, set: usize, waiting: &mut Waiting) -> bool {
-        let Waiting { rank, ref bytes, ref mut sent, number } = *waiting;
+    fn send_parts(&mut self, set: usize, long: &mut Long) -> bool {
+        let Long { rank, ref bytes, ref mut sent, number } = *long;
         while *sent < bytes.len() {
             if !self.open(set, rank) {
                 return false;

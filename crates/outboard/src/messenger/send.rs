@@ -103,23 +103,31 @@ impl Messenger {
         if len > max {
             return Err(SendError::TooLong { len, max });
         }
-        if MessageHead::stride(len) <= self.bundle_bytes {
-            if self.open(usize::from(space), rank) && append(self.lane(usize::from(space), rank), rank, bytes)
-            {
-                return Ok(());
+        let set = usize::from(space);
+        if MessageHead::stride(len) > self.bundle_bytes {
+            if !self.is_in_handler && self.backlogs[set].bytes() > max {
+                return self.full();
             }
-            if !self.is_in_handler {
-                self.stats.full += 1;
-                return Err(SendError::Full);
-            }
-        } else if !self.is_in_handler && self.backlogs[usize::from(space)].bytes() > max {
-            self.stats.full += 1;
-            return Err(SendError::Full);
+            self.next_number += 1;
+            self.backlogs[set].push_long(rank, bytes.to_vec(), self.next_number);
+            return Ok(());
         }
-        // A handler cannot wait, and a long message goes in parts.
-        self.next_number += 1;
-        self.backlogs[usize::from(space)].push(rank, bytes.to_vec(), self.next_number);
+        // What waits already finds no bundle, so this one does not either.
+        let is_behind = self.is_in_handler && !self.backlogs[set].is_empty();
+        if !is_behind && self.open(set, rank) && append(self.lane(set, rank), rank, bytes) {
+            return Ok(());
+        }
+        if !self.is_in_handler {
+            return self.full();
+        }
+        // A handler cannot wait.
+        self.backlogs[set].push_short(rank, bytes);
         Ok(())
+    }
+
+    fn full(&mut self) -> Result<(), SendError> {
+        self.stats.full += 1;
+        Err(SendError::Full)
     }
 
     /// Ends a lane's bundle and begins another. Returns false if there is none.

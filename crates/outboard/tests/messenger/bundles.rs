@@ -85,3 +85,37 @@ fn bundles_that_are_not_sent_go_back() {
         assert!(matches!(messenger.bundle(1, 0), Err(SendError::NoSuchSpace { space: 1, spaces: 1 })));
     });
 }
+
+#[test]
+fn messages_of_one_size_have_heads_only_once_there_are_others() {
+    Team::new(2, Way::Shm, small()).run(|messenger| {
+        let mut seen = Vec::new();
+        if messenger.rank() == 0 {
+            for others in [&[][..], &[3, 0, 70]] {
+                let mut bundle = messenger.bundle(0, 1).unwrap();
+                assert!((0..20u64).all(|number| bundle.push_value(number)));
+                assert_eq!(bundle.len(), 20 * 8, "no heads so far");
+                assert!(others.iter().all(|len| bundle.push(&vec![9; *len])));
+                bundle.send();
+            }
+            let mut full = messenger.bundle(0, 1).unwrap();
+            assert!((0..128u64).all(|number| full.push_value(number)) && !full.push_value(0u64));
+            assert!(!full.push(b"other"), "heads for all do not fit");
+            full.send();
+        }
+        messenger
+            .quiesce_bundles(0, |_, bundle| {
+                let messages = bundle.messages().map(|message| message.unwrap().to_vec());
+                seen.push((bundle.each(), messages.collect::<Vec<_>>()));
+            })
+            .unwrap();
+        seen.sort_by_key(|(each, messages)| (each.is_none(), messages.len()));
+        let numbers = |count: u64| (0..count).map(|number| number.to_le_bytes().to_vec());
+        let mixed = numbers(20).chain([3, 0, 70].map(|len| vec![9; len])).collect();
+        if messenger.rank() == 1 {
+            let expected =
+                [(Some(8), numbers(20).collect()), (Some(8), numbers(128).collect()), (None, mixed)];
+            assert_eq!(seen, expected);
+        }
+    });
+}
