@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use outboard::Address;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Agents that know each other, each a process.
 pub(crate) struct Agents {
@@ -70,6 +71,13 @@ impl Agents {
 
     pub(crate) fn count(&self) -> usize {
         self.doors.len()
+    }
+
+    /// Stops an agent without ending it: it keeps its links and does nothing.
+    pub(crate) fn freeze(&self, number: usize) {
+        let children = self.children.lock().unwrap();
+        let pid = Pid::from_child(children[number].as_ref().unwrap());
+        kill_process(pid, Signal::STOP).unwrap();
     }
 
     /// Kills an agent at once; if it was dead already, it is started again and dials all others.

@@ -1,7 +1,8 @@
 //! Every message is handled once, whoever carries it and whatever becomes of him.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
+use std::time::Duration;
 
 use outboard::{MessengerOptions, Placement};
 use outboard_settings::Whereabouts;
@@ -67,6 +68,22 @@ fn agents_in_a_row_relay() {
     all_to_all(&team, 60, 6, |messenger, _| {
         assert_eq!(messenger.stats().direct_bytes, 0, "{}", messenger.explain_placement());
     });
+}
+
+#[test]
+fn an_agent_that_stops_without_dying_holds_nobody_up() {
+    let agents = Agents::start(1, 1, false, |_, _| true);
+    let team = Team::new(3, Way::Shm, by_agent(small())).adjusted(|_, settings, _| {
+        settings.job.agent = Whereabouts::At(agents.address(0));
+        settings.link.deadline = Duration::from_millis(500);
+    });
+    let frozen = Once::new();
+    all_to_all(&team, 300, 7, |_, number| {
+        if number == 150 {
+            frozen.call_once(|| agents.freeze(0));
+        }
+    });
+    assert!(frozen.is_completed());
 }
 
 #[test]

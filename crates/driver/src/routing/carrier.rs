@@ -45,6 +45,8 @@ pub(super) struct Carrier {
     taken: VecDeque<u32>,
     /// Why it is not used although it is there.
     refused: Option<String>,
+    /// Whether it has said nothing since something that was given to it should have arrived.
+    pub(super) is_silent: bool,
     /// The link by which it is to be told so.
     pub(super) to_detach: Option<LinkId>,
     pub(super) bundles_sent: u64,
@@ -63,7 +65,7 @@ impl Carrier {
     }
 
     pub(super) fn is_there(&self) -> bool {
-        self.link.is_some() && self.refused.is_none()
+        self.link.is_some() && self.refused.is_none() && !self.is_silent
     }
 
     pub(super) fn opened(&mut self, region: OpenRegion) {
@@ -82,6 +84,7 @@ impl RankService {
         let carrier = &mut self.carrier;
         (carrier.link, carrier.grant, carrier.region) = (None, None, None);
         (carrier.has_attached, carrier.refused, carrier.to_detach) = (false, None, None);
+        carrier.is_silent = false;
         carrier.to_take.clear();
         carrier.taken.clear();
         for slot in 0..carrier.reading.len() {

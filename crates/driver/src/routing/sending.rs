@@ -45,7 +45,7 @@ impl RankService {
         let peer = &mut self.peers[rank as usize];
         peer.traffic[set].outgoing.mark_sent();
         if by_agent {
-            peer.is_carried = true;
+            peer.carried_since.get_or_insert(self.now);
             self.carrier.bundles_sent += 1;
             self.carrier.bytes_sent += u64::from(kept.len);
         }

@@ -97,6 +97,8 @@ pub struct RankService {
     pub(super) carriage: Carriage,
     pub(super) carrier: Carrier,
     key: JobKey,
+    /// When the links were last given their turn.
+    pub(super) now: Time,
 }
 
 impl RankService {
@@ -118,6 +120,7 @@ impl RankService {
             arrived: Vec::new(),
             departed: Vec::new(),
             key,
+            now: Time::ZERO,
         }
     }
 
@@ -144,7 +147,7 @@ impl RankService {
 
     #[inline]
     pub(super) fn goes_by_agent(&self, rank: u32) -> bool {
-        self.carriage == Carriage::Agent && self.carrier.reaches(rank)
+        self.carriage == Carriage::Agent && self.carrier.reaches(rank) && !self.carrier.is_silent
     }
 
     pub(super) fn key(&self) -> JobKey {
@@ -261,6 +264,7 @@ impl Service for RankService {
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _now: Time) -> Disposition {
         if self.carrier.link == Some(link) {
+            self.carrier.is_silent = false;
             return self.read_carrier_frame(&frame).unwrap_or_else(|why| {
                 self.refuse_carrier(why);
                 Disposition::Taken
@@ -310,6 +314,7 @@ impl Service for RankService {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
+        self.now = now;
         if self.carrier.to_detach == Some(id) {
             return self.detach(id, link);
         }
@@ -377,8 +382,10 @@ impl Service for RankService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let lost = self.peers.iter().filter(|peer| !peer.has_departed).filter_map(|peer| peer.lost.as_ref());
-        lost.map(|(since, _)| *since + self.config.deadline).min()
+        let there = || self.peers.iter().filter(|peer| !peer.has_departed);
+        let lost = there().filter_map(|peer| peer.lost.as_ref().map(|(since, _)| *since));
+        let carried = there().filter_map(|peer| peer.carried_since);
+        lost.chain(carried).map(|since| since + self.config.deadline).min()
     }
 
     fn on_time(&mut self, now: Time) {
@@ -386,6 +393,12 @@ impl Service for RankService {
             let lost = self.peers[rank as usize].lost.clone();
             if let Some((_, why)) = lost.filter(|(since, _)| *since + self.config.deadline <= now) {
                 self.give_up(rank, why);
+            }
+            let peer = &mut self.peers[rank as usize];
+            if peer.carried_since.is_some_and(|since| since + self.config.deadline <= now) {
+                // The agent may have been stopped, which nothing else would tell. It is used again when it says something.
+                peer.way_lost_at_agent();
+                self.carrier.is_silent = true;
             }
         }
     }
