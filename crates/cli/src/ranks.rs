@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use anyhow::{Context, Result};
 use outboard_driver::FrontDeskConfig;
 use outboard_launch::{Interrupts, Launch, Outcome, Sink, StdinTo};
-use outboard_link::Identity;
+use outboard_link::{Address, Identity};
 use outboard_rendezvous::{Expected, Host};
-use outboard_settings::{JobSettings, Secret, Settings, default_socket};
+use outboard_settings::{JobSettings, Secret, Settings, Whereabouts, default_socket};
 use outboard_wire::control::JobSecret;
 use outboard_wire::{JobId, Rank, Role};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -20,6 +20,8 @@ pub(crate) struct Ranks<'a> {
     pub(crate) count: u32,
     /// Their settings; which job it is, and where they meet, is filled in.
     pub(crate) settings: &'a Settings,
+    /// The agents that they have by turns; empty leaves that to the settings.
+    pub(crate) agents: &'a [Address],
     /// The processors they may use.
     pub(crate) cpus: Option<Vec<usize>>,
     /// Which of them reads the standard input.
@@ -49,7 +51,10 @@ impl Ranks<'_> {
         let host = (self.count > 1).then(|| self.host(id, &secret)).transpose()?;
         job.rendezvous = host.as_ref().map(|host| host.address().clone());
         let env = |rank| {
-            let own = JobSettings { rank: Some(Rank(rank)), ..job.clone() };
+            let mut own = JobSettings { rank: Some(Rank(rank)), ..job.clone() };
+            if !self.agents.is_empty() {
+                own.agent = Whereabouts::At(self.agents[rank as usize % self.agents.len()].clone());
+            }
             let mut env = own.variables();
             env.extend(self.settings.link.variables());
             env.extend(self.settings.messages.variables());

@@ -178,3 +178,21 @@ fn a_rank_that_cannot_go_on_ends_the_run() {
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("no memory for 1073741824 elements of 8 bytes"), "{message}");
 }
+
+#[test]
+fn agents_carry_what_applications_send() {
+    for app in APPS {
+        for agents in ["1", "3"] {
+            let found = json(app, &["-n", "4", "--agents", agents, "--check"]);
+            assert_eq!(found["check"]["passed"], true, "{found}");
+            let hops = found["traffic"]["hops"].as_array().unwrap();
+            let bundles = |name: &str| {
+                let hop = hops.iter().find(|hop| hop["hop"] == name).unwrap();
+                hop["bundles"].as_u64().unwrap()
+            };
+            assert!(bundles("into_agents") > 0 && bundles("agent_to_rank") > 0, "{found}");
+            assert_eq!(bundles("agent_to_agent") > 0, agents != "1", "{found}");
+        }
+    }
+    refused(2, &["histogram", "--agents", "65"], "--agents");
+}

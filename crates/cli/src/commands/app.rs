@@ -1,5 +1,6 @@
 //! `outboard app`: applications made of small messages, as ranks on this machine.
 
+mod agents;
 mod count;
 mod report;
 mod sizes;
@@ -7,7 +8,9 @@ mod sizes;
 use anyhow::{Context, Result, anyhow, bail};
 use outboard_launch::{Interrupts, Piece, Source, StdinTo, Stream};
 use outboard_messages::{App, Report};
+use outboard_settings::Placement;
 
+use self::agents::{Agents, Hop};
 use self::sizes::{
     HistogramSizes, IndexGatherSizes, ShortestPathsSizes, Sizes, TransportSizes, TransposeSizes,
     TrianglesSizes,
@@ -27,6 +30,7 @@ use crate::terminal;
 #[command(after_help = "Examples:
   outboard app histogram -n 2                        how many updates in a second
   outboard app histogram -n 4 --updates 20M --json   the same with more of them, for programs
+  outboard app transpose -n 4 --agents 2 --check     by two agents, as if there were two nodes
   outboard app sssp -n 2 --check                     are the paths as short as they can be
   outboard help app transpose                        more about one application")]
 pub(crate) struct Args {
@@ -59,6 +63,10 @@ struct Run<S: clap::Args> {
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 2,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
     ranks: u32,
+    /// Start so many agents on this machine, connected over TCP, and have them carry messages between ranks, which have
+    /// them by turns; 0 starts none and leaves it to the settings who carries
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
+    agents: u32,
     /// Which of the many inputs of these sizes
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -100,15 +108,25 @@ impl<S: Sizes> Run<S> {
         let Some(configuration) = self.config.open(self.json)? else { return Ok(()) };
         let app = self.sizes.app(self.seed);
         app.check(self.ranks).map_err(|error| wrong_usage(&error.to_string()))?;
-        let report = self.start(&app, &configuration)?;
-        report::leave_traffic(&report)?;
-        terminal::print(&if self.json { report::to_json(&report) } else { report::to_table(&report) })?;
+        let (report, hops) = self.start(&app, &configuration)?;
+        report::leave_traffic(&report, &hops)?;
+        let shown =
+            if self.json { report::to_json(&report, &hops) } else { report::to_table(&report, &hops) };
+        terminal::print(&shown)?;
         report.wrong().map_or(Ok(()), |what| Err(anyhow!("the result is wrong: {what}")))
     }
 
-    /// Starts this program again for every rank, and reads what rank 0 reports.
-    fn start(&self, app: &App, configuration: &outboard_settings::Configuration) -> Result<Report> {
-        let settings = children::quiet(configuration);
+    /// Starts this program again for every rank, and reads what rank 0 reports; and what agents say that were started.
+    fn start(
+        &self,
+        app: &App,
+        configuration: &outboard_settings::Configuration,
+    ) -> Result<(Report, Vec<Hop>)> {
+        let mut settings = children::quiet(configuration);
+        let agents = (self.agents > 0).then(|| Agents::start(self.agents, &settings)).transpose()?;
+        if agents.is_some() && children::is_default(configuration, "messages.placement") {
+            settings.messages.placement = Placement::Agent;
+        }
         let program = std::env::current_exe().context("cannot find this program to start its ranks")?;
         let mut program = vec![program.into(), app_rank::NAME.into(), serde_json::to_string(app)?.into()];
         program.extend(self.check.then(|| "--check".into()));
@@ -117,6 +135,7 @@ impl<S: Sizes> Run<S> {
             program: &program,
             count: self.ranks,
             settings: &settings,
+            agents: agents.as_ref().map_or(&[], |agents| &agents.addresses),
             cpus: None,
             stdin: StdinTo::Nobody,
         };
@@ -133,6 +152,8 @@ impl<S: Sizes> Run<S> {
                 false => bail!("{outcome}; the ranks said:\n  {}", complaints.join("\n  ")),
             }
         }
-        serde_json::from_slice(&printed).context("rank 0 did not say what came out")
+        let report = serde_json::from_slice(&printed).context("rank 0 did not say what came out")?;
+        let hops = agents.map(|agents| agents.hops(&settings)).transpose()?;
+        Ok((report, hops.map_or(Vec::new(), Vec::from)))
     }
 }

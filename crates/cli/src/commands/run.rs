@@ -77,6 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         program: &args.program,
         count: args.ranks,
         settings: &settings,
+        agents: &[],
         cpus: beside.cpus_of_ranks(),
         stdin,
     };

@@ -8,10 +8,11 @@ use comfy_table::Table;
 use outboard_messages::{Category, Figure, Report};
 use serde_json::{Map, Value, json};
 
+use super::agents::Hop;
 use crate::{numbers, terminal};
 
 /// A table.
-pub(super) fn to_table(report: &Report) -> String {
+pub(super) fn to_table(report: &Report, hops: &[Hop]) -> String {
     let ranks = if report.ranks == 1 { "1 rank".to_owned() } else { format!("{} ranks", report.ranks) };
     let mut table = terminal::table([report.app.as_str(), &ranks]);
     let seconds = |seconds| numbers::time(Duration::from_secs_f64(seconds));
@@ -24,6 +25,10 @@ pub(super) fn to_table(report: &Report) -> String {
     let sent = format!("{} in {} bundles", numbers::bytes(report.bytes), report.bundles);
     table.add_row(["sent", &sent]);
     add_traffic(&mut table, report);
+    for Hop { hop, bundles, bytes, average } in hops.iter().filter(|hop| hop.bundles > 0) {
+        let [bytes, average] = [*bytes, *average as u64].map(numbers::bytes);
+        table.add_row([hop.replace('_', " "), format!("{bytes} in {bundles}, {average} on average")]);
+    }
     table.add_row(["waits for a bundle", &report.full.to_string()]);
     if report.violation.is_some() {
         table.add_row(["result", "IMPOSSIBLE"]);
@@ -63,25 +68,26 @@ const ESTIMATED: &str = "estimated from sizes: the processor's counters cannot b
 const UNKNOWN: &str = "not known: neither cache misses nor the size of the cache can be read here";
 
 /// Leaves what decides about the placement where others look for it, if they do. See `outboard advise`.
-pub(super) fn leave_traffic(report: &Report) -> Result<()> {
+pub(super) fn leave_traffic(report: &Report, hops: &[Hop]) -> Result<()> {
     let Some(folder) = std::env::var_os("OUTBOARD_REPORT").filter(|folder| !folder.is_empty()) else {
         return Ok(());
     };
     let path = PathBuf::from(folder).join("traffic.json");
-    std::fs::write(&path, traffic(report).to_string())
+    std::fs::write(&path, traffic(report, hops).to_string())
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The same for programs.
-fn traffic(report: &Report) -> Value {
+fn traffic(report: &Report, by_agents: &[Hop]) -> Value {
     let ratio = report.memory_to_communication();
+    let hop = |hop, bundles, bytes, average| Hop { hop, bundles, bytes, average };
+    let sent = hop("sent", report.bundles, report.bytes, report.bundle_bytes());
+    let between =
+        hop("between_ranks", report.bundles_between, report.bytes_between, report.bundle_bytes_between());
+    let hops: Vec<Hop> = [sent, between].iter().chain(by_agents).copied().collect();
     json!({
         "bytes_routed": report.bytes,
-        "hops": [
-            { "hop": "sent", "bundles": report.bundles, "bytes": report.bytes, "average": report.bundle_bytes() },
-            { "hop": "between_ranks", "bundles": report.bundles_between, "bytes": report.bytes_between,
-              "average": report.bundle_bytes_between() },
-        ],
+        "hops": hops,
         "link_bytes_per_second": report.link_rate,
         "network_utilisation": report.utilisation(),
         "memory_bytes": report.memory.map(|memory| memory.bytes),
@@ -101,7 +107,7 @@ fn millions(rate: f64) -> String {
 }
 
 /// One object in one line.
-pub(super) fn to_json(report: &Report) -> String {
+pub(super) fn to_json(report: &Report, hops: &[Hop]) -> String {
     let named = |figures: &[Figure]| -> Map<String, Value> {
         figures.iter().map(|Figure { name, value }| (name.replace(' ', "_"), json!(value))).collect()
     };
@@ -123,7 +129,7 @@ pub(super) fn to_json(report: &Report) -> String {
         "bytes_sent": report.bytes,
         "bundles_sent": report.bundles,
         "bundle_bytes_average": report.bundle_bytes(),
-        "traffic": traffic(report),
+        "traffic": traffic(report, hops),
         "full": report.full,
         "violation": report.violation,
         "check": check,

@@ -21,8 +21,14 @@ pub(super) fn four_ranks(stage: &mut Stage) -> Result<Finding> {
     let region = memory.reserve_shared(demo_rank::REGION_BYTES, COUNTERS)?;
     let program = std::env::current_exe().context("cannot find this program to start its ranks")?;
     let program = [program.into(), demo_rank::NAME.into(), COUNTERS.into()];
-    let ranks =
-        Ranks { program: &program, count: RANKS, settings: &settings, cpus: None, stdin: StdinTo::Nobody };
+    let ranks = Ranks {
+        program: &program,
+        count: RANKS,
+        settings: &settings,
+        agents: &[],
+        cpus: None,
+        stdin: StdinTo::Nobody,
+    };
     let mut lines = Vec::new();
     let mut sink = |piece: Piece<'_>| {
         lines.push((piece.from.clone(), String::from_utf8_lossy(piece.bytes).into_owned()))
