@@ -56,8 +56,7 @@ pub(super) fn figures(effort: Effort) -> Vec<Figure> {
     }
     // The first rounds fill tables.
     let median = |times: &mut Vec<f64>| percentile(&mut times.split_off(rounds / 4), 0.5);
-    let (deciding, learning, walking) =
-        (median(&mut deciding), median(&mut learning), median(&mut walking));
+    let (deciding, learning, walking) = (median(&mut deciding), median(&mut learning), median(&mut walking));
     let versus = "a loop that decides nothing";
     vec![
         Figure::new("writing.decision_ns", Unit::Nanoseconds, deciding, walking, versus),

@@ -5,12 +5,12 @@ use outboard_writing::Path;
 
 use crate::harness::{Effort, Figure, Unit};
 
-/// Writes of one play. The first third is for learning and does not count; a third of the largest number is about half
-/// a second of virtual time.
+/// Writes of one play. The first half is for learning and does not count: up to 0.7 seconds of virtual time. How soon a
+/// shift is followed shows in the workload that has one every second.
 fn writes(effort: Effort, workload: &Workload) -> u64 {
     let usual = match effort {
         Effort::Tiny => 3_000,
-        Effort::Quick => 1_500_000,
+        Effort::Quick => 2_000_000,
         Effort::Full => 3_000_000,
     };
     match workload {
@@ -24,7 +24,7 @@ fn writes(effort: Effort, workload: &Workload) -> u64 {
 
 /// Plays one workload under one policy.
 pub(super) fn outcome(numbers: Parameters, workload: &Workload, steerer: Steerer, writes: u64) -> Outcome {
-    play(&Plan { numbers, workload: workload.clone(), steerer, writes, warm_up: writes / 3, seed: 1 })
+    play(&Plan { numbers, workload: workload.clone(), steerer, writes, warm_up: writes / 2, seed: 1 })
 }
 
 /// What writes take on average, in nanoseconds, by each policy.
@@ -70,8 +70,7 @@ pub(super) fn figures(effort: Effort) -> Vec<Figure> {
             "mean latency of the better fixed path",
         ));
         if workload.is_mixed() {
-            let clairvoyant =
-                outcome(Parameters::default(), &workload, Steerer::Clairvoyant, writes).mean_ns;
+            let clairvoyant = outcome(Parameters::default(), &workload, Steerer::Clairvoyant, writes).mean_ns;
             figures.push(gain(
                 format!("writing.model.{name}.of_clairvoyant_gain"),
                 (means.best_fixed() - means.adaptive) / (means.best_fixed() - clairvoyant),

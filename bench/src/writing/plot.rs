@@ -25,7 +25,8 @@ const LINES: [(&str, &str, Steerer, bool); 4] = [
 /// Plays every share of cold writes under every policy and draws what came of it.
 pub(super) fn picture(effort: Effort) -> String {
     let writes = if effort == Effort::Tiny { 2_000 } else { 400_000 };
-    let shares: Vec<u32> = if effort == Effort::Tiny { vec![0, 100] } else { (0..=100).step_by(10).collect() };
+    let shares: Vec<u32> =
+        if effort == Effort::Tiny { vec![0, 100] } else { (0..=100).step_by(10).collect() };
     let lines = LINES.map(|(_, _, steerer, _)| {
         let mean = |share: &u32| {
             outcome(Parameters::default(), &Workload::Skewed(*share), steerer, writes).mean_ns / 1000.0
@@ -38,7 +39,13 @@ pub(super) fn picture(effort: Effort) -> String {
 
 fn draw(shares: &[u32], lines: &[Vec<f64>; 4], most: f64) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT);
-    svg.heading(LEFT, 28.0, 15.0, "#222222", "Small remote writes: latency over the share of cold pages (model)");
+    svg.heading(
+        LEFT,
+        28.0,
+        15.0,
+        "#222222",
+        "Small remote writes: latency over the share of cold pages (model)",
+    );
     let x = |share: f64| LEFT + share / 100.0 * (WIDTH - LEFT - RIGHT);
     let y = |us: f64| HEIGHT - BOTTOM - us / most * (HEIGHT - TOP - BOTTOM);
     for step in 0..=(most * 2.0) as u32 {

@@ -90,12 +90,7 @@ pub(super) fn figures(options: &Options) -> Result<Vec<Figure>, BenchError> {
     Ok(figures)
 }
 
-fn region_figures(
-    options: &Options,
-    host: &Host,
-    name: &str,
-    size: u64,
-) -> Result<Vec<Figure>, BenchError> {
+fn region_figures(options: &Options, host: &Host, name: &str, size: u64) -> Result<Vec<Figure>, BenchError> {
     let settings = Settings::default();
     let client = Client::connect(&host.local, Identity::new(Role::Tool, "bench writing"), &settings.link)?;
     let mut memory = Memory::new(client);

@@ -20,4 +20,7 @@ pub use outboard_steering::{Explanation, Preference};
 pub use path::{Hint, Path};
 pub use policy::{Lesson, Policy, PolicyConfig, PolicyExplanation};
 pub use span::Span;
-pub use writer::{Begun, Ended, Fault, Nonsense, NotYet, ReadyBatch, Write, WriteId, Writer, WriterCounts};
+pub use writer::{
+    AtOnce, Begun, BegunAtOnce, Ended, Fault, Nonsense, NotYet, ReadyBatch, Write, WriteId, Writer,
+    WriterCounts,
+};

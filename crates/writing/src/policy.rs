@@ -26,13 +26,13 @@ pub struct PolicyConfig {
     /// Where offloading takes less than this on average and unloading four times as much, only one write in
     /// `sample_one_in` is looked at: looking would cost more than could be gained. Default 400 ns.
     pub fast_ns: u64,
-    /// See `fast_ns`; default 64, 0 counts as 1.
+    /// See `fast_ns`; default 256, 0 counts as 1.
     pub sample_one_in: u32,
 }
 
 impl Default for PolicyConfig {
     fn default() -> Self {
-        Self { fast_ns: 400, sample_one_in: 64 }
+        Self { fast_ns: 400, sample_one_in: 256 }
     }
 }
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use outboard_link::memory::Window;
 use outboard_link::{
-    AccessError, Clock, Completion, Disposition, Link, LinkError, Loss, OneSided, Outcome, RemoteMemory,
-    SendError, Token, Waiter,
+    AccessError, Clock, Completion, Disposition, Link, LinkError, Loss, OneSided, OpenRegion, Outcome,
+    RemoteMemory, SendError, Token, Waiter,
 };
 use outboard_wire::writing::{BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, REFUSED, WriterId};
 use outboard_wire::{FrameHead, Grant, Rights, Time, writing};
 use outboard_writing::{
-    Begun, Ended, Fault, NotYet, Path, PolicyExplanation, Write, WriteId, Writer, WriterConfig, WriterCounts,
+    Begun, BegunAtOnce, Ended, Fault, NotYet, Path, PolicyExplanation, Write, WriteId, Writer, WriterConfig,
+    WriterCounts,
 };
 
 use super::regions::{Slot, status_of};
@@ -20,6 +21,8 @@ use super::relay::{Relay, send};
 const OPENING: Token = Token(u64::MAX);
 /// How many frames are taken in one turn.
 const FRAMES_PER_TURN: usize = 64;
+/// Writes that are begun while others are under way before it is looked whether those have ended.
+const UNHEARD_MAX: u32 = 16;
 /// The longest sleep while there are two links to listen to.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -57,6 +60,7 @@ pub struct Initiator<L> {
     /// Messages that have to go before any batch: they did not fit before.
     is_introduced: bool,
     lost: Option<LinkError>,
+    unheard: u32,
     /// How the latest opening ended.
     opened: Option<Result<Outcome, AccessError>>,
 }
@@ -83,6 +87,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
             now,
             is_introduced: false,
             lost: None,
+            unheard: 0,
             opened: None,
         };
         initiator.writer.attach(initiator.link.peer().incarnation());
@@ -147,10 +152,60 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         }
         let slot = self.slot(write.slot, write.offset, write.bytes.len()).map_err(BeginError::Access)?;
         let open = slot.open;
-        if self.writer.wants_clock() {
+        if !self.writer.is_idle() {
+            self.listen_by_the_way();
+        }
+        let is_timed = self.writer.wants_clock();
+        if is_timed {
             self.now = self.waiter.clock.now();
         }
-        match self.writer.begin(self.now, write).map_err(BeginError::NotYet)? {
+        if self.is_mapped {
+            return self.begin_at_once(write, open, is_timed);
+        }
+        let begun = self.writer.begin(self.now, write).map_err(BeginError::NotYet)?;
+        self.go_on(begun, write, open)
+    }
+
+    /// Somebody who only writes must hear of what has ended too, or everything to the same bytes would have to follow.
+    fn listen_by_the_way(&mut self) {
+        self.unheard += 1;
+        if self.unheard >= UNHEARD_MAX {
+            self.unheard = 0;
+            self.turn();
+        }
+    }
+
+    /// Where memory is mapped, a one-sided write is over when its call returns.
+    #[inline]
+    fn begin_at_once(
+        &mut self,
+        write: &Write<'_>,
+        open: OpenRegion,
+        is_timed: bool,
+    ) -> Result<WriteId, BeginError> {
+        let at_once = match self.writer.begin_at_once(self.now, write).map_err(BeginError::NotYet)? {
+            BegunAtOnce::Offload(at_once) => at_once,
+            BegunAtOnce::Other(begun) => return self.go_on(begun, write, open),
+        };
+        let written = self.link.write(open, write.offset, Window::from(write.bytes), Token(at_once.id.0));
+        if is_timed {
+            self.now = self.waiter.clock.now();
+        }
+        self.link.completions(|_| {});
+        let result = written.map_err(|error| match status_of(&error) {
+            Some(status) => Fault::Refused(status),
+            None => Fault::Lost,
+        });
+        if result == Err(Fault::Lost) {
+            // The link says what was lost when it is asked next.
+            self.turn();
+        }
+        self.writer.offloaded_at_once(self.now, at_once, result);
+        Ok(at_once.id)
+    }
+
+    fn go_on(&mut self, begun: Begun, write: &Write<'_>, open: OpenRegion) -> Result<WriteId, BeginError> {
+        match begun {
             Begun::Unload { id } => {
                 self.send();
                 Ok(id)
@@ -163,13 +218,12 @@ impl<L: Link + RemoteMemory> Initiator<L> {
                         }
                         Ok(id)
                     }
-                    Err(AccessError::Full) => {
-                        self.writer.not_offloaded(token);
-                        Err(BeginError::NotYet(NotYet::Full))
-                    }
                     Err(error) => {
                         self.writer.not_offloaded(token);
-                        Err(BeginError::Access(error))
+                        Err(match error {
+                            AccessError::Full => BeginError::NotYet(NotYet::Full),
+                            error => BeginError::Access(error),
+                        })
                     }
                 }
             }
@@ -194,9 +248,6 @@ impl<L: Link + RemoteMemory> Initiator<L> {
     /// Takes what the link has completed.
     #[inline]
     fn collect(&mut self) {
-        if self.writer.wants_clock() {
-            self.now = self.waiter.clock.now();
-        }
         let Self { link, writer, opened, now, .. } = self;
         link.completions(|completion| match completion.token {
             OPENING => *opened = Some(completion.result),
