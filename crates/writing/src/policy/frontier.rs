@@ -10,15 +10,17 @@ const MOST: u32 = 1 << 15;
 /// Lessons between two reviews.
 const REVIEW: u32 = 512;
 
-/// Writes in which a page that has come to be offloaded has to show that this pays.
-const PROBATION: u8 = 56;
-
+/// The warmth of a page that was offloaded in vain.
 pub(super) const BURNT: u8 = u8::MAX;
+/// No page is warmer.
+const WARMEST: u8 = BURNT - 1;
+/// Writes in which a page that has come to be offloaded has to show at least that this pays.
+const PROBATION_MIN: u8 = 32;
 
 /// The warmth of a page that had this one before yet another write to it was offloaded.
 #[inline]
 pub(super) fn warmer(warmth: u8) -> u8 {
-    if warmth == BURNT { 1 } else { (warmth + 1).min(PROBATION + 1) }
+    if warmth == BURNT { 1 } else { (warmth + 1).min(WARMEST) }
 }
 
 /// Where a page stands.
@@ -78,12 +80,14 @@ pub(super) struct Frontier {
     /// Writes to pages whose former write was offloaded.
     again: Tally,
     left: u32,
+    /// Writes in which a page has to show that it pays: as many as would pay for a miss twice, and some more.
+    probation: u8,
 }
 
 impl Frontier {
     pub(super) fn new() -> Self {
         let none = Tally::default();
-        Self { heat: LEAST, scouts: none, edge: none, again: none, left: REVIEW }
+        Self { heat: LEAST, scouts: none, edge: none, again: none, left: REVIEW, probation: PROBATION_MIN }
     }
 
     /// Where a page of this heat stands. One that was offloaded stays so until it is a good deal colder.
@@ -95,7 +99,7 @@ impl Frontier {
             _ => 2 * heat,
         };
         if counted >= self.heat {
-            if warmth > PROBATION && warmth != BURNT { Standing::Core } else { Standing::Edge }
+            if warmth > self.probation && warmth != BURNT { Standing::Core } else { Standing::Edge }
         } else if (hash >> 20) & 31 == 0 && 2 * counted >= self.heat && heat > LEAST {
             Standing::Scout
         } else {
@@ -123,6 +127,10 @@ impl Frontier {
     fn review(&mut self, costs: Costs) {
         self.left = REVIEW;
         let (saved, lost) = self.again.saved_and_lost(costs);
+        let (hit, miss) = Tally { hits: 1, misses: 1 }.saved_and_lost(costs);
+        let twice = 2 * miss / hit.max(1);
+        let writes = (twice + twice / 4).clamp(PROBATION_MIN.into(), (WARMEST - 1).into());
+        self.probation = u8::try_from(writes).unwrap_or(PROBATION_MIN);
         let edge_pays = self.edge.total() < 16 || self.edge.pays(2, costs);
         let scouts_pay = self.scouts.total() >= 8 && self.scouts.pays(2, costs);
         self.heat = match () {
