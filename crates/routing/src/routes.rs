@@ -64,7 +64,19 @@ impl JobRoutes {
         let best: Vec<Neighbour> =
             ways.iter().filter(|(_, hops)| **hops == fewest).map(|(link, _)| *link).collect();
         // Several equal ways share the ranks.
-        Some((best[rank as usize % best.len()], fewest + 1))
+        Some((best[rank as usize % best.len()], fewest.saturating_add(1)))
+    }
+
+    fn forget(&mut self, rank: u32, link: Neighbour) {
+        if self.here.get(&rank) == Some(&link) {
+            self.here.remove(&rank);
+        }
+        if let Some(ways) = self.told.get_mut(&rank) {
+            ways.remove(&link);
+            if ways.is_empty() {
+                self.told.remove(&rank);
+            }
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -97,14 +109,14 @@ impl Routes {
         if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
             return Err(RouteError::TooManyJobs);
         }
-        let before = self.reachable(job);
+        let before = self.outlook(job, rank.0);
         let routes = self.jobs.entry(job).or_default();
         if routes.here.contains_key(&rank.0) {
             return Err(RouteError::Taken { rank: rank.0 });
         }
         routes.here.insert(rank.0, link);
-        self.tell(job, &before);
-        let known: Vec<u32> = self.jobs[&job].ranks().filter(|known| *known != rank.0).collect();
+        let known: Vec<u32> = routes.ranks().filter(|known| *known != rank.0).collect();
+        self.tell(job, rank.0, before);
         for known in known {
             let announcement = Announcement { job, rank: Rank(known), is_reachable: true, hops: 0 };
             self.actions.push_back((link, announcement));
@@ -132,7 +144,7 @@ impl Routes {
         if rank >= RANKS_MAX || !self.agents.contains(&link) || (!is_known && self.jobs.len() >= JOBS_MAX) {
             return;
         }
-        let before = self.reachable(job);
+        let before = self.outlook(job, rank);
         let routes = self.jobs.entry(job).or_default();
         let ways = routes.told.entry(rank).or_default();
         if is_reachable {
@@ -143,7 +155,7 @@ impl Routes {
         if ways.is_empty() {
             routes.told.remove(&rank);
         }
-        self.tell(job, &before);
+        self.tell(job, rank, before);
     }
 
     /// A rank or an agent is gone.
@@ -151,14 +163,13 @@ impl Routes {
         self.agents.remove(&link);
         let jobs: Vec<JobKey> = self.jobs.keys().copied().collect();
         for job in jobs {
-            let before = self.reachable(job);
-            let Some(routes) = self.jobs.get_mut(&job) else { continue };
-            routes.here.retain(|_, held| *held != link);
-            routes.told.retain(|_, ways| {
-                ways.remove(&link);
-                !ways.is_empty()
-            });
-            self.tell(job, &before);
+            for rank in self.ranks_behind(job, link) {
+                let before = self.outlook(job, rank);
+                if let Some(routes) = self.jobs.get_mut(&job) {
+                    routes.forget(rank, link);
+                }
+                self.tell(job, rank, before);
+            }
         }
         self.actions.retain(|(to, _)| *to != link);
     }
@@ -185,46 +196,50 @@ impl Routes {
         self.actions.pop_front()
     }
 
-    fn reachable(&self, job: JobKey) -> Reachable {
-        let Some(routes) = self.jobs.get(&job) else { return Reachable::default() };
-        let to_agent = |link: &Neighbour| {
-            let told = |rank| told_to(routes, rank, *link, self.relays).map(|hops| (rank, hops));
-            (*link, routes.ranks().filter_map(told).collect())
-        };
-        Reachable {
-            by_ranks: routes.ranks().filter_map(|rank| Some((rank, routes.next_hop(rank)?.0))).collect(),
-            by_agents: self.agents.iter().map(to_agent).collect(),
+    /// The ranks of a job that this neighbour is, or has told of.
+    fn ranks_behind(&self, job: JobKey, link: Neighbour) -> Vec<u32> {
+        let Some(routes) = self.jobs.get(&job) else { return Vec::new() };
+        let here = routes.here.iter().filter(|(_, held)| **held == link).map(|(rank, _)| *rank);
+        let told = routes.told.iter().filter(|(_, ways)| ways.contains_key(&link)).map(|(rank, _)| *rank);
+        here.chain(told).collect()
+    }
+
+    fn outlook(&self, job: JobKey, rank: u32) -> Outlook {
+        let Some(routes) = self.jobs.get(&job) else { return Outlook::default() };
+        let told = |agent: &Neighbour| Some((*agent, told_to(routes, rank, *agent, self.relays)?));
+        Outlook {
+            next_hop: routes.next_hop(rank).map(|(link, _)| link),
+            told: self.agents.iter().filter_map(told).collect(),
         }
     }
 
-    /// Tells everybody what has changed since `before`. A rank that is reached by another way is told that it was
-    /// lost in between: what was given to the old way may be.
-    fn tell(&mut self, job: JobKey, before: &Reachable) {
-        let after = self.reachable(job);
+    /// Tells everybody what has changed about a rank. One that is reached by another way is told to have been lost in
+    /// between: what was given to the old way may be.
+    fn tell(&mut self, job: JobKey, rank: u32, before: Outlook) {
+        let after = self.outlook(job, rank);
         let Some(routes) = self.jobs.get(&job) else { return };
-        let mut say = |to, rank, is_reachable, hops| {
+        let mut say = |to, is_reachable, hops| {
             let announcement = Announcement { job, rank: Rank(rank), is_reachable, hops };
             self.actions.push_back((to, announcement));
         };
-        for rank in changed(&before.by_ranks, &after.by_ranks) {
+        if before.next_hop != after.next_hop {
             for (_, link) in routes.here.iter().filter(|(own, _)| **own != rank) {
-                if before.by_ranks.contains_key(&rank) {
-                    say(*link, rank, false, 0);
+                if before.next_hop.is_some() {
+                    say(*link, false, 0);
                 }
-                if after.by_ranks.contains_key(&rank) {
-                    say(*link, rank, true, 0);
+                if after.next_hop.is_some() {
+                    say(*link, true, 0);
                 }
             }
         }
-        for (agent, told) in &after.by_agents {
-            let none = BTreeMap::new();
-            let earlier = before.by_agents.get(agent).unwrap_or(&none);
-            for rank in changed(earlier, told) {
-                if earlier.contains_key(&rank) {
-                    say(*agent, rank, false, 0);
+        for agent in &self.agents {
+            let (earlier, now) = (before.told.get(agent), after.told.get(agent));
+            if earlier != now {
+                if earlier.is_some() {
+                    say(*agent, false, 0);
                 }
-                if let Some(hops) = told.get(&rank) {
-                    say(*agent, rank, true, *hops);
+                if let Some(hops) = now {
+                    say(*agent, true, *hops);
                 }
             }
         }
@@ -234,16 +249,12 @@ impl Routes {
     }
 }
 
-/// Who could be reached, by the eyes of the neighbours.
+/// How a rank could be reached, by the eyes of the neighbours.
 #[derive(Default)]
-struct Reachable {
-    by_ranks: BTreeMap<u32, Neighbour>,
-    by_agents: BTreeMap<Neighbour, BTreeMap<u32, u8>>,
-}
-
-fn changed<V: PartialEq>(before: &BTreeMap<u32, V>, after: &BTreeMap<u32, V>) -> Vec<u32> {
-    let ranks: BTreeSet<u32> = before.keys().chain(after.keys()).copied().collect();
-    ranks.into_iter().filter(|rank| before.get(rank) != after.get(rank)).collect()
+struct Outlook {
+    next_hop: Option<Neighbour>,
+    /// By agents over this one, and over how many others.
+    told: BTreeMap<Neighbour, u8>,
 }
 
 /// Over how many others an agent could reach a rank by this one, if it is told at all.
