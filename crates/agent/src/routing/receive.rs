@@ -3,7 +3,7 @@
 use outboard_driver::LinkId;
 use outboard_link::{Disposition, Frame};
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, ParcelHead, RUN, Run, TAKEN,
+    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, PING, ParcelHead, RUN, Run, TAKEN,
     next_in_parcel, run_in_parcel,
 };
 use outboard_wire::{DecodeError, Time};
@@ -40,6 +40,7 @@ impl RoutingWorker {
         let Some(side) = self.sides.get_mut(&link) else { return Ok(Disposition::Taken) };
         match (&mut side.kind, kind) {
             (Kind::Rank(_), DETACH) => self.detach(link),
+            (Kind::Rank(_), PING) => side.owes_pong = true,
             (_, TAKEN) => {
                 if let Some(sent) = side.under_way.remove(&frame.head.tag) {
                     self.give_back(&sent.parcel, sent.is_read);

@@ -3,7 +3,7 @@
 use outboard_driver::LinkId;
 use outboard_link::{AccessError, Link, LinkError, OneSided, RemoteMemory, SendError, Token};
 use outboard_wire::routing::{
-    ANNOUNCE, PARCEL, ParcelHead, REFUSED, REFUSED_MAX, TAKEN, WELCOME, Welcome, run_in_parcel,
+    ANNOUNCE, PARCEL, PONG, ParcelHead, REFUSED, REFUSED_MAX, TAKEN, WELCOME, Welcome, run_in_parcel,
 };
 use outboard_wire::{FrameHead, Rights, Time};
 
@@ -81,6 +81,10 @@ impl RoutingWorker {
                     Err(_) => {}
                 }
             }
+        }
+        if side.owes_pong {
+            link.send(FrameHead::new(PONG), &[])?;
+            side.owes_pong = false;
         }
         while let Some(announcement) = side.announcements.front() {
             link.send(FrameHead::new(ANNOUNCE), &announcement.encode())?;

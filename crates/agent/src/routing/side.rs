@@ -70,6 +70,8 @@ pub(super) struct Side {
     pub(super) parcels: VecDeque<Parcel>,
     pub(super) under_way: BTreeMap<u32, Sent>,
     pub(super) next_tag: u32,
+    /// It has asked whether anybody is here.
+    pub(super) owes_pong: bool,
     /// Parcels of its that were taken, and it does not know.
     pub(super) taken: VecDeque<u32>,
 }
@@ -82,6 +84,7 @@ impl Side {
             parcels: VecDeque::new(),
             under_way: BTreeMap::new(),
             next_tag: 0,
+            owes_pong: false,
             taken: VecDeque::new(),
         }
     }

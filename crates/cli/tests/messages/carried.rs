@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::Duration;
 
-use outboard::{MessengerOptions, Placement};
+use outboard::{MessengerOptions, Placement, SendError};
 use outboard_settings::Whereabouts;
 
 use crate::agents::Agents;
@@ -70,20 +70,53 @@ fn agents_in_a_row_relay() {
     });
 }
 
+/// A team whose agent is found silent soon.
+fn impatient<'a>(ranks: u32, agents: &'a Agents) -> Team<'a> {
+    Team::new(ranks, Way::Shm, by_agent(small())).adjusted(|_, settings, _| {
+        settings.job.agent = Whereabouts::At(agents.address(0));
+        settings.link.deadline = Duration::from_millis(500);
+    })
+}
+
 #[test]
 fn an_agent_that_stops_without_dying_holds_nobody_up() {
     let agents = Agents::start(1, 1, false, |_, _| true);
-    let team = Team::new(3, Way::Shm, by_agent(small())).adjusted(|_, settings, _| {
-        settings.job.agent = Whereabouts::At(agents.address(0));
-        settings.link.deadline = Duration::from_millis(500);
-    });
     let frozen = Once::new();
-    all_to_all(&team, 300, 7, |_, number| {
+    all_to_all(&impatient(3, &agents), 300, 7, |_, number| {
         if number == 150 {
             frozen.call_once(|| agents.freeze(0));
         }
     });
     assert!(frozen.is_completed());
+}
+
+#[test]
+fn a_rank_that_only_receives_notices_too() {
+    const MESSAGES: u64 = 20_000;
+    let agents = Agents::start(1, 1, false, |_, _| true);
+    let sums = impatient(2, &agents).run(|messenger| {
+        let mut sum = 0;
+        if messenger.rank() == 1 {
+            for number in 0..MESSAGES {
+                if number == MESSAGES / 2 {
+                    agents.freeze(0);
+                }
+                while let Err(error) = messenger.send_value(0, number) {
+                    assert_eq!(error, SendError::Full);
+                    messenger.pause().unwrap();
+                    messenger.progress().unwrap();
+                }
+            }
+            assert!(
+                messenger.explain_placement().contains("does not answer"),
+                "{}",
+                messenger.explain_placement()
+            );
+        }
+        messenger.quiesce(0, |_, _, bytes| sum += u64::from_le_bytes(bytes.try_into().unwrap())).unwrap();
+        sum
+    });
+    assert_eq!(sums, [(0..MESSAGES).sum(), 0]);
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! What goes by an agent.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use outboard_link::{
     AccessError, Disposition, Frame, Link, LinkError, OneSided, OpenRegion, RemoteMemory, SendError, Token,
 };
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, Form, PARCEL, ParcelHead, REFUSED, REFUSED_MAX, RUN,
-    Run, TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, Form, PARCEL, PING, PONG, ParcelHead, REFUSED,
+    REFUSED_MAX, RUN, Run, TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
 };
-use outboard_wire::{FrameHead, Grant, Rank, Rights};
+use outboard_wire::{FrameHead, Grant, Rank, Rights, Time};
 
+use super::peer::PeerRank;
 use super::service::{Arrived, OPENING, RankService, SIGNALS};
 use crate::LinkId;
 
@@ -45,7 +47,14 @@ pub(super) struct Carrier {
     taken: VecDeque<u32>,
     /// Why it is not used although it is there.
     refused: Option<String>,
-    /// Whether it has said nothing since something that was given to it should have arrived.
+    /// Whether it was given something since it was last heard, and when that was.
+    pub(super) has_given: bool,
+    heard_at: Time,
+    /// When it was asked whether it is there, and has not answered.
+    asked_at: Option<Time>,
+    is_asking: bool,
+    /// Whether it has not answered for so long that it is not used. It may have been stopped, which a link through shared
+    /// memory does not tell.
     pub(super) is_silent: bool,
     /// The link by which it is to be told so.
     pub(super) to_detach: Option<LinkId>,
@@ -68,6 +77,20 @@ impl Carrier {
         self.link.is_some() && self.refused.is_none() && !self.is_silent
     }
 
+    /// It has said something.
+    pub(super) fn heard(&mut self, now: Time) {
+        (self.heard_at, self.asked_at, self.is_silent, self.has_given) = (now, None, false, false);
+    }
+
+    /// When to ask it, and when to stop waiting for its answer.
+    pub(super) fn next_deadline(&self, deadline: Duration) -> Option<Time> {
+        self.link?;
+        match self.asked_at {
+            Some(asked) => (!self.is_silent).then_some(asked + deadline * 3 / 4),
+            None => self.has_given.then_some(self.heard_at + deadline / 4),
+        }
+    }
+
     pub(super) fn opened(&mut self, region: OpenRegion) {
         self.region = Some(region);
     }
@@ -84,7 +107,7 @@ impl RankService {
         let carrier = &mut self.carrier;
         (carrier.link, carrier.grant, carrier.region) = (None, None, None);
         (carrier.has_attached, carrier.refused, carrier.to_detach) = (false, None, None);
-        carrier.is_silent = false;
+        (carrier.is_silent, carrier.asked_at, carrier.is_asking) = (false, None, false);
         carrier.to_take.clear();
         carrier.taken.clear();
         for slot in 0..carrier.reading.len() {
@@ -144,6 +167,7 @@ impl RankService {
                 let head = ParcelHead::decode(&frame.payload.array::<{ ParcelHead::LEN }>(0), len);
                 return self.on_parcel(head.map_err(|error| error.to_string())?, frame);
             }
+            PONG => {}
             REFUSED if len <= REFUSED_MAX => {
                 let why = String::from_utf8_lossy(&frame.payload.to_vec()).into_owned();
                 return Err(why);
@@ -257,6 +281,24 @@ impl RankService {
         Ok(())
     }
 
+    /// Asks an agent that was given something and has said nothing for a while, and does without one that does not answer.
+    pub(super) fn watch_carrier(&mut self, now: Time) {
+        let deadline = self.config.deadline;
+        if self.carrier.next_deadline(deadline).is_none_or(|due| due > now) {
+            return;
+        }
+        let carrier = &mut self.carrier;
+        // Whoever was away himself has heard nobody.
+        let was_away = now.since(self.now) > deadline / 8;
+        if carrier.asked_at.is_none() || was_away {
+            (carrier.asked_at, carrier.is_asking) = (Some(now), true);
+            return;
+        }
+        carrier.is_silent = true;
+        // Whatever it has may never arrive, what was acknowledged by it neither.
+        self.peers.iter_mut().for_each(PeerRank::way_lost_at_agent);
+    }
+
     /// Sends what is due for the agent, and for others by it.
     pub(super) fn send_to_carrier<L: Link + RemoteMemory>(
         &mut self,
@@ -286,6 +328,13 @@ impl RankService {
             }
         }
         let mut moved = self.read_parcels(link)?;
+        if self.carrier.is_asking {
+            match link.send(FrameHead::new(PING), &[]) {
+                Ok(()) => self.carrier.is_asking = false,
+                Err(SendError::Lost(error)) => return Err(error),
+                Err(_) => return Ok(moved),
+            }
+        }
         while let Some(tag) = self.carrier.taken.front() {
             match link.send(FrameHead::new(TAKEN).with_tag(*tag), &[]) {
                 Ok(()) => drop(self.carrier.taken.pop_front()),
@@ -321,7 +370,7 @@ impl RankService {
                 form: Form::Ack,
             };
             match link.send(FrameHead::new(RUN), &run.encode()) {
-                Ok(()) => traffic.is_owed = false,
+                Ok(()) => (traffic.is_owed, self.carrier.has_given) = (false, true),
                 Err(SendError::Lost(error)) => return Err(error),
                 Err(_) => return Ok(moved),
             }

@@ -49,9 +49,8 @@ pub(super) struct PeerRank {
     /// When the link was lost, and why.
     pub(super) lost: Option<(Time, String)>,
     pub(super) has_departed: bool,
-    /// Something that was given to the agent is not known to have arrived, and since this moment it has not said that anything
-    /// has.
-    pub(super) carried_since: Option<Time>,
+    /// Something that was given to the agent is not known to have arrived.
+    pub(super) is_carried: bool,
 }
 
 impl PeerRank {
@@ -68,7 +67,7 @@ impl PeerRank {
             aside: VecDeque::new(),
             lost: None,
             has_departed: false,
-            carried_since: None,
+            is_carried: false,
         }
     }
 
@@ -87,7 +86,7 @@ impl PeerRank {
 
     /// The agent does not reach it any more, and may have lost what was given to it.
     pub(super) fn way_lost_at_agent(&mut self) {
-        let is_carried = self.carried_since.take().is_some();
+        let is_carried = std::mem::take(&mut self.is_carried);
         for traffic in &mut self.traffic {
             traffic.is_owed = true;
             if is_carried {

@@ -62,9 +62,7 @@ impl RankService {
         if let Err(error) = acknowledged {
             self.give_up(rank, error.to_string());
         } else if peer.traffic.iter().all(|traffic| traffic.outgoing.kept() == 0) {
-            peer.carried_since = None;
-        } else if let Some(since) = &mut peer.carried_since {
-            *since = self.now;
+            peer.is_carried = false;
         }
     }
 

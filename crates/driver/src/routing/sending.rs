@@ -45,7 +45,8 @@ impl RankService {
         let peer = &mut self.peers[rank as usize];
         peer.traffic[set].outgoing.mark_sent();
         if by_agent {
-            peer.carried_since.get_or_insert(self.now);
+            peer.is_carried = true;
+            self.carrier.has_given = true;
             self.carrier.bundles_sent += 1;
             self.carrier.bytes_sent += u64::from(kept.len);
         }

@@ -140,6 +140,11 @@ impl RankService {
         (0..self.peers.len() as u32).filter(|rank| self.carrier.reaches(*rank)).count()
     }
 
+    /// Whether the agent has not answered for so long that it is not used.
+    pub fn is_agent_silent(&self) -> bool {
+        self.carrier.is_silent
+    }
+
     /// Whether an agent could be used at present.
     pub fn is_agent_there(&self) -> bool {
         self.carrier.is_there()
@@ -262,9 +267,9 @@ impl Service for RankService {
         }
     }
 
-    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _now: Time) -> Disposition {
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         if self.carrier.link == Some(link) {
-            self.carrier.is_silent = false;
+            self.carrier.heard(now);
             return self.read_carrier_frame(&frame).unwrap_or_else(|why| {
                 self.refuse_carrier(why);
                 Disposition::Taken
@@ -382,23 +387,17 @@ impl Service for RankService {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let there = || self.peers.iter().filter(|peer| !peer.has_departed);
-        let lost = there().filter_map(|peer| peer.lost.as_ref().map(|(since, _)| *since));
-        let carried = there().filter_map(|peer| peer.carried_since);
-        lost.chain(carried).map(|since| since + self.config.deadline).min()
+        let lost = self.peers.iter().filter(|peer| !peer.has_departed).filter_map(|peer| peer.lost.as_ref());
+        let lost = lost.map(|(since, _)| *since + self.config.deadline);
+        lost.chain(self.carrier.next_deadline(self.config.deadline)).min()
     }
 
     fn on_time(&mut self, now: Time) {
+        self.watch_carrier(now);
         for rank in 0..self.peers.len() as u32 {
             let lost = self.peers[rank as usize].lost.clone();
             if let Some((_, why)) = lost.filter(|(since, _)| *since + self.config.deadline <= now) {
                 self.give_up(rank, why);
-            }
-            let peer = &mut self.peers[rank as usize];
-            if peer.carried_since.is_some_and(|since| since + self.config.deadline <= now) {
-                // The agent may have been stopped, which nothing else would tell. It is used again when it says something.
-                peer.way_lost_at_agent();
-                self.carrier.is_silent = true;
             }
         }
     }

@@ -47,6 +47,9 @@ impl Messenger {
         match (self.mover.placement, refused) {
             (Placement::Inline, _) => "messages go inline, as asked".to_owned(),
             (_, Some(why)) => format!("messages go inline, because the agent refuses: {why}"),
+            (_, None) if self.worker.service().is_agent_silent() => {
+                "messages go inline, because the agent does not answer: it may have been stopped".to_owned()
+            }
             (_, None) if others == 0 => "messages go nowhere: there is one rank".to_owned(),
             (_, None) if reached == 0 => "messages go inline: no agent reaches another rank".to_owned(),
             (Placement::Agent, None) => {

@@ -26,6 +26,10 @@ pub const TAKEN: Kind = Kind::new(Room::Routing, 8);
 pub const REFUSED: Kind = Kind::new(Room::Routing, 9);
 /// The kind of a rank's word that its agent should not carry messages for it any more.
 pub const DETACH: Kind = Kind::new(Room::Routing, 10);
+/// The kind of a rank's question whether its agent is still at work.
+pub const PING: Kind = Kind::new(Room::Routing, 11);
+/// The kind of the answer to a [`PING`].
+pub const PONG: Kind = Kind::new(Room::Routing, 12);
 /// How long a refusal can be.
 pub const REFUSED_MAX: usize = 512;
 

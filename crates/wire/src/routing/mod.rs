@@ -9,8 +9,8 @@
 mod agents;
 
 pub use agents::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, ParcelHead, REFUSED, REFUSED_MAX,
-    TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, PING, PONG, ParcelHead, REFUSED,
+    REFUSED_MAX, TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
 };
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
