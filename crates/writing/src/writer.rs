@@ -1,12 +1,13 @@
 //! What the initiator does with its writes.
 
+mod at_once;
 mod offloads;
+mod outcome;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use outboard_steering::Preference;
-use outboard_wire::access::Status;
 use outboard_wire::writing::{Attach, Batch, Drained, ENTRIES_MAX, EntryHead, WriterId};
 use outboard_wire::{Incarnation, Time};
 
@@ -14,7 +15,9 @@ use crate::policy::{Lesson, Policy};
 use crate::span::PageCounts;
 use crate::staging::Staging;
 use crate::{Hint, Path, Span, WriterConfig};
+pub use at_once::{AtOnce, BegunAtOnce};
 use offloads::Offloads;
+pub use outcome::{Ended, Fault, Nonsense, NotYet, WriterCounts};
 
 /// A write, by its number in the order in which they were begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,80 +56,6 @@ pub enum Begun {
         id: WriteId,
     },
 }
-
-/// What to do for a write over a link whose one-sided writes end at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BegunAtOnce {
-    /// Write its bytes now, and tell [`Writer::offloaded_at_once`].
-    Offload(AtOnce),
-    /// It goes as any other.
-    Other(Begun),
-}
-
-/// A write that is offloaded while it is begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AtOnce {
-    /// Which write.
-    pub id: WriteId,
-    span: Span,
-    lesson: Lesson,
-    began: Time,
-    signal: bool,
-}
-
-/// Why a write cannot begin now. Nothing was done; try again when others have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotYet {
-    /// As much is under way as there is room for.
-    Full,
-    /// A write before it touches the same bytes and has to end first.
-    Ordered,
-    /// A fence waits for the writes before it.
-    Fenced,
-}
-
-/// How a write ended that did not end well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The target refused it, and nothing was written.
-    Refused(Status),
-    /// The target is gone, and whether it was written is not known.
-    Lost,
-}
-
-/// A write that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Which.
-    pub id: WriteId,
-    /// What it wrote, or did not.
-    pub span: Span,
-    /// By which path.
-    pub path: Path,
-    /// Visible at the target, or why not.
-    pub result: Result<(), Fault>,
-}
-
-/// What a writer has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriterCounts {
-    /// Writes that were offloaded.
-    pub offloaded: u64,
-    /// Writes that were unloaded.
-    pub unloaded: u64,
-    /// Of those, writes that followed others on their bytes, and were not decided.
-    pub followed: u64,
-    /// Batches that were sent, again or for the first time.
-    pub batches: u64,
-    /// Entries that were sent again.
-    pub resent: u64,
-    /// Writes that were refused or lost.
-    pub failed: u64,
-}
-
-/// What a target said that cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nonsense;
 
 #[derive(Debug)]
 struct Unloaded {
@@ -261,49 +190,6 @@ impl Writer {
                 }
             }
         }
-    }
-
-    /// The same for a link whose one-sided writes have ended when the call returns. If the write is to be offloaded, nothing
-    /// is remembered of it: write its bytes, and tell [`offloaded_at_once`](Self::offloaded_at_once).
-    #[inline]
-    pub fn begin_at_once(&mut self, now: Time, write: &Write<'_>) -> Result<BegunAtOnce, NotYet> {
-        let is_free = self.is_idle() || !(self.is_fenced || self.meets(write));
-        let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
-        let (path, lesson) = match (write.path, self.config.preference) {
-            _ if !is_free => (Path::Unload, Lesson::NONE),
-            (Some(path), _) | (None, Preference::Fixed(path)) => (path, Lesson::NONE),
-            _ => self.policy.choose(&span, write.hint),
-        };
-        if path == Path::Offload {
-            let id = WriteId(self.next_id);
-            self.next_id += 1;
-            self.counts.offloaded += 1;
-            self.is_fenced = false;
-            return Ok(BegunAtOnce::Offload(AtOnce { id, span, lesson, began: now, signal: write.signal }));
-        }
-        if is_free && lesson != Lesson::NONE {
-            let begun = self.unload(now, write, span, lesson);
-            if begun != Err(NotYet::Full) {
-                self.is_fenced = false;
-                return begun.map(BegunAtOnce::Other);
-            }
-        }
-        self.begin(now, write).map(BegunAtOnce::Other)
-    }
-
-    fn meets(&self, write: &Write<'_>) -> bool {
-        let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
-        self.offloads.overlaps(&span) || self.overlaps_unloaded(&span)
-    }
-
-    /// A one-sided write has ended, well or not, while it was begun.
-    #[inline]
-    pub fn offloaded_at_once(&mut self, now: Time, write: AtOnce, result: Result<(), Fault>) {
-        if result.is_ok() {
-            self.policy.learn(now, write.lesson, now.since(write.began));
-        }
-        let ended = Ended { id: write.id, span: write.span, path: Path::Offload, result };
-        self.end(ended, write.signal);
     }
 
     fn overlaps_unloaded(&self, span: &Span) -> bool {

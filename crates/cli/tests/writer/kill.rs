@@ -21,7 +21,7 @@ struct Scene {
 }
 
 fn start_agent(at: &str, memory: &Address) -> Running {
-    let mut agent = Running::daemon(&[
+    let (mut agent, _) = Running::daemon(&[
         "agent",
         "--listen",
         at,
@@ -103,7 +103,7 @@ fn a_writer_without_its_agent_goes_on_with_the_server() {
 fn an_agent_that_does_not_know_the_server_is_done_without() {
     let daemons = Daemons::start();
     let at = socket();
-    let _agent = Running::daemon(&["agent", "--listen", &at, "--memory-servers", "none"]);
+    let (_agent, _) = Running::daemon(&["agent", "--listen", &at, "--memory-servers", "none"]);
     let options = WriterOptions { agent: Some(at.parse().unwrap()), ..WriterOptions::default() };
     Checker::new(&daemons.shm(), options, 51).rounds(2, |_| {});
 }

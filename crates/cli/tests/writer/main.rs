@@ -1,12 +1,9 @@
 //! Writers over real links to real daemons, beside plain arrays: whatever path each write takes, and whoever dies
 //! meanwhile, the region holds what was written.
 
-#[allow(dead_code)]
-#[path = "../daemons/support.rs"]
-mod support;
-
 mod errors;
 mod kill;
+mod support;
 mod world;
 
 use std::time::Duration;

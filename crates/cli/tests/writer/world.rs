@@ -26,8 +26,10 @@ impl Daemons {
     pub(crate) fn start() -> Self {
         let shm = socket();
         let at = format!("{shm},tcp:127.0.0.1:0");
-        let mut memory = Running::start(crate::support::program(&["memory", "--listen", &at]));
-        let line = memory.await_line("tcp:127.0.0.1:");
+        let (mut memory, mut line) = Running::daemon(&["memory", "--listen", &at]);
+        if !line.contains("tcp:127.0.0.1:") {
+            line = memory.await_line("tcp:127.0.0.1:");
+        }
         let tcp = line
             .split([' ', ','])
             .find(|word| word.starts_with("tcp:127.0.0.1:"))

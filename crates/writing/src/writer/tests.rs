@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use outboard_wire::access::Status;
 use outboard_wire::writing::{Batch, Drained};
 use proptest::prelude::*;
 
