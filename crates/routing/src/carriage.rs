@@ -24,10 +24,12 @@ impl fmt::Display for Carriage {
     }
 }
 
-/// How many bytes make a piece of work, which goes one way as a whole and whose time is a measurement.
+/// How many bytes make a piece of work, which goes one way as a whole and whose time is a measurement; fewer if a rank that
+/// sends little has taken so long for them.
 const PIECE: u64 = 1 << 20;
-/// A piece that took longer had a pause in it, which says nothing about ways.
-const PAUSE: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_millis(10);
+/// A piece that took longer still had a pause in it, which says nothing about ways.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Chooses who carries messages by how fast the rank gets on. All of its time counts, that of its own work too: an agent
 /// on the same cores takes from that, and one elsewhere gives to it.
@@ -74,10 +76,10 @@ impl CarriageChooser {
             return self.picked;
         }
         self.bytes += u64::from(bytes);
-        if self.bytes < PIECE {
+        let took = now.since(self.began);
+        if self.bytes < PIECE && took < LONG {
             return self.picked;
         }
-        let took = now.since(self.began);
         if !self.is_mixed && took < PAUSE {
             let ns = took.as_nanos() as f64 * PIECE as f64 / self.bytes as f64;
             self.took[self.picked as usize].observe(now, ns);
@@ -122,6 +124,19 @@ mod tests {
         assert!(chooser.explain(now).to_string().contains("the agent"), "{}", chooser.explain(now));
         let (_, by_agent) = run(&mut chooser, now, 100, 200);
         assert!(by_agent < 0.3, "{by_agent}");
+    }
+
+    #[test]
+    fn whoever_sends_little_has_a_choice_too() {
+        let mut chooser = CarriageChooser::new(Time::ZERO);
+        let (mut now, mut by_agent, mut carriage) = (Time::ZERO, 0, Carriage::Inline);
+        // A bundle of 1 KiB every few milliseconds.
+        for _ in 0..20_000 {
+            now += Duration::from_millis(if carriage == Carriage::Agent { 3 } else { 5 });
+            by_agent += u32::from(carriage == Carriage::Agent);
+            carriage = chooser.on_sent(1 << 10, true, now);
+        }
+        assert!(by_agent > 10_000, "{by_agent}");
     }
 
     #[test]

@@ -128,6 +128,11 @@ impl Buffers {
         self.sending.take(space)
     }
 
+    /// How many buffers nobody has.
+    pub fn free(&self) -> usize {
+        self.sending.free()
+    }
+
     /// Gives a buffer back.
     pub fn give_back(&mut self, buffer: u32) {
         self.sending.give_back(buffer);

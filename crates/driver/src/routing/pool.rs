@@ -17,6 +17,10 @@ impl Pool {
         Self { free, owners: vec![0; things as usize], used: vec![0; parties], share }
     }
 
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.owners.len()
     }

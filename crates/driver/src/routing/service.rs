@@ -206,6 +206,11 @@ impl RankService {
         traffic.get(usize::from(space)).map(|traffic| &traffic.outgoing)
     }
 
+    /// How many runs of a message space a rank is not known to have.
+    pub fn kept_for(&self, rank: u32, space: u8) -> usize {
+        self.outgoing(rank, space).map_or(0, Outgoing::kept)
+    }
+
     /// How many runs other ranks are not known to have.
     pub fn kept(&self) -> usize {
         self.peers.iter().flat_map(|peer| &peer.traffic).map(|traffic| traffic.outgoing.kept()).sum()

@@ -8,6 +8,9 @@ use outboard_wire::routing::{Form, Fragment, MessageHead};
 use super::messages::Messenger;
 use super::send::append;
 
+/// How much of what was taken is kept at most, or as much as waits.
+const FORGET: usize = 1 << 17;
+
 /// A message that is longer than a bundle, and of which a part may have been sent.
 struct Long {
     rank: u32,
@@ -52,8 +55,9 @@ impl Backlog {
     fn drop_short(&mut self, len: usize) {
         self.bytes -= len;
         self.taken += MessageHead::LEN + len;
-        if self.taken == self.short.len() {
-            self.short.clear();
+        // What was taken is forgotten now and then, also if there is always something left.
+        if self.taken == self.short.len() || self.taken > self.short.len().max(FORGET) / 2 {
+            self.short.drain(..self.taken);
             self.taken = 0;
         }
     }

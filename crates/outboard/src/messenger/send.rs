@@ -139,7 +139,14 @@ impl Messenger {
     }
 
     fn take_buffer(&mut self, set: usize, rank: u32) -> bool {
-        let buffers = self.worker.service().buffers();
+        let (most, ranks) = (self.options.buffers, self.ranks as usize);
+        let service = self.worker.service();
+        // A rank that takes nothing does not get the last bundles: others are to have some.
+        if rank != self.rank && service.kept_for(rank, set as u8) >= most && service.buffers().free() < ranks
+        {
+            return false;
+        }
+        let buffers = service.buffers();
         let Some(buffer) = buffers.take(set as u8) else { return false };
         let lane = Lane::open(buffers, buffer);
         *self.lane(set, rank) = lane;
