@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod calling;
 pub mod control;
 mod error;
 mod frame;

@@ -1,0 +1,97 @@
+//! Calls of functions that run where a region is.
+//!
+//! A caller [opens](Open) a site, [registers](Register) its functions there under numbers of its own choice, and sends
+//! [`Call`]s; each is answered by a [`Reply`] or by a [`Failed`]. A function is named by the hash of its code. The code
+//! itself travels only to a site that does not have it yet, in [parts](Code), and the site computes the hash anew.
+//!
+//! Numbers of calls grow. A site runs a number of one caller at most once, by whichever link it comes, and says so of one
+//! that it has seen before, or that is so old that it does not know.
+
+mod call;
+mod register;
+
+pub use call::{Call, Failed, Failure, Reply, TrapReason};
+pub use register::{
+    Allowed, CODE_LEN_MAX, CodePart, DETAIL_LEN_MAX, HANDLES_MAX, REGIONS_MAX, Register, RegisterRefusal,
+    Registered, Verdict,
+};
+
+use crate::{DecodeError, Kind, Room};
+
+/// The kind of an [`Open`]. It is not answered.
+pub const OPEN: Kind = Kind::new(Room::Calling, 1);
+/// The kind of a [`Register`].
+pub const REGISTER: Kind = Kind::new(Room::Calling, 2);
+/// The kind of a [`CodePart`]. It is not answered; whoever has sent all parts registers again.
+pub const CODE: Kind = Kind::new(Room::Calling, 3);
+/// The kind of a [`Call`].
+pub const CALL: Kind = Kind::new(Room::Calling, 4);
+/// The kind of a [`Registered`], the answer to a [`Register`].
+pub const REGISTERED: Kind = Kind::new(Room::Calling, 32);
+/// The kind of a [`Reply`], the good answer to a [`Call`].
+pub const REPLY: Kind = Kind::new(Room::Calling, 33);
+/// The kind of a [`Failed`], the other answer to a [`Call`].
+pub const FAILED: Kind = Kind::new(Room::Calling, 34);
+
+/// Which helpers functions find, and what these mean. It goes into the name of every function, so that sites of
+/// another version do not know it.
+pub const INTERFACE_VERSION: u32 = 1;
+
+/// Whether a frame is about calls.
+pub fn is_calling(kind: Kind) -> bool {
+    kind.0 >> 8 == Room::Calling as u16
+}
+
+/// A caller, by a number that it has drawn at random. Whoever knows it can call as that caller.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallerId(pub [u8; 16]);
+
+impl core::fmt::Debug for CallerId {
+    /// Not as a whole, since it is a secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "CallerId({:02x}{:02x}…)", self.0[0], self.0[1])
+    }
+}
+
+/// The name of a function everywhere: the hash of its code, its entry point and [`INTERFACE_VERSION`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionName(pub [u8; 32]);
+
+impl core::fmt::Display for FunctionName {
+    /// Its beginning, which is enough to tell functions apart.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl core::fmt::Debug for FunctionName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "FunctionName({self}…)")
+    }
+}
+
+/// From a caller to a site: from now on this link brings calls of mine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Who.
+    pub caller: CallerId,
+}
+
+impl Open {
+    /// Its size in bytes.
+    pub const LEN: usize = 16;
+
+    /// As it travels.
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        self.caller.0
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let caller = crate::error::exact::<[u8; Self::LEN]>("opening of a caller", bytes)?;
+        Ok(Self { caller: CallerId(*caller) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Generation, RegionId, RegionKey, Rights};
+
+fn failures() -> impl Strategy<Value = Failure> {
+    let trapped =
+        (any::<u32>(), 0..TrapReason::ALL.len(), any::<u64>()).prop_map(|(index, reason, address)| {
+            Failure::Trapped { index, reason: TrapReason::ALL[reason], address }
+        });
+    prop_oneof![
+        Just(Failure::NoFunction),
+        Just(Failure::Expired),
+        Just(Failure::Repeated),
+        any::<u32>().prop_map(|max| Failure::ArgumentsTooLong { max }),
+        trapped,
+    ]
+}
+
+fn allowed() -> impl Strategy<Value = Allowed> {
+    (any::<u64>(), any::<u32>(), any::<[u8; 16]>(), 0u8..8).prop_map(|(region, generation, key, rights)| {
+        Allowed {
+            region: RegionId(region),
+            generation: Generation(generation),
+            key: RegionKey(key),
+            rights: Rights::from_bits(rights).unwrap(),
+        }
+    })
+}
+
+fn verdicts() -> impl Strategy<Value = Verdict> {
+    let refused = (0..RegisterRefusal::ALL.len()).prop_map(|why| Verdict::Refused(RegisterRefusal::ALL[why]));
+    prop_oneof![Just(Verdict::Ready), Just(Verdict::NeedsCode), Just(Verdict::Preparing), refused]
+}
+
+proptest! {
+    #[test]
+    fn calls_and_answers_are_read_as_they_were_written(
+        call: u64, handle in 0..HANDLES_MAX, patience_us: u32, value: u64, bytes: Vec<u8>, failure in failures(),
+    ) {
+        let sent = Call { call, handle, patience_us };
+        prop_assert_eq!(Call::decode(sent.encode()).unwrap(), sent);
+        let reply = Reply { call, value };
+        let travels = [reply.encode().as_slice(), &bytes].concat();
+        prop_assert_eq!(Reply::decode(&travels).unwrap(), (reply, bytes.as_slice()));
+        let failed = Failed { call, failure };
+        prop_assert_eq!(Failed::decode(&failed.encode()).unwrap(), failed);
+    }
+
+    #[test]
+    fn registrations_are_read_as_they_were_written(
+        handle in 0..HANDLES_MAX, reply_max: u32, fuel: u64, name: [u8; 32],
+        regions in proptest::collection::vec(allowed(), 0..=REGIONS_MAX),
+        verdict in verdicts(), detail in ".{0,100}",
+    ) {
+        let register = Register { handle, reply_max, fuel, name: FunctionName(name), regions };
+        let mut bytes = Vec::new();
+        register.encode(&mut bytes);
+        prop_assert_eq!(Register::decode(&bytes).unwrap(), register);
+        prop_assert!(Register::decode(&bytes[..bytes.len() - 1]).is_err());
+        bytes.push(0);
+        prop_assert!(Register::decode(&bytes).is_err());
+        let registered = Registered { handle, verdict, detail };
+        let mut bytes = Vec::new();
+        registered.encode(&mut bytes);
+        prop_assert_eq!(Registered::decode(&bytes).unwrap(), registered);
+    }
+
+    #[test]
+    fn no_bytes_make_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
+        let _ = Open::decode(&bytes);
+        let _ = Register::decode(&bytes);
+        let _ = Registered::decode(&bytes);
+        let _ = CodePart::decode(&bytes);
+        let _ = Reply::decode(&bytes);
+        let _ = Failed::decode(&bytes);
+    }
+}
+
+#[test]
+fn numbers_without_meaning_are_refused() {
+    let call = Call { call: 1, handle: HANDLES_MAX, patience_us: 0 };
+    assert!(Call::decode(call.encode()).is_err());
+    let failed = Failed { call: 1, failure: Failure::Repeated };
+    let mut bytes = failed.encode();
+    bytes[8] = 9;
+    assert!(Failed::decode(&bytes).is_err());
+    bytes[8] = 5;
+    assert!(Failed::decode(&bytes).is_err(), "a trap needs a reason");
+    let register =
+        Register { handle: 0, reply_max: 0, fuel: 0, name: FunctionName([1; 32]), regions: vec![] };
+    let mut bytes = Vec::new();
+    register.encode(&mut bytes);
+    bytes[48..56].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(Register::decode(&bytes).is_err(), "no more regions than are possible");
+}
+
+#[test]
+fn parts_of_code_lie_within_it() {
+    let part = |total, offset, code: &[u8]| {
+        let head = CodePart { name: FunctionName([3; 32]), total, offset };
+        CodePart::decode(&[head.encode().as_slice(), code].concat()).map(|(read, _)| assert_eq!(read, head))
+    };
+    assert!(part(8, 4, &[0; 4]).is_ok());
+    assert!(part(8, 5, &[0; 4]).is_err());
+    assert!(part(8, u32::MAX, &[0; 4]).is_err());
+    assert!(part(8, 4, &[]).is_err());
+    assert!(part(CODE_LEN_MAX as u32 + 1, 0, &[0; 4]).is_err());
+}
+
+#[test]
+fn a_long_detail_is_cut_between_letters() {
+    let verdict = Verdict::Refused(RegisterRefusal::BadCode);
+    let registered = Registered { handle: 7, verdict, detail: "ä".repeat(DETAIL_LEN_MAX) };
+    let mut bytes = Vec::new();
+    registered.encode(&mut bytes);
+    let read = Registered::decode(&bytes).unwrap();
+    assert_eq!(read.detail, "ä".repeat(DETAIL_LEN_MAX / 2));
+}
