@@ -85,6 +85,8 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// What it took.
     pub efforts: Vec<Figure>,
+    /// Who moved messages and why, as rank 0 says.
+    pub placement: String,
     /// Bundles that were sent, to ranks themselves included.
     pub bundles: u64,
     /// Their bytes, heads of messages included: what was routed.
@@ -224,6 +226,7 @@ fn summarise<A: Application>(
         unit: A::UNIT.to_owned(),
         figures: sums(team, &part.figures)?,
         efforts: sums(team, &part.efforts)?,
+        placement: team.explain_placement(),
         bundles: team.sum(sent.bundles_sent - sent_before.bundles_sent)?,
         bytes: team.sum(sent.bytes_sent - sent_before.bytes_sent)?,
         full: team.sum(sent.full - sent_before.full)?,
@@ -288,6 +291,7 @@ mod tests {
             unit: "steps".to_owned(),
             figures: vec![Figure { name: "sum".to_owned(), value: 6 }],
             efforts: Vec::new(),
+            placement: "nobody".to_owned(),
             bundles: 4,
             bytes: 400,
             bundles_between: 2,

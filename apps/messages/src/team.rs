@@ -75,6 +75,11 @@ impl<'a> Team<'a> {
         self.messenger.stats()
     }
 
+    /// Who moves messages and why.
+    pub(crate) fn explain_placement(&mut self) -> String {
+        self.messenger.explain_placement()
+    }
+
     /// What has come from other ranks so far.
     pub(crate) fn arrivals(&self) -> Arrivals {
         self.arrivals

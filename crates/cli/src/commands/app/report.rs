@@ -24,6 +24,7 @@ pub(super) fn to_table(report: &Report, hops: &[Hop]) -> String {
     }
     let sent = format!("{} in {} bundles", numbers::bytes(report.bytes), report.bundles);
     table.add_row(["sent", &sent]);
+    table.add_row(["placement", &report.placement]);
     add_traffic(&mut table, report);
     for Hop { hop, bundles, bytes, average } in hops.iter().filter(|hop| hop.bundles > 0) {
         let [bytes, average] = [*bytes, *average as u64].map(numbers::bytes);
@@ -126,6 +127,7 @@ pub(super) fn to_json(report: &Report, hops: &[Hop]) -> String {
         "rate": report.rate(),
         "figures": named(&report.figures),
         "efforts": named(&report.efforts),
+        "placement": report.placement,
         "bytes_sent": report.bytes,
         "bundles_sent": report.bundles,
         "bundle_bytes_average": report.bundle_bytes(),
