@@ -116,6 +116,14 @@ impl Packing {
         Some(open)
     }
 
+    /// A parcel that was packed elsewhere goes to the same next hop, if not too much is under way. One place is left
+    /// for what is packed here, so that neither has to wait for the end of the other.
+    pub fn pass_on(&mut self) -> bool {
+        let is_free = self.under_way == 0 || self.under_way + 1 < self.config.under_way;
+        self.under_way += u32::from(is_free);
+        is_free
+    }
+
     /// A parcel has been taken.
     pub fn on_taken(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
@@ -234,6 +242,23 @@ mod tests {
         assert!(later.iter().all(|size| *size > CAPACITY * 3 / 4), "{sizes:?}");
         packing.add(20, at(1000));
         assert!(packing.is_due(at(1200)), "the stream has ended");
+    }
+
+    #[test]
+    fn what_was_packed_elsewhere_leaves_room_for_what_is_packed_here() {
+        let mut packing = Packing::new(PackingConfig::default(), CAPACITY, at(0));
+        assert_eq!((0..10).filter(|_| packing.pass_on()).count(), 7);
+        assert_eq!(packing.room(1), Room::AfterOpening);
+        packing.open(7, at(0));
+        packing.add(1, at(0));
+        packing.close();
+        packing.on_taken();
+        assert!(!packing.pass_on());
+        packing.on_taken();
+        assert!(packing.pass_on());
+        let mut narrow =
+            Packing::new(PackingConfig { under_way: 1, ..PackingConfig::default() }, CAPACITY, at(0));
+        assert!(narrow.pass_on() && !narrow.pass_on(), "one can always go");
     }
 
     #[test]

@@ -8,19 +8,22 @@
 //!                    full, or nothing to wait for: closed ── if another worker has the link, by an errand ──┐
 //!                    send.rs: word of it, or the bytes ───────────────────────────────────────► Parcel  ◄──┘
 //!                    ◄─────────────────────────────────────────────────────────────────────── Taken
-//!  Parcel ─────────► receive.rs: taken apart, each run packed by its next hop
+//!  Parcel ─────────► unpack.rs: taken apart; what is nearly a parcel for a rank goes to it as it lies, other runs are
+//!                    packed by their next hop
 //! ```
 //!
 //! Every worker packs into buffers of its own what its links bring; no lock and nothing shared is touched for a run but
 //! the memory that it lies in. What a next hop does not take waits, and nothing is dropped that could be delivered; what
 //! cannot is sent again by its source, which is told that the rank is not reached any more.
 
+mod buffers;
 mod numbers;
 mod pack;
 mod receive;
 mod send;
 mod shared;
 mod side;
+mod unpack;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,10 +34,12 @@ use outboard_routing::Packing;
 use outboard_wire::routing::{JobKey, Run};
 use outboard_wire::{Kind as FrameKind, Role, Room, Time};
 
+use buffers::Buffers;
 use numbers::Tally;
 use shared::{Errand, Hop, Table};
 pub use shared::{RoutingConfig, SharedRouting};
 use side::{Kind, Parcel, Side};
+use unpack::Stretch;
 
 /// Whether a frame is about messages.
 pub(crate) fn is_routing(kind: FrameKind) -> bool {
@@ -46,6 +51,8 @@ struct Hopper {
     job: JobKey,
     hop: Hop,
     packing: Packing,
+    /// What lies ready for it, until it takes more.
+    waiting: VecDeque<Stretch>,
 }
 
 /// A run that waits with its bytes until its next hop takes something.
@@ -69,7 +76,7 @@ pub struct RoutingWorker {
     next_hopper: u64,
     /// The hoppers whose parcels are open.
     open: Vec<u64>,
-    free: Vec<u32>,
+    buffers: Buffers,
     /// Goes up whenever there may be room that was not there before.
     freed: u64,
     blocked: VecDeque<Blocked>,
@@ -96,8 +103,7 @@ impl RoutingWorker {
             by_hop: HashMap::new(),
             next_hopper: 0,
             open: Vec::new(),
-            // The first ones are taken first: who needs few touches little memory.
-            free: shared.buffers(index).rev().collect(),
+            buffers: Buffers::new(shared.buffers(index)),
             freed: 0,
             blocked: VecDeque::new(),
             blocked_bytes: 0,
@@ -160,7 +166,7 @@ impl RoutingWorker {
     fn give_back(&mut self, parcel: &Parcel, has_buffer: bool) {
         if parcel.worker == self.index {
             if has_buffer {
-                self.free.push(parcel.buffer);
+                self.buffers.give_back(parcel.buffer);
             }
             self.on_taken(parcel.packing);
             return;
@@ -172,11 +178,12 @@ impl RoutingWorker {
         errands.push(Errand::Taken(parcel.packing));
     }
 
-    fn on_taken(&mut self, hopper: u64) {
+    fn on_taken(&mut self, id: u64) {
         self.freed += 1;
-        if let Some(hopper) = self.hoppers.get_mut(&hopper) {
+        if let Some(hopper) = self.hoppers.get_mut(&id) {
             hopper.packing.on_taken();
         }
+        self.pass_on(id);
     }
 
     /// Another worker has something for this one.
@@ -192,7 +199,7 @@ impl RoutingWorker {
                     Some(side) => side.parcels.push_back(parcel),
                     None => self.give_back(&parcel, true),
                 },
-                Errand::Free(buffer) => self.free.push(buffer),
+                Errand::Free(buffer) => self.buffers.give_back(buffer),
                 Errand::Taken(packing) => self.on_taken(packing),
             }
         }
@@ -237,7 +244,13 @@ impl RoutingWorker {
         for id in gone {
             let Some(mut hopper) = self.hoppers.remove(&id) else { continue };
             self.by_hop.remove(&(hopper.job, hopper.hop.link));
-            self.free.extend(hopper.packing.give_up());
+            let waiting = hopper.waiting.drain(..).map(|stretch| stretch.buffer());
+            hopper
+                .packing
+                .give_up()
+                .into_iter()
+                .chain(waiting)
+                .for_each(|buffer| self.buffers.give_back(buffer));
             self.open.retain(|open| *open != id);
         }
     }

@@ -1,11 +1,13 @@
 //! Runs into parcels.
 
+use std::collections::VecDeque;
+
 use outboard_link::memory::Window;
 use outboard_routing::{Packing, Room};
 use outboard_wire::routing::{JobKey, Run, run_in_parcel};
 use outboard_wire::{Rank, Time};
 
-use super::shared::{Errand, RoutingConfig};
+use super::shared::{Errand, Hop, RoutingConfig};
 use super::side::Parcel;
 use super::{Blocked, Hopper, RoutingWorker};
 
@@ -20,7 +22,7 @@ pub(super) enum Packed {
 }
 
 impl RoutingWorker {
-    fn hopper(&mut self, job: JobKey, rank: Rank, now: Time) -> Option<u64> {
+    pub(super) fn hopper(&mut self, job: JobKey, rank: Rank, now: Time) -> Option<u64> {
         let hop = (*self.table.jobs.get(&job)?.get(rank.0 as usize)?)?;
         if let Some(id) = self.by_hop.get(&(job, hop.link)) {
             return Some(*id);
@@ -28,7 +30,7 @@ impl RoutingWorker {
         let id = self.next_hopper;
         self.next_hopper += 1;
         let packing = Packing::new(self.shared.config().packing, hop.capacity, now);
-        self.hoppers.insert(id, Hopper { job, hop, packing });
+        self.hoppers.insert(id, Hopper { job, hop, packing, waiting: VecDeque::new() });
         self.by_hop.insert((job, hop.link), id);
         Some(id)
     }
@@ -59,7 +61,7 @@ impl RoutingWorker {
                 }
                 Room::AfterClosing => self.close(id),
                 Room::AfterOpening => {
-                    let Some(buffer) = self.free.pop() else { return Packed::Later };
+                    let Some(buffer) = self.buffers.take() else { return Packed::Later };
                     hopper.packing.open(buffer, now);
                     self.open.push(id);
                 }
@@ -124,13 +126,18 @@ impl RoutingWorker {
         let (job, hop) = (hopper.job, hopper.hop);
         let Some(open) = hopper.packing.close() else { return };
         self.open.retain(|other| *other != id);
-        let parcel = Parcel { job, worker: self.index, packing: id, buffer: open.buffer, len: open.len };
+        let (buffer, len) = (open.buffer, open.len);
+        self.dispatch(hop, Parcel { job, worker: self.index, packing: id, buffer, at: 0, len });
+    }
+
+    /// Gives a parcel to whoever has the link to its next hop.
+    pub(super) fn dispatch(&mut self, hop: Hop, parcel: Parcel) {
         if hop.is_rank {
             self.tally.parcels_to_ranks += 1;
-            self.tally.parcels_to_ranks_bytes += u64::from(open.len);
+            self.tally.parcels_to_ranks_bytes += u64::from(parcel.len);
         } else {
             self.tally.parcels_to_agents += 1;
-            self.tally.parcels_to_agents_bytes += u64::from(open.len);
+            self.tally.parcels_to_agents_bytes += u64::from(parcel.len);
         }
         if hop.worker != self.index {
             self.errands[hop.worker].push(Errand::Send(hop.link, parcel));

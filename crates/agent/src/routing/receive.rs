@@ -3,8 +3,8 @@
 use outboard_driver::LinkId;
 use outboard_link::{Disposition, Frame};
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, PING, ParcelHead, RUN, Run, TAKEN,
-    next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, PARCEL, PING, ParcelHead, RUN, Run, TAKEN,
+    run_in_parcel,
 };
 use outboard_wire::{DecodeError, Time};
 
@@ -53,7 +53,8 @@ impl RoutingWorker {
             }
             (Kind::Agent, PARCEL) if len >= ParcelHead::LEN => {
                 let head = ParcelHead::decode(&frame.payload.array::<{ ParcelHead::LEN }>(0), len);
-                self.on_parcel(link, head.map_err(said)?.job, frame, now)?;
+                let parcel = frame.payload.part(ParcelHead::LEN, len - ParcelHead::LEN);
+                self.on_parcel((link, frame.head.tag), head.map_err(said)?.job, parcel, now)?;
             }
             _ => return Err(format!("a frame of kind {kind} and {len} bytes")),
         }
@@ -110,24 +111,5 @@ impl RoutingWorker {
         }
         self.pack_bytes(job, &run, frame.payload.part(Run::LEN, run.len as usize), now);
         Ok(Disposition::Taken)
-    }
-
-    /// Takes a parcel of another agent apart.
-    fn on_parcel(&mut self, link: LinkId, job: JobKey, frame: &Frame<'_>, now: Time) -> Result<(), String> {
-        let mut rest = frame.payload.part(ParcelHead::LEN, frame.payload.len() - ParcelHead::LEN);
-        while rest.len() >= Run::LEN {
-            let run = next_in_parcel(&rest.array::<{ Run::LEN }>(0), rest.len());
-            let run = run.map_err(|error| error.to_string())?;
-            let len = run.len as usize;
-            self.pack_bytes(job, &run, rest.part(Run::LEN, len), now);
-            let whole = run_in_parcel(len);
-            rest = rest.part(whole, rest.len() - whole);
-        }
-        if self.is_overfull() {
-            self.withheld.push_back((link, frame.head.tag));
-        } else if let Some(side) = self.sides.get_mut(&link) {
-            side.taken.push_back(frame.head.tag);
-        }
-        Ok(())
     }
 }

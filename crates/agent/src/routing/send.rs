@@ -111,7 +111,7 @@ impl RoutingWorker {
             let is_read = is_mapped && matches!(side.kind, Kind::Rank(_));
             let tag = side.next_tag;
             let head = FrameHead::new(PARCEL).with_tag(tag);
-            let at = self.shared.offset(parcel.buffer);
+            let at = self.shared.offset(parcel.buffer) + parcel.at as usize;
             let said = ParcelHead { job: parcel.job, at: is_read.then_some(at as u64), len: parcel.len };
             if is_read {
                 link.send(head, &said.encode())?;
@@ -134,7 +134,7 @@ impl RoutingWorker {
 
     fn free_buffer(&mut self, parcel: &Parcel) {
         if parcel.worker == self.index {
-            self.free.push(parcel.buffer);
+            self.buffers.give_back(parcel.buffer);
             self.freed += 1;
         } else {
             self.errands[parcel.worker].push(Errand::Free(parcel.buffer));

@@ -162,7 +162,7 @@ impl SharedRouting {
     }
 
     /// The buffers of a worker.
-    pub(super) fn buffers(&self, worker: usize) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub(super) fn buffers(&self, worker: usize) -> std::ops::Range<u32> {
         let first = worker as u32 * self.config.parcels;
         first..first + self.config.parcels
     }

@@ -14,6 +14,8 @@ pub(super) struct Parcel {
     pub(super) worker: usize,
     pub(super) packing: u64,
     pub(super) buffer: u32,
+    /// Where it begins in its buffer.
+    pub(super) at: u32,
     pub(super) len: u32,
 }
 
