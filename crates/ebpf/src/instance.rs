@@ -126,6 +126,17 @@ impl Instance {
         Some(Pending { helper, arguments: self.arguments })
     }
 
+    /// The instruction that a suspended run waits at: the call of the helper.
+    pub fn pending_index(&self) -> Option<u32> {
+        self.suspended().map(|(_, frame)| frame.index)
+    }
+
+    /// What a suspended run has at `address`, if it has that much.
+    pub fn pending_bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
+        self.suspended()?;
+        self.memory.read(address, length).ok()
+    }
+
     /// The memory of a suspended run, as far as the helper it waits for may reach: to leave what it has asked
     /// for before the run is resumed.
     pub fn pending_memory(&mut self) -> Option<HelperMemory<'_>> {

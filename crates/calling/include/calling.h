@@ -1,0 +1,31 @@
+// What a function that is called through Outboard finds, besides outboard.h of the eBPF engine.
+//
+// A function gets the address and the length of its arguments; what it returns goes to the caller beside its reply:
+//
+//     u64 touch(const u8 *arguments, u64 length)
+//
+// Regions are numbers: the first in the list that the function was registered with is 0. What a function has no right to,
+// or what lies beyond a region's end, ends the call with an error that names the instruction. What was written until then
+// stays written.
+
+#ifndef OUTBOARD_CALLING_H
+#define OUTBOARD_CALLING_H
+
+#include "../../ebpf/include/outboard.h"
+
+// Number 16. Copies bytes of a region; answers 0. Aligned words do not tear; between them there is no order.
+extern u64 region_read(u64 region, u64 offset, void *into, u64 length);
+
+// Number 17. Copies bytes into a region; answers 0. Whoever sees what was written later sees this.
+extern u64 region_write(u64 region, u64 offset, const void *from, u64 length);
+
+// Number 18. Replaces an aligned word if it is as expected; answers what it was.
+extern u64 region_compare_swap(u64 region, u64 offset, u64 expected, u64 desired);
+
+// Number 19. Adds to an aligned word; answers what it was.
+extern u64 region_fetch_add(u64 region, u64 offset, u64 addend);
+
+// Number 20. Appends to the reply; answers 0.
+extern u64 reply(const void *bytes, u64 length);
+
+#endif

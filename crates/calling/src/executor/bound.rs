@@ -1,0 +1,144 @@
+//! What one client has registered, and which of its calls wait.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use outboard_wire::calling::HANDLES_MAX;
+use outboard_wire::{Rights, Time};
+
+use crate::table::Function;
+use crate::turns::Turns;
+use crate::window::CallWindow;
+
+/// What a number of a client means.
+#[derive(Debug)]
+pub struct Binding<R> {
+    /// The function.
+    pub function: Arc<Function>,
+    /// The regions it may use, each with what it may do there.
+    pub regions: Vec<(R, Rights)>,
+    /// Fuel for each call.
+    pub fuel: u64,
+    /// The longest reply, in bytes.
+    pub reply_max: u32,
+}
+
+/// A call that waits for its turn.
+pub(super) struct Waiting {
+    pub(super) call: u64,
+    /// After this it does not run any more.
+    pub(super) until: Option<Time>,
+    pub(super) arguments: Vec<u8>,
+}
+
+/// A binding with the calls of it that wait.
+pub(super) struct Bound<R> {
+    /// Shared with the calls of it that are suspended, which outlast a new meaning of the number.
+    pub(super) binding: Arc<Binding<R>>,
+    waiting: VecDeque<Waiting>,
+    debt: i64,
+}
+
+impl<R> Bound<R> {
+    pub(super) fn new(binding: Binding<R>) -> Self {
+        Self { binding: Arc::new(binding), waiting: VecDeque::new(), debt: 0 }
+    }
+}
+
+/// One client.
+pub(super) struct Session<R> {
+    pub(super) window: Arc<Mutex<CallWindow>>,
+    bound: Vec<Option<Bound<R>>>,
+    turns: Turns<u32>,
+    /// Calls that wait or are suspended.
+    pub(super) calls: usize,
+    /// What it had spent too much when none of its calls waited any more.
+    pub(super) debt: i64,
+}
+
+impl<R> Session<R> {
+    pub(super) fn new(window: Arc<Mutex<CallWindow>>, quantum: u32) -> Self {
+        Self { window, bound: Vec::new(), turns: Turns::new(quantum.into()), calls: 0, debt: 0 }
+    }
+
+    pub(super) fn has(&self, handle: u32) -> bool {
+        matches!(self.bound.get(handle as usize), Some(Some(_)))
+    }
+
+    pub(super) fn bound(&self, handle: u32) -> Option<&Bound<R>> {
+        self.bound.get(handle as usize)?.as_ref()
+    }
+
+    /// Gives a number a meaning, and returns the calls that waited for its former one.
+    pub(super) fn bind(&mut self, handle: u32, mut bound: Bound<R>) -> Vec<u64> {
+        if handle >= HANDLES_MAX {
+            return Vec::new();
+        }
+        let place = handle as usize;
+        if place >= self.bound.len() {
+            self.bound.resize_with(place + 1, || None);
+        }
+        let former = self.bound[place].take();
+        let debt = self.turns.leave(|other| *other == handle);
+        let dropped: Vec<u64> = former
+            .as_ref()
+            .map_or_else(Vec::new, |former| former.waiting.iter().map(|waiting| waiting.call).collect());
+        bound.debt = debt.min(former.map_or(0, |former| former.debt));
+        self.calls -= dropped.len();
+        self.bound[place] = Some(bound);
+        dropped
+    }
+
+    /// Adds a call. Returns whether it is the only one that waits.
+    pub(super) fn push(&mut self, handle: u32, waiting: Waiting) -> bool {
+        let Some(Some(bound)) = self.bound.get_mut(handle as usize) else { return false };
+        let was_idle = self.turns.is_empty();
+        if bound.waiting.is_empty() {
+            self.turns.join(handle, bound.debt);
+        }
+        bound.waiting.push_back(waiting);
+        self.calls += 1;
+        was_idle
+    }
+
+    /// The call whose turn it is.
+    pub(super) fn next(&mut self) -> Option<(u32, Waiting)> {
+        loop {
+            let handle = self.turns.next()?;
+            match self.bound.get_mut(handle as usize).and_then(Option::as_mut) {
+                Some(bound) => match bound.waiting.pop_front() {
+                    Some(waiting) => return Some((handle, waiting)),
+                    None => bound.debt = self.turns.leave(|other| *other == handle),
+                },
+                None => {
+                    self.turns.leave(|other| *other == handle);
+                }
+            }
+        }
+    }
+
+    /// What the call whose turn it was has cost.
+    pub(super) fn spend(&mut self, cost: u64) {
+        let Some(handle) = self.turns.next() else { return };
+        self.turns.spend(cost);
+        if let Some(bound) = self.bound.get_mut(handle as usize).and_then(Option::as_mut)
+            && bound.waiting.is_empty()
+        {
+            bound.debt = self.turns.leave(|other| *other == handle);
+        }
+    }
+
+    /// What a call has cost whose turn was earlier.
+    pub(super) fn owe(&mut self, handle: u32, cost: u64) {
+        if !self.turns.owe(|other| *other == handle, cost)
+            && let Some(Some(bound)) = self.bound.get_mut(handle as usize)
+        {
+            bound.debt = bound.debt.saturating_sub_unsigned(cost);
+        }
+    }
+
+    /// Whether no call waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.turns.is_empty()
+    }
+}

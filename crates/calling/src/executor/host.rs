@@ -1,0 +1,112 @@
+//! A site's answers to the helpers of one run.
+
+use outboard_ebpf::{Answer, Helper, HelperMemory, Host};
+use outboard_wire::Rights;
+use outboard_wire::calling::TrapReason;
+
+use super::bound::Binding;
+use super::site::{Access, Site};
+use crate::helpers::{COMPARE_SWAP, FETCH_ADD, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE};
+
+/// What an access costs in fuel, besides its bytes.
+const ACCESS_COST: u64 = 8;
+/// How many bytes are copied for one unit of fuel.
+const BYTES_PER_FUEL: u64 = 16;
+
+/// The host of one run.
+pub(super) struct RunHost<'a, S: Site> {
+    pub(super) site: &'a mut S,
+    pub(super) binding: &'a Binding<S::Region>,
+    pub(super) reply: &'a mut Vec<u8>,
+    /// What accesses have cost so far.
+    pub(super) cost: &'a mut u64,
+}
+
+fn trap(reason: TrapReason) -> Answer {
+    Answer::Trap(reason as u32)
+}
+
+impl<'a, S: Site> RunHost<'a, S> {
+    /// Charges for a helper that moves so many bytes.
+    fn charge(&mut self, bytes: u64) -> Result<(), Answer> {
+        *self.cost = self.cost.saturating_add(ACCESS_COST + bytes / BYTES_PER_FUEL);
+        if *self.cost > self.binding.fuel { Err(trap(TrapReason::CopiedTooMuch)) } else { Ok(()) }
+    }
+
+    /// The region of that number, if the function may do this with it.
+    fn region(&self, number: u64, rights: Rights) -> Result<&'a S::Region, Answer> {
+        let found = usize::try_from(number).ok().and_then(|number| self.binding.regions.get(number));
+        match found {
+            None => Err(trap(TrapReason::NoRegion)),
+            Some((_, held)) if !held.includes(rights) => Err(trap(TrapReason::NoRight)),
+            Some((region, _)) => Ok(region),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        id: u32,
+        arguments: [u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> Result<Answer, Answer> {
+        let [first, offset, third, fourth, _] = arguments;
+        let both = Rights::READ.and(Rights::WRITE);
+        let no_memory = |_| trap(TrapReason::Memory);
+        let access = match id {
+            READ => {
+                self.charge(fourth)?;
+                let region = self.region(first, Rights::READ)?;
+                let length = usize::try_from(fourth).unwrap_or(usize::MAX);
+                let into = memory.writable(third, length).map_err(no_memory)?;
+                self.site.read(region, offset, into)
+            }
+            WRITE => {
+                self.charge(fourth)?;
+                let region = self.region(first, Rights::WRITE)?;
+                let length = usize::try_from(fourth).unwrap_or(usize::MAX);
+                let from = memory.read(third, length).map_err(no_memory)?;
+                self.site.write(region, offset, from)
+            }
+            COMPARE_SWAP => {
+                self.charge(8)?;
+                let region = self.region(first, both)?;
+                self.site.compare_swap(region, offset, (third, fourth))
+            }
+            FETCH_ADD => {
+                self.charge(8)?;
+                let region = self.region(first, both)?;
+                self.site.fetch_add(region, offset, third)
+            }
+            REPLY => {
+                self.charge(offset)?;
+                let bytes = memory.read(first, offset as usize).map_err(no_memory)?;
+                if self.reply.len() + bytes.len() > self.binding.reply_max as usize {
+                    return Err(trap(TrapReason::ReplyTooLong));
+                }
+                self.reply.extend_from_slice(bytes);
+                Access::Done(0)
+            }
+            LOG => {
+                self.charge(offset.min(LOG_LEN_MAX))?;
+                let bytes = memory.read(first, offset as usize).map_err(no_memory)?;
+                self.site.log(&bytes[..bytes.len().min(LOG_LEN_MAX as usize)]);
+                Access::Done(0)
+            }
+            TIME => Access::Done(self.site.time()),
+            RANDOM => Access::Done(self.site.random()),
+            _ => Access::Refused(TrapReason::Site),
+        };
+        Ok(match access {
+            Access::Done(value) => Answer::Value(value),
+            Access::Pending => Answer::Pending,
+            Access::Refused(reason) => trap(reason),
+        })
+    }
+}
+
+impl<S: Site> Host for RunHost<'_, S> {
+    #[inline]
+    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+        self.answer(helper.id, arguments, memory).unwrap_or_else(|answer| answer)
+    }
+}

@@ -1,0 +1,291 @@
+//! The calls that wait at a site, and whose turn it is.
+//!
+//! Every client has its turn, and within a client every function, until it has spent as much as the others: fuel of the
+//! code itself, and what its accesses to regions cost. So neither a client with many calls or many functions nor a
+//! function that takes long keeps others from being served.
+
+mod bound;
+mod host;
+mod run;
+mod site;
+
+pub use bound::Binding;
+pub use site::{Access, Answered, Operation, Site, Ticket};
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outboard_wire::Time;
+use outboard_wire::calling::{Call, Failure};
+
+use crate::turns::Turns;
+use crate::window::CallWindow;
+use bound::{Bound, Session, Waiting};
+use run::{Ended, Run, Runs};
+
+/// What an executor gives to each.
+#[derive(Clone, Copy, Debug)]
+pub struct ExecutorConfig {
+    /// Calls of one client that wait or are suspended; default 512. More are not taken until some have ended.
+    pub calls_per_client: usize,
+    /// The longest arguments, in bytes; default 16 KiB. Each call that waits takes as much memory as its arguments have.
+    pub arguments_max: usize,
+    /// What a function may spend before it is another's turn, in fuel; default 8192.
+    pub quantum: u32,
+    /// The most fuel that a call can have; default 1,000,000, which takes about a millisecond.
+    pub fuel_max: u64,
+    /// The longest reply that can be agreed on, in bytes; default 16 KiB.
+    pub reply_max: u32,
+}
+
+impl Default for ExecutorConfig {
+    fn default() -> Self {
+        Self {
+            calls_per_client: 512,
+            arguments_max: 16 << 10,
+            quantum: 8192,
+            fuel_max: 1_000_000,
+            reply_max: 16 << 10,
+        }
+    }
+}
+
+/// A client of an executor. The number of one that has left is given to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Client(pub(crate) u32);
+
+/// What became of a call that was handed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It waits for its turn.
+    Taken,
+    /// The client has too many under way: hand it in again later.
+    Full,
+    /// It will not run.
+    Failed(Failure),
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome<'a> {
+    /// Whose.
+    pub client: Client,
+    /// Its number.
+    pub call: u64,
+    /// What the function returned and replied, or why there is nothing.
+    pub result: Result<(u64, &'a [u8]), Failure>,
+}
+
+/// Holds calls and runs them by turns. For one thread; what several share is the table of functions and the windows.
+pub struct Executor<S: Site> {
+    config: ExecutorConfig,
+    sessions: Vec<Option<Session<S::Region>>>,
+    turns: Turns<Client>,
+    runs: Runs<S::Region>,
+    /// Buffers for arguments that wait for their next use.
+    spare: Vec<Vec<u8>>,
+}
+
+/// How many buffers for arguments are kept.
+const SPARE_MAX: usize = 1024;
+
+impl<S: Site> Executor<S> {
+    /// An executor without clients.
+    pub fn new(config: ExecutorConfig) -> Self {
+        let turns = Turns::new(config.quantum.into());
+        Self { config, sessions: Vec::new(), turns, runs: Runs::new(config), spare: Vec::new() }
+    }
+
+    /// What it gives to each.
+    pub fn config(&self) -> &ExecutorConfig {
+        &self.config
+    }
+
+    /// Somebody has come who calls; `window` is what is known of its earlier calls, by whichever links.
+    pub fn open(&mut self, window: Arc<Mutex<CallWindow>>) -> Client {
+        let free = self.sessions.iter().position(Option::is_none).unwrap_or(self.sessions.len());
+        if free == self.sessions.len() {
+            self.sessions.push(None);
+        }
+        self.sessions[free] = Some(Session::new(window, self.config.quantum));
+        Client(free as u32)
+    }
+
+    /// A client has gone. Its calls that wait will not run; those that are suspended end when they are resumed.
+    pub fn close(&mut self, client: Client) {
+        if self.sessions.get_mut(client.0 as usize).and_then(Option::take).is_some() {
+            self.turns.leave(|other| *other == client);
+            self.runs.orphan(client);
+        }
+    }
+
+    /// From now on, `handle` of this client means this. Calls that wait for what it meant before are returned: they will
+    /// not run.
+    pub fn bind(&mut self, client: Client, handle: u32, binding: Binding<S::Region>) -> Vec<u64> {
+        let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
+            return Vec::new();
+        };
+        let dropped = session.bind(handle, Bound::new(binding));
+        if session.is_idle() && !dropped.is_empty() {
+            session.debt = self.turns.leave(|other| *other == client);
+        }
+        dropped
+    }
+
+    /// Hands a call in. `arguments` fills a buffer with `length` bytes.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        now: Time,
+        client: Client,
+        call: &Call,
+        (length, arguments): (usize, impl FnOnce(&mut [u8])),
+    ) -> Submitted {
+        let config = self.config;
+        let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
+            return Submitted::Failed(Failure::NoFunction);
+        };
+        if session.calls >= config.calls_per_client {
+            return Submitted::Full;
+        }
+        if !session.has(call.handle) {
+            return Submitted::Failed(Failure::NoFunction);
+        }
+        if length > config.arguments_max {
+            return Submitted::Failed(Failure::ArgumentsTooLong { max: config.arguments_max as u32 });
+        }
+        if !session.window.lock().unwrap_or_else(PoisonError::into_inner).begin(call.call) {
+            return Submitted::Failed(Failure::Repeated);
+        }
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.resize(length, 0);
+        arguments(&mut buffer);
+        let patience = std::time::Duration::from_micros(call.patience_us.into());
+        let until = (call.patience_us > 0).then(|| now + patience);
+        if session.push(call.handle, Waiting { call: call.call, until, arguments: buffer }) {
+            self.turns.join(client, session.debt);
+        }
+        Submitted::Taken
+    }
+
+    /// Whether a call waits for its turn, or for being resumed.
+    pub fn is_idle(&self) -> bool {
+        self.turns.is_empty() && !self.runs.has_answered()
+    }
+
+    /// Runs calls by turns until about so much fuel was spent. Returns how much it was.
+    pub fn run(&mut self, now: Time, site: &mut S, fuel: u64, mut tell: impl FnMut(Outcome<'_>)) -> u64 {
+        let mut spent = self.go_on(site, &mut tell);
+        while spent < fuel {
+            let Some(client) = self.turns.next() else { break };
+            let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
+                self.turns.leave(|other| *other == client);
+                continue;
+            };
+            let Some((handle, waiting)) = session.next() else {
+                session.debt = self.turns.leave(|other| *other == client);
+                continue;
+            };
+            let call = waiting.call;
+            let cost = if waiting.until.is_some_and(|until| until < now) {
+                session.calls -= 1;
+                tell(Outcome { client, call, result: Err(Failure::Expired) });
+                EXPIRED_COST
+            } else {
+                Self::start(&mut self.runs, session, (client, handle, &waiting), site, &mut tell)
+            };
+            session.spend(cost);
+            self.turns.spend(cost);
+            if session.is_idle() {
+                session.debt = self.turns.leave(|other| *other == client);
+            }
+            spent += cost;
+            if self.spare.len() < SPARE_MAX {
+                self.spare.push(waiting.arguments);
+            }
+        }
+        spent
+    }
+
+    /// Starts a call. Returns what it has cost so far.
+    fn start(
+        runs: &mut Runs<S::Region>,
+        session: &mut Session<S::Region>,
+        (client, handle, waiting): (Client, u32, &Waiting),
+        site: &mut S,
+        tell: &mut impl FnMut(Outcome<'_>),
+    ) -> u64 {
+        let call = waiting.call;
+        let Some(bound) = session.bound(handle) else {
+            session.calls -= 1;
+            tell(Outcome { client, call, result: Err(Failure::NoFunction) });
+            return EXPIRED_COST;
+        };
+        let mut run = runs.take(client, call, handle);
+        let (ended, cost) = run.start(&waiting.arguments, bound, site);
+        if Self::settle(runs, run, ended, site, tell) {
+            session.calls -= 1;
+        }
+        cost
+    }
+
+    /// Tells how a run has ended, or keeps it if it has not.
+    fn settle(
+        runs: &mut Runs<S::Region>,
+        run: Box<Run<S::Region>>,
+        ended: Option<Ended>,
+        site: &mut S,
+        tell: &mut impl FnMut(Outcome<'_>),
+    ) -> bool {
+        let Some(ended) = ended else {
+            let ticket = runs.suspend(run);
+            if let Some(operation) = runs.operation(ticket) {
+                site.begin(ticket, operation);
+            }
+            return false;
+        };
+        if let Some(client) = run.client {
+            let result = ended.map(|value| (value, run.reply()));
+            tell(Outcome { client, call: run.call, result });
+        }
+        runs.give_back(run);
+        true
+    }
+
+    /// An access of a suspended call has ended; it goes on in the next [`run`](Self::run). A ticket is good once.
+    pub fn complete(&mut self, ticket: Ticket, answered: Answered<'_>) {
+        self.runs.answer(ticket, answered);
+    }
+
+    /// Goes on with the calls whose accesses have ended.
+    fn go_on(&mut self, site: &mut S, tell: &mut impl FnMut(Outcome<'_>)) -> u64 {
+        let mut spent = 0;
+        for _ in 0..self.runs.answered() {
+            let Some((mut run, answer)) = self.runs.next_answered() else { break };
+            let Some(client) = run.client else {
+                self.runs.give_back(run);
+                continue;
+            };
+            let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
+                self.runs.give_back(run);
+                continue;
+            };
+            let (ended, cost) = run.resume(answer, site);
+            session.owe(run.handle, cost);
+            if !self.turns.owe(|other| *other == client, cost) {
+                session.debt = session.debt.saturating_sub_unsigned(cost);
+            }
+            spent += cost;
+            if Self::settle(&mut self.runs, run, ended, site, tell) {
+                session.calls -= 1;
+            }
+        }
+        spent
+    }
+}
+
+/// What it costs to find out that a call cannot run.
+const EXPIRED_COST: u64 = 16;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Runs of functions: those that are under way, and rooms for the next ones.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use outboard_ebpf::{Executor as _, Exit, Fault, Instance, Limits, Trap, Why};
+use outboard_wire::calling::{Failure, TrapReason};
+
+use super::bound::{Binding, Bound};
+use super::host::RunHost;
+use super::site::{Answered, Operation, Site, Ticket};
+use super::{Client, ExecutorConfig};
+use crate::helpers::{COMPARE_SWAP, FETCH_ADD, READ, WRITE};
+
+/// How a run ended.
+pub(super) type Ended = Result<u64, Failure>;
+
+/// The longest reply whose buffer is kept for the next run, in bytes.
+const REPLY_KEPT: usize = 16 << 10;
+/// How many rooms for runs are kept.
+const ROOMS_KEPT: usize = 64;
+
+/// One run, made once and used for many.
+pub(super) struct Run<R> {
+    instance: Instance,
+    reply: Vec<u8>,
+    /// What its accesses have cost.
+    cost: u64,
+    /// Who called; nobody if it has gone.
+    pub(super) client: Option<Client>,
+    pub(super) call: u64,
+    pub(super) handle: u32,
+    /// What is run, while it is suspended.
+    binding: Option<Arc<Binding<R>>>,
+}
+
+impl<R> Run<R> {
+    /// Runs a call from its beginning. Nothing, if it has to wait; and what it has cost.
+    pub(super) fn start<S: Site<Region = R>>(
+        &mut self,
+        arguments: &[u8],
+        bound: &Bound<R>,
+        site: &mut S,
+    ) -> (Option<Ended>, u64) {
+        let binding = &bound.binding;
+        self.reply.clear();
+        self.cost = 0;
+        if let Err(error) = self.instance.set_context(arguments) {
+            return (Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 })), 0);
+        }
+        let function = &binding.function;
+        let mut host = RunHost { site, binding, reply: &mut self.reply, cost: &mut self.cost };
+        let exit = function.code.start(&mut self.instance, function.entry, &mut host, binding.fuel);
+        let cost = binding.fuel - self.instance.fuel() + self.cost;
+        if exit == Exit::Suspended {
+            self.binding = Some(Arc::clone(binding));
+        }
+        (ended(exit), cost)
+    }
+
+    /// Goes on with the answer that it waited for.
+    pub(super) fn resume<S: Site<Region = R>>(
+        &mut self,
+        answer: Result<u64, TrapReason>,
+        site: &mut S,
+    ) -> (Option<Ended>, u64) {
+        let index = self.instance.pending_index().unwrap_or(0);
+        let trapped = |reason| Some(Err(Failure::Trapped { index, reason, address: 0 }));
+        let value = match answer {
+            Ok(value) => value,
+            Err(reason) => return (trapped(reason), 0),
+        };
+        let Some(binding) = self.binding.take() else { return (trapped(TrapReason::Site), 0) };
+        let before = (self.instance.fuel(), self.cost);
+        let mut host = RunHost { site, binding: &binding, reply: &mut self.reply, cost: &mut self.cost };
+        let exit = binding.function.code.resume(&mut self.instance, &mut host, value);
+        let cost = before.0 - self.instance.fuel() + self.cost - before.1;
+        if exit == Exit::Suspended {
+            self.binding = Some(binding);
+        }
+        (ended(exit), cost)
+    }
+
+    /// What the function replied.
+    pub(super) fn reply(&self) -> &[u8] {
+        &self.reply
+    }
+
+    /// What it waits for.
+    fn operation(&mut self) -> Option<Operation<'_>> {
+        let pending = self.instance.pending()?;
+        let (id, [region, offset, third, fourth, _]) = (pending.helper.id, pending.arguments);
+        let region = usize::try_from(region).ok()?;
+        Some(match id {
+            READ => Operation::Read { region, offset, length: usize::try_from(fourth).ok()? },
+            WRITE => {
+                let length = usize::try_from(fourth).ok()?;
+                // What the helper could read when it was called is still there.
+                let bytes = self.instance.pending_bytes(third, length)?;
+                Operation::Write { region, offset, bytes }
+            }
+            COMPARE_SWAP => Operation::CompareSwap { region, offset, expected: third, desired: fourth },
+            FETCH_ADD => Operation::FetchAdd { region, offset, addend: third },
+            _ => return None,
+        })
+    }
+
+    /// Leaves an answer where the function expects it.
+    fn answer(&mut self, answered: Answered<'_>) -> Result<u64, TrapReason> {
+        let bytes = match answered {
+            Answered::Done(value) => return Ok(value),
+            Answered::Refused(reason) => return Err(reason),
+            Answered::Read(bytes) => bytes,
+        };
+        let pending = self.instance.pending().ok_or(TrapReason::Site)?;
+        let [_, _, into, length, _] = pending.arguments;
+        if pending.helper.id != READ || length != bytes.len() as u64 {
+            return Err(TrapReason::Site);
+        }
+        let mut memory = self.instance.pending_memory().ok_or(TrapReason::Site)?;
+        memory.write(into, bytes).map_err(|_| TrapReason::Memory)?;
+        Ok(0)
+    }
+}
+
+fn ended(exit: Exit) -> Option<Ended> {
+    match exit {
+        Exit::Returned(value) => Some(Ok(value)),
+        Exit::Suspended => None,
+        Exit::Trapped(Trap { index, why }) => {
+            let (reason, address) = match why {
+                Why::OutOfFuel => (TrapReason::OutOfFuel, 0),
+                Why::Memory(Fault::Outside { address, .. } | Fault::ReadOnly { address, .. }) => {
+                    (TrapReason::Memory, address)
+                }
+                Why::TooDeep => (TrapReason::TooDeep, 0),
+                Why::Helper { code } => (reason_of(code), 0),
+                Why::Undeclared => (TrapReason::Site, 0),
+            };
+            Some(Err(Failure::Trapped { index, reason, address }))
+        }
+    }
+}
+
+fn reason_of(code: u32) -> TrapReason {
+    TrapReason::ALL.into_iter().find(|reason| *reason as u32 == code).unwrap_or(TrapReason::Site)
+}
+
+/// A place for a suspended run; its turn tells those who had it apart.
+struct Place<R> {
+    turn: u32,
+    run: Option<Box<Run<R>>>,
+}
+
+/// Where a run is; it is large, and moves between lists.
+type Room<R> = Box<Run<R>>;
+/// A run, and what it waited for.
+type Resumable<R> = (Room<R>, Result<u64, TrapReason>);
+
+/// All runs of an executor.
+pub(super) struct Runs<R> {
+    limits: Limits,
+    free: Vec<Room<R>>,
+    places: Vec<Place<R>>,
+    vacant: Vec<u32>,
+    answered: VecDeque<Resumable<R>>,
+}
+
+impl<R> Runs<R> {
+    pub(super) fn new(config: ExecutorConfig) -> Self {
+        let limits = Limits { context: config.arguments_max, grant: 0 };
+        Self { limits, free: Vec::new(), places: Vec::new(), vacant: Vec::new(), answered: VecDeque::new() }
+    }
+
+    /// A room for a run.
+    pub(super) fn take(&mut self, client: Client, call: u64, handle: u32) -> Box<Run<R>> {
+        let mut run = self.free.pop().unwrap_or_else(|| {
+            let instance = Instance::new(self.limits);
+            Box::new(Run { instance, reply: Vec::new(), cost: 0, client: None, call, handle, binding: None })
+        });
+        (run.client, run.call, run.handle) = (Some(client), call, handle);
+        run
+    }
+
+    pub(super) fn give_back(&mut self, mut run: Box<Run<R>>) {
+        if self.free.len() < ROOMS_KEPT {
+            run.binding = None;
+            if run.reply.capacity() > REPLY_KEPT {
+                run.reply = Vec::new();
+            }
+            self.free.push(run);
+        }
+    }
+
+    pub(super) fn suspend(&mut self, run: Box<Run<R>>) -> Ticket {
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.places.push(Place { turn: 0, run: None });
+            self.places.len() as u32 - 1
+        });
+        let at = &mut self.places[place as usize];
+        at.turn = at.turn.wrapping_add(1);
+        at.run = Some(run);
+        Ticket { place, turn: at.turn }
+    }
+
+    pub(super) fn operation(&mut self, ticket: Ticket) -> Option<Operation<'_>> {
+        self.places.get_mut(ticket.place as usize)?.run.as_mut()?.operation()
+    }
+
+    pub(super) fn answer(&mut self, ticket: Ticket, answered: Answered<'_>) {
+        let place = self.places.get_mut(ticket.place as usize).filter(|place| place.turn == ticket.turn);
+        let Some(mut run) = place.and_then(|place| place.run.take()) else { return };
+        self.vacant.push(ticket.place);
+        let answer = run.answer(answered);
+        self.answered.push_back((run, answer));
+    }
+
+    /// Nobody waits any more for what a client has called. What its runs have begun ends by itself.
+    pub(super) fn orphan(&mut self, client: Client) {
+        let suspended = self.places.iter_mut().filter_map(|place| place.run.as_mut());
+        let answered = self.answered.iter_mut().map(|(run, _)| run);
+        for run in suspended.chain(answered).filter(|run| run.client == Some(client)) {
+            run.client = None;
+        }
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
+    pub(super) fn answered(&self) -> usize {
+        self.answered.len()
+    }
+
+    pub(super) fn next_answered(&mut self) -> Option<Resumable<R>> {
+        self.answered.pop_front()
+    }
+}

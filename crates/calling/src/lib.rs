@@ -1,0 +1,22 @@
+//! Functions that travel, and the calls of them: what a site knows, whose turn it is, and what a run may do.
+//!
+//! It moves no bytes and reads no clock. A [`FunctionImage`] is a function as it travels; a [`FunctionTable`] is what a
+//! site has learned of functions; an [`Executor`] holds the calls that wait at a site and runs them by turns, on regions
+//! that a [`Site`] reaches for it.
+
+#![forbid(unsafe_code)]
+
+mod executor;
+mod helpers;
+mod image;
+mod table;
+mod turns;
+mod window;
+
+pub use executor::{
+    Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Site, Submitted, Ticket,
+};
+pub use helpers::helpers;
+pub use image::{FunctionImage, ImageError};
+pub use table::{Found, Function, FunctionTable, Job, TableLimits};
+pub use window::{CallWindow, WINDOW};

@@ -1,0 +1,104 @@
+//! Whose turn it is: everybody who wants something gets as much as everybody else, whatever a single piece costs.
+
+use std::collections::VecDeque;
+
+/// Those who want something, in the order of their turns. Each may spend so much before it is the next one's turn; who
+/// has spent more has a debt that it waits for.
+#[derive(Debug)]
+pub(crate) struct Turns<K> {
+    ring: VecDeque<(K, i64)>,
+    quantum: i64,
+}
+
+impl<K: Copy> Turns<K> {
+    pub(crate) fn new(quantum: i64) -> Self {
+        Self { ring: VecDeque::new(), quantum: quantum.max(1) }
+    }
+
+    /// Somebody wants something from now on, and must not be in the ring. `debt` is what [`leave`](Self::leave) gave.
+    pub(crate) fn join(&mut self, who: K, debt: i64) {
+        self.ring.push_back((who, debt.min(0)));
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn next(&mut self) -> Option<K> {
+        loop {
+            let (who, credit) = self.ring.front_mut()?;
+            if *credit > 0 {
+                return Some(*who);
+            }
+            *credit += self.quantum;
+            if *credit > 0 {
+                return Some(*who);
+            }
+            self.ring.rotate_left(1);
+        }
+    }
+
+    /// Whoever's turn it is has spent so much.
+    pub(crate) fn spend(&mut self, cost: u64) {
+        if let Some((_, credit)) = self.ring.front_mut() {
+            *credit = credit.saturating_sub_unsigned(cost);
+            if *credit <= 0 {
+                self.ring.rotate_left(1);
+            }
+        }
+    }
+
+    /// Somebody has spent so much at another time than its turn. Returns whether it is in the ring.
+    pub(crate) fn owe(&mut self, is_it: impl Fn(&K) -> bool, cost: u64) -> bool {
+        let found = self.ring.iter_mut().find(|(who, _)| is_it(who));
+        found.map(|(_, credit)| *credit = credit.saturating_sub_unsigned(cost)).is_some()
+    }
+
+    /// Somebody wants nothing any more. Returns its debt, so that nobody gets rid of one by a short absence.
+    pub(crate) fn leave(&mut self, is_it: impl Fn(&K) -> bool) -> i64 {
+        match self.ring.iter().position(|(who, _)| is_it(who)) {
+            Some(at) => self.ring.remove(at).map_or(0, |(_, credit)| credit.min(0)),
+            None => 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_equal_whatever_a_piece_costs() {
+        let costs = [10_000u64, 1, 50, 3_000];
+        let mut turns = Turns::new(100);
+        (0..costs.len()).for_each(|who| turns.join(who, 0));
+        let mut spent = [0u64; 4];
+        while spent.iter().sum::<u64>() < 1_000_000 {
+            let who = turns.next().unwrap();
+            spent[who] += costs[who];
+            turns.spend(costs[who]);
+        }
+        for share in spent {
+            assert!((235_000..=262_000).contains(&share), "{spent:?}");
+        }
+    }
+
+    #[test]
+    fn a_debt_outlives_an_absence() {
+        let mut turns = Turns::new(100);
+        turns.join('a', 0);
+        assert_eq!(turns.next(), Some('a'));
+        turns.spend(1000);
+        let debt = turns.leave(|who| *who == 'a');
+        assert_eq!(debt, -900);
+        turns.join('a', debt);
+        turns.join('b', 0);
+        for _ in 0..8 {
+            assert_eq!(turns.next(), Some('b'));
+            turns.spend(100);
+        }
+        assert_eq!(turns.leave(|who| *who == 'b'), 0);
+        assert_eq!(turns.next(), Some('a'), "alone, nobody waits for long");
+    }
+}
