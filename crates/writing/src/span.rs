@@ -38,7 +38,7 @@ pub(crate) const PAGE_LOG2: u32 = 12;
 #[inline]
 pub(crate) fn page_hash(slot: u32, page: u64) -> u64 {
     let mixed = (page ^ (u64::from(slot) << 44)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    mixed ^ (mixed >> 32)
 }
 
 const COUNTERS: usize = 1024;

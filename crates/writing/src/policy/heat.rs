@@ -7,11 +7,15 @@ const TICK: u32 = PLACES as u32 * 8;
 /// What one touch adds to a page's heat.
 pub(super) const TOUCH: u32 = 16;
 
-/// What fades in so many ticks, in 1/256.
-const FADED: [u32; 32] = {
-    let mut faded = [256; 32];
+/// Ticks after which a page that was not touched is forgotten.
+const FORGOTTEN: u8 = 32;
+
+/// What is left after so many ticks, in 1/256.
+const FADED: [u32; 256] = {
+    let mut faded = [0; 256];
+    faded[0] = 256;
     let mut ticks = 1;
-    while ticks < 32 {
+    while ticks < FORGOTTEN as usize {
         faded[ticks] = faded[ticks - 1] * 7 / 8;
         ticks += 1;
     }
@@ -31,7 +35,7 @@ impl Place {
     #[inline]
     fn heat_at(&self, tick: u8) -> u32 {
         let ticks = tick.wrapping_sub(self.tick);
-        let faded = FADED.get(usize::from(ticks)).copied().unwrap_or(0);
+        let faded = FADED[usize::from(ticks)];
         (u32::from(self.heat) * faded) >> 8
     }
 
@@ -62,24 +66,19 @@ const NEWCOMERS: usize = 256;
 /// those that are written often, and one that is written in a burst is known at once.
 #[derive(Debug)]
 pub(super) struct Heat {
-    places: Box<[Place; PLACES]>,
-    newcomers: Box<[Newcomer; NEWCOMERS]>,
+    /// The table, and behind it the newcomers.
+    places: Box<[Place; PLACES + NEWCOMERS]>,
+    /// Where each newcomer would settle.
+    homes: Box<[u32; NEWCOMERS]>,
     tick: u8,
     left: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Newcomer {
-    /// Where it would settle.
-    pair: u32,
-    place: Place,
 }
 
 impl Heat {
     pub(super) fn new() -> Self {
         Self {
-            places: Box::new([Place::default(); PLACES]),
-            newcomers: Box::new([Newcomer::default(); NEWCOMERS]),
+            places: Box::new([Place::default(); PLACES + NEWCOMERS]),
+            homes: Box::new([0; NEWCOMERS]),
             tick: 0,
             left: TICK,
         }
@@ -100,25 +99,29 @@ impl Heat {
                 return self.places[at].touch(tick, at);
             }
         }
-        let at = (hash >> 14) as usize & (NEWCOMERS - 1);
-        if self.newcomers[at].place.tag != tag {
-            self.settle(self.newcomers[at]);
-            let place = Place { tag, tick, ..Place::default() };
-            self.newcomers[at] = Newcomer { pair: first as u32, place };
+        let newcomer = (hash >> 14) as usize & (NEWCOMERS - 1);
+        let at = PLACES + newcomer;
+        if self.places[at].tag != tag {
+            // Of those that were touched once, one in four gets the chance: hot pages come again, and again.
+            if self.places[at].heat > TOUCH as u16 || self.left.is_multiple_of(4) {
+                self.settle(self.places[at], self.homes[newcomer]);
+            }
+            self.places[at] = Place { tag, tick, ..Place::default() };
+            self.homes[newcomer] = first as u32;
         }
-        self.newcomers[at].place.touch(tick, PLACES + at)
+        self.places[at].touch(tick, at)
     }
 
     /// A newcomer has to leave: into the table, if it is hotter than who is there.
-    fn settle(&mut self, newcomer: Newcomer) {
-        let first = newcomer.pair as usize & (PLACES - 1);
+    fn settle(&mut self, newcomer: Place, home: u32) {
+        let first = home as usize & (PLACES - 1);
         let pair = [first, first ^ 1];
         let heats = pair.map(|at| self.places[at].heat_at(self.tick));
         let colder = pair[usize::from(heats[1] < heats[0])];
         let heat = heats[0].min(heats[1]);
         let place = &mut self.places[colder];
-        if newcomer.place.heat_at(self.tick) >= heat {
-            *place = newcomer.place;
+        if newcomer.heat_at(self.tick) >= heat {
+            *place = newcomer;
         } else {
             // The hotter it is, the less it minds.
             let cooled = heat - ((TOUCH * TOUCH) >> heat.ilog2()).min(heat);
@@ -129,10 +132,7 @@ impl Heat {
     /// Notes how warm the page is from now on.
     #[inline]
     pub(super) fn set_warmth(&mut self, found: Found, warmth: u8) {
-        match found.at.checked_sub(PLACES) {
-            None => self.places[found.at & (PLACES - 1)].warmth = warmth,
-            Some(newcomer) => self.newcomers[newcomer & (NEWCOMERS - 1)].place.warmth = warmth,
-        }
+        self.places[found.at].warmth = warmth;
     }
 
     /// The page with this hash was offloaded in vain: it has to become hot anew, from half of `from` at most.
@@ -145,7 +145,7 @@ impl Heat {
         let place = match () {
             () if self.places[one].tag == tag => &mut self.places[one],
             () if self.places[other].tag == tag => &mut self.places[other],
-            () => &mut self.newcomers[newcomer].place,
+            () => &mut self.places[PLACES + newcomer],
         };
         if place.tag == tag {
             place.heat = (place.heat_at(tick).min(from) / 2) as u16;
@@ -161,7 +161,7 @@ impl Heat {
         let (tick, sixteenth) = (self.tick, PLACES / 16);
         let start = usize::from(self.tick % 16) * sixteenth;
         for place in &mut self.places[start..start + sixteenth] {
-            if tick.wrapping_sub(place.tick) >= FADED.len() as u8 {
+            if tick.wrapping_sub(place.tick) >= FORGOTTEN {
                 *place = Place { tick, ..Place::default() };
             }
         }
