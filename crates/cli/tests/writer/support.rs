@@ -56,9 +56,12 @@ impl Running {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// The next line that contains `part`.
+    /// A line that contains `part`, whether it has been said already or comes.
     #[track_caller]
     pub(crate) fn await_line(&mut self, part: &str) -> String {
+        if let Some(line) = self.seen.iter().find(|line| line.contains(part)) {
+            return line.clone();
+        }
         let until = Instant::now() + PATIENCE;
         loop {
             let left = until.saturating_duration_since(Instant::now());
