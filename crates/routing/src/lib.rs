@@ -29,5 +29,5 @@ pub use joiner::{JoinError, Joiner};
 pub use outgoing::{Kept, NotSent, Outgoing};
 pub use packing::{OpenParcel, Packing, PackingConfig, Room};
 pub use quiescence::{Counts, Quiescence};
-pub use routes::{RouteError, Routes};
+pub use routes::{Neighbour, RouteError, Routes};
 pub use signal::{SIGNAL_LEN, Signal};

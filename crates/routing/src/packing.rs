@@ -124,6 +124,11 @@ impl Packing {
         is_free
     }
 
+    /// How many parcels have not been taken.
+    pub fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
     /// A parcel has been taken.
     pub fn on_taken(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);

@@ -34,7 +34,7 @@ pub enum RouteError {
 }
 
 /// The neighbours of an agent, by the numbers of their links.
-type Neighbour = u64;
+pub type Neighbour = u64;
 
 /// Whom an agent can reach, and by whom: by its own ranks, by agents that have told of theirs, and, if those relay, by
 /// agents that know others.
@@ -172,6 +172,11 @@ impl Routes {
             }
         }
         self.actions.retain(|(to, _)| *to != link);
+    }
+
+    /// The link of a rank of this node.
+    pub fn link_of(&self, job: JobKey, rank: Rank) -> Option<Neighbour> {
+        self.jobs.get(&job)?.here.get(&rank.0).copied()
     }
 
     /// Whom to give runs for a rank to.

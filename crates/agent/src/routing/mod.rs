@@ -84,6 +84,8 @@ pub struct RoutingWorker {
     blocked_looked_at: u64,
     /// Who was refused and is to be told why.
     refusals: BTreeMap<LinkId, String>,
+    /// Links that are to be closed, and why: whoever is behind them goes another way as soon as it knows.
+    given_up: BTreeMap<LinkId, String>,
     /// Parcels of agents that are told to be taken when less is blocked.
     withheld: VecDeque<(LinkId, u32)>,
     errands: Vec<Vec<Errand>>,
@@ -109,6 +111,7 @@ impl RoutingWorker {
             blocked_bytes: 0,
             blocked_looked_at: 0,
             refusals: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             withheld: VecDeque::new(),
             errands: (0..shared.config().workers).map(|_| Vec::new()).collect(),
             tally: Tally::default(),
@@ -125,9 +128,7 @@ impl RoutingWorker {
     /// A link is open.
     pub fn on_open(&mut self, link: LinkId, peer: &Peer) {
         if peer.intro().role == Role::Agent {
-            self.sides.insert(link, Side::new(Kind::Agent));
-            let capacity = self.shared.config().stride() as u32;
-            self.shared.meet(Hop { link, worker: self.index, capacity, is_rank: false });
+            self.sides.insert(link, Side::new(Kind::Agent { is_met: false }));
         }
     }
 
@@ -138,8 +139,8 @@ impl RoutingWorker {
             Ok(Outcome::Opened(region)) => rank.region = Some(*region),
             Ok(_) | Err(AccessError::Lost(_)) => {}
             Err(error) => {
-                tracing::warn!("the bundles of rank {} cannot be read: {error}", rank.attachment.rank.0);
-                self.detach(link);
+                let why = format!("the bundles of rank {} cannot be read: {error}", rank.attachment.rank.0);
+                self.give_up(link, why);
             }
         }
     }
@@ -147,7 +148,14 @@ impl RoutingWorker {
     /// A link is gone.
     pub fn on_lost(&mut self, link: LinkId) {
         self.refusals.remove(&link);
+        self.given_up.remove(&link);
         self.detach(link);
+    }
+
+    /// Has a link closed.
+    fn give_up(&mut self, link: LinkId, why: String) {
+        tracing::warn!("a link for messages is given up: {why}");
+        self.given_up.insert(link, why);
     }
 
     /// Forgets who is at the other end of a link, and tells everybody.
@@ -199,6 +207,7 @@ impl RoutingWorker {
                     Some(side) => side.parcels.push_back(parcel),
                     None => self.give_back(&parcel, true),
                 },
+                Errand::Forget(link) => self.detach(link),
                 Errand::Free(buffer) => self.buffers.give_back(buffer),
                 Errand::Taken(packing) => self.on_taken(packing),
             }

@@ -35,9 +35,9 @@ impl Numbers {
             runs_total: page.gauge("routed_runs_total"),
             bytes_total: page.gauge("routed_bytes_total"),
             parcels_to_ranks_total: page.gauge("parcels_to_ranks_total"),
-            parcels_to_ranks_bytes_total: page.gauge("parcels_to_ranks_bytes_total"),
+            parcels_to_ranks_bytes_total: page.gauge("carried_to_ranks_bytes_total"),
             parcels_to_agents_total: page.gauge("parcels_to_agents_total"),
-            parcels_to_agents_bytes_total: page.gauge("parcels_to_agents_bytes_total"),
+            parcels_to_agents_bytes_total: page.gauge("carried_to_agents_bytes_total"),
             blocked_total: page.gauge("runs_blocked_total"),
             unroutable_total: page.gauge("runs_unroutable_total"),
         }

@@ -61,6 +61,10 @@ impl RoutingWorker {
                 }
                 Room::AfterClosing => self.close(id),
                 Room::AfterOpening => {
+                    // A next hop that takes nothing leaves the last buffers to others.
+                    if hopper.packing.under_way() > 1 && !self.buffers.are_plenty() {
+                        return Packed::Later;
+                    }
                     let Some(buffer) = self.buffers.take() else { return Packed::Later };
                     hopper.packing.open(buffer, now);
                     self.open.push(id);

@@ -18,8 +18,7 @@ impl RoutingWorker {
         match self.read_frame(link, &frame, now) {
             Ok(disposition) => disposition,
             Err(why) => {
-                tracing::warn!("whoever is behind link {} is not served any more: {why}", link.0);
-                self.detach(link);
+                self.give_up(link, why);
                 Disposition::Taken
             }
         }
@@ -36,7 +35,10 @@ impl RoutingWorker {
             }
             return Ok(Disposition::Taken);
         }
-        // Whoever was given up may not have noticed yet.
+        if self.given_up.contains_key(&link) {
+            return Ok(Disposition::Taken);
+        }
+        // A rank that was refused, or goes without, may not have noticed yet.
         let Some(side) = self.sides.get_mut(&link) else { return Ok(Disposition::Taken) };
         match (&mut side.kind, kind) {
             (Kind::Rank(_), DETACH) => self.detach(link),
@@ -47,11 +49,11 @@ impl RoutingWorker {
                 }
             }
             (Kind::Rank(_), RUN) if len >= Run::LEN => return self.on_run(link, frame, now),
-            (Kind::Agent, ANNOUNCE) if len == Announcement::LEN => {
+            (Kind::Agent { .. }, ANNOUNCE) if len == Announcement::LEN => {
                 let announcement = Announcement::decode(&frame.payload.array::<{ Announcement::LEN }>(0));
                 self.shared.hear(link, &announcement.map_err(said)?);
             }
-            (Kind::Agent, PARCEL) if len >= ParcelHead::LEN => {
+            (Kind::Agent { .. }, PARCEL) if len >= ParcelHead::LEN => {
                 let head = ParcelHead::decode(&frame.payload.array::<{ ParcelHead::LEN }>(0), len);
                 let parcel = frame.payload.part(ParcelHead::LEN, len - ParcelHead::LEN);
                 self.on_parcel((link, frame.head.tag), head.map_err(said)?.job, parcel, now)?;

@@ -1,7 +1,7 @@
 //! What goes to ranks and agents.
 
 use outboard_driver::LinkId;
-use outboard_link::{AccessError, Link, LinkError, OneSided, RemoteMemory, SendError, Token};
+use outboard_link::{AccessError, Link, LinkError, Loss, OneSided, RemoteMemory, SendError, Token};
 use outboard_wire::routing::{
     ANNOUNCE, PARCEL, PONG, ParcelHead, REFUSED, REFUSED_MAX, TAKEN, WELCOME, Welcome, run_in_parcel,
 };
@@ -9,7 +9,7 @@ use outboard_wire::{FrameHead, Rights, Time};
 
 use super::RoutingWorker;
 use super::pack::Packed;
-use super::shared::Errand;
+use super::shared::{Errand, Hop};
 use super::side::{Kind, Parcel, Sent, Side};
 
 /// The token of an opening, and of a run's bytes.
@@ -32,9 +32,14 @@ impl RoutingWorker {
                 Err(_) => Ok(false),
             };
         }
+        if let Some(why) = self.given_up.remove(&id) {
+            link.close(&why);
+            return Err(LinkError { peer: link.peer().clone(), loss: Loss::ClosedHere });
+        }
         if !self.sides.contains_key(&id) {
             return Ok(false);
         }
+        self.meet(id, link.capabilities().max_payload);
         let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
         let sent = match self.send_words(id, link, is_mapped) {
             Ok(()) => self.send_parcels(id, link, is_mapped),
@@ -44,11 +49,8 @@ impl RoutingWorker {
             Ok(moved) => moved,
             Err(SendError::Lost(error)) => return Err(error),
             Err(SendError::Full) => false,
-            Err(SendError::TooLong { max, .. }) => {
-                tracing::warn!(
-                    "a link takes {max} bytes at once: enlarge link.ring, or choose a smaller agent.parcel"
-                );
-                self.detach(id);
+            Err(error @ SendError::TooLong { .. }) => {
+                self.give_up(id, error.to_string());
                 return Ok(true);
             }
         };
@@ -59,6 +61,22 @@ impl RoutingWorker {
         self.close_due(now);
         self.run_errands();
         Ok(moved)
+    }
+
+    /// Uses another agent, if the link to it takes whole parcels.
+    fn meet(&mut self, id: LinkId, longest: usize) {
+        let Some(Side { kind: Kind::Agent { is_met }, .. }) = self.sides.get_mut(&id) else { return };
+        if std::mem::replace(is_met, true) {
+            return;
+        }
+        let stride = self.shared.config().stride();
+        if ParcelHead::LEN + stride > longest {
+            return tracing::warn!(
+                "another agent is not given messages, because the link to it takes {longest} bytes at once: enlarge \
+                 link.ring, or choose a smaller agent.parcel"
+            );
+        }
+        self.shared.meet(Hop { link: id, worker: self.index, capacity: stride as u32, is_rank: false });
     }
 
     /// Welcomes, announcements, and word of what was taken.
@@ -180,8 +198,7 @@ impl RoutingWorker {
                 if let AccessError::Lost(error) = error {
                     return Err(error);
                 }
-                tracing::warn!("the bundles of rank {} cannot be read: {error}", run.source.0);
-                self.detach(id);
+                self.give_up(id, format!("the bundles of rank {} cannot be read: {error}", run.source.0));
                 return Ok(true);
             }
         }

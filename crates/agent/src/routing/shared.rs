@@ -89,6 +89,8 @@ pub(super) enum Errand {
     Announce(LinkId, Announcement),
     /// A parcel to be sent on a link.
     Send(LinkId, Parcel),
+    /// A link whose rank has come by another one.
+    Forget(LinkId),
     /// A parcel of yours: its buffer is not needed any more.
     Free(u32),
     /// A parcel of this packing has been taken.
@@ -98,7 +100,20 @@ pub(super) enum Errand {
 struct State {
     routes: Routes,
     hops: HashMap<u64, Hop>,
-    table: Arc<Table>,
+    /// Made when somebody looks, so that many changes at once cost one table.
+    table: Option<Arc<Table>>,
+}
+
+impl State {
+    fn table(&mut self) -> Arc<Table> {
+        let Self { routes, hops, table } = self;
+        let with_hops = |job| {
+            let next = routes.table(job).into_iter();
+            (job, next.map(|link| hops.get(&link?).copied()).collect())
+        };
+        let make = || Arc::new(Table { jobs: routes.jobs().map(with_hops).collect() });
+        Arc::clone(table.get_or_insert_with(make))
+    }
 }
 
 /// What the workers of an agent share about messages. Locked when somebody comes or goes and when a parcel goes from one
@@ -136,9 +151,9 @@ impl SharedRouting {
             rights: Rights::READ,
             size: memory.len() as u64,
         };
-        let table = Arc::new(Table::default());
+        let (routes, hops) = (Routes::new(config.relays), HashMap::new());
         Ok(Self {
-            state: Mutex::new(State { routes: Routes::new(config.relays), hops: HashMap::new(), table }),
+            state: Mutex::new(State { routes, hops, table: None }),
             memory: Buffer::over(memory),
             grant,
             version: AtomicU64::new(0),
@@ -178,13 +193,20 @@ impl SharedRouting {
     }
 
     pub(super) fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.lock().table)
+        self.lock().table()
     }
 
     /// A rank wants its messages to be carried.
     pub(super) fn attach(&self, attachment: &Attachment, hop: Hop) -> Result<(), RouteError> {
         let Attachment { job, rank, ranks, .. } = *attachment;
         self.change(|state| {
+            // Nobody but the rank itself knows its job: it has come by another link, and the old one is of no use.
+            if let Some(old) = state.routes.link_of(job, rank).filter(|old| *old != hop.link.0) {
+                state.routes.on_lost(old);
+                if let Some(old) = state.hops.remove(&old) {
+                    self.post(old.worker, vec![Errand::Forget(old.link)]);
+                }
+            }
             state.routes.on_attach(job, rank, ranks, hop.link.0)?;
             state.hops.insert(hop.link.0, hop);
             Ok(())
@@ -222,11 +244,7 @@ impl SharedRouting {
         let mut state = self.lock();
         let result = edit(&mut state);
         let State { routes, hops, table } = &mut *state;
-        let with_hops = |job| {
-            let next = routes.table(job).into_iter();
-            (job, next.map(|link| hops.get(&link?).copied()).collect())
-        };
-        *table = Arc::new(Table { jobs: routes.jobs().map(with_hops).collect() });
+        *table = None;
         self.version.fetch_add(1, Ordering::Release);
         while let Some((link, announcement)) = routes.poll_action() {
             if let Some(hop) = hops.get(&link) {

@@ -29,7 +29,10 @@ pub(super) struct Sent {
 
 /// What is at the other end of a link.
 pub(super) enum Kind {
-    Agent,
+    Agent {
+        /// Whether it is told whom this agent reaches, and used.
+        is_met: bool,
+    },
     Rank(RankSide),
 }
 

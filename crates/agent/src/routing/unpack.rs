@@ -58,11 +58,22 @@ impl RoutingWorker {
         Ok(())
     }
 
+    /// The run that comes next in a parcel of another agent.
+    fn next_run(&self, rest: Window<'_>) -> Result<Run, String> {
+        let run = next_in_parcel(&rest.array::<{ Run::LEN }>(0), rest.len());
+        let run = run.map_err(|error| error.to_string())?;
+        match run_in_parcel(run.len as usize) <= self.shared.config().stride() {
+            true => Ok(run),
+            false => {
+                Err("a run longer than parcels are here: give all agents the same agent.parcel".to_owned())
+            }
+        }
+    }
+
     /// Packs every run by its next hop.
     fn pack_anew(&mut self, job: JobKey, mut rest: Window<'_>, now: Time) -> Result<(), String> {
         while rest.len() >= Run::LEN {
-            let run = next_in_parcel(&rest.array::<{ Run::LEN }>(0), rest.len());
-            let run = run.map_err(|error| error.to_string())?;
+            let run = self.next_run(rest)?;
             let len = run.len as usize;
             self.pack_bytes(job, &run, rest.part(Run::LEN, len), now);
             let whole = run_in_parcel(len);

@@ -13,6 +13,7 @@ pub(crate) struct Agents {
     doors: Vec<(String, String)>,
     workers: usize,
     relays: bool,
+    more: Vec<String>,
     children: Mutex<Vec<Option<Child>>>,
 }
 
@@ -24,8 +25,19 @@ impl Agents {
         relays: bool,
         is_linked: impl Fn(usize, usize) -> bool,
     ) -> Self {
+        Self::start_with(count, (workers, relays), is_linked, &[])
+    }
+
+    /// The same with more arguments for each.
+    pub(crate) fn start_with(
+        count: usize,
+        (workers, relays): (usize, bool),
+        is_linked: impl Fn(usize, usize) -> bool,
+        more: &[&str],
+    ) -> Self {
+        let more = more.iter().map(|more| (*more).to_owned()).collect();
         let unique = fastrand::u64(..);
-        let mut agents = Self { doors: Vec::new(), workers, relays, children: Mutex::default() };
+        let mut agents = Self { doors: Vec::new(), workers, relays, more, children: Mutex::default() };
         for number in 0..count {
             agents
                 .doors
@@ -43,6 +55,7 @@ impl Agents {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
         command.args(["agent", "--listen", &format!("{socket},{port}"), "--memory-servers", ""]);
         command.args(["--workers", &self.workers.to_string(), "--name", &format!("agent-{number}")]);
+        command.args(&self.more);
         if self.relays {
             command.arg("--relay");
         }

@@ -70,6 +70,16 @@ fn agents_in_a_row_relay() {
     });
 }
 
+#[test]
+fn agents_whose_link_is_too_narrow_are_done_without() {
+    let agents = Agents::start_with(2, (1, false), |_, _| true, &["--link-ring", "128KiB"]);
+    let team = carried(Team::new(4, Way::Shm, by_agent(small())), &agents);
+    all_to_all(&team, 100, 8, |messenger, _| {
+        // Those of the same agent are still reached by it.
+        assert!(messenger.explain_placement().contains("1 of 3 ranks"), "{}", messenger.explain_placement());
+    });
+}
+
 /// A team whose agent is found silent soon.
 fn impatient<'a>(ranks: u32, agents: &'a Agents) -> Team<'a> {
     Team::new(ranks, Way::Shm, by_agent(small())).adjusted(|_, settings, _| {

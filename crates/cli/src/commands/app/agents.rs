@@ -63,8 +63,8 @@ impl Agents {
         };
         Ok([
             hop("into_agents", "routed_runs_total", "routed_bytes_total"),
-            hop("agent_to_agent", "parcels_to_agents_total", "parcels_to_agents_bytes_total"),
-            hop("agent_to_rank", "parcels_to_ranks_total", "parcels_to_ranks_bytes_total"),
+            hop("agent_to_agent", "parcels_to_agents_total", "carried_to_agents_bytes_total"),
+            hop("agent_to_rank", "parcels_to_ranks_total", "carried_to_ranks_bytes_total"),
         ])
     }
 }
