@@ -19,13 +19,15 @@ pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<
         Effort::Tiny => Duration::from_micros(200),
     };
     let study = |nodes| bundle_study(nodes, span, 1);
+    // So many nodes take long enough.
+    let short = span.min(Duration::from_micros(600));
     progress.begin("routing.sim.bundle.8nodes");
     let (two, eight) = (study(2), study(8));
     progress.end();
     // A test has no time for so many.
     let many = (options.effort != Effort::Tiny).then(|| {
         progress.begin("routing.sim.bundle.64nodes");
-        let many = study(64);
+        let many = bundle_study(64, short, 1);
         progress.end();
         many
     });

@@ -43,6 +43,9 @@ impl Work {
     }
 }
 
+/// How many requests a rank sends before it looks whether others have come: replies are longer than requests, and find no
+/// room if those are answered only when there is none.
+const LOOK_EVERY: u64 = 1024;
 /// How long the messages of a stream are, and how long a bundle is that is full of them.
 pub(super) const STREAMED: usize = 1 << 10;
 const WRITTEN: usize = 64 * STREAMED;
@@ -220,6 +223,10 @@ impl Player {
                     }
                     error => return Err(error.into()),
                 }
+            }
+            if (item + 1) % LOOK_EVERY == 0 {
+                messenger.receive_bundles(1, &mut take)?;
+                messenger.receive_bundles(0, &mut answer)?;
             }
         }
         messenger.begin_quiesce(0)?;

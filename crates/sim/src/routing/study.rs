@@ -39,7 +39,7 @@ const FLUSH: Duration = Duration::from_micros(100);
 const DELAY: Duration = Duration::from_micros(5);
 /// How long it may take until everybody is connected.
 const CONNECTED: Duration = Duration::from_secs(1);
-/// What is not counted: until agents know how much to expect.
+/// What is not counted, until agents know how much to expect: half of the span, but no longer.
 const WARM_UP: Duration = Duration::from_millis(1);
 
 /// What came of a study.
@@ -102,7 +102,7 @@ pub fn bundle_study(nodes: u32, span: Duration, seed: u64) -> BundleStudy {
         _ => false,
     };
     world.run_until(Time::ZERO + CONNECTED, |world| senders.iter().all(|node| is_ready(world, node)));
-    world.run_until(world.now() + WARM_UP, |_| false);
+    world.run_until(world.now() + WARM_UP.min(span / 2), |_| false);
     let before = parcels(&world);
     book.borrow_mut().clear();
     world.run_until(world.now() + span, |_| false);
