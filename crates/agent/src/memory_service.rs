@@ -1,5 +1,6 @@
 //! What a memory server does with its links.
 
+mod calling;
 mod file_work;
 mod write_backs;
 mod writing;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Question};
 use outboard_wire::{Time, paging};
 
@@ -18,6 +20,7 @@ use crate::echo::echo;
 use crate::files::DataDirectory;
 use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
+use calling::{Calling, SharedCalling};
 use file_work::{Asker, Turns};
 use write_backs::{Gates, WriteBackCounts};
 use writing::{Heard, Writers};
@@ -38,6 +41,7 @@ pub(crate) struct SharedStore {
     clients_awaited: Gauge,
     write_backs: WriteBackCounts,
     writers: Writers,
+    calling: SharedCalling,
 }
 
 impl SharedStore {
@@ -54,6 +58,7 @@ impl SharedStore {
             clients_awaited: page.gauge("clients_awaited"),
             write_backs: WriteBackCounts::new(page),
             writers: Writers::new(page),
+            calling: SharedCalling::new(page),
         }
     }
 
@@ -83,12 +88,14 @@ pub(crate) struct MemoryService {
     peers: HashMap<LinkId, Peer>,
     gates: Gates,
     heard: Heard,
+    calling: Calling,
 }
 
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
-        Self { index, store, counts, outbox, peers, gates, heard: Heard::default() }
+        let (heard, calling) = (Heard::default(), Calling::new());
+        Self { index, store, counts, outbox, peers, gates, heard, calling }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -119,6 +126,10 @@ impl Service for MemoryService {
         }
     }
 
+    fn on_turn(&mut self, now: Time) -> bool {
+        self.run_calls(now)
+    }
+
     fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, now: Time) {
         tracing::debug!("{peer} has come");
         self.counts.came(peer);
@@ -134,6 +145,9 @@ impl Service for MemoryService {
         }
         if paging::Request::fixed_len(frame.head.kind).is_some() {
             return self.page(link, frame);
+        }
+        if is_calling(frame.head.kind) {
+            return self.on_calling(link, frame, now);
         }
         if is_writing(frame.head.kind) {
             return self.unload(link, frame);
@@ -175,6 +189,7 @@ impl Service for MemoryService {
         }
         self.outbox.forget(link);
         self.writers_lost(link);
+        self.calls_lost(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod caller;
 mod executor;
 mod helpers;
 mod image;
@@ -13,6 +14,7 @@ mod table;
 mod turns;
 mod window;
 
+pub use caller::{Calls, Fault};
 pub use executor::{
     Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Site, Submitted, Ticket,
 };

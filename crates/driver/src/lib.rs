@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod calling;
 mod desk;
 mod links;
 mod mailbox;

@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+mod caller;
 mod client;
 #[allow(unsafe_code)]
 mod far;
@@ -19,6 +20,10 @@ mod memory;
 mod messenger;
 mod writer;
 
+pub use caller::{
+    CallCompletion, CallError, CallId, CallReply, Caller, CallerError, CallerOptions, FunctionHandle,
+    FunctionImage, FunctionName, FunctionOptions, ImageError, RegisterError, RegisterRefusal, TrapReason,
+};
 pub use client::{AskError, Client};
 pub use far::{
     Advice, Buffer, BufferError, BufferTooLarge, CacheMode, FarError, FarMapping, FarMemory, FarOptions,
@@ -33,6 +38,7 @@ pub use messenger::{
 pub use outboard_link::Address;
 pub use outboard_probe::{LimitSetter, MemoryLimit};
 pub use outboard_settings::{Configuration, Inputs, Placement, Settings};
+pub use outboard_wire::Rights;
 pub use writer::{
     Hint, WriteCompletion, WriteExplanation, WriteId, WriteOptions, WritePath, WriteTarget, Writer,
     WriterError, WriterOptions,

@@ -131,6 +131,19 @@ impl Gate {
         std::mem::replace(&mut *epoch, RETIRED) + 1
     }
 
+    /// What `key` allows, if it opens this life of the region.
+    pub(crate) fn rights(&self, generation: Generation, key: &RegionKey) -> Option<Rights> {
+        self.keys.rights_of(key).filter(|_| generation == self.generation)
+    }
+
+    /// Lets somebody use the memory and know how much of it there is, unless another gate has replaced this one. That
+    /// happens only afterwards.
+    #[inline]
+    pub(crate) fn with_memory<T>(&self, use_it: impl FnOnce(&Segment, u64) -> T) -> Option<T> {
+        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
+        (*epoch != RETIRED).then(|| use_it(&self.memory, self.size))
+    }
+
     fn may_write(&self, generation: Generation, key: &RegionKey) -> Status {
         match self.keys.rights_of(key).filter(|_| generation == self.generation) {
             None => Status::NotOpen,

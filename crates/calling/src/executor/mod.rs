@@ -53,6 +53,13 @@ impl Default for ExecutorConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Client(pub(crate) u32);
 
+impl Client {
+    /// Its number, less than the number of clients that were ever there at the same time.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What became of a call that was handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitted {

@@ -2,7 +2,7 @@
 //!
 //! A caller [opens](Open) a site, [registers](Register) its functions there under numbers of its own choice, and sends
 //! [`Call`]s; each is answered by a [`Reply`] or by a [`Failed`]. A function is named by the hash of its code. The code
-//! itself travels only to a site that does not have it yet, in [parts](Code), and the site computes the hash anew.
+//! itself travels only to a site that does not have it yet, in [parts](CodePart), and the site computes the hash anew.
 //!
 //! Numbers of calls grow. A site runs a number of one caller at most once, by whichever link it comes, and says so of one
 //! that it has seen before, or that is so old that it does not know.

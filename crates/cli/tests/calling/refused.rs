@@ -1,0 +1,132 @@
+//! What cannot be registered is refused in words.
+
+use outboard::{FunctionImage, FunctionOptions, RegisterError, RegisterRefusal, Rights, Settings};
+use outboard_link::{Disposition, Exports, Link, Waiter, shm};
+use outboard_wire::FrameHead;
+use outboard_wire::calling::{
+    CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, OPEN, Open, REGISTER, REGISTERED,
+    Register, Registered, Verdict,
+};
+
+use crate::support::PATIENCE;
+use crate::world::{COUNT, Daemons, caller, identity, image, memory};
+
+fn refused(error: RegisterError, refusal: RegisterRefusal, part: &str) {
+    match error {
+        RegisterError::Refused { refusal: given, detail, .. } => {
+            assert_eq!(given, refusal, "{detail}");
+            assert!(detail.contains(part), "“{part}” is not in “{detail}”");
+        }
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn keys_that_allow_less_than_the_function_wants() {
+    let daemons = Daemons::start();
+    let address = daemons.shm();
+    let mut memory = memory(&address);
+    let owned = memory.reserve_shared(4096, "region").unwrap();
+    let readable = memory.open_shared("region", Rights::READ).unwrap();
+    let callable = memory.open_shared("region", Rights::READ.and(Rights::CALL)).unwrap();
+    let mut caller = caller(&address);
+    let mut register = |region, rights| {
+        caller.register(&image(COUNT), FunctionOptions::default().with_region(region, rights))
+    };
+    refused(register(&readable, Rights::READ).unwrap_err(), RegisterRefusal::NoRight, "read+call is needed");
+    refused(register(&callable, Rights::WRITE).unwrap_err(), RegisterRefusal::NoRight, "write+call");
+    let reads_only = register(&callable, Rights::READ).unwrap();
+    let all = register(&owned, Rights::ALL).unwrap();
+    let error = caller.call(reads_only, &[0; 8]).unwrap_err();
+    assert!(error.to_string().contains("instruction 4") && error.to_string().contains("no right"), "{error}");
+    caller.call(all, &[0; 8]).unwrap();
+    let gone = memory.reserve(4096, None).unwrap();
+    let options = FunctionOptions::default().with_region(&gone, Rights::READ);
+    memory.free(gone).unwrap();
+    refused(caller.register(&image(COUNT), options).unwrap_err(), RegisterRefusal::NoRegion, "no region");
+}
+
+#[test]
+fn more_than_a_site_gives() {
+    let daemons = Daemons::start();
+    let mut caller = caller(&daemons.shm());
+    let fuel = FunctionOptions::default().with_fuel(u64::MAX);
+    refused(caller.register(&image(COUNT), fuel).unwrap_err(), RegisterRefusal::OverQuota, "of fuel");
+    let reply = FunctionOptions::default().with_reply_max(u32::MAX);
+    refused(caller.register(&image(COUNT), reply).unwrap_err(), RegisterRefusal::OverQuota, "bytes of reply");
+    let long = image(&format!("{}exit", "add r0, 1\n".repeat(40_000)));
+    let error = caller.register(&long, FunctionOptions::default()).unwrap_err();
+    refused(error, RegisterRefusal::TooMuch, "this site takes");
+}
+
+#[test]
+fn damaged_code_is_bad_for_everybody() {
+    let daemons = Daemons::start();
+    let mut bytes = image(COUNT).bytes().to_vec();
+    bytes.pop();
+    let damaged = FunctionImage::from_bytes(bytes);
+    for _ in 0..2 {
+        let mut caller = caller(&daemons.shm());
+        let error = caller.register(&damaged, FunctionOptions::default()).unwrap_err();
+        refused(error, RegisterRefusal::BadCode, "ends too early");
+        caller.register(&image("mov r0, 1\nexit"), FunctionOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn code_under_a_wrong_name_and_messages_out_of_order() {
+    let daemons = Daemons::start();
+    let settings = Settings::default();
+    let mut link = shm::connect(&daemons.shm(), identity(), Exports::new(), settings.link.shm()).unwrap();
+    let waiter = Waiter::new();
+    let (claimed, sent) = (image(COUNT), image("mov r0, 7\nexit"));
+    let mut register = Vec::new();
+    Register { handle: 3, reply_max: 8, fuel: 10, name: claimed.name(), regions: vec![] }
+        .encode(&mut register);
+    let mut ask = |kind, payload: &[u8]| {
+        link.send(FrameHead::new(kind), payload).unwrap();
+        link.flush().unwrap();
+        let mut heard = None;
+        let hear = |link: &mut shm::ShmLink| {
+            link.receive(1, |frame| {
+                heard = Some((frame.head.kind, frame.payload.to_vec()));
+                Disposition::Taken
+            })?;
+            Ok(heard.take())
+        };
+        if kind == OPEN || kind == CODE {
+            return None;
+        }
+        Some(waiter.until(&mut link, PATIENCE, "an answer", hear).unwrap())
+    };
+    let verdict = |answer: Option<(_, Vec<u8>)>| {
+        let (kind, payload) = answer.unwrap();
+        assert_eq!(kind, REGISTERED);
+        let Registered { verdict, .. } = Registered::decode(&payload).unwrap();
+        verdict
+    };
+    let malformed = Verdict::Refused(RegisterRefusal::Malformed);
+    assert_eq!(verdict(ask(REGISTER, &register)), malformed, "nobody has said who calls");
+    let call = Call { call: 9, handle: 3, patience_us: 0 }.encode();
+    let failed = ask(CALL, &call).unwrap();
+    assert_eq!(failed.0, FAILED);
+    let nothing = Failed { call: 9, failure: Failure::NoFunction };
+    assert_eq!(Failed::decode(&failed.1).unwrap(), nothing);
+    ask(OPEN, &Open { caller: CallerId([7; 16]) }.encode());
+    assert_eq!(verdict(ask(REGISTER, &[1, 2, 3])), malformed);
+    assert_eq!(verdict(ask(REGISTER, &register)), Verdict::NeedsCode);
+    let part = |offset: usize, bytes: &[u8]| {
+        let total = sent.bytes().len() as u32;
+        let head = CodePart { name: claimed.name(), total, offset: offset as u32 };
+        [head.encode().as_slice(), bytes].concat()
+    };
+    // A part that does not follow what has come is as good as none.
+    ask(CODE, &part(8, &sent.bytes()[8..]));
+    assert_eq!(verdict(ask(REGISTER, &register)), Verdict::NeedsCode);
+    ask(CODE, &part(0, &sent.bytes()[..8]));
+    assert_eq!(verdict(ask(REGISTER, &register)), Verdict::NeedsCode);
+    ask(CODE, &part(8, &sent.bytes()[8..]));
+    assert_eq!(verdict(ask(REGISTER, &register)), Verdict::Refused(RegisterRefusal::WrongName));
+    assert_eq!(verdict(ask(REGISTER, &register)), Verdict::NeedsCode, "the right code is still welcome");
+    assert_eq!(Failed::decode(&ask(CALL, &call).unwrap().1).unwrap(), nothing);
+}

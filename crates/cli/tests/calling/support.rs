@@ -1,0 +1,70 @@
+//! Starting a memory server, and hearing where it listens.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long anything here may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program, without the settings of whoever runs the test.
+pub(crate) fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OUTBOARD_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).env("OUTBOARD_CONFIG", "none").stdin(Stdio::null());
+    command
+}
+
+/// A memory server that listens at a socket and at a port. Dropping it kills it.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) shm: String,
+    pub(crate) tcp: String,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let shm = format!("unix:@outboard-calling-{}-{number}", std::process::id());
+        let mut command = program(&["memory", "--listen", &format!("{shm},tcp:127.0.0.1:0")]);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let (sender, lines) = channel();
+        let outputs = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+        let other = sender.clone();
+        let pass_on = |lines: &mut dyn Iterator<Item = String>, to: &std::sync::mpsc::Sender<String>| {
+            lines.for_each(|line| to.send(line).unwrap_or_default());
+        };
+        thread::spawn(move || pass_on(&mut BufReader::new(outputs.0).lines().map_while(Result::ok), &sender));
+        thread::spawn(move || pass_on(&mut BufReader::new(outputs.1).lines().map_while(Result::ok), &other));
+        let until = Instant::now() + PATIENCE;
+        let tcp = loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = lines.recv_timeout(left).expect("the server says where it listens");
+            if let Some(tcp) = line.split([' ', ',']).find(|word| word.starts_with("tcp:127.0.0.1:")) {
+                break tcp.to_owned();
+            }
+        };
+        Self { child, shm, tcp }
+    }
+
+    /// Stops it as if its machine hung.
+    pub(crate) fn stop(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).expect("it lives");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

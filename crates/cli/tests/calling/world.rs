@@ -1,0 +1,73 @@
+//! A memory server to call at, and functions for it.
+
+use outboard::{Address, Caller, CallerOptions, Client, FunctionImage, Memory, Settings};
+use outboard_link::Identity;
+use outboard_wire::Role;
+
+use crate::support::{PATIENCE, Server};
+
+/// Adds its argument to a word of the first region; replies what the word is then, and returns what it was.
+pub(crate) const COUNT: &str = "
+    ldxdw r6, [r1+0]
+    mov r1, 0
+    mov r2, 16
+    mov r3, r6
+    call region_fetch_add
+    mov r7, r0
+    add r6, r0
+    stxdw [r10-8], r6
+    mov r1, r10
+    add r1, -8
+    mov r2, 8
+    call reply
+    mov r0, r7
+    exit";
+
+/// Spends about as much fuel as its argument says.
+pub(crate) const SPEND: &str = "
+    ldxdw r2, [r1+0]
+    again:
+    add r2, -2
+    jsgt r2, 0, again
+    mov r0, 0
+    exit";
+
+/// A memory server, with addresses that were read.
+pub(crate) struct Daemons(Server);
+
+impl Daemons {
+    pub(crate) fn start() -> Self {
+        Self(Server::start())
+    }
+
+    pub(crate) fn stop(&self) {
+        self.0.stop();
+    }
+
+    pub(crate) fn shm(&self) -> Address {
+        self.0.shm.parse().unwrap()
+    }
+
+    pub(crate) fn tcp(&self) -> Address {
+        self.0.tcp.parse().unwrap()
+    }
+}
+
+pub(crate) fn identity() -> Identity {
+    Identity::new(Role::Application, "caller test")
+}
+
+pub(crate) fn memory(address: &Address) -> Memory {
+    let settings = Settings::default();
+    Memory::new(Client::connect(address, identity(), &settings.link).unwrap().with_patience(PATIENCE))
+}
+
+pub(crate) fn caller(address: &Address) -> Caller {
+    let settings = Settings::default();
+    let caller = Caller::connect(address, identity(), &settings.link, CallerOptions::default()).unwrap();
+    caller.with_patience(PATIENCE)
+}
+
+pub(crate) fn image(text: &str) -> FunctionImage {
+    FunctionImage::from_text(text, "main").unwrap()
+}

@@ -1,0 +1,104 @@
+//! What can become of a call.
+
+use std::time::Duration;
+
+use outboard_calling::Fault;
+use outboard_link::{ConnectError, LinkError};
+use outboard_wire::calling::{Failure, TrapReason};
+use thiserror::Error;
+
+/// Why a call has no reply.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The function did something it must not. What it wrote until then stays written.
+    #[error("the function ended at instruction {index}: {}", reason.text())]
+    Trapped {
+        /// The instruction, counted from the beginning of its program, as `outboard bpf check` shows it.
+        index: u32,
+        /// What was wrong.
+        reason: TrapReason,
+        /// The address of an access to the function's own memory, else zero.
+        address: u64,
+    },
+    /// The site knows no such function. It did not run.
+    #[error("the site knows no function of that number; register it")]
+    NoSuchFunction,
+    /// The arguments are longer than the site or the link takes. It did not run.
+    #[error("the arguments are longer than {max} bytes")]
+    ArgumentsTooLong {
+        /// The longest that would be taken.
+        max: usize,
+    },
+    /// The site has seen a call of this number before, and ran it then if ever.
+    #[error("the site has seen a call of this number before")]
+    Repeated,
+    /// There was no answer in time.
+    #[error("no answer in time, {}", if *may_have_run { "it may have run" } else { "it did not run" })]
+    Deadline {
+        /// Whether the function may have run all the same, or may run still.
+        may_have_run: bool,
+    },
+    /// The site is gone.
+    #[error("{error}; {}", if *may_have_run { "the function may have run" } else { "the function did not run" })]
+    SiteLost {
+        /// What was lost, and to whom.
+        error: LinkError,
+        /// Whether the function may have run.
+        may_have_run: bool,
+    },
+    /// Nobody took calls for so long that none could be begun. It did not run.
+    #[error("no room for a call in {waited:?}: take answers by poll or wait, or allow more calls under way")]
+    NoRoom {
+        /// How long it was tried.
+        waited: Duration,
+    },
+}
+
+impl CallError {
+    pub(super) fn new(fault: Fault, lost: impl FnOnce() -> Option<LinkError>) -> Self {
+        let may_have_run = fault.may_have_run();
+        match fault {
+            Fault::Failed(Failure::NoFunction) => Self::NoSuchFunction,
+            Fault::Failed(Failure::ArgumentsTooLong { max }) => Self::ArgumentsTooLong { max: max as usize },
+            Fault::Failed(Failure::Repeated) => Self::Repeated,
+            Fault::Failed(Failure::Trapped { index, reason, address }) => {
+                Self::Trapped { index, reason, address }
+            }
+            Fault::Failed(Failure::Expired) | Fault::Late => Self::Deadline { may_have_run },
+            Fault::Lost => match lost() {
+                Some(error) => Self::SiteLost { error, may_have_run },
+                None => Self::Deadline { may_have_run },
+            },
+        }
+    }
+
+    /// Whether the function may have run, in part or as a whole.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Trapped { .. } | Self::Repeated => true,
+            Self::NoSuchFunction | Self::ArgumentsTooLong { .. } | Self::NoRoom { .. } => false,
+            Self::Deadline { may_have_run } | Self::SiteLost { may_have_run, .. } => *may_have_run,
+        }
+    }
+}
+
+/// Why there is no caller.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CallerError {
+    /// The job has no memory server.
+    #[error(
+        "there is no memory server to call at: start one and name it with OUTBOARD_JOB_MEMORY or `outboard run --memory`"
+    )]
+    NoServer,
+    /// The memory server cannot be reached once more.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Its address cannot be read.
+    #[error("the memory server's address “{address}” cannot be read")]
+    BadAddress {
+        /// As it was given.
+        address: String,
+    },
+}

@@ -1,0 +1,340 @@
+//! Calls of functions that run where regions are.
+
+mod any;
+mod error;
+
+use std::time::Duration;
+
+use outboard_calling::Fault;
+use outboard_driver::calling::{CallBeginError, CallEnded, Wanted};
+use outboard_link::{Address, ConnectError, Identity};
+use outboard_settings::LinkSettings;
+use outboard_wire::calling::{Allowed, HANDLES_MAX};
+use outboard_wire::{Flow, Grant, Rights};
+
+pub use error::{CallError, CallerError};
+pub use outboard_calling::{FunctionImage, ImageError};
+pub use outboard_driver::calling::RegisterError;
+pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
+
+use crate::job::Job;
+use crate::memory::FarRegion;
+use any::AnySite;
+
+/// How a [`Caller`] works.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerOptions {
+    /// Calls that may be under way, at most 4096; default 256, each 24 bytes here. Rounded up to a power of two.
+    pub under_way_max: usize,
+}
+
+impl Default for CallerOptions {
+    fn default() -> Self {
+        Self { under_way_max: 256 }
+    }
+}
+
+/// What a function may use, and how much.
+#[derive(Clone, Debug)]
+pub struct FunctionOptions {
+    fuel: u64,
+    reply_max: u32,
+    regions: Vec<Allowed>,
+}
+
+impl Default for FunctionOptions {
+    fn default() -> Self {
+        Self { fuel: 100_000, reply_max: 4096, regions: Vec::new() }
+    }
+}
+
+impl FunctionOptions {
+    /// The same with this fuel for each call, about one for each instruction; default 100,000. Sites give a million at
+    /// most.
+    pub fn with_fuel(self, fuel: u64) -> Self {
+        Self { fuel, ..self }
+    }
+
+    /// The same with replies of so many bytes at most; default 4096. Sites allow 16 KiB at most.
+    pub fn with_reply_max(self, reply_max: u32) -> Self {
+        Self { reply_max, ..self }
+    }
+
+    /// The same with one more region, which the function knows by its place in the list: the first is 0. Whoever
+    /// registers the function needs these rights and [`Rights::CALL`].
+    pub fn with_region(mut self, region: &FarRegion, rights: Rights) -> Self {
+        let Grant { region, generation, key, .. } = region.descriptor.grant;
+        self.regions.push(Allowed { region, generation, key, rights });
+        self
+    }
+}
+
+/// A function that a [`Caller`] has registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FunctionHandle(u32);
+
+/// Which call; numbers of one caller grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// What a function gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallReply {
+    /// What it returned.
+    pub value: u64,
+    /// What it replied.
+    pub bytes: Vec<u8>,
+}
+
+/// A call that has ended.
+#[derive(Clone, Debug)]
+pub struct CallCompletion {
+    /// Which.
+    pub id: CallId,
+    /// What the function gave, or why there is nothing.
+    pub result: Result<CallReply, CallError>,
+}
+
+/// Calls functions at one memory server.
+///
+/// A function is eBPF code that runs at the server, on regions that whoever registers it has keys to. Everybody's calls
+/// are served by turns, so that nobody waits because of others' long ones.
+///
+/// - A call runs at most once. Its [error](CallError) says whether it may have run.
+/// - Calls of one caller to one function run in the order in which they were begun; those to different functions may not.
+/// - Functions of several callers run at the same time: what they share they must change by atomic operations.
+///
+/// A call goes on while any call of this caller is made; [`flush`](Self::flush), [`poll`](Self::poll) or
+/// [`wait`](Self::wait) send what was begun.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use outboard::{Caller, CallerOptions, FunctionImage, FunctionOptions, Job, Rights};
+///
+/// let mut job = Job::join()?;
+/// let mut caller = Caller::new(&mut job, CallerOptions::default())?;
+/// let region = job.memory().expect("a memory server").reserve(1 << 20, None)?;
+/// let image = FunctionImage::from_object(&std::fs::read("count-v3.o")?, "count")?;
+/// let count = caller.register(&image, FunctionOptions::default().with_region(&region, Rights::ALL))?;
+/// println!("{}", caller.call(count, &7u64.to_le_bytes())?.value);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Caller {
+    site: AnySite,
+    patience: Duration,
+    functions: u32,
+}
+
+impl Caller {
+    /// A caller at the memory server of a job, with a link of its own.
+    pub fn new(job: &mut Job, options: CallerOptions) -> Result<Self, CallerError> {
+        let memory = job.memory().ok_or(CallerError::NoServer)?;
+        let address = memory.client().peer().address().to_owned();
+        let Ok(parsed) = address.parse() else { return Err(CallerError::BadAddress { address }) };
+        Ok(Self::connect(&parsed, job.identity().clone(), job.link(), options)?)
+    }
+
+    /// Connects to the memory server at `address`.
+    pub fn connect(
+        address: &Address,
+        identity: Identity,
+        settings: &LinkSettings,
+        options: CallerOptions,
+    ) -> Result<Self, ConnectError> {
+        let site = AnySite::connect(address, identity, settings, options.under_way_max)?;
+        Ok(Self { site, patience: settings.deadline, functions: 0 })
+    }
+
+    /// The same caller, waiting for `patience` at most in every call that has no limit of its own.
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Makes a function known to the site, which is sent the code if it has not got it yet.
+    pub fn register(
+        &mut self,
+        image: &FunctionImage,
+        options: FunctionOptions,
+    ) -> Result<FunctionHandle, RegisterError> {
+        if self.functions >= HANDLES_MAX {
+            return Err(RegisterError::TooManyFunctions { max: HANDLES_MAX });
+        }
+        let FunctionOptions { fuel, reply_max, regions } = options;
+        let handle = self.functions;
+        self.site.register(image, Wanted { handle, regions, fuel, reply_max }, self.patience)?;
+        self.functions += 1;
+        Ok(FunctionHandle(handle))
+    }
+
+    /// Calls a function and waits for what it gives.
+    pub fn call(&mut self, function: FunctionHandle, arguments: &[u8]) -> Result<CallReply, CallError> {
+        self.call_within(function, arguments, self.patience)
+    }
+
+    /// The same, for not longer than `patience`. Other calls that end meanwhile are told by [`poll`](Self::poll).
+    pub fn call_within(
+        &mut self,
+        function: FunctionHandle,
+        arguments: &[u8],
+        patience: Duration,
+    ) -> Result<CallReply, CallError> {
+        let id = self.begin_within(function, arguments, patience)?;
+        let mut aside = Vec::new();
+        let result = loop {
+            match self.next_ended() {
+                Some(ended) if ended.call == id.0 => break ended.result,
+                Some(ended) => aside.push(ended),
+                None => self.rest(self.site.clock().now() + patience),
+            }
+        };
+        self.site.put_back(aside);
+        result
+            .map(|(value, bytes)| CallReply { value, bytes })
+            .map_err(|fault| CallError::new(fault, || self.site.lost()))
+    }
+
+    /// Begins a call, however long it takes; waits if too many are under way. Its end is told by
+    /// [`poll`](Self::poll), [`wait`](Self::wait) or [`drain`](Self::drain).
+    #[inline]
+    pub fn begin(&mut self, function: FunctionHandle, arguments: &[u8]) -> Result<CallId, CallError> {
+        match self.site.begin(function.0, Flow(0), arguments, None) {
+            Ok(number) => Ok(CallId(number)),
+            Err(error) => self.begin_later(function, arguments, None, error),
+        }
+    }
+
+    /// Begins a call that ends in an error when there is no answer within `patience`. One that has not begun at the site
+    /// by then will not.
+    pub fn begin_within(
+        &mut self,
+        function: FunctionHandle,
+        arguments: &[u8],
+        patience: Duration,
+    ) -> Result<CallId, CallError> {
+        match self.site.begin(function.0, Flow(0), arguments, Some(patience)) {
+            Ok(number) => Ok(CallId(number)),
+            Err(error) => self.begin_later(function, arguments, Some(patience), error),
+        }
+    }
+
+    #[cold]
+    fn begin_later(
+        &mut self,
+        function: FunctionHandle,
+        arguments: &[u8],
+        patience: Option<Duration>,
+        mut error: CallBeginError,
+    ) -> Result<CallId, CallError> {
+        let waited = patience.unwrap_or(self.patience);
+        let limit = self.site.clock().now() + waited;
+        loop {
+            match error {
+                CallBeginError::TooLong { max } => return Err(CallError::ArgumentsTooLong { max }),
+                CallBeginError::Lost(error) => {
+                    return Err(CallError::SiteLost { error, may_have_run: false });
+                }
+                CallBeginError::Full if self.site.clock().now() >= limit => {
+                    return Err(CallError::NoRoom { waited });
+                }
+                CallBeginError::Full => self.rest(limit),
+            }
+            match self.site.begin(function.0, Flow(0), arguments, patience) {
+                Ok(number) => return Ok(CallId(number)),
+                Err(next) => error = next,
+            }
+        }
+    }
+
+    /// Sends what was begun.
+    pub fn flush(&mut self) {
+        self.site.flush();
+    }
+
+    /// Hands out every call that has ended, without keeping its reply. Returns how many there were.
+    #[inline]
+    pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) -> usize {
+        let (mut count, mut unexplained) = (0, Vec::new());
+        let lost = self.site.lost();
+        self.site.turn(|call, result| {
+            count += 1;
+            match result {
+                // Why is known only behind this turn.
+                Err(Fault::Lost) if lost.is_none() => unexplained.push(call),
+                _ => tell(CallId(call), result.map_err(|fault| CallError::new(fault, || lost.clone()))),
+            }
+        });
+        for call in unexplained {
+            tell(CallId(call), Err(CallError::new(Fault::Lost, || self.site.lost())));
+        }
+        count
+    }
+
+    /// The next call that has ended.
+    pub fn poll(&mut self) -> Option<CallCompletion> {
+        let CallEnded { call, result } = self.next_ended()?;
+        let result = result
+            .map(|(value, bytes)| CallReply { value, bytes })
+            .map_err(|fault| CallError::new(fault, || self.site.lost()));
+        Some(CallCompletion { id: CallId(call), result })
+    }
+
+    fn next_ended(&mut self) -> Option<CallEnded> {
+        self.site.next_kept().or_else(|| {
+            self.site.turn_and_keep();
+            self.site.next_kept()
+        })
+    }
+
+    /// Waits for the next call that ends. `None` if `limit` has passed, or if none is under way.
+    pub fn wait(&mut self, limit: Duration) -> Option<CallCompletion> {
+        let until = self.site.clock().now() + limit;
+        loop {
+            if let Some(completion) = self.poll() {
+                return Some(completion);
+            }
+            if self.site.under_way() == 0 || self.site.clock().now() >= until {
+                return None;
+            }
+            self.rest(until);
+        }
+    }
+
+    /// Looks for answers for a while, then sleeps until there may be one, at most until `limit`.
+    fn rest(&mut self, limit: outboard_wire::Time) {
+        let clock = self.site.clock();
+        let spun = clock.now() + self.site.spin();
+        loop {
+            if self.site.turn_and_keep() || self.site.lost().is_some() {
+                return;
+            }
+            let now = clock.now();
+            if now >= limit {
+                return;
+            }
+            if now >= spun {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        // A loss is told by the calls that it ends.
+        let _ = self.site.sleep(limit);
+    }
+
+    /// How many calls are under way, or have ended and were not told.
+    pub fn under_way(&self) -> usize {
+        self.site.under_way()
+    }
+
+    /// Where functions run, for people.
+    pub fn site(&self) -> String {
+        self.site.peer().to_string()
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.site.close();
+    }
+}
