@@ -1,5 +1,7 @@
 //! Writers over real links to real daemons, beside plain arrays: whatever path each write takes, and whoever dies
 //! meanwhile, the region holds what was written.
+// Also outside test functions a test fails by panicking, and prints the seed that repeats it.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod errors;
 mod kill;
@@ -78,6 +80,21 @@ fn a_vectored_write_is_told_once_and_a_fence_orders_what_follows() {
     assert_eq!(&bytes, b"ONE");
     assert!(writer.explain().to_string().contains("hot pages"), "{}", writer.explain());
     assert!(writer.drained_by().contains("memory"), "{}", writer.drained_by());
+}
+
+#[test]
+fn a_vectored_write_of_many_parts_is_told_when_the_link_was_full_meanwhile() {
+    let daemons = Daemons::start();
+    let options = WriterOptions { path: Some(WritePath::Offload), ..WriterOptions::default() };
+    let (_memory, region, mut writer) = daemons.writer(&daemons.tcp(), options);
+    let target = writer.open(&region).unwrap();
+    let parts: Vec<(u64, &[u8])> = (0..600).map(|part| (part * 64, [7; 64].as_slice())).collect();
+    for _ in 0..3 {
+        let id = writer.write_vectored(target, &parts).unwrap();
+        let told = writer.wait(support::PATIENCE).expect("it ends");
+        assert!(told.id == id && told.result.is_ok(), "{told:?}");
+        assert!(writer.wait(Duration::from_secs(1)).is_none(), "it is told once");
+    }
 }
 
 #[test]

@@ -243,7 +243,9 @@ pub(super) fn play(options: &FarOptions, run: &Run, seed: u64, mut disturb: impl
         compare(&mut pairs, options);
     }
     let stats = memory.stats();
-    assert!(stats.saves > 0 && stats.evictions > 0 && stats.faults_rescued > 0, "{stats:?}");
+    assert!(stats.saves > 0 && stats.evictions > 0, "{stats:?}");
+    // Large chunks take few steps, in which it is a matter of luck whether one that leaves is wanted.
+    assert!(run.is_large() || stats.faults_rescued > 0, "{stats:?}");
     assert!(stats.buffer_used <= run.buffer() as u64, "{stats:?}");
     for pair in pairs {
         pair.mapping.free().unwrap();
