@@ -61,7 +61,6 @@ fn refused(belief: &Belief, parts: &[&str]) {
     assert!(parts.iter().all(|part| error.contains(part)), "“{error}” does not tell {parts:?}");
 }
 
-/// Where rank 0 receives the others if nobody else does.
 /// Waits until nobody hosts the meeting any more: sockets are closed some time after their owners are gone.
 fn await_nobody(id: u64) {
     crate::daemon::await_state("the host to be gone", || {
@@ -69,6 +68,7 @@ fn await_nobody(id: u64) {
     });
 }
 
+/// Where rank 0 receives the others if nobody else does.
 fn is_hosted(id: u64) -> bool {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
     sockets.contains(&format!("@outboard-job-{id:016x}"))
