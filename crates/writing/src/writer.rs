@@ -233,8 +233,11 @@ impl Writer {
 
     /// The link did not begin the one-sided write after all: as if the write had never begun.
     pub fn not_offloaded(&mut self, token: u64) {
-        if self.offloads.take(token).is_some() {
+        if let Some(offload) = self.offloads.take(token) {
             self.counts.offloaded -= 1;
+            if offload.id.0 + 1 == self.next_id {
+                self.next_id = offload.id.0;
+            }
         }
     }
 

@@ -4,12 +4,15 @@ use outboard_writing::WriteId;
 
 use super::WriteCompletion;
 
-/// The parts of one vectored write, which have consecutive numbers.
+/// The parts of one vectored write. No other write begins between its first and its last.
 #[derive(Debug)]
 struct Group {
     first: WriteId,
     last: WriteId,
+    /// Parts that have begun and not ended.
     left: u64,
+    /// Parts that have not begun.
+    to_begin: usize,
     /// The first failure, or the end of the last part.
     told: Option<WriteCompletion>,
 }
@@ -21,10 +24,25 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn add(&mut self, first: WriteId, last: WriteId) {
-        if first < last {
-            self.groups.push(Group { first, last, left: last.0 - first.0 + 1, told: None });
+    /// The first of several parts has begun, and so many others will.
+    pub(super) fn begin(&mut self, first: WriteId, others: usize) {
+        self.groups.push(Group { first, last: first, left: 1, to_begin: others, told: None });
+    }
+
+    /// The next part of the latest has begun.
+    pub(super) fn go_on(&mut self, part: WriteId) {
+        if let Some(group) = self.groups.last_mut() {
+            group.last = part;
+            group.left += 1;
+            group.to_begin -= 1;
         }
+    }
+
+    /// The other parts of the latest will never begin. Returns what is to be told of it, if those that began have ended.
+    pub(super) fn give_up(&mut self) -> Option<WriteCompletion> {
+        let at = self.groups.len().checked_sub(1)?;
+        self.groups[at].to_begin = 0;
+        self.finish(at)
     }
 
     /// What is to be told of this completion: itself, or of a vectored write the whole when it was the last part.
@@ -40,10 +58,16 @@ impl Groups {
         if is_news {
             group.told = Some(completion);
         }
-        if group.left > 0 {
+        self.finish(at)
+    }
+
+    fn finish(&mut self, at: usize) -> Option<WriteCompletion> {
+        let group = &self.groups[at];
+        if group.left > 0 || group.to_begin > 0 {
             return None;
         }
-        let group = self.groups.swap_remove(at);
+        // The latest stays the last.
+        let group = self.groups.remove(at);
         group.told.map(|told| WriteCompletion { id: group.last, ..told })
     }
 }
@@ -62,12 +86,28 @@ mod tests {
     #[test]
     fn a_vectored_write_is_told_once_when_all_parts_have_ended() {
         let mut groups = Groups::default();
-        groups.add(WriteId(3), WriteId(5));
+        groups.begin(WriteId(3), 2);
+        groups.go_on(WriteId(4));
+        groups.go_on(WriteId(5));
         assert!(groups.filter(end(5, Ok(()))).is_none());
         assert_eq!(groups.filter(end(9, Ok(()))).unwrap().id, WriteId(9));
         assert!(groups.filter(end(4, Err(AccessError::NotOpen))).is_none());
         let told = groups.filter(end(3, Ok(()))).unwrap();
         assert!(told.id == WriteId(5) && told.result.is_err(), "{told:?}");
         assert!(groups.groups.is_empty());
+    }
+
+    #[test]
+    fn parts_may_end_before_others_begin_and_a_part_may_never_begin() {
+        let mut groups = Groups::default();
+        groups.begin(WriteId(1), 2);
+        assert!(groups.filter(end(1, Err(AccessError::NotOpen))).is_none());
+        groups.go_on(WriteId(2));
+        assert!(groups.filter(end(2, Ok(()))).is_none(), "the third has not begun");
+        let told = groups.give_up().unwrap();
+        assert!(told.id == WriteId(2) && told.result.is_err(), "{told:?}");
+        groups.begin(WriteId(3), 1);
+        assert!(groups.give_up().is_none(), "the first has not ended");
+        assert!(groups.filter(end(3, Ok(()))).is_some());
     }
 }

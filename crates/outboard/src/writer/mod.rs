@@ -198,27 +198,32 @@ impl Writer {
     }
 
     /// Begins several writes, in order; [`poll`](Self::poll) and [`wait`](Self::wait) tell once when all have ended, or how
-    /// the first that failed did. All are checked before the first begins.
+    /// the first that failed did. All are checked before the first begins. If one cannot begin after that, the error is
+    /// returned, and the parts before it are told as one write.
     pub fn write_vectored(
         &mut self,
         target: WriteTarget,
         parts: &[(u64, &[u8])],
     ) -> Result<WriteId, AccessError> {
         let options = WriteOptions { signal: true, ..WriteOptions::default() };
-        let Some(((last_offset, last), others)) = parts.split_last() else {
+        let Some(((offset, bytes), others)) = parts.split_first() else {
             return self.write_with(target, 0, &[], options);
         };
         for (offset, bytes) in parts {
             self.initiator.judge(target.slot, *offset, bytes.len())?;
         }
-        let mut first = None;
+        let mut last = self.write_with(target, *offset, bytes, options)?;
+        self.groups.begin(last, others.len());
         for (offset, bytes) in others {
-            // If one cannot begin any more, those that have are told as the writes they are.
-            let id = self.write_with(target, *offset, bytes, options)?;
-            first = first.or(Some(id));
+            last = match self.write_with(target, *offset, bytes, options) {
+                Ok(id) => id,
+                Err(error) => {
+                    self.completed.extend(self.groups.give_up());
+                    return Err(error);
+                }
+            };
+            self.groups.go_on(last);
         }
-        let last = self.write_with(target, *last_offset, last, options)?;
-        self.groups.add(first.unwrap_or(last), last);
         Ok(last)
     }
 

@@ -319,3 +319,20 @@ fn a_target_that_claims_what_cannot_be_is_not_believed() {
     );
     world.check();
 }
+
+#[test]
+fn a_write_that_the_link_did_not_take_leaves_no_gap_in_the_numbers() {
+    let mut writer = Writer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
+    let path = Some(Path::Offload);
+    let write = Write { slot: 0, offset: 0, bytes: b"x", hint: Hint::None, path, signal: true };
+    let Ok(Begun::Offload { id, token }) = writer.begin(Time::ZERO, &write) else {
+        panic!("it is offloaded")
+    };
+    writer.not_offloaded(token);
+    assert!(writer.is_idle());
+    let Ok(Begun::Offload { id: again, .. }) = writer.begin(Time::ZERO, &write) else {
+        panic!("it is offloaded")
+    };
+    assert_eq!(id, again);
+    assert_eq!(writer.counts().offloaded, 1);
+}
