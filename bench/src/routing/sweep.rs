@@ -14,7 +14,7 @@ const BUFFERS: [usize; 5] = [1, 2, 4, 8, 16];
 /// How many figures there are.
 pub(super) const COUNT: usize = BUNDLES_KIB.len() + BUFFERS.len();
 
-const DEFAULT: &str = "as it is without a setting: bundles of 32 KiB, 8 under way to each rank";
+const DEFAULT: &str = "as it is without a setting: bundles of 32 KiB, 16 under way to each rank";
 
 /// The histogram of two ranks with other bundles, beside the one with those that everybody has.
 pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {

@@ -20,7 +20,7 @@ pub struct PackingConfig {
 
 impl Default for PackingConfig {
     fn default() -> Self {
-        Self { hold: Duration::from_micros(100), under_way: 8 }
+        Self { hold: Duration::from_micros(100), under_way: 16 }
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn what_was_packed_elsewhere_leaves_room_for_what_is_packed_here() {
         let mut packing = Packing::new(PackingConfig::default(), CAPACITY, at(0));
-        assert_eq!((0..10).filter(|_| packing.pass_on()).count(), 7);
+        assert_eq!((0..20).filter(|_| packing.pass_on()).count(), 15);
         assert_eq!(packing.room(1), Room::AfterOpening);
         packing.open(7, at(0));
         packing.add(1, at(0));
@@ -271,7 +271,7 @@ mod tests {
         let mut packing = opened(at(0));
         packing.add(900, at(0));
         assert_eq!((packing.room(100), packing.room(101)), (Room::There, Room::AfterClosing));
-        for buffer in 0..8 {
+        for buffer in 0..16 {
             packing.close();
             if packing.room(1) == Room::AfterOpening {
                 packing.open(buffer, at(0));

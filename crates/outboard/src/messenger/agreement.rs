@@ -15,7 +15,7 @@ const BARRIER: u8 = u8::MAX;
 const LETTER_LEN: usize = SIGNAL_LEN + 8;
 /// How often a rank that has nothing to do looks again before it lets others run, and before it sleeps.
 const LOOKS: u32 = 64;
-const YIELDS: u32 = 20_000;
+const YIELDS: u32 = 2_000;
 
 impl Messenger {
     /// Waits until everything that was sent anywhere in this space, by handlers too, has been handled everywhere. All ranks

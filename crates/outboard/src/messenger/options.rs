@@ -14,7 +14,7 @@ pub struct MessengerOptions {
     pub placement: Placement,
     /// The size of a bundle; default 32 KiB.
     pub bundle: usize,
-    /// How many bundles may be under way to each rank; default 8.
+    /// How many bundles may be under way to each rank; default 16.
     pub buffers: usize,
     /// How much memory all bundles use at most; default 64 MiB. Large jobs get fewer and smaller ones.
     pub memory: usize,
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn large_jobs_get_fewer_and_smaller_bundles() {
         let options = MessengerOptions::default();
-        assert_eq!(options.fit(2), (32 << 10, 22, 22));
+        assert_eq!(options.fit(2), (32 << 10, 38, 22));
         let (bundle, sending, _) = options.fit(64);
         assert!(bundle == 32 << 10 && sending < 64 * 32, "{bundle} {sending}");
         let (bundle, sending, receiving) = options.fit(2000);

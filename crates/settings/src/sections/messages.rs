@@ -17,7 +17,7 @@ section! {
         pub bundle: ByteSize where bundle_size = ByteSize(32 << 10),
         /// How many bundles may be under way to each rank before there is back-pressure, from 2 to 256. A rank has so
         /// many bundles of memory for each rank, and twice as many slots to receive as there are ranks.
-        pub buffers: usize where some_buffers = 8,
+        pub buffers: usize where some_buffers = 16,
         /// How much memory a rank uses for all of them at most; large jobs get fewer and smaller bundles.
         pub memory: ByteSize where some_memory = ByteSize(64 << 20),
         /// How long a message may be.
