@@ -104,7 +104,8 @@ impl WritingRelay {
         outbox.push_copy(client, FrameHead::new(REFUSED), &Leave { writer, attempt }.encode());
     }
 
-    /// A link is gone. Writers whose server it led to are told, so that they find another way.
+    /// A link is gone. Writers whose server it led to are told, so that they find another way; servers are told of writers
+    /// that are gone.
     pub(crate) fn on_lost(&mut self, link: LinkId, outbox: &mut Outbox) {
         self.servers.retain(|(server, _)| *server != link);
         let lost: Vec<(WriterId, Route)> = self
@@ -117,6 +118,10 @@ impl WritingRelay {
             self.routes.remove(&writer);
             if route.client != link {
                 self.refuse(route.client, writer, route.attempt, outbox);
+            } else {
+                // The server keeps a place for everybody who has not left.
+                let leave = Leave { writer, attempt: route.attempt }.encode();
+                outbox.push_copy(route.server, FrameHead::new(LEAVE), &leave);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the target does with what writers unload.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use outboard_wire::access::Status;
@@ -54,7 +54,8 @@ pub struct Drainer<R> {
     through: u64,
     /// Refusals of which the writer may not know yet, oldest first.
     refusals: VecDeque<Refusal>,
-    slots: Vec<Option<R>>,
+    /// Only those that were presented, whatever their numbers are.
+    slots: BTreeMap<u32, R>,
     heads: Vec<(EntryHead, usize)>,
 }
 
@@ -66,7 +67,7 @@ impl<R> Drainer<R> {
             attempt: 0,
             through: 0,
             refusals: VecDeque::new(),
-            slots: Vec::new(),
+            slots: BTreeMap::new(),
             heads: Vec::new(),
         }
     }
@@ -83,14 +84,9 @@ impl<R> Drainer<R> {
 
     /// From now on this slot stands for that region.
     pub fn present(&mut self, attempt: u32, slot: u32, region: R) {
-        if attempt != self.attempt || slot >= SLOTS_MAX {
-            return;
+        if attempt == self.attempt && slot < SLOTS_MAX {
+            self.slots.insert(slot, region);
         }
-        let slot = slot as usize;
-        if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, || None);
-        }
-        self.slots[slot] = Some(region);
     }
 
     /// Has `apply` copy every entry home that was not before, in their order, and says how far everything is. `apply`
@@ -121,7 +117,7 @@ impl<R> Drainer<R> {
             if self.refusals.len() == REFUSALS_MAX {
                 break;
             }
-            let region = self.slots.get(head.slot as usize).and_then(Option::as_ref);
+            let region = self.slots.get(&head.slot);
             let status = apply(Arrival { region, offset: head.offset, bytes: at..at + head.len as usize });
             if status != Status::Done {
                 self.refusals.push_back(Refusal { sequence, status });
@@ -157,9 +153,11 @@ impl<R> Drainer<R> {
         Drained { writer: self.writer, attempt: self.attempt, through: self.through, refusals }
     }
 
-    /// Nothing may come for a long time: gives back what is only needed while something does.
+    /// Nothing may come for a long time: gives back what is only needed while something does. Whoever attaches again
+    /// presents its regions again.
     pub fn rest(&mut self) {
         self.heads = Vec::new();
+        self.slots.clear();
     }
 
     /// The attachment that counts.

@@ -1,7 +1,7 @@
 //! Remote writes that were unloaded, as they are copied home.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outboard_driver::LinkId;
 use outboard_link::memory::Window;
@@ -76,9 +76,7 @@ impl Writers {
     fn session(&self, writer: WriterId) -> Option<Shared> {
         let mut known = self.known();
         if let Some(session) = known.sessions.get(&writer) {
-            let session = Arc::clone(session);
-            known.abandoned.retain(|other| *other != writer);
-            return Some(session);
+            return Some(Arc::clone(session));
         }
         if known.sessions.len() >= WRITERS_MAX {
             let oldest = known.abandoned.pop_front()?;
@@ -89,10 +87,20 @@ impl Writers {
         Some(session)
     }
 
-    fn forget(&self, writer: WriterId) {
+    /// Somebody speaks for the writer.
+    fn keep(&self, writer: WriterId) {
+        self.known().abandoned.retain(|other| *other != writer);
+    }
+
+    /// Nobody speaks for the writer any more. Whoever passed on for it may be gone before it comes by another way, so that
+    /// it is forgotten only when its place is needed.
+    fn abandon(&self, writer: WriterId, session: &mut Session) {
+        session.link = None;
+        session.drainer.rest();
         let mut known = self.known();
-        known.sessions.remove(&writer);
-        known.abandoned.retain(|other| *other != writer);
+        if !known.abandoned.contains(&writer) {
+            known.abandoned.push_back(writer);
+        }
     }
 }
 
@@ -100,11 +108,25 @@ fn lock(session: &Shared) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The writers that one worker has heard of, so that it need not wait for the others, and by which link each came.
+/// The writers that one worker has heard of, so that it need not wait for the others, and by which link each came. Those
+/// that the server has forgotten are gone here too.
 #[derive(Default)]
 pub(super) struct Heard {
-    sessions: HashMap<WriterId, (LinkId, Shared)>,
+    sessions: HashMap<WriterId, (LinkId, Weak<Mutex<Session>>)>,
     answer: Vec<u8>,
+}
+
+impl Heard {
+    fn add(&mut self, writer: WriterId, link: LinkId, session: &Shared) {
+        if self.sessions.len() >= WRITERS_MAX {
+            self.sessions.retain(|_, (_, session)| session.strong_count() > 0);
+        }
+        self.sessions.insert(writer, (link, Arc::downgrade(session)));
+    }
+
+    fn find(&self, writer: WriterId) -> Option<Shared> {
+        self.sessions.get(&writer)?.1.upgrade()
+    }
 }
 
 /// The bytes of a batch where they arrived.
@@ -121,52 +143,60 @@ impl Entries for Arrived<'_> {
 }
 
 impl MemoryService {
-    /// Does what a frame about writes asks. What cannot be read is refused, without a word about whose it was.
+    /// Does what a frame about writes asks.
     pub(super) fn unload(&mut self, link: LinkId, frame: Frame<'_>) -> Disposition {
         let payload = frame.payload;
         let done = match frame.head.kind {
             ATTACH => copied::<{ Attach::LEN }>(payload).and_then(|bytes| self.attach(link, &bytes)),
             PRESENT => copied::<{ Present::LEN }>(payload).and_then(|bytes| self.present(&bytes)),
-            LEAVE => copied::<{ Leave::LEN }>(payload).and_then(|bytes| self.leave(&bytes)),
+            LEAVE => copied::<{ Leave::LEN }>(payload).and_then(|bytes| self.leave(link, &bytes)),
             BATCH => self.drain(link, payload),
             _ => None,
         };
         if done.is_none() {
             self.counts.questions_refused_total.add(1);
-            let nobody = Leave { writer: WriterId([0; 16]), attempt: 0 };
-            self.outbox.push_copy(link, FrameHead::new(REFUSED), &nobody.encode());
+            self.outbox.push_copy(link, FrameHead::new(REFUSED), &whose(payload).encode());
         }
         Disposition::Taken
     }
 
     fn attach(&mut self, link: LinkId, bytes: &[u8]) -> Option<()> {
         let Attach { writer, attempt, .. } = Attach::decode(bytes).ok()?;
-        let session = self.store.writers.session(writer)?;
-        let answer = {
-            let mut session = lock(&session);
-            if attempt >= session.drainer.attempt() {
-                session.link = Some(link);
-            }
-            session.drainer.attach(attempt)
-        };
-        self.heard.sessions.insert(writer, (link, session));
+        let shared = self.store.writers.session(writer)?;
+        let mut session = lock(&shared);
+        // What an earlier attempt says late brings nobody back.
+        if attempt >= session.drainer.attempt() {
+            session.link = Some(link);
+            self.store.writers.keep(writer);
+            self.heard.add(writer, link, &shared);
+        }
+        let answer = session.drainer.attach(attempt);
+        drop(session);
         self.say(link, &answer);
         Some(())
     }
 
     fn present(&mut self, bytes: &[u8]) -> Option<()> {
         let Present { writer, attempt, slot, region, generation, key } = Present::decode(bytes).ok()?;
-        let (_, session) = self.heard.sessions.get(&writer)?;
-        lock(session).drainer.present(attempt, slot, Presented { region, generation, key });
+        let session = self.heard.find(writer)?;
+        lock(&session).drainer.present(attempt, slot, Presented { region, generation, key });
         Some(())
     }
 
-    fn leave(&mut self, bytes: &[u8]) -> Option<()> {
+    fn leave(&mut self, link: LinkId, bytes: &[u8]) -> Option<()> {
         let Leave { writer, attempt } = Leave::decode(bytes).ok()?;
-        let (_, session) = self.heard.sessions.remove(&writer)?;
-        if lock(&session).drainer.attempt() == attempt {
-            self.store.writers.forget(writer);
+        let (by, session) = self.heard.sessions.get(&writer)?;
+        // It may be here by another link already, and somebody who passed on for it says this late.
+        if *by != link {
+            return Some(());
         }
+        if let Some(session) = session.upgrade() {
+            let mut session = lock(&session);
+            if session.drainer.attempt() == attempt {
+                self.store.writers.abandon(writer, &mut session);
+            }
+        }
+        self.heard.sessions.remove(&writer);
         Some(())
     }
 
@@ -176,7 +206,7 @@ impl MemoryService {
         }
         let batch = Batch::decode(&payload.array::<{ Batch::LEN }>(0)).ok()?;
         let data = payload.part(Batch::LEN, payload.len() - Batch::LEN);
-        let (_, session) = self.heard.sessions.get(&batch.writer)?;
+        let session = self.heard.find(batch.writer)?;
         let (store, gates) = (&self.store, &mut self.gates);
         let (mut done, mut refused, mut bytes) = (0, 0, 0);
         let apply = |arrival: Arrival<'_, Presented>| {
@@ -196,7 +226,7 @@ impl MemoryService {
             }
             status
         };
-        let answer = lock(session).drainer.drain(&batch, &Arrived(data), apply).ok()?;
+        let answer = lock(&session).drainer.drain(&batch, &Arrived(data), apply).ok()?;
         let writers = &self.store.writers;
         writers.batches_total.add(1);
         writers.entries_total.add(done);
@@ -219,11 +249,11 @@ impl MemoryService {
             if *by != link {
                 return true;
             }
-            let mut session = lock(session);
-            if session.link == Some(link) {
-                session.link = None;
-                session.drainer.rest();
-                writers.known().abandoned.push_back(*writer);
+            if let Some(session) = session.upgrade() {
+                let mut session = lock(&session);
+                if session.link == Some(link) {
+                    writers.abandon(*writer, &mut session);
+                }
             }
             false
         });
@@ -232,4 +262,35 @@ impl MemoryService {
 
 fn copied<const N: usize>(payload: Window<'_>) -> Option<[u8; N]> {
     (payload.len() == N).then(|| payload.array(0))
+}
+
+/// Who sent a frame, by which attempt: that is where every frame about writes begins.
+fn whose(payload: Window<'_>) -> Leave {
+    if payload.len() < 20 {
+        return Leave { writer: WriterId([0; 16]), attempt: 0 };
+    }
+    Leave { writer: WriterId(payload.array(0)), attempt: u32::from_le_bytes(payload.array(16)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_remembers_no_more_writers_than_the_server() {
+        let mut heard = Heard::default();
+        let mut kept = Vec::new();
+        for number in 0..10 * WRITERS_MAX as u64 {
+            let mut name = [0; 16];
+            name[..8].copy_from_slice(&number.to_le_bytes());
+            let drainer = Drainer::new(WriterId(name));
+            let session = Arc::new(Mutex::new(Session { drainer, link: None }));
+            heard.add(WriterId(name), LinkId(1), &session);
+            assert!(heard.sessions.len() <= WRITERS_MAX);
+            if number % 100 == 0 {
+                kept.push((WriterId(name), session));
+            }
+        }
+        assert!(kept.iter().all(|(writer, _)| heard.find(*writer).is_some()), "those that live are known");
+    }
 }

@@ -104,3 +104,14 @@ fn a_gap_is_not_jumped_over() {
     let answer = drain(&mut drainer, &batch(1, 2, 1), &entries(&[(0, 0, b"late")]), &mut applied).unwrap();
     assert_eq!((answer.through, applied.len()), (0, 0));
 }
+
+#[test]
+fn a_slot_costs_what_was_presented_and_nothing_while_the_writer_is_away() {
+    let mut drainer = Drainer::new(WRITER);
+    drainer.attach(1);
+    drainer.present(1, SLOTS_MAX - 1, 8);
+    drainer.present(1, SLOTS_MAX, 9);
+    assert_eq!(drainer.slots.len(), 1);
+    drainer.rest();
+    assert!(drainer.slots.is_empty());
+}
