@@ -21,6 +21,6 @@ pub use path::{Hint, Path};
 pub use policy::{Lesson, Policy, PolicyConfig, PolicyExplanation};
 pub use span::Span;
 pub use writer::{
-    AtOnce, Begun, BegunAtOnce, Ended, Fault, Nonsense, NotYet, ReadyBatch, Write, WriteId, Writer,
+    AtOnce, Begun, BegunAtOnce, Ended, Fault, Nonsense, NotYet, ReadyBatch, Stranded, Write, WriteId, Writer,
     WriterCounts,
 };

@@ -3,6 +3,7 @@
 mod at_once;
 mod offloads;
 mod outcome;
+mod stranded;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,6 +19,7 @@ use crate::{Hint, Path, Span, WriterConfig};
 pub use at_once::{AtOnce, BegunAtOnce};
 use offloads::Offloads;
 pub use outcome::{Ended, Fault, Nonsense, NotYet, WriterCounts};
+pub use stranded::Stranded;
 
 /// A write, by its number in the order in which they were begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,6 +90,8 @@ pub struct Writer {
     identity: WriterId,
     attempt: u32,
     is_attached: bool,
+    /// Whether the target takes nothing that is unloaded.
+    is_stranded: bool,
     staging: Staging,
     /// Not settled, oldest first; the first has number `settled + 1`.
     unloaded: VecDeque<Unloaded>,
@@ -121,6 +125,7 @@ impl Writer {
             identity,
             attempt: 0,
             is_attached: false,
+            is_stranded: false,
             staging: Staging::new(config.ring_bytes),
             unloaded: VecDeque::with_capacity(config.unloaded_max),
             unloaded_pages: PageCounts::new(),
@@ -171,6 +176,8 @@ impl Writer {
         let must_follow = self.overlaps_unloaded(&span);
         match fixed {
             Some(Path::Offload) if must_follow => Err(NotYet::Ordered),
+            _ if must_follow && self.is_stranded => Err(NotYet::Ordered),
+            Some(_) if self.is_stranded => self.offload(now, write, span, Lesson::NONE),
             Some(Path::Offload) => self.offload(now, write, span, Lesson::NONE),
             Some(Path::Unload) => self.unload(now, write, span, Lesson::NONE),
             None if must_follow => {
@@ -178,6 +185,8 @@ impl Writer {
                 self.counts.followed += 1;
                 Ok(begun)
             }
+            // As long as the target has not answered, nobody knows whether it takes anything.
+            None if !self.is_attached => self.offload(now, write, span, Lesson::NONE),
             None => {
                 let (path, lesson) = self.policy.choose(&span, write.hint);
                 match path {
@@ -254,6 +263,7 @@ impl Writer {
     pub fn attach(&mut self, server: Incarnation) -> Attach {
         self.attempt += 1;
         self.is_attached = false;
+        self.is_stranded = false;
         self.sent = 0;
         self.batches.clear();
         self.attachment(server)

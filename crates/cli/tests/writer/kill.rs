@@ -20,7 +20,7 @@ struct Scene {
     is_over: AtomicBool,
 }
 
-fn start_agent(at: &str, memory: &Address) -> Running {
+pub(crate) fn start_agent(at: &str, memory: &Address) -> Running {
     let (mut agent, _) = Running::daemon(&[
         "agent",
         "--listen",

@@ -3,6 +3,7 @@
 // Also outside test functions a test fails by panicking, and prints the seed that repeats it.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod crowd;
 mod errors;
 mod kill;
 mod support;

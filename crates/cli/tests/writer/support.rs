@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// How long anything here may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -75,6 +77,13 @@ impl Running {
                 Err(error) => panic!("no line with “{part}” ({error}) but {:?}", self.seen),
             }
         }
+    }
+}
+
+impl Running {
+    /// Stops it, as a terminal does.
+    pub(crate) fn stop(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).expect("it lives");
     }
 }
 

@@ -1,13 +1,15 @@
 //! A writer with its links.
 
+mod hearing;
+
 use std::time::Duration;
 
 use outboard_link::memory::Window;
 use outboard_link::{
-    AccessError, Clock, Completion, Disposition, Link, LinkError, Loss, OneSided, OpenRegion, Outcome,
-    RemoteMemory, SendError, Token, Waiter,
+    AccessError, Clock, Completion, Link, LinkError, Loss, OneSided, OpenRegion, Outcome, RemoteMemory,
+    SendError, Token, Waiter,
 };
-use outboard_wire::writing::{BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, REFUSED, WriterId};
+use outboard_wire::writing::{BATCH, Batch, LEAVE, Leave, PRESENT, WriterId};
 use outboard_wire::{FrameHead, Grant, Rights, Time, writing};
 use outboard_writing::{
     Begun, BegunAtOnce, Ended, Fault, NotYet, Path, PolicyExplanation, Write, WriteId, Writer, WriterConfig,
@@ -25,6 +27,9 @@ const FRAMES_PER_TURN: usize = 64;
 const UNHEARD_MAX: u32 = 16;
 /// The longest sleep while there are two links to listen to.
 const NAP: Duration = Duration::from_millis(1);
+
+/// How long whoever passes on is awaited, unless somebody says otherwise.
+const RELAY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a write did not begin. Nothing was done.
 #[derive(Clone, Debug)]
@@ -61,6 +66,11 @@ pub struct Initiator<L> {
     is_introduced: bool,
     lost: Option<LinkError>,
     unheard: u32,
+    /// Since when whoever passes on has been awaited.
+    awaited_since: Option<Time>,
+    relay_patience: Duration,
+    /// When a stranded writer may attach again.
+    attach_after: Time,
     /// How the latest opening ended.
     opened: Option<Result<Outcome, AccessError>>,
 }
@@ -88,6 +98,9 @@ impl<L: Link + RemoteMemory> Initiator<L> {
             is_introduced: false,
             lost: None,
             unheard: 0,
+            awaited_since: None,
+            relay_patience: RELAY_PATIENCE,
+            attach_after: now,
             opened: None,
         };
         initiator.writer.attach(initiator.link.peer().incarnation());
@@ -152,7 +165,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         }
         let slot = self.slot(write.slot, write.offset, write.bytes.len()).map_err(BeginError::Access)?;
         let open = slot.open;
-        if !self.writer.is_idle() {
+        if !(self.writer.is_idle() && self.writer.is_attached()) {
             self.listen_by_the_way();
         }
         let is_timed = self.writer.wants_clock();
@@ -274,51 +287,13 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         }
     }
 
-    fn listen(&mut self) -> Result<bool, LinkError> {
-        let now = self.now;
-        let mut moved = self.link.progress(now)?;
-        let (mut answers, mut refused) = (Vec::new(), false);
-        let mut hear = |frame: outboard_link::Frame<'_>| {
-            match frame.head.kind {
-                DRAINED => answers.extend(Drained::decode(&frame.payload.to_vec())),
-                REFUSED => refused = true,
-                _ => {}
-            }
-            Disposition::Taken
-        };
-        moved |= self.link.receive(FRAMES_PER_TURN, &mut hear)? > 0;
-        let heard = self.relay.as_mut().map_or(Ok(false), |relay| relay.progress(now, &mut hear));
-        self.link.flush()?;
-        for answer in answers {
-            // What cannot be true comes from a target that is not to be believed at all.
-            if self.writer.drained(now, &answer).is_err() {
-                refused = true;
-            }
-        }
-        match heard {
-            Ok(any) if !refused => moved |= any,
-            _ => self.drainer_gone(),
-        }
-        Ok(moved)
-    }
-
-    /// Whoever drained cannot any more. Without an agent in between it was the server itself, and only offloading is left.
-    fn drainer_gone(&mut self) {
-        if self.relay.take().is_some() {
-            self.writer.attach(self.link.peer().incarnation());
-            self.is_introduced = false;
-            self.send();
-        }
-    }
-
     /// Has unloaded writes go by another agent from now on, or by the server's own link.
     pub fn drain_by(&mut self, relay: Option<Relay>) {
         if let Some(mut former) = std::mem::replace(&mut self.relay, relay) {
             former.close();
         }
-        self.writer.attach(self.link.peer().incarnation());
-        self.is_introduced = false;
-        self.send();
+        self.awaited_since = None;
+        self.attach();
     }
 
     /// Sends what is due, as far as there is room.
@@ -392,6 +367,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
     /// Sleeps until there may be something to do, at most until `limit`.
     pub fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
         let limit = if self.relay.is_some() { limit.min(self.clock().now() + NAP) } else { limit };
+        let limit = self.due().map_or(limit, |due| limit.min(due));
         self.waiter.sleep(&mut self.link, limit)
     }
 

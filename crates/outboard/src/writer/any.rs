@@ -124,8 +124,14 @@ impl AnyInitiator {
         on!(self, initiator => initiator.lost().cloned())
     }
 
-    pub(super) fn peer(&self) -> Peer {
-        on!(self, initiator => initiator.link().peer().clone())
+    /// Who is awaited when something takes long.
+    pub(super) fn awaited(&self) -> Peer {
+        on!(self, initiator => initiator.awaited().clone())
+    }
+
+    /// After half of it an agent that does not answer is done without.
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        on!(self, initiator => initiator.set_relay_patience(patience / 2));
     }
 
     pub(super) fn clock(&self) -> Clock {

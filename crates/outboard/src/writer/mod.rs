@@ -116,17 +116,20 @@ impl Writer {
         settings: &LinkSettings,
         options: WriterOptions,
     ) -> Result<Self, ConnectError> {
-        Ok(Self {
+        let writer = Self {
             initiator: AnyInitiator::connect(address, identity, settings, options)?,
             patience: settings.deadline,
             completed: VecDeque::new(),
             groups: Groups::default(),
-        })
+        };
+        Ok(writer.with_patience(settings.deadline))
     }
 
-    /// The same writer, waiting for `patience` at most in every call.
+    /// The same writer, waiting for `patience` at most in every call. An agent that has not answered after half of it is
+    /// done without.
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self.initiator.set_patience(patience);
         self
     }
 
@@ -287,7 +290,7 @@ impl Writer {
             let now = clock.now();
             if now.since(began) >= limit {
                 let loss = Loss::Stalled { silent: now.since(began), awaited };
-                return Err(AccessError::Lost(LinkError { peer: self.initiator.peer(), loss }));
+                return Err(AccessError::Lost(LinkError { peer: self.initiator.awaited(), loss }));
             }
             // What has moved may be what is awaited: look before sleeping.
             if moved {

@@ -36,7 +36,9 @@ impl Writer {
         let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
         let (path, lesson) = match (write.path, self.config.preference) {
             _ if !is_free => (Path::Unload, Lesson::NONE),
+            _ if self.is_stranded => (Path::Offload, Lesson::NONE),
             (Some(path), _) | (None, Preference::Fixed(path)) => (path, Lesson::NONE),
+            _ if !self.is_attached => (Path::Offload, Lesson::NONE),
             _ => self.policy.choose(&span, write.hint),
         };
         if path == Path::Offload {

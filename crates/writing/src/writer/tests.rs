@@ -33,6 +33,7 @@ struct World {
     expected: Vec<u8>,
     /// Refusals that must come.
     refused: Vec<WriteId>,
+    names: u8,
     random: fastrand::Rng,
 }
 
@@ -52,6 +53,7 @@ impl World {
             },
             expected: vec![0; SIZE],
             refused: Vec::new(),
+            names: 3,
             random: fastrand::Rng::with_seed(seed),
         };
         world.attach();
@@ -67,6 +69,33 @@ impl World {
         self.target.drainer.present(attach.attempt, 0, 0);
         self.target.drainer.present(attach.attempt, READ_ONLY, READ_ONLY);
         self.target.answers.push_back(answer);
+    }
+
+    /// The target does not know the writer any more, and takes nothing of what is on its way from it.
+    fn forget(&mut self) {
+        self.target.batches.clear();
+        self.target.strays.clear();
+        self.target.answers.clear();
+        self.writer.strand();
+    }
+
+    /// Offloads what a target that has forgotten does not take; then the writer comes under another name.
+    fn move_stranded(&mut self) {
+        while let Some(stranded) = self.writer.next_stranded(self.now) {
+            if self.random.u8(..4) == 0 {
+                self.writer.not_moved(&stranded);
+                return;
+            }
+            let bytes = self.writer.stranded_bytes(&stranded).to_vec();
+            self.target.offloads.push((stranded.token, stranded.span, bytes));
+            self.writer.moved();
+        }
+        if self.writer.is_stranded() && !self.writer.has_unloaded() {
+            self.names += 1;
+            self.writer.renew(WriterId([self.names; 16]));
+            self.target.drainer = Drainer::new(WriterId([self.names; 16]));
+            self.attach();
+        }
     }
 
     fn write(&mut self, path: Option<Path>, slot: u32, offset: u64, bytes: &[u8]) -> Result<WriteId, NotYet> {
@@ -92,6 +121,7 @@ impl World {
     /// Lets something happen.
     fn step(&mut self) {
         self.now += core::time::Duration::from_nanos(self.random.u64(1..1000));
+        self.move_stranded();
         while let Some(batch) = self.writer.next_batch() {
             let entries = self.writer.entries(&batch).to_vec();
             self.writer.batch_sent(&batch);
@@ -197,6 +227,8 @@ enum Act {
     Steps(u8),
     /// Whoever carried the batches is gone; what it had may still arrive.
     DrainerDies,
+    /// The target has forgotten the writer.
+    Forgets,
 }
 
 fn path() -> impl Strategy<Value = Option<Path>> {
@@ -225,6 +257,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Fence),
         4 => (0_u8..12).prop_map(Act::Steps),
         1 => Just(Act::DrainerDies),
+        1 => Just(Act::Forgets),
     ]
 }
 
@@ -257,7 +290,10 @@ proptest! {
                     world.check();
                 }
                 Act::Steps(steps) => (0..steps).for_each(|_| world.step()),
+                Act::DrainerDies if world.writer.is_stranded() => {}
                 Act::DrainerDies => world.attach(),
+                Act::Forgets if world.names == u8::MAX => {}
+                Act::Forgets => world.forget(),
             }
         }
         world.check();
@@ -279,6 +315,8 @@ fn a_fence_holds_later_writes_back_until_all_before_have_ended() {
 #[test]
 fn writes_over_the_same_bytes_follow_or_wait() {
     let mut world = World::new(2, WriterConfig::default());
+    let answer = world.target.answers.pop_front().expect("to the attachment");
+    world.writer.drained(world.now, &answer).unwrap();
     world.write(Some(Path::Unload), 0, 8, &[1; 8]).unwrap();
     assert_eq!(world.write(Some(Path::Offload), 0, 15, &[2; 8]), Err(NotYet::Ordered));
     world.write(None, 0, 15, &[3; 8]).unwrap();
@@ -286,6 +324,20 @@ fn writes_over_the_same_bytes_follow_or_wait() {
     world.write(Some(Path::Offload), 0, 23, &[4; 8]).unwrap();
     assert_eq!(world.write(Some(Path::Unload), 0, 30, &[5; 1]), Err(NotYet::Ordered));
     world.check();
+}
+
+#[test]
+fn a_writer_that_is_not_taken_offloads_everything_in_order() {
+    let mut world = World::new(5, WriterConfig::default());
+    world.write(Some(Path::Unload), 0, 8, &[1; 8]).unwrap();
+    world.write(Some(Path::Unload), 0, 12, &[2; 8]).unwrap();
+    world.forget();
+    assert_eq!(world.write(Some(Path::Unload), 0, 15, &[3; 8]), Err(NotYet::Ordered));
+    assert_eq!(world.write(None, 0, 15, &[3; 8]), Err(NotYet::Ordered));
+    world.write(Some(Path::Unload), 0, 64, &[4; 8]).unwrap();
+    world.check();
+    let WriterCounts { offloaded, unloaded, .. } = world.writer.counts();
+    assert_eq!((offloaded, unloaded), (3, 0));
 }
 
 #[test]
