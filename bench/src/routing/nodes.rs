@@ -20,7 +20,7 @@ pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<
     };
     let study = |nodes| bundle_study(nodes, span, 1);
     // So many nodes take long enough.
-    let short = span.min(Duration::from_micros(600));
+    let short = span.min(Duration::from_micros(300));
     progress.begin("routing.sim.bundle.8nodes");
     let (two, eight) = (study(2), study(8));
     progress.end();
