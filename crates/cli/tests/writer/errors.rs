@@ -89,3 +89,22 @@ fn a_key_that_is_wrong_or_stale_opens_nothing_on_either_path() {
         assert!(matches!(refused, AccessError::NotOpen), "{path}: {refused}");
     }
 }
+
+#[test]
+fn a_flush_tells_of_the_first_write_that_failed_since_the_one_before() {
+    let daemons = Daemons::start();
+    let address = daemons.tcp();
+    for path in PATHS {
+        let options = WriterOptions { path: Some(path), ..WriterOptions::default() };
+        let (mut memory, region, mut writer) = daemons.writer(&address, options);
+        let target = writer.open(&region).unwrap();
+        let other = memory.reserve(PART as u64, None).unwrap();
+        let lasting = writer.open(&other).unwrap();
+        memory.free(region).unwrap();
+        writer.write(target, 0, b"too late").unwrap();
+        writer.write(lasting, 0, b"in time").unwrap();
+        assert!(matches!(writer.flush(), Err(AccessError::NotOpen)), "by {path}");
+        writer.flush().expect("nothing has failed since");
+        assert!(writer.poll().expect("it is told").result.is_err());
+    }
+}

@@ -127,3 +127,20 @@ fn the_servers_death_ends_every_write_with_its_name() {
     };
     assert!(lost.to_string().contains("memory"), "{lost}");
 }
+
+#[test]
+fn a_flush_does_not_call_visible_what_a_dead_server_never_took() {
+    let daemons = Daemons::start();
+    let options = WriterOptions { path: Some(outboard::WritePath::Unload), ..WriterOptions::default() };
+    let (_memory, region, mut writer) = daemons.writer(&daemons.shm(), options);
+    let target = writer.open(&region).unwrap();
+    writer.write(target, 0, b"taken").unwrap();
+    writer.flush().unwrap();
+    daemons.stop();
+    writer.write(target, 0, b"never taken").unwrap();
+    drop(daemons);
+    let lost = writer.flush().unwrap_err();
+    assert!(lost.to_string().contains("memory"), "{lost}");
+    assert!(writer.flush().is_err(), "and it stays so");
+    assert!(writer.poll().expect("it is told").result.is_err());
+}

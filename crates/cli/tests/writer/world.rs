@@ -17,7 +17,7 @@ pub(crate) const PART: usize = 64 << 10;
 
 /// A memory server that listens at a socket and at a port.
 pub(crate) struct Daemons {
-    _memory: Running,
+    memory: Running,
     shm: String,
     tcp: String,
 }
@@ -35,7 +35,7 @@ impl Daemons {
             .find(|word| word.starts_with("tcp:127.0.0.1:"))
             .expect("the address is told")
             .to_owned();
-        Self { _memory: memory, shm, tcp }
+        Self { memory, shm, tcp }
     }
 
     pub(crate) fn shm(&self) -> Address {
@@ -44,6 +44,11 @@ impl Daemons {
 
     pub(crate) fn tcp(&self) -> Address {
         self.tcp.parse().unwrap()
+    }
+
+    /// Stops the server, which then takes nothing any more.
+    pub(crate) fn stop(&self) {
+        self.memory.stop();
     }
 
     /// A region of 64 KiB, whoever reads it, and a writer to it.

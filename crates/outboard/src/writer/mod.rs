@@ -44,7 +44,7 @@ use groups::Groups;
 /// let region = job.memory().expect("a memory server").reserve(1 << 20, None)?;
 /// let target = writer.open(&region)?;
 /// writer.write(target, 4096, b"somewhere")?;
-/// writer.flush()?; // visible now
+/// writer.flush()?; // all of it is visible now
 /// println!("{}", writer.explain());
 /// # Ok(())
 /// # }
@@ -54,6 +54,8 @@ pub struct Writer {
     patience: Duration,
     completed: VecDeque<WriteCompletion>,
     groups: Groups,
+    /// The first write since the latest flush that has failed.
+    failure: Option<AccessError>,
 }
 
 /// A region that a [`Writer`] has open.
@@ -121,6 +123,7 @@ impl Writer {
             patience: settings.deadline,
             completed: VecDeque::new(),
             groups: Groups::default(),
+            failure: None,
         };
         Ok(writer.with_patience(settings.deadline))
     }
@@ -141,7 +144,9 @@ impl Writer {
 
     /// Gives a region back when all writes have ended.
     pub fn close_region(&mut self, target: WriteTarget) -> Result<(), AccessError> {
-        self.flush()?;
+        self.until_idle()?;
+        // Failures are told in terms of the region.
+        self.gather();
         self.initiator.close_region(target.slot);
         Ok(())
     }
@@ -235,8 +240,24 @@ impl Writer {
         self.initiator.fence();
     }
 
-    /// Waits until every write has ended. Those that failed are told by [`poll`](Self::poll).
+    /// Waits until every write has ended.
+    ///
+    /// # Errors
+    /// If not all writes since the latest flush are visible now: the loss of the server, or how the first that failed did.
+    /// [`poll`](Self::poll) tells of each.
     pub fn flush(&mut self) -> Result<(), AccessError> {
+        // Where writes end at once nobody may have looked for long whether the server lives.
+        self.initiator.turn();
+        let waited = self.until_idle();
+        self.gather();
+        let failure = self.failure.take();
+        match self.initiator.lost() {
+            Some(lost) => Err(AccessError::Lost(lost)),
+            None => failure.map_or(waited, Err),
+        }
+    }
+
+    fn until_idle(&mut self) -> Result<(), AccessError> {
         self.until(self.patience, "writes to end", |writer| writer.initiator.is_idle().then_some(()))
     }
 
@@ -252,6 +273,9 @@ impl Writer {
 
     fn gather(&mut self) {
         while let Some(completed) = self.initiator.next_completed() {
+            if let (None, Err(error)) = (&self.failure, &completed.result) {
+                self.failure = Some(error.clone());
+            }
             if let Some(completion) = self.groups.filter(completed.into()) {
                 self.completed.push_back(completion);
             }
