@@ -8,6 +8,7 @@ mod control;
 mod ebpf;
 mod mutator;
 mod paging;
+mod routing;
 mod wire;
 
 pub use mutator::Mutator;
@@ -101,6 +102,12 @@ pub const TARGETS: &[Target] = &[
         what: "what is answered about far memory",
         run: paging::paging_reply,
         seeds: paging::paging_reply_seeds,
+    },
+    Target {
+        name: "routing",
+        what: "messages between ranks and agents: runs, parcels, who is reached",
+        run: routing::routing,
+        seeds: routing::routing_seeds,
     },
     Target {
         name: "trial",
