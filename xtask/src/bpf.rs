@@ -14,17 +14,24 @@ use crate::workspace::Workspace;
 const CLANG_VERSION: &str = "19.1.7";
 const CLANG_NAMES: &[&str] = &["clang-19", "clang"];
 
-/// Where sources and objects lie.
-const FOLDER: &str = "crates/ebpf/tests/objects";
-
-/// Each source, and the processors it is compiled for: `functions.c` for `v1` is `functions-v1.o`.
-const SOURCES: &[(&str, &[&str])] = &[
-    ("functions", &["v1", "v2", "v3", "v4"]),
-    ("helpers", &["v3"]),
-    ("lookup", &["v3"]),
-    ("loop", &["v3"]),
-    ("modern", &["v4"]),
+/// Where sources and objects lie: each source, and the processors it is compiled for. `functions.c` for `v1` is
+/// `functions-v1.o`.
+const FOLDERS: &[(&str, Sources)] = &[
+    (
+        "crates/ebpf/tests/objects",
+        &[
+            ("functions", &["v1", "v2", "v3", "v4"]),
+            ("helpers", &["v3"]),
+            ("lookup", &["v3"]),
+            ("loop", &["v3"]),
+            ("modern", &["v4"]),
+        ],
+    ),
+    ("apps/kv/functions", &[("kv", &["v3"])]),
 ];
+
+/// Names of sources, each with processors.
+type Sources = &'static [(&'static str, &'static [&'static str])];
 
 /// Compile the repository's eBPF functions and compare them with the committed objects
 ///
@@ -48,13 +55,12 @@ impl Args {
 
 /// Compiles everything and compares, or replaces.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
-    let folder = workspace.root.join(FOLDER);
-    let strays = strays(&folder)?;
-    if !strays.is_empty() {
-        return Ok(Outcome::Failed(format!(
-            "{} in {FOLDER}: not in SOURCES of xtask/src/bpf.rs",
-            strays.join(", ")
-        )));
+    for (folder, sources) in FOLDERS {
+        let strays = strays(&workspace.root.join(folder), sources)?;
+        if !strays.is_empty() {
+            let strays = strays.join(", ");
+            return Ok(Outcome::Failed(format!("{strays} in {folder}: not in FOLDERS of xtask/src/bpf.rs")));
+        }
     }
     let Some(clang) = pinned_clang() else {
         let reason = format!("no clang {CLANG_VERSION} as {}", CLANG_NAMES.join(" or "));
@@ -63,35 +69,38 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     let made_in = workspace.target_dir.join("bpf");
     fs::create_dir_all(&made_in).with_context(|| format!("could not make {}", made_in.display()))?;
     let mut different = Vec::new();
-    for (source, cpu) in all() {
-        let object = object_name(source, cpu);
-        let made = made_in.join(&object);
-        let outcome = process::run(compile(&clang, &folder, source, cpu, &made))?;
-        if outcome != Outcome::Passed {
-            return Ok(outcome);
-        }
-        let bytes = fs::read(&made).with_context(|| format!("could not read {}", made.display()))?;
-        // One that is not there does not match either.
-        if fs::read(folder.join(&object)).ok().as_ref() == Some(&bytes) {
-            continue;
-        }
-        if args.write {
-            fs::write(folder.join(&object), &bytes).with_context(|| format!("could not write {object}"))?;
-            println!("{FOLDER}/{object}: written");
-        } else {
-            different.push(object);
+    for (folder, sources) in FOLDERS {
+        let home = workspace.root.join(folder);
+        for (source, cpu) in all(sources) {
+            let object = object_name(source, cpu);
+            let made = made_in.join(&object);
+            let outcome = process::run(compile(&clang, &home, source, cpu, &made))?;
+            if outcome != Outcome::Passed {
+                return Ok(outcome);
+            }
+            let bytes = fs::read(&made).with_context(|| format!("could not read {}", made.display()))?;
+            // One that is not there does not match either.
+            if fs::read(home.join(&object)).ok().as_ref() == Some(&bytes) {
+                continue;
+            }
+            if args.write {
+                fs::write(home.join(&object), &bytes).with_context(|| format!("could not write {object}"))?;
+                println!("{folder}/{object}: written");
+            } else {
+                different.push(format!("{folder}/{object}"));
+            }
         }
     }
     Ok(if different.is_empty() {
         Outcome::Passed
     } else {
         let names = different.join(", ");
-        Outcome::Failed(format!("{names} in {FOLDER}: not what the sources give; `cargo xtask bpf --write`"))
+        Outcome::Failed(format!("{names}: not what the sources give; `cargo xtask bpf --write`"))
     })
 }
 
-fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SOURCES.iter().flat_map(|(source, cpus)| cpus.iter().map(|cpu| (*source, *cpu)))
+fn all(sources: Sources) -> impl Iterator<Item = (&'static str, &'static str)> {
+    sources.iter().flat_map(|(source, cpus)| cpus.iter().map(|cpu| (*source, *cpu)))
 }
 
 fn object_name(source: &str, cpu: &str) -> String {
@@ -99,12 +108,12 @@ fn object_name(source: &str, cpu: &str) -> String {
 }
 
 /// Sources and objects that nobody would compare.
-fn strays(folder: &Path) -> Result<Vec<String>> {
+fn strays(folder: &Path, sources: Sources) -> Result<Vec<String>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let known =
-            all().any(|(source, cpu)| name == format!("{source}.c") || name == object_name(source, cpu));
+        let known = all(sources)
+            .any(|(source, cpu)| name == format!("{source}.c") || name == object_name(source, cpu));
         if !known && (name.ends_with(".c") || name.ends_with(".o")) {
             strays.push(name);
         }
@@ -152,11 +161,13 @@ mod tests {
     #[test]
     fn every_source_and_object_is_compared() {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let folder = workspace.join(FOLDER);
-        assert_eq!(strays(&folder).unwrap(), [""; 0]);
-        for (source, cpu) in all() {
-            assert!(folder.join(format!("{source}.c")).is_file(), "{source}");
-            assert!(folder.join(object_name(source, cpu)).is_file(), "{source} for {cpu}");
+        for (folder, sources) in FOLDERS {
+            let folder = workspace.join(folder);
+            assert_eq!(strays(&folder, sources).unwrap(), [""; 0]);
+            for (source, cpu) in all(sources) {
+                assert!(folder.join(format!("{source}.c")).is_file(), "{source}");
+                assert!(folder.join(object_name(source, cpu)).is_file(), "{source} for {cpu}");
+            }
         }
     }
 }

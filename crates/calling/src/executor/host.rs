@@ -6,7 +6,7 @@ use outboard_wire::calling::TrapReason;
 
 use super::bound::Binding;
 use super::site::{Access, Site};
-use crate::helpers::{COMPARE_SWAP, FETCH_ADD, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE};
+use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE};
 
 /// What an access costs in fuel, besides its bytes.
 const ACCESS_COST: u64 = 8;
@@ -59,6 +59,16 @@ impl<'a, S: Site> RunHost<'a, S> {
                 let length = usize::try_from(fourth).unwrap_or(usize::MAX);
                 let into = memory.writable(third, length).map_err(no_memory)?;
                 self.site.read(region, offset, into)
+            }
+            FETCH => {
+                self.charge(third)?;
+                let region = self.region(first, Rights::READ)?;
+                let length = usize::try_from(third).unwrap_or(usize::MAX);
+                let (address, into) = memory.grant(length).map_err(no_memory)?;
+                match self.site.read(region, offset, into) {
+                    Access::Done(_) => Access::Done(address),
+                    access => access,
+                }
             }
             WRITE => {
                 self.charge(fourth)?;

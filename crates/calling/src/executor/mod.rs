@@ -29,6 +29,8 @@ pub struct ExecutorConfig {
     pub calls_per_client: usize,
     /// The longest arguments, in bytes; default 16 KiB. Each call that waits takes as much memory as its arguments have.
     pub arguments_max: usize,
+    /// The longest buffer of a fetch, in bytes; default 16 KiB. A function can have 11 of them, which are kept for the next.
+    pub fetch_max: usize,
     /// What a function may spend before it is another's turn, in fuel; default 8192.
     pub quantum: u32,
     /// The most fuel that a call can have; default 1,000,000, which takes about a millisecond.
@@ -42,6 +44,7 @@ impl Default for ExecutorConfig {
         Self {
             calls_per_client: 512,
             arguments_max: 16 << 10,
+            fetch_max: 16 << 10,
             quantum: 8192,
             fuel_max: 1_000_000,
             reply_max: 16 << 10,

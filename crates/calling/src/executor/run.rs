@@ -10,7 +10,7 @@ use super::bound::{Binding, Bound};
 use super::host::RunHost;
 use super::site::{Answered, Operation, Site, Ticket};
 use super::{Client, ExecutorConfig};
-use crate::helpers::{COMPARE_SWAP, FETCH_ADD, READ, WRITE};
+use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, READ, WRITE};
 
 /// How a run ended.
 pub(super) type Ended = Result<u64, Failure>;
@@ -93,6 +93,7 @@ impl<R> Run<R> {
         let region = usize::try_from(region).ok()?;
         Some(match id {
             READ => Operation::Read { region, offset, length: usize::try_from(fourth).ok()? },
+            FETCH => Operation::Read { region, offset, length: usize::try_from(third).ok()? },
             WRITE => {
                 let length = usize::try_from(fourth).ok()?;
                 // What the helper could read when it was called is still there.
@@ -113,13 +114,20 @@ impl<R> Run<R> {
             Answered::Read(bytes) => bytes,
         };
         let pending = self.instance.pending().ok_or(TrapReason::Site)?;
-        let [_, _, into, length, _] = pending.arguments;
-        if pending.helper.id != READ || length != bytes.len() as u64 {
-            return Err(TrapReason::Site);
-        }
+        let (id, [_, _, third, fourth, _]) = (pending.helper.id, pending.arguments);
         let mut memory = self.instance.pending_memory().ok_or(TrapReason::Site)?;
-        memory.write(into, bytes).map_err(|_| TrapReason::Memory)?;
-        Ok(0)
+        match id {
+            READ if fourth == bytes.len() as u64 => {
+                memory.write(third, bytes).map_err(|_| TrapReason::Memory)?;
+                Ok(0)
+            }
+            FETCH if third == bytes.len() as u64 => {
+                let (address, into) = memory.grant(bytes.len()).map_err(|_| TrapReason::Memory)?;
+                into.copy_from_slice(bytes);
+                Ok(address)
+            }
+            _ => Err(TrapReason::Site),
+        }
     }
 }
 
@@ -168,7 +176,7 @@ pub(super) struct Runs<R> {
 
 impl<R> Runs<R> {
     pub(super) fn new(config: ExecutorConfig) -> Self {
-        let limits = Limits { context: config.arguments_max, grant: 0 };
+        let limits = Limits { context: config.arguments_max, grant: config.fetch_max };
         Self { limits, free: Vec::new(), places: Vec::new(), vacant: Vec::new(), answered: VecDeque::new() }
     }
 

@@ -123,6 +123,43 @@ fn a_function_reads_writes_and_replies() {
     }
 }
 
+#[test]
+fn what_is_fetched_stays_until_its_buffer_is_used_again() {
+    let text = "
+        mov r1, 1
+        mov r2, 8
+        mov r3, 8
+        mov r4, 0
+        call region_fetch
+        mov r6, r0
+        mov r1, 0
+        mov r2, 0
+        mov r3, 16
+        mov r4, 10
+        call region_fetch
+        ldxdw r7, [r0+8]
+        mov r1, r6
+        mov r2, 8
+        call reply
+        mov r0, r7
+        exit";
+    for is_far in [false, true] {
+        let mut world = World::new();
+        world.site.is_far = is_far;
+        world.regions[1].borrow_mut()[8..16].copy_from_slice(b"constant");
+        world.regions[0].borrow_mut()[8] = 5;
+        let client = world.client();
+        world.bind(client, 0, text);
+        assert_eq!(world.call(client, 0, &[]), Ok((5, b"constant".to_vec())));
+    }
+    let beyond = "mov r1, 0\nmov r2, 250\nmov r3, 8\nmov r4, 0\ncall region_fetch\nexit";
+    assert_eq!(trapped(beyond, 1000), (4, TrapReason::OutOfBounds));
+    let no_buffer = "mov r1, 0\nmov r2, 0\nmov r3, 8\nmov r4, 11\ncall region_fetch\nexit";
+    assert_eq!(trapped(no_buffer, 1000), (4, TrapReason::Memory));
+    let too_long = "mov r1, 0\nmov r2, 0\nmov r3, 100000\nmov r4, 0\ncall region_fetch\nexit";
+    assert_eq!(trapped(too_long, 100_000), (4, TrapReason::Memory));
+}
+
 fn trapped(text: &str, fuel: u64) -> (u32, TrapReason) {
     let mut both = Vec::new();
     for is_far in [false, true] {

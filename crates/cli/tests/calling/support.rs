@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// How long anything here may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,9 +56,11 @@ impl Server {
         Self { child, shm, tcp }
     }
 
-    /// Stops it as if its machine hung.
+    /// Stops it as if its machine hung. None of its threads does anything afterwards.
     pub(crate) fn stop(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::STOP).expect("it lives");
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::STOP).expect("it lives");
+        waitpid(Some(pid), WaitOptions::UNTRACED).expect("it is a child of ours");
     }
 }
 

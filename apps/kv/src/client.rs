@@ -1,0 +1,147 @@
+//! Gets, puts and deletes by functions.
+
+use outboard::{CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, Rights};
+
+use crate::layout::KEY_MAX;
+use crate::{KvError, Layout, Table};
+
+/// The functions, as clang made them of `functions/kv.c`.
+const OBJECT: &[u8] = include_bytes!("../functions/kv-v3.o");
+
+/// Fuel for a call: enough for the longest values, tried several times.
+const FUEL: u64 = 500_000;
+/// The longest value that a reply brings.
+const REPLY_MAX: u32 = 16 << 10;
+/// How often something is tried that others are in the way of.
+const TRIES: usize = 100;
+
+/// What a call gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// It is done; for a get, this is the value.
+    Done(&'a [u8]),
+    /// The key is not there.
+    NotFound,
+}
+
+impl<'a> Answer<'a> {
+    fn read((value, reply): (u64, &'a [u8])) -> Result<Self, KvError> {
+        match value {
+            0 => Ok(Self::Done(reply)),
+            1 => Ok(Self::NotFound),
+            2 => Err(KvError::Full),
+            3 => Err(KvError::Busy),
+            value => Err(KvError::Unknown { value }),
+        }
+    }
+}
+
+/// Gets, puts and deletes keys of one table.
+///
+/// Each is done as a whole or not at all, at one moment between its call and its return, whoever else does what.
+pub struct Kv {
+    caller: Caller,
+    get: FunctionHandle,
+    put: FunctionHandle,
+    delete: FunctionHandle,
+    layout: Layout,
+    arguments: Vec<u8>,
+}
+
+impl Kv {
+    /// Uses `table` by functions that `caller` calls.
+    pub fn new(mut caller: Caller, table: &Table) -> Result<Self, KvError> {
+        let mut register = |name, rights| -> Result<FunctionHandle, KvError> {
+            let image = FunctionImage::from_object(OBJECT, name)?;
+            let options = FunctionOptions::default().with_fuel(FUEL).with_reply_max(REPLY_MAX);
+            Ok(caller.register(&image, options.with_region(&table.region, rights))?)
+        };
+        let both = Rights::READ.and(Rights::WRITE);
+        let get = register("kv_get", Rights::READ)?;
+        let (put, delete) = (register("kv_put", both)?, register("kv_delete", both)?);
+        Ok(Self { caller, get, put, delete, layout: table.layout, arguments: Vec::new() })
+    }
+
+    /// The arguments of a function: a slot in which nothing but key and value is filled in.
+    fn arguments(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        let both = key.len().next_multiple_of(8) + value.len().next_multiple_of(8);
+        let both_max = self.layout.both_max();
+        if key.is_empty() || key.len() as u64 > KEY_MAX || both > both_max {
+            let key_max = (KEY_MAX as usize).min(both_max);
+            return Err(KvError::DoesNotFit { key: key.len(), value: value.len(), key_max, both_max });
+        }
+        let head = (key.len() as u64) << 32 | value.len() as u64;
+        self.arguments.clear();
+        self.arguments.extend_from_slice(&head.to_le_bytes());
+        self.arguments.extend_from_slice(&[0; 16]);
+        for part in [key, value] {
+            self.arguments.extend_from_slice(part);
+            self.arguments.resize(self.arguments.len().next_multiple_of(8), 0);
+        }
+        Ok(())
+    }
+
+    /// Begins to get a value; [`drain`](Self::drain) tells it.
+    pub fn begin_get(&mut self, key: &[u8]) -> Result<CallId, KvError> {
+        self.arguments(key, &[])?;
+        Ok(self.caller.begin(self.get, &self.arguments)?)
+    }
+
+    /// Begins to put a value; [`drain`](Self::drain) tells when it is done.
+    pub fn begin_put(&mut self, key: &[u8], value: &[u8]) -> Result<CallId, KvError> {
+        self.arguments(key, value)?;
+        Ok(self.caller.begin(self.put, &self.arguments)?)
+    }
+
+    /// Begins to delete a key; [`drain`](Self::drain) tells whether it was there.
+    pub fn begin_delete(&mut self, key: &[u8]) -> Result<CallId, KvError> {
+        self.arguments(key, &[])?;
+        Ok(self.caller.begin(self.delete, &self.arguments)?)
+    }
+
+    /// Hands out what has ended. Returns how many there were.
+    pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<Answer<'_>, KvError>)) -> usize {
+        self.caller.drain(|id, result| tell(id, result.map_err(KvError::from).and_then(Answer::read)))
+    }
+
+    /// How many have begun and were not told.
+    pub fn under_way(&self) -> usize {
+        self.caller.under_way()
+    }
+
+    fn call(&mut self, function: FunctionHandle) -> Result<Option<Vec<u8>>, KvError> {
+        for _ in 0..TRIES {
+            let reply = self.caller.call(function, &self.arguments)?;
+            match Answer::read((reply.value, &reply.bytes)) {
+                Ok(Answer::Done(_)) => return Ok(Some(reply.bytes)),
+                Ok(Answer::NotFound) => return Ok(None),
+                Err(KvError::Busy) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(KvError::Busy)
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        self.arguments(key, &[])?;
+        self.call(self.get)
+    }
+
+    /// Gives a key a value.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        self.arguments(key, value)?;
+        self.call(self.put).map(|_| ())
+    }
+
+    /// Removes a key. Returns whether it was there.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, KvError> {
+        self.arguments(key, &[])?;
+        Ok(self.call(self.delete)?.is_some())
+    }
+
+    /// Whether an error leaves open if something was done.
+    pub fn may_have_run(error: &KvError) -> bool {
+        matches!(error, KvError::Call(error) if CallError::may_have_run(error))
+    }
+}

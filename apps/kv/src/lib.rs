@@ -1,0 +1,16 @@
+//! A hash table in a region of a memory server: keys and values of some bytes, used by any number of processes at once.
+//!
+//! [`Table`] makes and opens the region; [`Kv`] gets, puts and deletes by functions that run at the server. The functions
+//! are in `functions/kv.c`, with how the table works.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod layout;
+mod table;
+
+pub use client::{Answer, Kv};
+pub use error::KvError;
+pub use layout::Layout;
+pub use table::{Table, TableOptions};

@@ -1,0 +1,66 @@
+//! Tables as regions.
+
+use outboard::{FarRegion, Memory, Rights};
+
+use crate::{KvError, Layout};
+
+/// What a table is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// How many keys; default 100,000. Each takes 64 to 128 bytes of the index, and a slot.
+    pub keys: u64,
+    /// The longest key, in bytes; default 32.
+    pub key_max: u64,
+    /// The longest value beside such a key, in bytes; default 200. A slot has 24 bytes more than both, rounded up to 64.
+    pub value_max: u64,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self { keys: 100_000, key_max: 32, value_max: 200 }
+    }
+}
+
+/// A table that is open.
+#[derive(Debug)]
+pub struct Table {
+    pub(crate) region: FarRegion,
+    pub(crate) layout: Layout,
+}
+
+impl Table {
+    /// Makes an empty table that others open by its name. It stays until the region of that name is freed.
+    pub fn create(memory: &mut Memory, name: &str, options: &TableOptions) -> Result<Self, KvError> {
+        let layout = Layout::new(options)?;
+        let region = memory.reserve_shared(layout.size(), name)?;
+        let header = layout.header().map(u64::to_le_bytes);
+        memory.write(&region, 8, header[1..].as_flattened())?;
+        memory.write(&region, 0, &header[0])?;
+        Ok(Self { region, layout })
+    }
+
+    /// Opens a table.
+    pub fn open(memory: &mut Memory, name: &str) -> Result<Self, KvError> {
+        let region = memory.open_shared(name, Rights::ALL)?;
+        let mut header = [[0; 8]; 8];
+        let read = match region.size() {
+            0..64 => None,
+            size => {
+                memory.read(&region, 0, header.as_flattened_mut())?;
+                Layout::read(header.map(u64::from_le_bytes), size)
+            }
+        };
+        match read {
+            Some(layout) => Ok(Self { region, layout }),
+            None => {
+                memory.release(region)?;
+                Err(KvError::NoTable { name: name.to_owned() })
+            }
+        }
+    }
+
+    /// Its shape.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
