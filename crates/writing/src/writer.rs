@@ -12,6 +12,7 @@ use outboard_steering::Preference;
 use outboard_wire::writing::{Attach, Batch, Drained, ENTRIES_MAX, EntryHead, WriterId};
 use outboard_wire::{Incarnation, Time};
 
+use crate::config::OFFLOADED_MAX;
 use crate::policy::{Lesson, Policy};
 use crate::span::PageCounts;
 use crate::staging::Staging;
@@ -116,8 +117,9 @@ impl Writer {
         let config = WriterConfig {
             ring_bytes: config.ring_bytes.max(256),
             unloaded_max: config.unloaded_max.clamp(1, ENTRIES_MAX as usize),
-            offloaded_max: config.offloaded_max.max(1),
-            batches_max: config.batches_max.max(1),
+            offloaded_max: config.offloaded_max.clamp(1, OFFLOADED_MAX),
+            batches_max: config.batches_max.clamp(1, ENTRIES_MAX as usize),
+            untold_max: config.untold_max.max(1),
             ..config
         };
         Self {
@@ -160,6 +162,9 @@ impl Writer {
     #[inline]
     pub fn begin(&mut self, now: Time, write: &Write<'_>) -> Result<Begun, NotYet> {
         let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
+        if self.ended.len() >= self.config.untold_max {
+            return Err(NotYet::Untold);
+        }
         if self.is_fenced {
             if !self.is_idle() {
                 return Err(NotYet::Fenced);

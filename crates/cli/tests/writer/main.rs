@@ -99,6 +99,30 @@ fn a_vectored_write_of_many_parts_is_told_when_the_link_was_full_meanwhile() {
 }
 
 #[test]
+fn completions_that_nobody_asks_for_are_bounded_and_none_is_lost() {
+    let daemons = Daemons::start();
+    let (_memory, region, mut writer) = daemons.writer(&daemons.shm(), WriterOptions::default());
+    let target = writer.open(&region).unwrap();
+    let mut begun = 0_usize;
+    let refused = loop {
+        match writer.write_with_signal(target, 0, b"untold") {
+            Ok(_) => begun += 1,
+            Err(refused) => break refused,
+        }
+        assert!(begun < 100_000, "nothing bounds them");
+    };
+    assert!(matches!(refused, outboard_link::AccessError::Full), "{refused}");
+    writer.flush().unwrap();
+    let told = std::iter::from_fn(|| writer.poll()).count();
+    assert_eq!(told, begun);
+    // The parts of a vectored write are told as one, however many they are.
+    let parts: Vec<(u64, &[u8])> = (0..50_000).map(|_| (0, b"part".as_slice())).collect();
+    writer.write_vectored(target, &parts).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(std::iter::from_fn(|| writer.poll()).count(), 1);
+}
+
+#[test]
 fn the_benchmark_has_all_its_figures_and_draws_them() {
     let file = std::env::temp_dir().join(format!("outboard-writing-{}.svg", std::process::id()));
     let arguments = ["bench", "writing", "--tiny", "--json", "--plot", file.to_str().expect("a plain path")];

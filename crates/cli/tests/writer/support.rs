@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// How long anything here may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -81,9 +81,11 @@ impl Running {
 }
 
 impl Running {
-    /// Stops it, as a terminal does.
+    /// Stops it, as a terminal does, and waits until all its threads have stopped.
     pub(crate) fn stop(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::STOP).expect("it lives");
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::STOP).expect("it lives");
+        waitpid(Some(process), WaitOptions::UNTRACED).expect("it is a child");
     }
 }
 

@@ -22,6 +22,9 @@ use crate::memory::FarRegion;
 use any::AnyInitiator;
 use groups::Groups;
 
+/// Completions that wait to be asked for before no other write begins.
+const COMPLETED_MAX: usize = 16384;
+
 /// Writes to regions of one memory server.
 ///
 /// A write either goes straight into the server's memory (*offload*) or into a ring from which a processor there copies
@@ -174,6 +177,9 @@ impl Writer {
     }
 
     /// Begins a write; waits if others have to end first.
+    ///
+    /// # Errors
+    /// [`AccessError::Full`] if 16384 completions wait for somebody to [`poll`](Self::poll).
     #[inline]
     pub fn write_with(
         &mut self,
@@ -197,10 +203,16 @@ impl Writer {
             NotYet::Full => "room for a write",
             NotYet::Ordered => "a write to the same bytes",
             NotYet::Fenced => "the writes before a fence",
+            NotYet::Untold => "somebody to ask for completions",
         };
         self.until(self.patience, awaited, |writer| match writer.initiator.begin(write) {
             Ok(id) => Some(Ok(id)),
             Err(BeginError::Access(error)) => Some(Err(error)),
+            Err(BeginError::NotYet(NotYet::Untold)) => {
+                writer.gather();
+                // Only the caller can ask for them, so that waiting would be in vain.
+                (writer.completed.len() >= COMPLETED_MAX).then_some(Err(AccessError::Full))
+            }
             Err(BeginError::NotYet(_)) => None,
         })?
     }

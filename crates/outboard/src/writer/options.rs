@@ -11,7 +11,7 @@ pub struct WriterOptions {
     /// Bytes that may be unloaded and not settled, which is also the memory that they take; half of it bounds the
     /// longest write. Default 256 KiB, less where the link carries less. Deciding takes another 140 KiB.
     pub ring_bytes: usize,
-    /// Writes that may be under way by each path; default 512.
+    /// Writes that may be under way by each path; default 512, at least 1, at most 32768 offloaded and 1024 unloaded.
     pub under_way_max: usize,
     /// An agent through which what is unloaded goes; by default the memory server is asked directly. When the agent is
     /// gone the server is.

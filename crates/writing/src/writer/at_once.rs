@@ -32,6 +32,9 @@ impl Writer {
     /// is remembered of it: write its bytes, and tell [`offloaded_at_once`](Self::offloaded_at_once).
     #[inline]
     pub fn begin_at_once(&mut self, now: Time, write: &Write<'_>) -> Result<BegunAtOnce, NotYet> {
+        if self.ended.len() >= self.config.untold_max {
+            return Err(NotYet::Untold);
+        }
         let is_free = self.is_idle() || !(self.is_fenced || self.meets(write));
         let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
         let (path, lesson) = match (write.path, self.config.preference) {

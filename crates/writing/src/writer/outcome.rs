@@ -14,6 +14,8 @@ pub enum NotYet {
     Ordered,
     /// A fence waits for the writes before it.
     Fenced,
+    /// Nobody has asked for too many writes that have ended.
+    Untold,
 }
 
 /// How a write ended that did not end well.

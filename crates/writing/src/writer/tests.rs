@@ -388,3 +388,31 @@ fn a_write_that_the_link_did_not_take_leaves_no_gap_in_the_numbers() {
     assert_eq!(id, again);
     assert_eq!(writer.counts().offloaded, 1);
 }
+
+#[test]
+fn no_write_begins_while_nobody_asks_how_the_others_ended() {
+    let config = WriterConfig { untold_max: 3, ..WriterConfig::default() };
+    let mut writer = Writer::new(WriterId([1; 16]), config, Time::ZERO);
+    let write = Write { slot: 0, offset: 0, bytes: b"x", hint: Hint::None, path: None, signal: true };
+    for _ in 0..3 {
+        let begun = writer.begin_at_once(Time::ZERO, &write).unwrap();
+        let BegunAtOnce::Offload(at_once) = begun else { panic!("it is offloaded") };
+        writer.offloaded_at_once(Time::ZERO, at_once, Ok(()));
+    }
+    assert_eq!(writer.begin_at_once(Time::ZERO, &write), Err(NotYet::Untold));
+    assert_eq!(writer.begin(Time::ZERO, &write), Err(NotYet::Untold));
+    assert!(writer.next_ended().is_some());
+    assert!(writer.begin(Time::ZERO, &write).is_ok());
+}
+
+#[test]
+fn no_setting_is_too_large() {
+    let most = usize::MAX;
+    let config = WriterConfig {
+        unloaded_max: most,
+        offloaded_max: most,
+        batches_max: most,
+        ..WriterConfig::default()
+    };
+    assert!(Writer::new(WriterId([1; 16]), config, Time::ZERO).is_idle());
+}
