@@ -13,6 +13,7 @@ mod demo;
 mod demo_rank;
 mod doctor;
 mod graph;
+mod kv;
 mod man;
 mod memory;
 mod run;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Status(status::Args),
     Graph(graph::Args),
+    Kv(kv::Args),
     App(app::Args),
     AppRank(app_rank::Args),
     Advise(advise::Args),
@@ -56,6 +58,7 @@ impl Command {
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Graph(args) => graph::run(&args),
+            Self::Kv(args) => kv::run(&args),
             Self::App(args) => app::run(&args),
             Self::AppRank(args) => app_rank::run(&args),
             Self::Advise(args) => advise::run(&args),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use outboard_kv::{Answer, Kv, KvError, Table, TableOptions};
 
+use crate::support::{Server, program};
 use crate::world::{Daemons, caller, memory};
 
 const OPTIONS: TableOptions = TableOptions { keys: 2000, key_max: 24, value_max: 100 };
@@ -112,4 +113,24 @@ fn what_does_not_fit_is_refused() {
     kv.put(&[15], b"value").unwrap();
     memory.reserve_shared(4096, "no table").unwrap();
     assert!(matches!(Table::open(&mut memory, "no table"), Err(KvError::NoTable { .. })));
+}
+
+#[test]
+fn the_command_line_serves_a_table_and_uses_it() {
+    let server = Server::start_with(&["kv", "serve", "--keys", "100"]);
+    let kv = |arguments: &[&str], at: &str| {
+        let output = program(&[&["kv"], arguments, &["--server", at]].concat()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, _, error) = kv(&["get", "greeting"], &server.shm);
+    assert!(code == Some(1) && error.contains("no key “greeting”"), "{error}");
+    assert_eq!(kv(&["put", "greeting", "hello"], &server.tcp).0, Some(0));
+    assert_eq!(kv(&["get", "greeting"], &server.shm).1, "hello\n");
+    assert_eq!(kv(&["delete", "greeting"], &server.shm).0, Some(0));
+    assert_eq!(kv(&["delete", "greeting"], &server.shm).0, Some(1));
+    let (code, _, error) = kv(&["get", "greeting", "--table", "other"], &server.shm);
+    assert!(code == Some(1) && error.contains("other"), "{error}");
+    let (code, _, error) = kv(&["put", "greeting", &"x".repeat(1000)], &server.shm);
+    assert!(code == Some(1) && error.contains("do not fit"), "{error}");
 }

@@ -31,10 +31,15 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(&["memory"])
+    }
+
+    /// One that a command with these arguments starts.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let shm = format!("unix:@outboard-calling-{}-{number}", std::process::id());
-        let mut command = program(&["memory", "--listen", &format!("{shm},tcp:127.0.0.1:0")]);
+        let mut command = program(&[arguments, &["--listen", &format!("{shm},tcp:127.0.0.1:0")]].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let (sender, lines) = channel();

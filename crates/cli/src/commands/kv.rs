@@ -1,0 +1,194 @@
+//! `outboard kv`: a hash table at a memory server, and what can be asked of one.
+
+use anyhow::{Context, Result, bail};
+use outboard::{Caller, CallerOptions, Client, Memory};
+use outboard_agent::Daemon;
+use outboard_driver::raise_descriptor_limit;
+use outboard_kv::{Kv, Table, TableOptions};
+use outboard_link::{Address, Identity};
+use outboard_settings::{LinkSettings, default_socket};
+use outboard_wire::Role;
+
+use crate::config_flags::{About, ConfigFlags, Tool};
+use crate::serve::serve;
+use crate::{numbers, terminal};
+
+/// Keys and values at a memory server, by functions that run there
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard kv serve --keys 1000000                     a memory server with an empty table
+  outboard kv put greeting hello                       a key and its value
+  outboard kv get greeting
+  outboard kv delete greeting")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Serve(Serve),
+    Get(Get),
+    Put(Put),
+    Delete(Delete),
+}
+
+/// Run a memory server in the foreground with an empty table in it
+///
+/// The table is a region with a name. SIGTERM or Ctrl-C ends the server, and the table with it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard kv serve                                    for this user, at the usual socket
+  outboard kv serve --keys 10000000 --value-max 1000 --capacity 16GiB --listen tcp:127.0.0.1:7000")]
+struct Serve {
+    /// The table's name
+    #[arg(long, default_value = TABLE)]
+    table: String,
+    /// How many keys it has room for
+    #[arg(long, default_value_t = TableOptions::default().keys)]
+    keys: u64,
+    /// The longest key, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().key_max)]
+    key_max: u64,
+    /// The longest value beside such a key, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().value_max)]
+    value_max: u64,
+    #[command(flatten)]
+    config: ConfigFlags<AboutServe>,
+}
+
+/// Show the value of a key
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard kv get greeting
+  outboard kv get greeting --server tcp:192.0.2.7:7000")]
+struct Get {
+    #[command(flatten)]
+    at: At,
+    /// The key
+    key: String,
+}
+
+/// Give a key a value
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard kv put greeting hello")]
+struct Put {
+    #[command(flatten)]
+    at: At,
+    /// The key
+    key: String,
+    /// The value
+    value: String,
+}
+
+/// Remove a key
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard kv delete greeting")]
+struct Delete {
+    #[command(flatten)]
+    at: At,
+    /// The key
+    key: String,
+}
+
+/// Which table.
+#[derive(clap::Args)]
+struct At {
+    /// The table's name
+    #[arg(long, default_value = TABLE)]
+    table: String,
+    /// The memory server; without it, the one of the settings (job.memory) or at this user's usual socket
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<Address>,
+    #[command(flatten)]
+    config: ConfigFlags<Tool>,
+}
+
+struct AboutServe;
+
+impl About for AboutServe {
+    const SECTION: &'static str = "memory";
+    const OTHERS: &'static [&'static str] = &["link", "log", "metrics"];
+}
+
+/// The table that is meant when none is named.
+const TABLE: &str = "kv";
+
+/// Serves a table, or uses one.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        What::Serve(args) => args.run(),
+        What::Get(Get { at, key }) => {
+            let Some(mut kv) = at.open()? else { return Ok(()) };
+            match kv.get(key.as_bytes())? {
+                Some(value) => terminal::print(&shown(value)),
+                None => bail!("there is no key “{key}” in “{}”", at.table),
+            }
+        }
+        What::Put(Put { at, key, value }) => {
+            let Some(mut kv) = at.open()? else { return Ok(()) };
+            Ok(kv.put(key.as_bytes(), value.as_bytes())?)
+        }
+        What::Delete(Delete { at, key }) => {
+            let Some(mut kv) = at.open()? else { return Ok(()) };
+            if !kv.delete(key.as_bytes())? {
+                bail!("there is no key “{key}” in “{}”", at.table);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A value as text; what is no text is shown with escapes.
+fn shown(value: Vec<u8>) -> String {
+    String::from_utf8(value).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
+}
+
+fn connect(address: &Address, link: &LinkSettings) -> Result<Memory> {
+    let identity = Identity::new(Role::Tool, "outboard kv");
+    let client = Client::connect(address, identity, link).with_context(|| {
+        let usual = *address == default_socket("memory");
+        if usual { "no table is served here; start with `outboard kv serve`" } else { "no memory server" }
+    })?;
+    if client.peer().intro().role != Role::MemoryServer {
+        bail!("{} is no memory server; name one with --server ADDRESS", client.peer());
+    }
+    Ok(Memory::new(client))
+}
+
+impl Serve {
+    fn run(&self) -> Result<()> {
+        let Some(configuration) = self.config.open(false)? else { return Ok(()) };
+        let settings = &configuration.settings;
+        let options = TableOptions { keys: self.keys, key_max: self.key_max, value_max: self.value_max };
+        raise_descriptor_limit();
+        let daemon = Daemon::memory(settings)?;
+        let address = daemon.listening().first().context("the server listens nowhere")?;
+        let mut memory = connect(address, &settings.link)?;
+        let table = Table::create(&mut memory, &self.table, &options)?;
+        let size = numbers::bytes(table.layout().size());
+        memory.close("the table is made");
+        let about = format!(", with a table “{}” for {} keys, {size}", self.table, self.keys);
+        serve(&about, move || Ok(daemon))
+    }
+}
+
+impl At {
+    fn open(&self) -> Result<Option<Kv>> {
+        let Some(configuration) = self.config.open(false)? else { return Ok(None) };
+        let settings = &configuration.settings;
+        let configured = || settings.job.memory.address("memory");
+        let Some(address) = self.server.clone().or_else(configured) else {
+            bail!(
+                "the settings say to go without a memory server (job.memory); name one with --server ADDRESS"
+            );
+        };
+        let mut memory = connect(&address, &settings.link)?;
+        let table = Table::open(&mut memory, &self.table)?;
+        let identity = Identity::new(Role::Tool, "outboard kv");
+        let caller = Caller::connect(&address, identity, &settings.link, CallerOptions::default())?;
+        Ok(Some(Kv::new(caller, &table)?))
+    }
+}
