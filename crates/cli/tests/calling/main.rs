@@ -203,9 +203,9 @@ fn many_functions_and_a_long_one_travel() {
     for address in [daemons.shm(), daemons.tcp()] {
         let mut caller = caller(&address);
         // Longer than one frame brings.
-        let long = format!("{}exit", "add r0, 1\n".repeat(6000));
+        let long = format!("{}exit", "add r0, 1\n".repeat(30_000));
         let function = caller.register(&image(&long), FunctionOptions::default()).unwrap();
-        assert_eq!(caller.call(function, &[]).unwrap().value, 6000);
+        assert_eq!(caller.call(function, &[]).unwrap().value, 30_000);
         let handles: Vec<_> = (0..20)
             .map(|n| {
                 caller.register(&image(&format!("mov r0, {n}\nexit")), FunctionOptions::default()).unwrap()

@@ -214,6 +214,7 @@ impl Failed {
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let travelled = bytes;
         let bytes: &FailedBytes = exact("failure of a call", bytes)?;
         let (index, address) = (bytes.index.get(), bytes.address.get());
         let failure = match bytes.what {
@@ -229,6 +230,12 @@ impl Failed {
             }
             value => return Err(DecodeError::BadValue { what: "failure of a call", value: value.into() }),
         };
-        Ok(Self { call: bytes.call.get(), failure })
+        let failed = Self { call: bytes.call.get(), failure };
+        if failed.encode() == travelled {
+            Ok(failed)
+        } else {
+            let value = bytes.what.into();
+            Err(DecodeError::BadValue { what: "failure of a call with unused fields", value })
+        }
     }
 }

@@ -259,7 +259,13 @@ impl Registered {
             let extra = rest.len() - DETAIL_LEN_MAX;
             return Err(DecodeError::TrailingBytes { what: "answer to a registration", extra });
         }
-        let detail = String::from_utf8_lossy(rest).into_owned();
+        let detail = match str::from_utf8(rest) {
+            Ok(detail) => detail.to_owned(),
+            Err(error) => {
+                let value = error.valid_up_to() as u64;
+                return Err(DecodeError::BadValue { what: "text of a verdict", value });
+            }
+        };
         Ok(Self { handle: handle_of(fixed.handle)?, verdict, detail })
     }
 }
