@@ -4,6 +4,7 @@
 //! virtual time: they are the same on every machine. The others are writes over shared memory to a real memory server.
 //! Figures named `A_over_B` are gains: above 1 when A is faster.
 
+mod bare;
 mod decision;
 mod model;
 mod plot;

@@ -6,18 +6,24 @@ use outboard::{Client, Memory, Settings, WritePath, WriteTarget, Writer, WriterO
 use outboard_link::{Address, Identity};
 use outboard_wire::Role;
 
+use super::bare::Bare;
 use crate::daemons::{Host, HostSpec};
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit};
 use crate::{BenchError, Options};
 
 /// Bytes of a small write.
-const SMALL: usize = 64;
+pub(super) const SMALL: usize = 64;
 /// Far beyond what any TLB covers.
 const COLD_BYTES: u64 = 1 << 30;
 /// Within every cache.
 const HOT_BYTES: u64 = 256 << 10;
 /// Writes in one round.
 const ROUND: u64 = 400_000;
+
+/// The order of places, the same for everybody.
+pub(super) fn order() -> fastrand::Rng {
+    fastrand::Rng::with_seed(7)
+}
 
 /// A writer to a region, and the order in which it writes.
 struct Scribe {
@@ -40,7 +46,7 @@ impl Scribe {
         let mut writer = Writer::connect(address, identity, &settings.link, options)?;
         let target = writer.open(region)?;
         let size = region.size();
-        let mut scribe = Self { writer, target, size, random: fastrand::Rng::with_seed(7) };
+        let mut scribe = Self { writer, target, size, random: order() };
         scribe.populate()?;
         Ok(scribe)
     }
@@ -107,7 +113,7 @@ fn region_figures(options: &Options, host: &Host, name: &str, size: u64) -> Resu
         let spent = cpu_seconds(own) + cpu_seconds(host.pid()) - before;
         Ok(Round::rate(writes, if by_cpu { spent.max(1e-9) } else { seconds }))
     };
-    let progress = Progress::new(options.effort, 2);
+    let progress = Progress::new(options.effort, 3);
     progress.begin(&format!("writing.shm.{name}"));
     let by_time = Duel::run(options.effort, &progress, |side| round(side, false))?;
     let versus = "a writer whose path is fixed to offload";
@@ -122,7 +128,15 @@ fn region_figures(options: &Options, host: &Host, name: &str, size: u64) -> Resu
         let figure = by_cpu.figure("", Unit::MessagesPerSecond, 1.0, versus);
         figures.insert(0, gain(figure, "writing.shm.cold.per_cpu_second".to_owned()));
     }
-    drop((ours, fixed));
+    let mut bare = Bare::start(&host.local, &region)?;
+    let over_bare = Duel::run(options.effort, &progress, |side| {
+        let seconds = if side == Side::Ours { ours.round(writes)? } else { bare.round(writes)? };
+        Ok(Round::rate(writes, seconds))
+    })?;
+    let versus = "the link's own writes, without a writer";
+    let ratio = over_bare.figure("", Unit::MessagesPerSecond, 1.0, versus).ratio;
+    figures.push(Figure::new(format!("writing.shm.{name}.over_bare_link"), Unit::Ratio, ratio, 1.0, versus));
+    drop((ours, fixed, bare));
     memory.free(region)?;
     Ok(figures)
 }

@@ -136,6 +136,8 @@ fn the_benchmark_has_all_its_figures_and_draws_them() {
         "writing.model.phases.of_clairvoyant_gain",
         "writing.shm.cold.per_cpu_second",
         "writing.shm.hot.adaptive_over_offload",
+        "writing.shm.hot.over_bare_link",
+        "writing.shm.cold.over_bare_link",
         "writing.decision_ns",
     ] {
         assert!(figures.iter().any(|figure| figure["name"] == name), "{name} is missing");
