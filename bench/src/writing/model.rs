@@ -90,7 +90,7 @@ fn writes_across_a_shift(numbers: Parameters) -> u64 {
     let steerers = [Steerer::Fixed(Path::Offload), Steerer::Fixed(Path::Unload), Steerer::Adaptive];
     let rates = steerers.map(|steerer| outcome(numbers, &Workload::Phases, steerer, PROBE).rate);
     // Whoever learns becomes faster than at first.
-    (1.6 * rates.into_iter().fold(0.0, f64::max)) as u64
+    (1.3 * rates.into_iter().fold(0.0, f64::max)) as u64
 }
 
 /// For each workload the worst of all plays in which one number of the model is scaled.

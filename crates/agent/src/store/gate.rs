@@ -172,8 +172,8 @@ impl Gate {
         (status, *epoch)
     }
 
-    /// Puts `data` there for whoever may write, whatever the epoch: like a one-sided write, with the same refusals. The
-    /// next epoch begins when it is done.
+    /// Puts `data` there for whoever may write, whatever the epoch: like a one-sided write, with the same refusals, and
+    /// like that it begins no other epoch.
     pub(crate) fn write(
         &self,
         (generation, key): (Generation, &RegionKey),
