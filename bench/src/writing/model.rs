@@ -1,5 +1,7 @@
 //! The model: the writer's own policy beside fixed paths and one that is clairvoyant.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use outboard_sim::nic::{Outcome, Parameters, Plan, Steerer, Workload, play};
 use outboard_writing::Path;
 
@@ -58,28 +60,50 @@ fn gain(name: String, value: f64, versus: &str) -> Figure {
 
 /// The figures of all workloads, with the model as it is.
 pub(super) fn figures(effort: Effort) -> Vec<Figure> {
+    side_by_side(|workload| figures_of(effort, workload))
+}
+
+/// Asks about every workload, on all cores: plays take virtual time and do not disturb each other.
+fn side_by_side(ask: impl Fn(&Workload) -> Vec<Figure> + Sync) -> Vec<Figure> {
+    let (ask, workloads, next) = (&ask, &Workload::ALL, &AtomicUsize::new(0));
+    let answer = move || {
+        let mine = std::iter::from_fn(|| {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            Some((index, ask(workloads.get(index)?)))
+        });
+        mine.collect::<Vec<_>>()
+    };
+    let mut answers = std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(answer)).collect();
+        // A play that panics ends the benchmark.
+        threads.into_iter().flat_map(|thread| thread.join().expect("a play ends")).collect::<Vec<_>>()
+    });
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().flat_map(|(_, figures)| figures).collect()
+}
+
+fn figures_of(effort: Effort, workload: &Workload) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for workload in Workload::ALL {
-        let (writes, name) = (writes(effort, &workload), workload.name());
-        let means = Means::of(Parameters::default(), &workload, writes);
+    let (writes, name) = (writes(effort, workload), workload.name());
+    let means = Means::of(Parameters::default(), workload, writes);
+    figures.push(gain(
+        format!("writing.model.{name}.adaptive_over_offload"),
+        means.offload / means.adaptive,
+        "mean latency of offloading everything",
+    ));
+    figures.push(gain(
+        format!("writing.model.{name}.adaptive_over_best_fixed"),
+        means.best_fixed() / means.adaptive,
+        "mean latency of the better fixed path",
+    ));
+    if workload.is_mixed() {
+        let clairvoyant = outcome(Parameters::default(), workload, Steerer::Clairvoyant, writes).mean_ns;
         figures.push(gain(
-            format!("writing.model.{name}.adaptive_over_offload"),
-            means.offload / means.adaptive,
-            "mean latency of offloading everything",
+            format!("writing.model.{name}.of_clairvoyant_gain"),
+            (means.best_fixed() - means.adaptive) / (means.best_fixed() - clairvoyant),
+            "what a clairvoyant gains over the better fixed path",
         ));
-        figures.push(gain(
-            format!("writing.model.{name}.adaptive_over_best_fixed"),
-            means.best_fixed() / means.adaptive,
-            "mean latency of the better fixed path",
-        ));
-        if workload.is_mixed() {
-            let clairvoyant = outcome(Parameters::default(), &workload, Steerer::Clairvoyant, writes).mean_ns;
-            figures.push(gain(
-                format!("writing.model.{name}.of_clairvoyant_gain"),
-                (means.best_fixed() - means.adaptive) / (means.best_fixed() - clairvoyant),
-                "what a clairvoyant gains over the better fixed path",
-            ));
-        }
     }
     figures
 }
@@ -95,32 +119,32 @@ fn writes_across_a_shift(numbers: Parameters) -> u64 {
 
 /// For each workload the worst of all plays in which one number of the model is scaled.
 pub(super) fn scaled_figures(effort: Effort) -> Vec<Figure> {
+    side_by_side(|workload| vec![scaled_figure(effort, workload)])
+}
+
+fn scaled_figure(effort: Effort, workload: &Workload) -> Figure {
     let (factors, names): (&[f64], &[&str]) = match effort {
         Effort::Tiny => (&[4.0], &["fetch"]),
         Effort::Quick => (&[0.25, 4.0], &Parameters::NAMES),
         Effort::Full => (&[0.25, 0.5, 2.0, 4.0], &Parameters::NAMES),
     };
     let share = if effort == Effort::Tiny { 1 } else { 5 };
-    let mut figures = Vec::new();
-    for workload in Workload::ALL {
-        let most = writes(effort, &workload);
-        let mut worst = (f64::INFINITY, String::new());
-        for name in names {
-            for factor in factors {
-                let numbers = Parameters::default().scaled(name, *factor);
-                let writes = match workload {
-                    Workload::Phases if effort != Effort::Tiny => writes_across_a_shift(numbers).min(most),
-                    _ => most / share,
-                };
-                let means = Means::of(numbers, &workload, writes);
-                let value = means.best_fixed() / means.adaptive;
-                if value < worst.0 {
-                    worst = (value, format!("the better fixed path, at the worst: {name} times {factor}"));
-                }
+    let most = writes(effort, workload);
+    let mut worst = (f64::INFINITY, String::new());
+    for name in names {
+        for factor in factors {
+            let numbers = Parameters::default().scaled(name, *factor);
+            let writes = match workload {
+                Workload::Phases if effort != Effort::Tiny => writes_across_a_shift(numbers).min(most),
+                _ => most / share,
+            };
+            let means = Means::of(numbers, workload, writes);
+            let value = means.best_fixed() / means.adaptive;
+            if value < worst.0 {
+                worst = (value, format!("the better fixed path, at the worst: {name} times {factor}"));
             }
         }
-        let name = format!("writing.model.{}.scaled.adaptive_over_best_fixed", workload.name());
-        figures.push(gain(name, worst.0, &worst.1));
     }
-    figures
+    let name = format!("writing.model.{}.scaled.adaptive_over_best_fixed", workload.name());
+    gain(name, worst.0, &worst.1)
 }
