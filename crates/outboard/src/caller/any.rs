@@ -28,8 +28,7 @@ macro_rules! on {
         match $any {
             AnySite::Shm($site) => $body,
             AnySite::Tcp(shared) => {
-                #[allow(unused_mut)]
-                let mut $site = lock(shared);
+                let $site = &mut *lock(shared);
                 $body
             }
         }

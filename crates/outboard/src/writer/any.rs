@@ -28,8 +28,7 @@ macro_rules! on {
         match $any {
             AnyInitiator::Shm($initiator) => $body,
             AnyInitiator::Tcp(shared) => {
-                #[allow(unused_mut)]
-                let mut $initiator = lock(shared);
+                let $initiator = &mut *lock(shared);
                 $body
             }
         }
