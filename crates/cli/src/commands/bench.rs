@@ -20,7 +20,8 @@ use crate::terminal;
   outboard bench graph               graph applications in far memory beside mapped files and plain memory
   outboard bench graph --quick       the same figures, each measured once on a smaller graph
   outboard bench routing             what a message between ranks costs
-  outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust")]
+  outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust
+  outboard bench writing             does choosing the path of each remote write pay")]
 pub(crate) struct Args {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]
