@@ -10,6 +10,7 @@ mod caller;
 mod executor;
 mod helpers;
 mod image;
+mod slots;
 mod table;
 mod turns;
 mod window;
@@ -20,5 +21,6 @@ pub use executor::{
 };
 pub use helpers::helpers;
 pub use image::{FunctionImage, ImageError};
+pub use slots::{SLOTS, SlotTable, slot_of};
 pub use table::{Found, Function, FunctionTable, Job, TableLimits};
 pub use window::{CallWindow, WINDOW};

@@ -9,12 +9,14 @@
 
 mod call;
 mod register;
+mod steer;
 
 pub use call::{Call, Failed, Failure, Reply, TrapReason};
 pub use register::{
     Allowed, CODE_LEN_MAX, CodePart, DETAIL_LEN_MAX, HANDLES_MAX, REGIONS_MAX, Register, RegisterRefusal,
     Registered, Verdict,
 };
+pub use steer::{Place, SLOTS, Table};
 
 use crate::{DecodeError, Kind, Room};
 
@@ -32,6 +34,9 @@ pub const REGISTERED: Kind = Kind::new(Room::Calling, 32);
 pub const REPLY: Kind = Kind::new(Room::Calling, 33);
 /// The kind of a [`Failed`], the other answer to a [`Call`].
 pub const FAILED: Kind = Kind::new(Room::Calling, 34);
+
+/// The kind of a [`Table`].
+pub const TABLE: Kind = Kind::new(Room::Calling, 40);
 
 /// Which helpers functions find, and what these mean. It goes into the name of every function, so that sites of
 /// another version do not know it.

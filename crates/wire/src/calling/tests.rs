@@ -67,6 +67,16 @@ proptest! {
     }
 
     #[test]
+    fn tables_are_read_as_they_were_written(
+        epoch: u64, places in proptest::collection::vec((0..3usize).prop_map(|place| Place::ALL[place]), SLOTS),
+    ) {
+        let table = Table { epoch, places: places.try_into().unwrap() };
+        let bytes = table.encode();
+        prop_assert_eq!(Table::decode(&bytes).unwrap(), table);
+        prop_assert!(Table::decode(&bytes[1..]).is_err());
+    }
+
+    #[test]
     fn what_is_accepted_is_what_was_encoded(mut bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
         // So many are refused for one byte that some are given what they need.
         for (at, most) in [(0, 16), (1, 16), (2, 1), (3, 1), (4, 10), (5, 1), (6, 1), (7, 1), (8, 6), (9, 12), (48, 3)] {
@@ -113,6 +123,14 @@ fn numbers_without_meaning_are_refused() {
     register.encode(&mut bytes);
     bytes[48..56].copy_from_slice(&u64::MAX.to_le_bytes());
     assert!(Register::decode(&bytes).is_err(), "no more regions than are possible");
+}
+
+#[test]
+fn a_slot_without_a_place_is_refused() {
+    let mut bytes = Table { epoch: 1, places: [Place::Agent; SLOTS] }.encode();
+    assert!(Table::decode(&bytes).is_ok());
+    bytes[Table::LEN - 1] |= 0b11 << 6;
+    assert!(Table::decode(&bytes).is_err());
 }
 
 #[test]
