@@ -45,6 +45,7 @@ impl Ranks<'_> {
             id: Some(id),
             size: Some(self.count),
             secret: Some(secret.clone()),
+            rank0_hosts: false,
             ..self.settings.job.clone()
         };
         // Ends with the job. Ranks that never come to the meeting do not matter to it.

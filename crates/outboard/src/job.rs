@@ -178,7 +178,7 @@ impl Job {
             }
             (place, _) => {
                 let place = place.clone();
-                let hosts_here = place.is_none() && self.rank == Rank(0);
+                let hosts_here = (place.is_none() || job.rank0_hosts) && self.rank == Rank(0);
                 let place = place.unwrap_or_else(|| Address::Abstract(format!("outboard-job-{:016x}", id.0)));
                 if hosts_here {
                     let config = FrontDeskConfig {

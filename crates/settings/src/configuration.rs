@@ -107,9 +107,14 @@ impl Reader<'_> {
             });
             return Some((literal, Origin::Variable(variable)));
         }
-        let document = self.document?;
-        let item = document.items.iter().find(|item| item.key == name)?;
-        Some((Ok(item.value.clone()), Origin::File { path: document.path.clone(), line: item.line }))
+        if let Some(document) = self.document
+            && let Some(item) = document.items.iter().find(|item| item.key == name)
+        {
+            let origin = Origin::File { path: document.path.clone(), line: item.line };
+            return Some((Ok(item.value.clone()), origin));
+        }
+        let said = self.inputs.launcher.iter().find(|said| said.key == name)?;
+        Some((Ok(Literal::text(&said.value)), Origin::Variable(said.variable.to_owned())))
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::key::VARIABLE_PREFIX;
+use crate::launcher::{self, Said};
 
 /// The variable that names the file.
 pub(crate) const CONFIG_VARIABLE: &str = "OUTBOARD_CONFIG";
@@ -23,6 +24,7 @@ pub struct Inputs {
     pub(crate) places: Vec<PathBuf>,
     pub(crate) variables: BTreeMap<OsString, OsString>,
     pub(crate) flags: BTreeMap<String, Flag>,
+    pub(crate) launcher: Vec<Said>,
 }
 
 /// What was given on the command line for one key.
@@ -38,12 +40,13 @@ impl Inputs {
         Self::default()
     }
 
-    /// The environment of this process, and the files where a configuration is looked for.
+    /// The environment of this process, what its launcher says, and the files where a configuration is looked for.
     pub fn from_process() -> Self {
         let ours = |name: &OsStr| name.as_encoded_bytes().starts_with(VARIABLE_PREFIX.as_bytes());
         Self {
             places: places(|name| env::var_os(name)),
             variables: env::vars_os().filter(|(name, _)| ours(name)).collect(),
+            launcher: launcher::from_process(&|name| env::var(name).ok().filter(|value| !value.is_empty())),
             ..Self::default()
         }
     }

@@ -1,13 +1,14 @@
 //! Finds a process's configuration and remembers where each value came from.
 //! It does not act on any of it, print it or parse a command line: the programs do.
 //!
-//! A value is looked for in four places, and the last that has one wins:
+//! A value is looked for in five places, and the last that has one wins:
 //!
 //! 1. the built-in default,
-//! 2. a TOML file: `--config FILE`, else `$OUTBOARD_CONFIG`, else the first that exists of `./outboard.toml`,
+//! 2. what `mpirun`, `srun` or `torchrun` tells the processes it starts: which rank of how many they are,
+//! 3. a TOML file: `--config FILE`, else `$OUTBOARD_CONFIG`, else the first that exists of `./outboard.toml`,
 //!    `$XDG_CONFIG_HOME/outboard/config.toml` (by default under `~/.config`) and `/etc/outboard.toml`,
-//! 3. the environment: `memory.listen` is `OUTBOARD_MEMORY_LISTEN`,
-//! 4. a long flag: `memory.listen` is `--memory-listen`, and `--listen` where the command is about memory.
+//! 4. the environment: `memory.listen` is `OUTBOARD_MEMORY_LISTEN`,
+//! 5. a long flag: `memory.listen` is `--memory-listen`, and `--listen` where the command is about memory.
 //!
 //! ```
 //! use outboard_settings::{Configuration, Inputs};
@@ -49,6 +50,7 @@ mod document;
 mod error;
 mod inputs;
 mod key;
+mod launcher;
 mod literal;
 mod nearest;
 mod origin;

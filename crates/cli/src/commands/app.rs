@@ -32,6 +32,7 @@ use crate::terminal;
   outboard app histogram -n 4 --updates 20M --json   the same with more of them, for programs
   outboard app transpose -n 4 --agents 2 --check     by two agents, as if there were two nodes
   outboard app sssp -n 2 --check                     are the paths as short as they can be
+  mpirun -n 4 outboard app histogram                 with the ranks that another launcher starts
   outboard help app transpose                        more about one application")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -59,10 +60,11 @@ enum Command {
 struct Run<S: clap::Args> {
     #[command(flatten)]
     sizes: S,
-    /// How many ranks
-    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 2,
+    /// How many ranks; 2 if nobody says. Where mpirun, srun or `outboard run` has started this as one of several, those
+    /// are the ranks
+    #[arg(short = 'n', long, value_name = "NUMBER",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
-    ranks: u32,
+    ranks: Option<u32>,
     /// Start so many agents on this machine, connected over TCP, and have them carry messages between ranks, which have
     /// them by turns; 0 starts none and leaves it to the settings who carries
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
@@ -107,8 +109,19 @@ impl<S: Sizes> Run<S> {
     fn run(&self) -> Result<()> {
         let Some(configuration) = self.config.open(self.json)? else { return Ok(()) };
         let app = self.sizes.app(self.seed);
-        app.check(self.ranks).map_err(|error| wrong_usage(&error.to_string()))?;
-        let (report, hops) = self.start(&app, &configuration)?;
+        let started = configuration.settings.job.size.filter(|size| *size > 1);
+        let ranks = started.or(self.ranks).unwrap_or(2);
+        app.check(ranks).map_err(|error| wrong_usage(&error.to_string()))?;
+        let (report, hops) = match started {
+            None => self.start(&app, ranks, &configuration)?,
+            Some(_) => {
+                self.refuse_what_the_launcher_decides(ranks)?;
+                match app_rank::play(&app, self.check, &configuration.settings)? {
+                    Some(report) => (report, Vec::new()),
+                    None => return Ok(()),
+                }
+            }
+        };
         report::leave_traffic(&report, &hops)?;
         let shown =
             if self.json { report::to_json(&report, &hops) } else { report::to_table(&report, &hops) };
@@ -116,10 +129,24 @@ impl<S: Sizes> Run<S> {
         report.wrong().map_or(Ok(()), |what| Err(anyhow!("the result is wrong: {what}")))
     }
 
+    /// What this process cannot decide for the others.
+    fn refuse_what_the_launcher_decides(&self, ranks: u32) -> Result<()> {
+        let flag = match (self.ranks, self.agents) {
+            (Some(_), _) => "--ranks",
+            (None, 1..) => "--agents",
+            (None, 0) => return Ok(()),
+        };
+        let what = format!(
+            "this process was started as one of {ranks} ranks, and cannot start others: leave out {flag}"
+        );
+        Err(wrong_usage(&what))
+    }
+
     /// Starts this program again for every rank, and reads what rank 0 reports; and what agents say that were started.
     fn start(
         &self,
         app: &App,
+        ranks: u32,
         configuration: &outboard_settings::Configuration,
     ) -> Result<(Report, Vec<Hop>)> {
         let mut settings = children::quiet(configuration);
@@ -133,7 +160,7 @@ impl<S: Sizes> Run<S> {
         let interrupts = Interrupts::catch()?;
         let ranks = Ranks {
             program: &program,
-            count: self.ranks,
+            count: ranks,
             settings: &settings,
             agents: agents.as_ref().map_or(&[], |agents| &agents.addresses),
             cpus: None,

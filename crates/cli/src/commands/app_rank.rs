@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use outboard::{Configuration, Inputs, Job, Messenger, MessengerOptions};
-use outboard_messages::{App, Watch, messenger_options};
+use outboard_messages::{App, Report, Watch, messenger_options};
 use outboard_probe::{CacheMisses, Processors};
+use outboard_settings::Settings;
 
 use crate::terminal;
 
@@ -26,17 +27,20 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let app: App = serde_json::from_str(&args.app).context("this is no application")?;
     let configuration = Configuration::load(&Inputs::from_process().config("none"))?;
-    // From the beginning, so that threads which are started later are counted too.
-    let misses = CacheMisses::count();
-    let mut job = Job::with_settings(&configuration.settings)?;
-    let options = messenger_options(MessengerOptions::from_settings(&configuration.settings));
-    let mut messenger = Messenger::new(&mut job, options)?;
-    let cache_bytes = Processors::here().last_level_cache_size();
-    let read = || misses.as_ref().ok()?.so_far().ok();
-    match app
-        .play(&mut messenger, &Watch { is_checked: args.check, cache_misses: Some(&read), cache_bytes })?
-    {
+    match play(&app, args.check, &configuration.settings)? {
         Some(report) => terminal::print(&serde_json::to_string(&report)?),
         None => Ok(()),
     }
+}
+
+/// Plays this process's rank; rank 0 learns what came out.
+pub(super) fn play(app: &App, is_checked: bool, settings: &Settings) -> Result<Option<Report>> {
+    // From the beginning, so that threads which are started later are counted too.
+    let misses = CacheMisses::count();
+    let mut job = Job::with_settings(settings)?;
+    let options = messenger_options(MessengerOptions::from_settings(settings));
+    let mut messenger = Messenger::new(&mut job, options)?;
+    let cache_bytes = Processors::here().last_level_cache_size();
+    let read = || misses.as_ref().ok()?.so_far().ok();
+    Ok(app.play(&mut messenger, &Watch { is_checked, cache_misses: Some(&read), cache_bytes })?)
 }

@@ -21,6 +21,9 @@ section! {
         pub memory: Whereabouts = Whereabouts::Auto,
         /// Where the ranks of the job find each other.
         pub rendezvous: Option<Address> = None,
+        /// Whether rank 0 hosts the meeting at that place; otherwise somebody else does, like outboard run. Without a
+        /// place it always does, unless there is an agent to meet at.
+        pub rank0_hosts: bool = false,
         /// Where other ranks reach this one; none is a socket that only this node sees. On several nodes: tcp:ip:0.
         pub listen: Option<Address> = None,
         /// Which job this is.
