@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod agent_service;
+mod calling;
 mod counts;
 mod daemon;
 mod echo;

@@ -94,7 +94,7 @@ pub(crate) struct MemoryService {
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
-        let (heard, calling) = (Heard::default(), Calling::new());
+        let (heard, calling) = (Heard::default(), Calling::new(&store));
         Self { index, store, counts, outbox, peers, gates, heard, calling }
     }
 

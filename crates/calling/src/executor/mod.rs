@@ -85,12 +85,13 @@ pub struct Outcome<'a> {
     pub result: Result<(u64, &'a [u8]), Failure>,
 }
 
-/// Holds calls and runs them by turns. For one thread; what several share is the table of functions and the windows.
-pub struct Executor<S: Site> {
+/// Holds calls and runs them by turns, on regions that are known as `R`. For one thread; what several share is the table
+/// of functions and the windows.
+pub struct Executor<R> {
     config: ExecutorConfig,
-    sessions: Vec<Option<Session<S::Region>>>,
+    sessions: Vec<Option<Session<R>>>,
     turns: Turns<Client>,
-    runs: Runs<S::Region>,
+    runs: Runs<R>,
     /// Buffers for arguments that wait for their next use.
     spare: Vec<Vec<u8>>,
 }
@@ -98,7 +99,7 @@ pub struct Executor<S: Site> {
 /// How many buffers for arguments are kept.
 const SPARE_MAX: usize = 1024;
 
-impl<S: Site> Executor<S> {
+impl<R> Executor<R> {
     /// An executor without clients.
     pub fn new(config: ExecutorConfig) -> Self {
         let turns = Turns::new(config.quantum.into());
@@ -130,7 +131,7 @@ impl<S: Site> Executor<S> {
 
     /// From now on, `handle` of this client means this. Calls that wait for what it meant before are returned: they will
     /// not run.
-    pub fn bind(&mut self, client: Client, handle: u32, binding: Binding<S::Region>) -> Vec<u64> {
+    pub fn bind(&mut self, client: Client, handle: u32, binding: Binding<R>) -> Vec<u64> {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
             return Vec::new();
         };
@@ -184,7 +185,13 @@ impl<S: Site> Executor<S> {
     }
 
     /// Runs calls by turns until about so much fuel was spent. Returns how much it was.
-    pub fn run(&mut self, now: Time, site: &mut S, fuel: u64, mut tell: impl FnMut(Outcome<'_>)) -> u64 {
+    pub fn run<S: Site<Region = R>>(
+        &mut self,
+        now: Time,
+        site: &mut S,
+        fuel: u64,
+        mut tell: impl FnMut(Outcome<'_>),
+    ) -> u64 {
         let mut spent = self.go_on(site, &mut tell);
         while spent < fuel {
             let Some(client) = self.turns.next() else { break };
@@ -218,9 +225,9 @@ impl<S: Site> Executor<S> {
     }
 
     /// Starts a call. Returns what it has cost so far.
-    fn start(
-        runs: &mut Runs<S::Region>,
-        session: &mut Session<S::Region>,
+    fn start<S: Site<Region = R>>(
+        runs: &mut Runs<R>,
+        session: &mut Session<R>,
         (client, handle, waiting): (Client, u32, &Waiting),
         site: &mut S,
         tell: &mut impl FnMut(Outcome<'_>),
@@ -240,17 +247,17 @@ impl<S: Site> Executor<S> {
     }
 
     /// Tells how a run has ended, or keeps it if it has not.
-    fn settle(
-        runs: &mut Runs<S::Region>,
-        run: Box<Run<S::Region>>,
+    fn settle<S: Site<Region = R>>(
+        runs: &mut Runs<R>,
+        run: Box<Run<R>>,
         ended: Option<Ended>,
         site: &mut S,
         tell: &mut impl FnMut(Outcome<'_>),
     ) -> bool {
         let Some(ended) = ended else {
             let ticket = runs.suspend(run);
-            if let Some(operation) = runs.operation(ticket) {
-                site.begin(ticket, operation);
+            if let Some((region, operation)) = runs.operation(ticket) {
+                site.begin(ticket, region, operation);
             }
             return false;
         };
@@ -268,7 +275,7 @@ impl<S: Site> Executor<S> {
     }
 
     /// Goes on with the calls whose accesses have ended.
-    fn go_on(&mut self, site: &mut S, tell: &mut impl FnMut(Outcome<'_>)) -> u64 {
+    fn go_on<S: Site<Region = R>>(&mut self, site: &mut S, tell: &mut impl FnMut(Outcome<'_>)) -> u64 {
         let mut spent = 0;
         for _ in 0..self.runs.answered() {
             let Some((mut run, answer)) = self.runs.next_answered() else { break };

@@ -86,24 +86,25 @@ impl<R> Run<R> {
         &self.reply
     }
 
-    /// What it waits for.
-    fn operation(&mut self) -> Option<Operation<'_>> {
+    /// What it waits for, and where.
+    fn operation(&self) -> Option<(&R, Operation<'_>)> {
         let pending = self.instance.pending()?;
         let (id, [region, offset, third, fourth, _]) = (pending.helper.id, pending.arguments);
-        let region = usize::try_from(region).ok()?;
-        Some(match id {
-            READ => Operation::Read { region, offset, length: usize::try_from(fourth).ok()? },
-            FETCH => Operation::Read { region, offset, length: usize::try_from(third).ok()? },
+        let (region, _) = self.binding.as_ref()?.regions.get(usize::try_from(region).ok()?)?;
+        let operation = match id {
+            READ => Operation::Read { offset, length: usize::try_from(fourth).ok()? },
+            FETCH => Operation::Read { offset, length: usize::try_from(third).ok()? },
             WRITE => {
                 let length = usize::try_from(fourth).ok()?;
                 // What the helper could read when it was called is still there.
                 let bytes = self.instance.pending_bytes(third, length)?;
-                Operation::Write { region, offset, bytes }
+                Operation::Write { offset, bytes }
             }
-            COMPARE_SWAP => Operation::CompareSwap { region, offset, expected: third, desired: fourth },
-            FETCH_ADD => Operation::FetchAdd { region, offset, addend: third },
+            COMPARE_SWAP => Operation::CompareSwap { offset, expected: third, desired: fourth },
+            FETCH_ADD => Operation::FetchAdd { offset, addend: third },
             _ => return None,
-        })
+        };
+        Some((region, operation))
     }
 
     /// Leaves an answer where the function expects it.
@@ -211,8 +212,8 @@ impl<R> Runs<R> {
         Ticket { place, turn: at.turn }
     }
 
-    pub(super) fn operation(&mut self, ticket: Ticket) -> Option<Operation<'_>> {
-        self.places.get_mut(ticket.place as usize)?.run.as_mut()?.operation()
+    pub(super) fn operation(&self, ticket: Ticket) -> Option<(&R, Operation<'_>)> {
+        self.places.get(ticket.place as usize)?.run.as_ref()?.operation()
     }
 
     pub(super) fn answer(&mut self, ticket: Ticket, answered: Answered<'_>) {

@@ -36,8 +36,6 @@ pub enum Answered<'a> {
 pub enum Operation<'a> {
     /// Bytes to be read.
     Read {
-        /// The region's place in the function's list.
-        region: usize,
         /// Where.
         offset: u64,
         /// How many.
@@ -45,8 +43,6 @@ pub enum Operation<'a> {
     },
     /// Bytes to be written.
     Write {
-        /// The region's place in the function's list.
-        region: usize,
         /// Where.
         offset: u64,
         /// What.
@@ -54,8 +50,6 @@ pub enum Operation<'a> {
     },
     /// A word to be replaced if it is as expected.
     CompareSwap {
-        /// The region's place in the function's list.
-        region: usize,
         /// Where.
         offset: u64,
         /// What it must be.
@@ -65,8 +59,6 @@ pub enum Operation<'a> {
     },
     /// A word to be added to.
     FetchAdd {
-        /// The region's place in the function's list.
-        region: usize,
         /// Where.
         offset: u64,
         /// How much.
@@ -93,7 +85,7 @@ pub trait Site {
     fn fetch_add(&mut self, region: &Self::Region, offset: u64, addend: u64) -> Access;
 
     /// Begins an access that it said takes longer. [`Executor::complete`](crate::Executor::complete) tells its end.
-    fn begin(&mut self, ticket: Ticket, operation: Operation<'_>);
+    fn begin(&mut self, ticket: Ticket, region: &Self::Region, operation: Operation<'_>);
 
     /// Nanoseconds since 1970.
     fn time(&mut self) -> u64;

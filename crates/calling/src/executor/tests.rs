@@ -18,7 +18,7 @@ type Given = Result<(u64, Vec<u8>), Failure>;
 
 /// An executor with its site, and what became of calls.
 struct World {
-    executor: Executor<Here>,
+    executor: Executor<Words>,
     site: Here,
     regions: Vec<Words>,
     ended: HashMap<(Client, u64), Given>,
@@ -70,7 +70,7 @@ impl World {
     fn finish(&mut self) {
         loop {
             self.run(Time::ZERO, 1_000_000);
-            if !self.site.end_one(&mut self.executor, &self.regions) && self.executor.is_idle() {
+            if !self.site.end_one(&mut self.executor) && self.executor.is_idle() {
                 return;
             }
         }
@@ -378,7 +378,7 @@ proptest! {
             match what {
                 0 => world.site.is_far = !world.site.is_far,
                 1 => world.run(Time::ZERO, number * 20),
-                2 => { world.site.end_one(&mut world.executor, &world.regions); }
+                2 => { world.site.end_one(&mut world.executor); }
                 3 => {
                     world.submit(clients[client], 1, &(number * 100).to_le_bytes());
                     taken += 1;

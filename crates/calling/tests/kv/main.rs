@@ -52,7 +52,7 @@ fn arguments(key: u8, value: Option<u64>) -> Vec<u8> {
 
 /// Some callers at work on one table.
 struct World {
-    executor: Executor<TornSite>,
+    executor: Executor<()>,
     site: TornSite,
     functions: [Arc<Function>; 3],
     callers: Vec<(Client, Option<usize>)>,

@@ -39,7 +39,7 @@ impl TornSite {
     }
 
     /// Moves one word of any access, and tells if that was its last. Returns whether there was any.
-    pub(crate) fn step(&mut self, random: &mut fastrand::Rng, executor: &mut Executor<TornSite>) -> bool {
+    pub(crate) fn step(&mut self, random: &mut fastrand::Rng, executor: &mut Executor<()>) -> bool {
         if self.moving.is_empty() {
             return false;
         }
@@ -122,18 +122,18 @@ impl Site for TornSite {
         self.judge(offset, 8)
     }
 
-    fn begin(&mut self, ticket: Ticket, operation: Operation<'_>) {
+    fn begin(&mut self, ticket: Ticket, (): &(), operation: Operation<'_>) {
         match operation {
-            Operation::Read { offset, length, .. } => {
+            Operation::Read { offset, length } => {
                 self.begin_moving(ticket, offset, vec![0; length], What::Read);
             }
-            Operation::Write { offset, bytes, .. } => {
+            Operation::Write { offset, bytes } => {
                 self.begin_moving(ticket, offset, bytes.to_vec(), What::Write);
             }
-            Operation::CompareSwap { offset, expected, desired, .. } => {
+            Operation::CompareSwap { offset, expected, desired } => {
                 self.begin_moving(ticket, offset, Vec::new(), What::CompareSwap(expected, desired));
             }
-            Operation::FetchAdd { offset, addend, .. } => {
+            Operation::FetchAdd { offset, addend } => {
                 self.begin_moving(ticket, offset, Vec::new(), What::FetchAdd(addend));
             }
         }

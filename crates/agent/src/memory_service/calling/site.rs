@@ -84,7 +84,7 @@ impl Site for ServerSite {
         with_word(region, offset, |memory, at| memory.word(at).fetch_add(addend, Ordering::SeqCst))
     }
 
-    fn begin(&mut self, _ticket: Ticket, _operation: Operation<'_>) {
+    fn begin(&mut self, _ticket: Ticket, _region: &Weak<Gate>, _operation: Operation<'_>) {
         unreachable!("no access of this site takes longer");
     }
 

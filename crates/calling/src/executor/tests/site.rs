@@ -13,17 +13,17 @@ pub(super) type Words = Rc<RefCell<Vec<u8>>>;
 
 /// An access that was begun and has not ended.
 pub(super) enum Begun {
-    Read(usize, u64, usize),
-    Write(usize, u64, Vec<u8>),
-    CompareSwap(usize, u64, u64, u64),
-    FetchAdd(usize, u64, u64),
+    Read(u64, usize),
+    Write(u64, Vec<u8>),
+    CompareSwap(u64, u64, u64),
+    FetchAdd(u64, u64),
 }
 
 /// A site whose regions are here, or far away.
 #[derive(Default)]
 pub(super) struct Here {
     pub(super) is_far: bool,
-    pub(super) begun: VecDeque<(Ticket, Begun)>,
+    pub(super) begun: VecDeque<(Ticket, Words, Begun)>,
     pub(super) logged: Vec<String>,
 }
 
@@ -69,20 +69,20 @@ impl Here {
     }
 
     /// Ends the access that was begun first.
-    pub(super) fn end_one(&mut self, executor: &mut Executor<Here>, regions: &[Words]) -> bool {
-        let Some((ticket, begun)) = self.begun.pop_front() else { return false };
+    pub(super) fn end_one(&mut self, executor: &mut Executor<Words>) -> bool {
+        let Some((ticket, region, begun)) = self.begun.pop_front() else { return false };
         let mut bytes = Vec::new();
         let result = match begun {
-            Begun::Read(region, offset, length) => {
+            Begun::Read(offset, length) => {
                 bytes.resize(length, 0);
-                read(&regions[region], offset, &mut bytes).map(|_| Answered::Read(&bytes))
+                read(&region, offset, &mut bytes).map(|_| Answered::Read(&bytes))
             }
-            Begun::Write(region, offset, from) => write(&regions[region], offset, &from).map(Answered::Done),
-            Begun::CompareSwap(region, offset, expected, desired) => {
-                change(&regions[region], offset, swap(expected, desired)).map(Answered::Done)
+            Begun::Write(offset, from) => write(&region, offset, &from).map(Answered::Done),
+            Begun::CompareSwap(offset, expected, desired) => {
+                change(&region, offset, swap(expected, desired)).map(Answered::Done)
             }
-            Begun::FetchAdd(region, offset, addend) => {
-                change(&regions[region], offset, |was| was.wrapping_add(addend)).map(Answered::Done)
+            Begun::FetchAdd(offset, addend) => {
+                change(&region, offset, |was| was.wrapping_add(addend)).map(Answered::Done)
             }
         };
         executor.complete(ticket, result.unwrap_or_else(Answered::Refused));
@@ -111,16 +111,16 @@ impl Site for Here {
         self.say(|| change(region, offset, |was| was.wrapping_add(addend)))
     }
 
-    fn begin(&mut self, ticket: Ticket, operation: Operation<'_>) {
+    fn begin(&mut self, ticket: Ticket, region: &Words, operation: Operation<'_>) {
         let begun = match operation {
-            Operation::Read { region, offset, length } => Begun::Read(region, offset, length),
-            Operation::Write { region, offset, bytes } => Begun::Write(region, offset, bytes.to_vec()),
-            Operation::CompareSwap { region, offset, expected, desired } => {
-                Begun::CompareSwap(region, offset, expected, desired)
+            Operation::Read { offset, length } => Begun::Read(offset, length),
+            Operation::Write { offset, bytes } => Begun::Write(offset, bytes.to_vec()),
+            Operation::CompareSwap { offset, expected, desired } => {
+                Begun::CompareSwap(offset, expected, desired)
             }
-            Operation::FetchAdd { region, offset, addend } => Begun::FetchAdd(region, offset, addend),
+            Operation::FetchAdd { offset, addend } => Begun::FetchAdd(offset, addend),
         };
-        self.begun.push_back((ticket, begun));
+        self.begun.push_back((ticket, Rc::clone(region), begun));
     }
 
     fn time(&mut self) -> u64 {

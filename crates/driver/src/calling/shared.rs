@@ -1,30 +1,22 @@
-//! What the workers of a memory server share of functions and callers.
+//! What the workers of a site share of functions and callers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outboard_calling::{CallWindow, FunctionTable, TableLimits};
-use outboard_wire::calling::CallerId;
+use outboard_calling::{CallWindow, FunctionImage, FunctionTable, TableLimits};
+use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
-use crate::status::{Gauge, StatusPage};
+use super::desk::Refused;
 
-/// How many callers a server knows. Of those that have no link any more, the one that left first is forgotten first.
+/// How many callers a site knows. Of those that have no link any more, the one that left first is forgotten first.
 const CALLERS_MAX: usize = 4096;
 
-/// The functions and callers of a memory server, and what is counted of calls.
-pub(crate) struct SharedCalling {
+/// The functions and callers of a site.
+pub struct SharedCalls {
     functions: Mutex<FunctionTable>,
     callers: Mutex<Callers>,
-    pub(super) counts: CallingCounts,
-}
-
-/// What is counted.
-pub(super) struct CallingCounts {
-    pub(super) calls_total: Gauge,
-    pub(super) calls_failed_total: Gauge,
-    pub(super) call_fuel_total: Gauge,
-    pub(super) functions: Gauge,
-    pub(super) registrations_refused_total: Gauge,
+    /// Told how many functions there are.
+    count: Box<dyn Fn(usize) + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -34,19 +26,11 @@ struct Callers {
     gone: VecDeque<CallerId>,
 }
 
-impl SharedCalling {
-    pub(crate) fn new(page: &StatusPage) -> Self {
-        Self {
-            functions: Mutex::new(FunctionTable::new(TableLimits::default())),
-            callers: Mutex::default(),
-            counts: CallingCounts {
-                calls_total: page.gauge("calls_total"),
-                calls_failed_total: page.gauge("calls_failed_total"),
-                call_fuel_total: page.gauge("call_fuel_total"),
-                functions: page.gauge("functions"),
-                registrations_refused_total: page.gauge("registrations_refused_total"),
-            },
-        }
+impl SharedCalls {
+    /// Nothing is known yet; `count` is told how many functions there are.
+    pub fn new(limits: TableLimits, count: impl Fn(usize) + Send + Sync + 'static) -> Arc<Self> {
+        let functions = Mutex::new(FunctionTable::new(limits));
+        Arc::new(Self { functions, callers: Mutex::default(), count: Box::new(count) })
     }
 
     pub(super) fn functions(&self) -> MutexGuard<'_, FunctionTable> {
@@ -83,14 +67,33 @@ impl SharedCalling {
         }
     }
 
-    /// Looks at functions until there are none that nobody has looked at, in a thread of its own.
-    pub(super) fn prepare(&self) {
+    /// Takes a function's code, which is looked at in a thread of its own.
+    pub(super) fn offer(self: &Arc<Self>, name: FunctionName, image: FunctionImage) -> Result<(), Refused> {
+        if image.name() != name {
+            let detail = format!("the code that came is that of {}, not of {name}", image.name());
+            return Err((RegisterRefusal::WrongName, detail));
+        }
+        if !self.functions().offer(image)? {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        let prepare = move || shared.prepare();
+        let spawned = std::thread::Builder::new().name("outboard-functions".to_owned()).spawn(prepare);
+        if let Err(error) = spawned {
+            let detail = format!("the operating system gave no thread to look at functions: {error}");
+            self.functions().nobody_prepares(&detail);
+        }
+        Ok(())
+    }
+
+    /// Looks at functions until there are none that nobody has looked at.
+    fn prepare(&self) {
         loop {
             let Some(job) = self.functions().next_job() else { break };
             let result = job.prepare();
             let mut functions = self.functions();
             functions.prepared(job.name(), result);
-            self.counts.functions.set(functions.len() as u64);
+            (self.count)(functions.len());
         }
     }
 }

@@ -1,0 +1,319 @@
+//! Where the calls of many links arrive at a site.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use outboard_calling::{
+    Answered, Binding, Client, Executor, ExecutorConfig, Found, FunctionImage, Outcome, Site, Submitted,
+    Ticket,
+};
+use outboard_link::memory::Window;
+use outboard_link::{Disposition, Frame};
+use outboard_wire::calling::{
+    Allowed, CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, FunctionName, OPEN, Open,
+    REGISTER, REGISTERED, REPLY, Register, RegisterRefusal, Registered, Reply, Verdict,
+};
+use outboard_wire::{FrameHead, Rights, Time};
+
+use super::SharedCalls;
+use crate::{LinkId, Outbox};
+
+/// How much fuel is spent on calls before links have their turn again: some tens of microseconds.
+const FUEL_PER_TURN: u64 = 50_000;
+
+/// Why a function is not registered, for programs and for people.
+pub type Refused = (RegisterRefusal, String);
+
+/// Finds the regions of functions for a [`CallingDesk`].
+pub trait FindRegion {
+    /// What functions know of a region.
+    type Region;
+
+    /// The region, if its caller may call functions there that do `allowed.rights`. Nothing, if that is not known yet:
+    /// the caller asks again.
+    fn find(&mut self, allowed: &Allowed) -> Result<Option<Self::Region>, Refused>;
+}
+
+/// What has happened at a desk since somebody last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeskCounts {
+    /// Calls that ended with a reply.
+    pub replied: u64,
+    /// Calls that ended without.
+    pub failed: u64,
+    /// Fuel that they took.
+    pub fuel: u64,
+    /// Functions that were not taken.
+    pub refused: u64,
+    /// Frames that mean nothing here.
+    pub meaningless: u64,
+}
+
+/// The calls of one worker's links: takes them in, runs them by turns on regions that are known as `R`, and answers.
+pub struct CallingDesk<R> {
+    shared: Arc<SharedCalls>,
+    executor: Executor<R>,
+    links: HashMap<LinkId, Caller>,
+    /// The link that brought the latest call, which brings the next most of the time.
+    latest: Option<(LinkId, Client)>,
+    /// The link of every client, by its number.
+    clients: Vec<LinkId>,
+    answer: Vec<u8>,
+    counts: DeskCounts,
+}
+
+/// Who calls by one link.
+struct Caller {
+    client: Client,
+    caller: CallerId,
+    /// A function's code, as far as it has come.
+    arriving: Option<(FunctionName, Vec<u8>)>,
+    /// The latest function whose code was not taken.
+    refused: Option<(FunctionName, Refused)>,
+}
+
+fn fail(outbox: &mut Outbox, link: LinkId, call: u64, failure: Failure) {
+    let head = FrameHead::new(FAILED).with_tag(call as u32);
+    outbox.push_copy(link, head, &Failed { call, failure }.encode());
+}
+
+impl<R> CallingDesk<R> {
+    /// A desk that nobody has come to.
+    pub fn new(shared: Arc<SharedCalls>, config: ExecutorConfig) -> Self {
+        Self {
+            shared,
+            executor: Executor::new(config),
+            links: HashMap::new(),
+            latest: None,
+            clients: Vec::new(),
+            answer: Vec::new(),
+            counts: DeskCounts::default(),
+        }
+    }
+
+    /// Does what a frame about calls asks. What is to be said goes into `outbox`.
+    pub fn on_frame(
+        &mut self,
+        (link, frame, now): (LinkId, Frame<'_>, Time),
+        regions: &mut impl FindRegion<Region = R>,
+        outbox: &mut Outbox,
+    ) -> Disposition {
+        let payload = frame.payload;
+        match frame.head.kind {
+            CALL => return self.take_call(link, payload, now, outbox),
+            REGISTER => self.register(link, &payload.to_vec(), regions, outbox),
+            CODE => self.take_code(link, &payload.to_vec()),
+            OPEN => self.open(link, &payload.to_vec()),
+            // Answers to questions that a site does not ask.
+            _ => self.counts.meaningless += 1,
+        }
+        Disposition::Taken
+    }
+
+    fn open(&mut self, link: LinkId, bytes: &[u8]) {
+        let Ok(Open { caller }) = Open::decode(bytes) else { return };
+        self.on_lost(link);
+        let Some(window) = self.shared.window(caller) else { return };
+        let client = self.executor.open(window);
+        if client.index() >= self.clients.len() {
+            self.clients.resize(client.index() + 1, link);
+        }
+        self.clients[client.index()] = link;
+        self.links.insert(link, Caller { client, caller, arriving: None, refused: None });
+    }
+
+    #[inline]
+    fn client(&mut self, link: LinkId) -> Option<Client> {
+        match self.latest {
+            Some((latest, client)) if latest == link => Some(client),
+            _ => {
+                let client = self.links.get(&link)?.client;
+                self.latest = Some((link, client));
+                Some(client)
+            }
+        }
+    }
+
+    fn take_call(
+        &mut self,
+        link: LinkId,
+        payload: Window<'_>,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> Disposition {
+        let Some(length) = payload.len().checked_sub(Call::LEN) else {
+            self.counts.meaningless += 1;
+            return Disposition::Taken;
+        };
+        let head = payload.array::<{ Call::LEN }>(0);
+        let number = u64::from_le_bytes(payload.array(0));
+        let submitted = match (Call::decode(head), self.client(link)) {
+            (Ok(call), Some(client)) => {
+                let fill = |buffer: &mut [u8]| payload.part(Call::LEN, length).read(0, buffer);
+                self.executor.submit(now, client, &call, (length, fill))
+            }
+            _ => Submitted::Failed(Failure::NoFunction),
+        };
+        match submitted {
+            Submitted::Taken => Disposition::Taken,
+            Submitted::Full => Disposition::Deferred,
+            Submitted::Failed(failure) => {
+                self.counts.failed += 1;
+                fail(outbox, link, number, failure);
+                Disposition::Taken
+            }
+        }
+    }
+
+    fn take_code(&mut self, link: LinkId, bytes: &[u8]) {
+        let Some(caller) = self.links.get_mut(&link) else { return };
+        let Ok((part, code)) = CodePart::decode(bytes) else { return };
+        let max = self.shared.functions().image_bytes_max();
+        if part.total as usize > max {
+            let detail = format!("the function has {} bytes and this site takes {max}", part.total);
+            caller.refused = Some((part.name, (RegisterRefusal::TooMuch, detail)));
+            return;
+        }
+        if part.offset == 0 {
+            caller.arriving = Some((part.name, Vec::with_capacity(part.total as usize)));
+        }
+        let Some((name, arrived)) = &mut caller.arriving else { return };
+        if *name != part.name || arrived.len() != part.offset as usize {
+            // Registering will show that the code is still needed.
+            caller.arriving = None;
+            return;
+        }
+        arrived.extend_from_slice(code);
+        if arrived.len() < part.total as usize {
+            return;
+        }
+        let image = FunctionImage::from_bytes(std::mem::take(arrived));
+        caller.arriving = None;
+        caller.refused = self.shared.offer(part.name, image).err().map(|no| (part.name, no));
+    }
+
+    fn register(
+        &mut self,
+        link: LinkId,
+        bytes: &[u8],
+        regions: &mut impl FindRegion<Region = R>,
+        outbox: &mut Outbox,
+    ) {
+        let (handle, judged) = match Register::decode(bytes) {
+            Ok(register) => (register.handle, self.judge(link, &register, regions, outbox)),
+            Err(error) => (0, Err((RegisterRefusal::Malformed, error.to_string()))),
+        };
+        let (verdict, detail) = match judged {
+            Ok(verdict) => (verdict, String::new()),
+            Err((refusal, detail)) => {
+                self.counts.refused += 1;
+                (Verdict::Refused(refusal), detail)
+            }
+        };
+        self.answer.clear();
+        Registered { handle, verdict, detail }.encode(&mut self.answer);
+        outbox.push_copy(link, FrameHead::new(REGISTERED).with_tag(handle), &self.answer);
+    }
+
+    fn judge(
+        &mut self,
+        link: LinkId,
+        register: &Register,
+        regions: &mut impl FindRegion<Region = R>,
+        outbox: &mut Outbox,
+    ) -> Result<Verdict, Refused> {
+        let config = *self.executor.config();
+        if register.fuel > config.fuel_max || register.reply_max > config.reply_max {
+            let (fuel, reply) = (config.fuel_max, config.reply_max);
+            let detail = format!("this site gives at most {fuel} of fuel and {reply} bytes of reply");
+            return Err((RegisterRefusal::OverQuota, detail));
+        }
+        let Some(regions) = find_all(&register.regions, regions)? else { return Ok(Verdict::Preparing) };
+        let Some(caller) = self.links.get_mut(&link) else {
+            let detail = "nobody has opened this link for calls, or there are too many callers";
+            return Err((RegisterRefusal::Malformed, detail.to_owned()));
+        };
+        let found = self.shared.functions().find(register.name);
+        let function = match found {
+            Found::Ready(function) => function,
+            Found::Preparing => return Ok(Verdict::Preparing),
+            Found::Bad(refusal, detail) => return Err((refusal, detail)),
+            Found::Nothing => {
+                return match caller.refused.take_if(|(name, _)| *name == register.name) {
+                    Some((_, no)) => Err(no),
+                    None => Ok(Verdict::NeedsCode),
+                };
+            }
+        };
+        let (fuel, reply_max) = (register.fuel, register.reply_max);
+        let binding = Binding { function, regions, fuel, reply_max };
+        for call in self.executor.bind(caller.client, register.handle, binding) {
+            fail(outbox, link, call, Failure::NoFunction);
+        }
+        Ok(Verdict::Ready)
+    }
+
+    /// Runs calls for a while. Returns whether there were any.
+    pub fn run(&mut self, now: Time, site: &mut impl Site<Region = R>, outbox: &mut Outbox) -> bool {
+        if self.executor.is_idle() {
+            return false;
+        }
+        let Self { executor, clients, answer, counts, .. } = self;
+        let fuel = executor.run(now, site, FUEL_PER_TURN, |Outcome { client, call, result }| {
+            let link = clients[client.index()];
+            match result {
+                Ok((value, reply)) => {
+                    counts.replied += 1;
+                    answer.clear();
+                    answer.extend_from_slice(&Reply { call, value }.encode());
+                    answer.extend_from_slice(reply);
+                    outbox.push_copy(link, FrameHead::new(REPLY).with_tag(call as u32), answer);
+                }
+                Err(failure) => {
+                    counts.failed += 1;
+                    fail(outbox, link, call, failure);
+                }
+            }
+        });
+        counts.fuel += fuel;
+        true
+    }
+
+    /// An access of a suspended call has ended; it goes on in the next [`run`](Self::run).
+    pub fn complete(&mut self, ticket: Ticket, answered: Answered<'_>) {
+        self.executor.complete(ticket, answered);
+    }
+
+    /// A link is gone. Its caller may come by another.
+    pub fn on_lost(&mut self, link: LinkId) {
+        self.latest = self.latest.filter(|(latest, _)| *latest != link);
+        if let Some(caller) = self.links.remove(&link) {
+            self.executor.close(caller.client);
+            self.shared.link_lost(caller.caller);
+        }
+    }
+
+    /// What has happened since this was last asked.
+    pub fn take_counts(&mut self) -> DeskCounts {
+        std::mem::take(&mut self.counts)
+    }
+}
+
+/// The regions of a function, each with what it may do there.
+pub(super) type Regions<R> = Vec<(R, Rights)>;
+
+/// All regions of a function, if all are known.
+pub(super) fn find_all<F: FindRegion>(
+    allowed: &[Allowed],
+    regions: &mut F,
+) -> Result<Option<Regions<F::Region>>, Refused> {
+    let mut found = Vec::with_capacity(allowed.len());
+    let mut is_complete = true;
+    for allowed in allowed {
+        match regions.find(allowed)? {
+            Some(region) => found.push((region, allowed.rights)),
+            None => is_complete = false,
+        }
+    }
+    Ok(is_complete.then_some(found))
+}
