@@ -4,6 +4,7 @@
 //! decoder gets one more line in [`TARGETS`].
 #![forbid(unsafe_code)]
 
+mod calling;
 mod control;
 mod ebpf;
 mod mutator;
@@ -108,6 +109,12 @@ pub const TARGETS: &[Target] = &[
         what: "messages between ranks and agents: runs, parcels, who is reached",
         run: routing::routing,
         seeds: routing::routing_seeds,
+    },
+    Target {
+        name: "calling",
+        what: "calls of functions: registrations, code, calls, answers, who runs which slots",
+        run: calling::calling,
+        seeds: calling::calling_seeds,
     },
     Target {
         name: "trial",

@@ -6,6 +6,10 @@
 //!
 //! Numbers of calls grow. A site runs a number of one caller at most once, by whichever link it comes, and says so of one
 //! that it has seen before, or that is so old that it does not know.
+//!
+//! Calls run at several sites. The memory server says by a [`Table`] which [`Place`] runs the calls of which slot, to whom
+//! has [asked](Ask); the frames of calls carry the slot as their flow label, those of answers the end of the epoch of the
+//! table that the site knows. Agents tell their [`Load`], and callers what they have [`Observed`].
 
 mod call;
 mod register;
@@ -16,7 +20,7 @@ pub use register::{
     Allowed, CODE_LEN_MAX, CodePart, DETAIL_LEN_MAX, HANDLES_MAX, REGIONS_MAX, Register, RegisterRefusal,
     Registered, Verdict,
 };
-pub use steer::{Place, SLOTS, Table};
+pub use steer::{Ask, Load, Observed, Place, SLOTS, Seen, Table};
 
 use crate::{DecodeError, Kind, Room};
 
@@ -28,14 +32,19 @@ pub const REGISTER: Kind = Kind::new(Room::Calling, 2);
 pub const CODE: Kind = Kind::new(Room::Calling, 3);
 /// The kind of a [`Call`].
 pub const CALL: Kind = Kind::new(Room::Calling, 4);
+/// The kind of an [`Ask`].
+pub const ASK: Kind = Kind::new(Room::Calling, 8);
+/// The kind of a [`Load`]. It is not answered.
+pub const LOAD: Kind = Kind::new(Room::Calling, 9);
+/// The kind of an [`Observed`]. It is not answered.
+pub const OBSERVED: Kind = Kind::new(Room::Calling, 10);
 /// The kind of a [`Registered`], the answer to a [`Register`].
 pub const REGISTERED: Kind = Kind::new(Room::Calling, 32);
 /// The kind of a [`Reply`], the good answer to a [`Call`].
 pub const REPLY: Kind = Kind::new(Room::Calling, 33);
 /// The kind of a [`Failed`], the other answer to a [`Call`].
 pub const FAILED: Kind = Kind::new(Room::Calling, 34);
-
-/// The kind of a [`Table`].
+/// The kind of a [`Table`], the answer to an [`Ask`], then and at every change.
 pub const TABLE: Kind = Kind::new(Room::Calling, 40);
 
 /// Which helpers functions find, and what these mean. It goes into the name of every function, so that sites of

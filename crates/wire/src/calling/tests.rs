@@ -77,6 +77,26 @@ proptest! {
     }
 
     #[test]
+    fn what_is_known_of_sites_is_read_as_it_was_written(
+        words: [u64; 5], workers: u32, calls: u32,
+        sites: [(bool, u32, u64, u64); 3],
+    ) {
+        let [span_ns, queueing_ns, busy_ns, service_ns, oldest_ns] = words;
+        let load = Load { span_ns, workers, calls, queueing_ns, busy_ns, service_ns, oldest_ns };
+        prop_assert_eq!(Load::decode(&load.encode()).unwrap(), load);
+        prop_assert!(Load::decode(&load.encode()[1..]).is_err());
+        let seen = |(is_usable, calls, round_trips_ns, oldest_ns)| Seen { is_usable, calls, round_trips_ns, oldest_ns };
+        let observed = Observed { sites: sites.map(seen) };
+        let mut bytes = observed.encode();
+        prop_assert_eq!(Observed::decode(&bytes).unwrap(), observed);
+        prop_assert!(Observed::decode(&bytes[1..]).is_err());
+        bytes[24] |= 2;
+        prop_assert!(Observed::decode(&bytes).is_err(), "usable or not, and nothing else");
+        let ask = Ask { epoch: span_ns };
+        prop_assert_eq!(Ask::decode(&ask.encode()).unwrap(), ask);
+    }
+
+    #[test]
     fn what_is_accepted_is_what_was_encoded(mut bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
         // So many are refused for one byte that some are given what they need.
         for (at, most) in [(0, 16), (1, 16), (2, 1), (3, 1), (4, 10), (5, 1), (6, 1), (7, 1), (8, 6), (9, 12), (48, 3)] {

@@ -1,0 +1,79 @@
+//! The decoders of calls and of everything about them.
+
+use outboard_wire::calling::{
+    Allowed, Ask, Call, CallerId, CodePart, Failed, Failure, FunctionName, Load, Observed, Open, Place,
+    Register, RegisterRefusal, Registered, Reply, SLOTS, Seen, Table, TrapReason, Verdict as Judged,
+};
+use outboard_wire::{DecodeError, Generation, RegionId, RegionKey, Rights};
+
+use crate::Verdict;
+use crate::wire::{refused, returns};
+
+/// Which decoder, then its bytes.
+pub(crate) fn calling(bytes: &[u8]) -> Verdict {
+    let Some((which, bytes)) = bytes.split_first() else { return Verdict::Refused };
+    let verdict = match which {
+        0 => Open::decode(bytes).map(|open| returns(&open, bytes, &open.encode())),
+        1 => Register::decode(bytes).map(|register| {
+            let mut encoded = Vec::new();
+            register.encode(&mut encoded);
+            returns(&register, bytes, &encoded)
+        }),
+        2 => Registered::decode(bytes).map(|registered| {
+            let mut encoded = Vec::new();
+            registered.encode(&mut encoded);
+            returns(&registered, bytes, &encoded)
+        }),
+        3 => CodePart::decode(bytes)
+            .map(|(part, code)| returns(&part, bytes, &[part.encode().as_slice(), code].concat())),
+        4 => call(bytes),
+        5 => Reply::decode(bytes)
+            .map(|(reply, rest)| returns(&reply, bytes, &[reply.encode().as_slice(), rest].concat())),
+        6 => Failed::decode(bytes).map(|failed| returns(&failed, bytes, &failed.encode())),
+        7 => Ask::decode(bytes).map(|ask| returns(&ask, bytes, &ask.encode())),
+        8 => Table::decode(bytes).map(|table| returns(&table, bytes, &table.encode())),
+        9 => Load::decode(bytes).map(|load| returns(&load, bytes, &load.encode())),
+        10 => Observed::decode(bytes).map(|observed| returns(&observed, bytes, &observed.encode())),
+        _ => return Verdict::Refused,
+    };
+    verdict.unwrap_or_else(refused)
+}
+
+/// The start of a call is taken out of the frame by its length.
+fn call(bytes: &[u8]) -> Result<Verdict, DecodeError> {
+    let Some((head, _)) = bytes.split_first_chunk() else { return Ok(Verdict::Refused) };
+    Call::decode(*head).map(|call| returns(&call, head, &call.encode()))
+}
+
+pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
+    let name = FunctionName([3; 32]);
+    let (region, generation, key) = (RegionId(5), Generation(1), RegionKey([7; 16]));
+    let regions = vec![Allowed { region, generation, key, rights: Rights::ALL }; 2];
+    let (mut register, mut ready, mut no) = (Vec::new(), Vec::new(), Vec::new());
+    Register { handle: 1, reply_max: 64, fuel: 1000, name, regions }.encode(&mut register);
+    Registered { handle: 1, verdict: Judged::Ready, detail: String::new() }.encode(&mut ready);
+    let verdict = Judged::Refused(RegisterRefusal::BadCode);
+    Registered { handle: 1, verdict, detail: "endless".to_owned() }.encode(&mut no);
+    let trapped = Failure::Trapped { index: 4, reason: TrapReason::NoRight, address: 0 };
+    let mut places = [Place::Server; SLOTS];
+    places[..100].fill(Place::Agent);
+    let load = Load { span_ns: 1_000_000, workers: 2, calls: 500, ..Load::default() };
+    let seen = Seen { is_usable: true, calls: 5, round_trips_ns: 30_000, oldest_ns: 0 };
+    let with_bytes = |head: &[u8]| [head, &[1; 16]].concat();
+    let seeds: [(u8, Vec<u8>); 13] = [
+        (0, Open { caller: CallerId([9; 16]) }.encode().to_vec()),
+        (1, register),
+        (2, ready),
+        (2, no),
+        (3, with_bytes(&CodePart { name, total: 64, offset: 16 }.encode())),
+        (4, with_bytes(&Call { call: 7, handle: 1, patience_us: 0 }.encode())),
+        (5, with_bytes(&Reply { call: 7, value: 1 }.encode())),
+        (6, Failed { call: 7, failure: trapped }.encode().to_vec()),
+        (6, Failed { call: 8, failure: Failure::Repeated }.encode().to_vec()),
+        (7, Ask { epoch: 2 }.encode().to_vec()),
+        (8, Table { epoch: 3, places }.encode().to_vec()),
+        (9, load.encode().to_vec()),
+        (10, Observed { sites: [Seen::default(), seen, seen] }.encode().to_vec()),
+    ];
+    seeds.map(|(which, bytes)| [&[which][..], &bytes].concat()).to_vec()
+}
