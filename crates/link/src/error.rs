@@ -212,6 +212,14 @@ pub enum ConnectError {
         /// Where.
         address: String,
     },
+    /// Without libfabric there is no such link.
+    #[error("no link to {address}: {source}")]
+    Fabric {
+        /// Where.
+        address: String,
+        /// Why.
+        source: crate::ofi::FabricError,
+    },
     /// The operating system refused.
     #[error("{call} for {address} failed: {source}")]
     System {

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`shm`] | two processes of one node | through mapped memory, without the owner's help |
 //! | [`tcp`] | plain machines | served by the owner's link |
+//! | [`ofi`] | machines on a fabric that libfabric speaks to | served by the owner's link |
 //! | [`loopback`] | two ends in one thread, with seeded faults | served by the owner's link |
 //! | [`shaped`] | any of these, slowed down | as the link beneath |
 
@@ -21,6 +22,7 @@ mod identity;
 mod link;
 pub mod loopback;
 pub mod memory;
+pub mod ofi;
 mod remote;
 pub mod ring;
 pub mod shaped;

@@ -36,6 +36,11 @@ pub(crate) trait Fixture: 'static {
     type Link: Link + RemoteMemory + Send + 'static;
     type Vandal: Vandal;
 
+    /// Why this link cannot be tried on this machine, if so.
+    fn missing() -> Option<String> {
+        None
+    }
+
     /// A fresh link: the connecting side, then the accepting side.
     fn pair(sides: &Sides) -> (Self::Link, Self::Link);
 

@@ -45,6 +45,10 @@ macro_rules! each_check {
             $(
                 #[test]
                 fn $check() {
+                    if let Some(why) = <$fixture as fixture::Fixture>::missing() {
+                        println!("skipped: {why}");
+                        return;
+                    }
                     checks::$subject::$check::<$fixture>();
                 }
             )+
@@ -56,6 +60,8 @@ conformance! {
     shm: fixtures::Shm;
     tcp: fixtures::Tcp;
     loopback: fixtures::Loopback;
+    ofi_tcp: fixtures::OfiTcp;
+    ofi_shm: fixtures::OfiShm;
     shaped_shm: fixtures::Slow<fixtures::Shm>;
     shaped_tcp: fixtures::Slow<fixtures::Tcp>;
     shaped_loopback: fixtures::Slow<fixtures::Loopback>;

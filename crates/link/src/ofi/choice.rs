@@ -1,0 +1,160 @@
+//! Which provider moves the bytes, and why.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+use super::library::{Fault, Library, LoadError};
+use super::offer::Offer;
+
+/// Providers that are passed over unless they are asked for by name, and why.
+const PASSED_OVER: &[(&str, &str)] = &[
+    (
+        "shm",
+        "shared memory has a link of its own, and this provider leaves files behind when a process is killed",
+    ),
+    ("sockets", "it is no longer maintained"),
+    ("udp", "its datagrams get lost"),
+    ("ofi_rxd", "it is an experiment"),
+    ("ofi_mrail", "it is an experiment"),
+    ("ofi_hook", "it is for debugging"),
+    ("net", "it is an experiment"),
+];
+
+/// What runs on any network.
+const EVERYWHERE: &str = "tcp;ofi_rxm";
+
+/// Why no endpoint could be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// The library cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The library refused something.
+    #[error("libfabric: {0}")]
+    Fault(#[from] Fault),
+    /// Nobody moves bytes from there.
+    #[error("libfabric has no provider for this address; see fi_info -l")]
+    NoProvider,
+    /// The provider that was asked for is not there.
+    #[error("libfabric has no provider “{wanted}” for this address; see fi_info -l")]
+    NotThere {
+        /// Which one.
+        wanted: String,
+    },
+    /// Both sides insist on different providers, or the other has none.
+    #[error(
+        "this side uses provider “{ours}”, the other {}; set link.provider to the same on both sides",
+        if .theirs.is_empty() { "cannot".to_owned() } else { format!("“{theirs}”") }
+    )]
+    Disagreement {
+        /// What this side uses.
+        ours: String,
+        /// What the other side says; empty if it has none to offer.
+        theirs: String,
+    },
+}
+
+/// A provider that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What libfabric calls it.
+    pub provider: String,
+    /// The network card or interface.
+    pub device: String,
+    /// Whether a network card reads and writes memory by itself.
+    pub is_hardware: bool,
+    /// Why this one.
+    pub reason: String,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}: {}", self.provider, self.device, self.reason)
+    }
+}
+
+/// The release of libfabric that is loaded, such as 1.17.
+pub fn version() -> Result<(u32, u32), LoadError> {
+    Library::get().map(Library::version)
+}
+
+/// Which provider a link from `source` would use, and why. Loads libfabric.
+pub fn choose(source: Option<IpAddr>, wanted: Option<&str>) -> Result<Choice, FabricError> {
+    select(source, wanted).map(|(_, choice)| choice)
+}
+
+/// Chooses an offer for endpoints at `source`.
+pub(super) fn select(source: Option<IpAddr>, wanted: Option<&str>) -> Result<(Offer, Choice), FabricError> {
+    let library = Library::get()?;
+    let offers = Offer::list(library, source, wanted)?;
+    let candidates = offers.iter().map(|offer| (&offer.provider[..], offer.is_hardware));
+    let (index, reason) = match (pick(candidates, wanted), wanted) {
+        (Some(picked), _) => picked,
+        (None, Some(wanted)) => return Err(FabricError::NotThere { wanted: wanted.to_owned() }),
+        (None, None) => return Err(FabricError::NoProvider),
+    };
+    let offer = offers.into_iter().nth(index).ok_or(FabricError::NoProvider)?;
+    let Offer { provider, device, is_hardware, .. } = &offer;
+    let choice = Choice {
+        provider: provider.clone(),
+        device: device.clone(),
+        is_hardware: *is_hardware,
+        reason: reason.to_owned(),
+    };
+    Ok((offer, choice))
+}
+
+/// The place of the best among providers, of which it is known whether a network card does their work.
+fn pick<'a>(
+    offers: impl Iterator<Item = (&'a str, bool)> + Clone,
+    wanted: Option<&str>,
+) -> Option<(usize, &'static str)> {
+    let mut numbered = offers.enumerate();
+    if let Some(wanted) = wanted {
+        let (index, _) = numbered.find(|(_, (provider, _))| *provider == wanted)?;
+        return Some((index, "it was asked for"));
+    }
+    let is_passed_over = |provider: &str| {
+        provider.split(';').any(|part| PASSED_OVER.iter().any(|(name, _)| part.starts_with(name)))
+    };
+    let usable = numbered.filter(|(_, (provider, _))| !is_passed_over(provider));
+    let hardware = usable.clone().find(|(_, (_, is_hardware))| *is_hardware);
+    if let Some((index, _)) = hardware {
+        return Some((index, "its network card moves the bytes by itself"));
+    }
+    let plain = usable.clone().find(|(_, (provider, _))| *provider == EVERYWHERE);
+    if let Some((index, _)) = plain {
+        return Some((index, "no network card at this address moves bytes by itself"));
+    }
+    usable.clone().next().map(|(index, _)| (index, "there is no other"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(offers: &[(&str, bool)], wanted: Option<&str>) -> Option<usize> {
+        pick(offers.iter().copied(), wanted).map(|(index, _)| index)
+    }
+
+    #[test]
+    fn hardware_comes_first_and_what_loses_messages_never() {
+        let all = [("udp;ofi_rxd", false), ("shm", false), ("tcp;ofi_rxm", false), ("verbs;ofi_rxm", true)];
+        assert_eq!(picked(&all, None), Some(3));
+        assert_eq!(picked(&all[..3], None), Some(2));
+        assert_eq!(picked(&all[..2], None), None);
+        // A card that is made of software is no better than plain TCP.
+        assert_eq!(picked(&[("verbs;ofi_rxm", false), ("tcp;ofi_rxm", false)], None), Some(1));
+        assert_eq!(picked(&[("verbs;ofi_rxm", false)], None), Some(0));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_or_nothing() {
+        let all = [("shm", false), ("tcp;ofi_rxm", false)];
+        assert_eq!(picked(&all, Some("shm")), Some(0));
+        assert_eq!(picked(&all, Some("verbs;ofi_rxm")), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! The settings of links over libfabric.
+
+use std::time::Duration;
+
+use super::preface::{SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX, SLOTS_MIN};
+use crate::ConnectError;
+use crate::stream::{OPERATIONS_MAX, Terms};
+
+/// The settings of links over libfabric. The accepting side's count for the heartbeat and the deadline.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes in each of a link's two queues, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link costs
+    /// twice this in memory, twice its slots, and what the provider takes. The longest payload and the longest
+    /// one-sided access are a little less than half of it.
+    pub buffer_bytes: usize,
+    /// How many one-sided operations may be under way or ended and not collected, from 1 to 256; default 256,
+    /// about 150 bytes each.
+    pub operations_max: usize,
+    /// How many regions a peer may hold open, at most 65536; default 1024, 24 bytes each once used.
+    pub regions_max: usize,
+    /// How long a side says nothing before it shows that it lives, in whole milliseconds; default 500 ms.
+    pub heartbeat: Duration,
+    /// How long a silence means that the peer is lost, in whole milliseconds; at least two heartbeats; default 5 s.
+    pub deadline: Duration,
+    /// How long a handshake may take, the connecting included; default 5 s, because providers take their time.
+    pub handshake_timeout: Duration,
+    /// Whether a listener may bind to an address that other machines reach; default no.
+    pub allow_remote: bool,
+    /// Who moves the bytes, by libfabric's name, such as `verbs;ofi_rxm`; default none: the best that this machine
+    /// has, and on the accepting side what the other side chose.
+    pub provider: Option<String>,
+    /// How many messages may be on their way in each direction, from 8 to 1024; default 32.
+    pub slots: usize,
+    /// The longest message, from 1 KiB to 1 MiB; default 16 KiB. Each side has twice `slots` of them, registered.
+    pub slot_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            buffer_bytes: 1 << 19,
+            operations_max: OPERATIONS_MAX,
+            regions_max: 1024,
+            heartbeat: Duration::from_millis(500),
+            deadline: Duration::from_secs(5),
+            handshake_timeout: Duration::from_secs(5),
+            allow_remote: false,
+            provider: None,
+            slots: 32,
+            slot_bytes: 16 << 10,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            buffer_bytes: self.buffer_bytes,
+            operations_max: self.operations_max,
+            regions_max: self.regions_max,
+            heartbeat: self.heartbeat,
+            deadline: self.deadline,
+            handshake_timeout: self.handshake_timeout,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConnectError> {
+        self.terms().check()?;
+        let wrong =
+            |what, value: usize, why| Err(ConnectError::Configuration { what, value: value as u64, why });
+        if !(SLOTS_MIN..=SLOTS_MAX).contains(&self.slots) {
+            return wrong("slots", self.slots, "it must be from 8 to 1024");
+        }
+        if !(SLOT_BYTES_MIN..=SLOT_BYTES_MAX).contains(&self.slot_bytes) {
+            return wrong("slot_bytes", self.slot_bytes, "it must be from 1 KiB to 1 MiB");
+        }
+        Ok(())
+    }
+}

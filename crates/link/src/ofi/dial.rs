@@ -1,0 +1,139 @@
+//! The side that connects.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outboard_wire::{HANDSHAKE_LEN, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{connect as connect_socket, sockopt};
+
+use super::meeting::Meeting;
+use super::{Config, OfiBytes, OfiLink, open_socket, shown};
+use crate::stream::{self, Setup};
+use crate::{Clock, ConnectError, Exports, Identity};
+
+/// How long a thread that connects sleeps at most between two looks.
+const NAP: Duration = Duration::from_millis(2);
+
+/// A connection that we make and whose handshake is not finished.
+pub struct Dialing {
+    stage: Stage,
+    setup: Setup,
+    config: Config,
+    hello: Option<[u8; HANDSHAKE_LEN]>,
+}
+
+enum Stage {
+    /// The socket is being connected, or the peer's endpoint is not known yet.
+    Meeting(Box<Meeting>),
+    Handshake(Box<stream::Dialing<OfiBytes>>),
+    Over,
+}
+
+impl Dialing {
+    /// Begins to connect to `address`.
+    pub fn new(
+        address: SocketAddr,
+        identity: Identity,
+        exports: Arc<Exports>,
+        config: Config,
+        now: Time,
+    ) -> Result<Self, ConnectError> {
+        config.check()?;
+        let failed = |source| ConnectError::System { call: "socket", address: shown(address), source };
+        let socket = open_socket(address).map_err(failed)?;
+        match connect_socket(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),
+        }
+        let setup = Setup { address: shown(address), identity, exports, terms: config.terms() };
+        let meeting = Meeting::new(socket, config.clone(), shown(address), now)?;
+        Ok(Self { stage: Stage::Meeting(Box::new(meeting)), setup, config, hello: None })
+    }
+
+    /// Says something else than the right hello: for tests of the other side.
+    #[doc(hidden)]
+    pub fn with_hello(self, hello: [u8; HANDSHAKE_LEN]) -> Self {
+        Self { hello: Some(hello), ..self }
+    }
+
+    /// Becomes readable when [`poll`](Dialing::poll) can go on, once the socket is connected.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.stage {
+            Stage::Meeting(meeting) => Some(meeting.descriptor()),
+            Stage::Handshake(dialing) => dialing.descriptor(),
+            Stage::Over => None,
+        }
+    }
+
+    /// When [`poll`](Dialing::poll) gives up.
+    pub fn deadline(&self) -> Time {
+        match &self.stage {
+            Stage::Meeting(meeting) => meeting.deadline(),
+            Stage::Handshake(dialing) => dialing.deadline(),
+            Stage::Over => Time::ZERO,
+        }
+    }
+
+    /// Goes on with the handshake; `None` means not yet.
+    pub fn poll(&mut self, now: Time) -> Result<Option<OfiLink>, ConnectError> {
+        if let Stage::Meeting(meeting) = &mut self.stage {
+            if !meeting.has_introduced() {
+                if !is_connected(meeting)? {
+                    return if now < meeting.deadline() { Ok(None) } else { Err(meeting.timed_out()) };
+                }
+                meeting.introduce(self.config.provider.as_deref())?;
+            }
+            let Some(theirs) = meeting.hear(now)? else { return Ok(None) };
+            let Stage::Meeting(meeting) = std::mem::replace(&mut self.stage, Stage::Over) else {
+                return Ok(None);
+            };
+            let stream = meeting.meet(&theirs)?;
+            let mut dialing = stream::Dialing::start(stream, self.setup.clone(), now);
+            if let Some(hello) = self.hello {
+                dialing = dialing.with_hello(hello);
+            }
+            self.stage = Stage::Handshake(Box::new(dialing));
+        }
+        match &mut self.stage {
+            Stage::Handshake(dialing) => dialing.poll(now),
+            Stage::Meeting(_) | Stage::Over => {
+                Err(ConnectError::HungUp { address: self.setup.address.clone() })
+            }
+        }
+    }
+}
+
+/// Whether the socket is connected.
+fn is_connected(meeting: &Meeting) -> Result<bool, ConnectError> {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let connected = match poll(&mut [PollFd::new(meeting.socket(), PollFlags::OUT)], Some(&at_once)) {
+        Ok(0) | Err(Errno::INTR) => Ok(false),
+        Ok(_) => sockopt::socket_error(meeting.socket()).and_then(|error| error).map(|()| true),
+        Err(error) => Err(error),
+    };
+    connected.map_err(|source| ConnectError::Unreachable { address: meeting.address().to_owned(), source })
+}
+
+/// Connects to `address` and waits until the link is open, for `config.handshake_timeout` at most.
+pub fn connect(
+    address: SocketAddr,
+    identity: Identity,
+    exports: Arc<Exports>,
+    config: Config,
+) -> Result<OfiLink, ConnectError> {
+    let clock = Clock::start();
+    let mut dialing = Dialing::new(address, identity, exports, config, clock.now())?;
+    loop {
+        if let Some(link) = dialing.poll(clock.now())? {
+            return Ok(link);
+        }
+        let Some(descriptor) = dialing.descriptor() else { continue };
+        let nap = Timespec { tv_sec: 0, tv_nsec: NAP.subsec_nanos().into() };
+        // Whatever poll says, the handshake finds out for itself, and it has a deadline.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&nap));
+    }
+}

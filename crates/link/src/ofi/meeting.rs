@@ -1,0 +1,160 @@
+//! How two sides find each other's endpoint over a socket.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use outboard_wire::Time;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, getsockname, recv, send, sockopt};
+
+use super::Config;
+use super::bytes::{OfiBytes, new_epoll, watch};
+use super::choice::{FabricError, select};
+use super::endpoint::{Endpoint, Sizes};
+use super::preface::{PREFACE_LEN, Preface};
+use super::side::Side;
+use crate::ConnectError;
+
+/// A socket on which the endpoints are exchanged.
+pub(super) struct Meeting {
+    socket: OwnedFd,
+    epoll: OwnedFd,
+    config: Config,
+    /// The other side's.
+    address: String,
+    deadline: Time,
+    bytes: [u8; PREFACE_LEN],
+    len: usize,
+    endpoint: Option<Endpoint>,
+}
+
+impl Meeting {
+    pub(super) fn new(
+        socket: OwnedFd,
+        config: Config,
+        address: String,
+        now: Time,
+    ) -> Result<Self, ConnectError> {
+        let failed = |call| {
+            let address = address.clone();
+            move |source| ConnectError::System { call, address, source }
+        };
+        sockopt::set_tcp_nodelay(&socket, true).map_err(failed("setsockopt"))?;
+        let epoll = new_epoll(socket.as_fd()).map_err(failed("epoll_ctl"))?;
+        let deadline = now + config.handshake_timeout;
+        let bytes = [0; PREFACE_LEN];
+        Ok(Self { socket, epoll, config, address, deadline, bytes, len: 0, endpoint: None })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn timed_out(&self) -> ConnectError {
+        let waited = self.config.handshake_timeout;
+        ConnectError::TimedOut { address: self.address.clone(), waited }
+    }
+
+    /// Opens our endpoint and tells the peer of it.
+    pub(super) fn introduce(&mut self, provider: Option<&str>) -> Result<(), ConnectError> {
+        let opened = self.open(provider);
+        let preface = opened.as_ref().map_or_else(|_| Preface::none(), |(_, preface)| preface.clone());
+        let sent = send(&self.socket, &preface.encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let (endpoint, _) = opened.map_err(|source| self.fabric(source))?;
+        match sent {
+            // A new socket has room for it.
+            Ok(PREFACE_LEN) => {}
+            Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.hung_up()),
+            Err(source) => {
+                return Err(ConnectError::System { call: "send", address: self.address.clone(), source });
+            }
+        }
+        self.endpoint = Some(endpoint);
+        Ok(())
+    }
+
+    pub(super) fn has_introduced(&self) -> bool {
+        self.endpoint.is_some()
+    }
+
+    fn open(&self, provider: Option<&str>) -> Result<(Endpoint, Preface), FabricError> {
+        super::departed::close_due();
+        let (offer, choice) = select(self.local_address(), provider)?;
+        let Config { slots, slot_bytes, operations_max, .. } = self.config;
+        let sizes = Sizes { receives: slots, sends: slots, accesses: operations_max, slot_bytes };
+        let mut endpoint = Endpoint::open(offer, sizes)?;
+        // Everything is in place before anybody knows of it.
+        for slot in 0..slots {
+            if !endpoint.receive(slot)? {
+                return Err(super::library::Fault { call: "fi_recv", source: Errno::AGAIN }.into());
+            }
+        }
+        watch(&self.epoll, &endpoint)
+            .map_err(|source| super::library::Fault { call: "epoll_ctl", source })?;
+        let (name, wants_bells) = (endpoint.name()?, endpoint.wait_descriptor().is_none());
+        let preface = Preface { provider: choice.provider, name, slots, slot_bytes, wants_bells };
+        Ok((endpoint, preface))
+    }
+
+    /// The fabric is used where the socket leads to.
+    fn local_address(&self) -> Option<IpAddr> {
+        getsockname(&self.socket).ok().and_then(|name| SocketAddr::try_from(name).ok()).map(|name| name.ip())
+    }
+
+    /// Reads the peer's preface, if it is here as a whole.
+    pub(super) fn hear(&mut self, now: Time) -> Result<Option<Preface>, ConnectError> {
+        while self.len < PREFACE_LEN {
+            match recv(&self.socket, &mut self.bytes[self.len..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => return Err(self.hung_up()),
+                Ok((len, _)) => self.len += len,
+                Err(Errno::AGAIN) if now >= self.deadline => return Err(self.timed_out()),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(source) => {
+                    return Err(ConnectError::System { call: "recv", address: self.address.clone(), source });
+                }
+            }
+        }
+        let heard = Preface::decode(&self.bytes);
+        heard.map(Some).map_err(|source| ConnectError::Garbage { address: self.address.clone(), source })
+    }
+
+    /// Both sides know each other.
+    pub(super) fn meet(self, theirs: &Preface) -> Result<OfiBytes, ConnectError> {
+        let Some(mut endpoint) = self.endpoint else { return Err(hung_up(&self.address)) };
+        let ours = &endpoint.offer().provider;
+        if *ours != theirs.provider {
+            let (ours, theirs) = (ours.clone(), theirs.provider.clone());
+            let source = FabricError::Disagreement { ours, theirs };
+            return Err(ConnectError::Fabric { address: self.address, source });
+        }
+        if let Err(fault) = endpoint.set_peer(&theirs.padded_name()) {
+            return Err(ConnectError::Fabric { address: self.address, source: fault.into() });
+        }
+        Ok(OfiBytes::new(endpoint, Side::new(self.socket), self.epoll, theirs))
+    }
+
+    fn fabric(&self, source: FabricError) -> ConnectError {
+        ConnectError::Fabric { address: self.address.clone(), source }
+    }
+
+    fn hung_up(&self) -> ConnectError {
+        hung_up(&self.address)
+    }
+}
+
+fn hung_up(address: &str) -> ConnectError {
+    ConnectError::HungUp { address: address.to_owned() }
+}

@@ -1,0 +1,57 @@
+//! Frames and memory between processes on fabrics: InfiniBand, RoCE, EFA, Slingshot and whatever else libfabric
+//! speaks to.
+//!
+//! libfabric is loaded when the first link is made; a process without it works, without this link. Two sides find each other by a TCP
+//! port and exchange the names of their endpoints there. From then on frames travel as messages between the endpoints,
+//! in the protocol that all links over a stream speak. The socket stays: the kernel closes it when a process dies,
+//! which not every fabric would tell, and it wakes a side whose provider cannot.
+//!
+//! Messages are received into places that belong to the link and are copied from there, because memory that is moved
+//! between address spaces must never be registered. No message is sent for which the other side has no place.
+//!
+//! Every link has an endpoint and a domain of its own, so that links in different threads do not wait for each other
+//! and what goes wrong on one concerns no other.
+
+mod accept;
+mod bytes;
+mod choice;
+mod config;
+mod credits;
+mod departed;
+mod dial;
+mod endpoint;
+#[doc(hidden)]
+pub mod layout;
+mod library;
+mod meeting;
+mod offer;
+mod preface;
+#[doc(hidden)]
+pub mod raw;
+mod side;
+mod sys;
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+pub use accept::{Accepting, OfiListener};
+pub use bytes::OfiBytes;
+pub use choice::{Choice, FabricError, choose, version};
+pub use config::Config;
+pub use dial::{Dialing, connect};
+pub use library::{Fault, LoadError};
+
+/// A link over libfabric.
+pub type OfiLink = crate::stream::StreamLink<OfiBytes>;
+
+fn open_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+fn shown(address: SocketAddr) -> String {
+    format!("ofi:{address}")
+}

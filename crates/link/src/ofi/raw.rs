@@ -1,0 +1,71 @@
+//! An end of the stream without a link, for tests that break the rules.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use outboard_wire::Time;
+
+use super::meeting::Meeting;
+use super::{Config, OfiBytes};
+use crate::ConnectError;
+use crate::memory::Window;
+use crate::stream::{Arrival, ByteStream};
+
+/// A stranger on his way to becoming the peer of a link.
+pub struct RawMeeting {
+    meeting: Option<Meeting>,
+    is_dialler: bool,
+}
+
+/// An end that writes whatever it is told to.
+pub struct RawEnd(OfiBytes);
+
+impl RawMeeting {
+    /// Connects to a listener.
+    pub fn dial(address: SocketAddr, config: &Config) -> Result<Self, ConnectError> {
+        let socket = std::net::TcpStream::connect(address).expect("a test's listener is there");
+        let mut meeting = start(socket, config)?;
+        meeting.introduce(config.provider.as_deref())?;
+        Ok(Self { meeting: Some(meeting), is_dialler: true })
+    }
+
+    /// Is connected to.
+    pub fn accept(listener: &TcpListener, config: &Config) -> Result<Self, ConnectError> {
+        let (socket, _) = listener.accept().expect("a test's dialler is there");
+        Ok(Self { meeting: Some(start(socket, config)?), is_dialler: false })
+    }
+
+    /// The end, once the peer has introduced itself.
+    pub fn poll(&mut self) -> Result<Option<RawEnd>, ConnectError> {
+        let Some(meeting) = &mut self.meeting else { return Ok(None) };
+        let Some(theirs) = meeting.hear(Time::ZERO)? else { return Ok(None) };
+        if !self.is_dialler {
+            meeting.introduce(Some(&theirs.provider))?;
+        }
+        self.meeting.take().map(|meeting| meeting.meet(&theirs).map(RawEnd)).transpose()
+    }
+}
+
+fn start(socket: std::net::TcpStream, config: &Config) -> Result<Meeting, ConnectError> {
+    socket.set_nonblocking(true).expect("a socket can be told not to block");
+    Meeting::new(OwnedFd::from(socket), config.clone(), "a test".to_owned(), Time::ZERO)
+}
+
+impl RawEnd {
+    /// Sends what there is room for.
+    pub fn write(&mut self, bytes: &[u8]) {
+        // A peer that has had enough has had enough.
+        let _ = self.0.send_gathered(Time::ZERO, bytes, Window::from(&[][..]));
+    }
+
+    /// Takes what has arrived.
+    pub fn read(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 1 << 16];
+        let len = match self.0.receive(Time::ZERO, &mut bytes) {
+            Ok(Arrival::Bytes(len)) => len,
+            _ => 0,
+        };
+        bytes.truncate(len);
+        bytes
+    }
+}
