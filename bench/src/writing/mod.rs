@@ -7,6 +7,7 @@
 mod bare;
 mod decision;
 mod model;
+mod plays;
 mod plot;
 mod shm;
 
@@ -16,7 +17,6 @@ use crate::{BenchError, Options};
 /// Runs everything.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let mut figures = model::figures(options.effort);
-    figures.extend(model::scaled_figures(options.effort));
     figures.extend(decision::figures(options.effort));
     figures.extend(shm::figures(options)?);
     if let Some(file) = &options.plot {

@@ -1,10 +1,9 @@
 //! The model: the writer's own policy beside fixed paths and one that is clairvoyant.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use outboard_sim::nic::{Outcome, Parameters, Plan, Steerer, Workload, play};
+use outboard_sim::nic::{Parameters, Plan, Steerer, Workload};
 use outboard_writing::Path;
 
+use super::plays::Plays;
 use crate::harness::{Effort, Figure, Unit};
 
 /// Writes of one play. The first half is for learning and does not count: up to 0.7 seconds of virtual time. How soon a
@@ -27,9 +26,36 @@ fn writes(effort: Effort, workload: &Workload) -> u64 {
 /// Writes by which it is found out how fast a play is.
 const PROBE: u64 = 50_000;
 
-/// Plays one workload under one policy.
-pub(super) fn outcome(numbers: Parameters, workload: &Workload, steerer: Steerer, writes: u64) -> Outcome {
-    play(&Plan { numbers, workload: workload.clone(), steerer, writes, warm_up: writes / 2, seed: 1 })
+const FIXED_OR_ADAPTIVE: [Steerer; 3] =
+    [Steerer::Fixed(Path::Offload), Steerer::Fixed(Path::Unload), Steerer::Adaptive];
+
+/// A workload on the model, of which every policy is asked what it makes of it.
+#[derive(Clone)]
+struct Case {
+    numbers: Parameters,
+    workload: Workload,
+    writes: u64,
+    /// Which number of the model is scaled by how much, if one is.
+    scaled: Option<(&'static str, f64)>,
+}
+
+impl Case {
+    fn plan(&self, steerer: Steerer) -> Plan {
+        plan(self.numbers, &self.workload, steerer, self.writes)
+    }
+
+    fn plans(&self) -> Vec<Plan> {
+        let mut plans: Vec<Plan> = FIXED_OR_ADAPTIVE.map(|steerer| self.plan(steerer)).into();
+        if self.scaled.is_none() && self.workload.is_mixed() {
+            plans.push(self.plan(Steerer::Clairvoyant));
+        }
+        plans
+    }
+}
+
+/// One workload under one policy.
+pub(super) fn plan(numbers: Parameters, workload: &Workload, steerer: Steerer, writes: u64) -> Plan {
+    Plan { numbers, workload: workload.clone(), steerer, writes, warm_up: writes / 2, seed: 1 }
 }
 
 /// What writes take on average, in nanoseconds, by each policy.
@@ -40,13 +66,10 @@ struct Means {
 }
 
 impl Means {
-    fn of(numbers: Parameters, workload: &Workload, writes: u64) -> Self {
-        let mean = |steerer| outcome(numbers, workload, steerer, writes).mean_ns;
-        Self {
-            offload: mean(Steerer::Fixed(Path::Offload)),
-            unload: mean(Steerer::Fixed(Path::Unload)),
-            adaptive: mean(Steerer::Adaptive),
-        }
+    fn of(plays: &Plays, case: &Case) -> Self {
+        let [offload, unload, adaptive] =
+            FIXED_OR_ADAPTIVE.map(|steerer| plays.outcome(case.plan(steerer)).mean_ns);
+        Self { offload, unload, adaptive }
     }
 
     fn best_fixed(&self) -> f64 {
@@ -58,35 +81,24 @@ fn gain(name: String, value: f64, versus: &str) -> Figure {
     Figure::new(name, Unit::Ratio, value, 1.0, versus)
 }
 
-/// The figures of all workloads, with the model as it is.
+/// The figures of all workloads, with the model as it is and with one number of it scaled.
 pub(super) fn figures(effort: Effort) -> Vec<Figure> {
-    side_by_side(|workload| figures_of(effort, workload))
-}
-
-/// Asks about every workload, on all cores: plays take virtual time and do not disturb each other.
-fn side_by_side(ask: impl Fn(&Workload) -> Vec<Figure> + Sync) -> Vec<Figure> {
-    let (ask, workloads, next) = (&ask, &Workload::ALL, &AtomicUsize::new(0));
-    let answer = move || {
-        let mine = std::iter::from_fn(|| {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            Some((index, ask(workloads.get(index)?)))
-        });
-        mine.collect::<Vec<_>>()
-    };
-    let mut answers = std::thread::scope(|scope| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(answer)).collect();
-        // A play that panics ends the benchmark.
-        threads.into_iter().flat_map(|thread| thread.join().expect("a play ends")).collect::<Vec<_>>()
+    let plain = Workload::ALL.map(|workload| Case {
+        numbers: Parameters::default(),
+        writes: writes(effort, &workload),
+        workload,
+        scaled: None,
     });
-    answers.sort_by_key(|(index, _)| *index);
-    answers.into_iter().flat_map(|(_, figures)| figures).collect()
+    let scaled = scaled_cases(effort);
+    let plays = Plays::of(plain.iter().chain(scaled.iter().flatten()).flat_map(Case::plans));
+    let mut figures: Vec<Figure> = plain.iter().flat_map(|case| plain_figures(&plays, case)).collect();
+    figures.extend(scaled.iter().filter_map(|cases| scaled_figure(&plays, cases)));
+    figures
 }
 
-fn figures_of(effort: Effort, workload: &Workload) -> Vec<Figure> {
+fn plain_figures(plays: &Plays, case: &Case) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let (writes, name) = (writes(effort, workload), workload.name());
-    let means = Means::of(Parameters::default(), workload, writes);
+    let (name, means) = (case.workload.name(), Means::of(plays, case));
     figures.push(gain(
         format!("writing.model.{name}.adaptive_over_offload"),
         means.offload / means.adaptive,
@@ -97,8 +109,8 @@ fn figures_of(effort: Effort, workload: &Workload) -> Vec<Figure> {
         means.best_fixed() / means.adaptive,
         "mean latency of the better fixed path",
     ));
-    if workload.is_mixed() {
-        let clairvoyant = outcome(Parameters::default(), workload, Steerer::Clairvoyant, writes).mean_ns;
+    if case.workload.is_mixed() {
+        let clairvoyant = plays.outcome(case.plan(Steerer::Clairvoyant)).mean_ns;
         figures.push(gain(
             format!("writing.model.{name}.of_clairvoyant_gain"),
             (means.best_fixed() - means.adaptive) / (means.best_fixed() - clairvoyant),
@@ -108,43 +120,55 @@ fn figures_of(effort: Effort, workload: &Workload) -> Vec<Figure> {
     figures
 }
 
-/// So many writes that the second half of them sees the workload shift, whoever steers. A phase lasts a second: a play
-/// that lasts longer than one has a shift in its second half.
-fn writes_across_a_shift(numbers: Parameters) -> u64 {
-    let steerers = [Steerer::Fixed(Path::Offload), Steerer::Fixed(Path::Unload), Steerer::Adaptive];
-    let rates = steerers.map(|steerer| outcome(numbers, &Workload::Phases, steerer, PROBE).rate);
-    // Whoever learns becomes faster than at first.
-    (1.3 * rates.into_iter().fold(0.0, f64::max)) as u64
-}
-
-/// For each workload the worst of all plays in which one number of the model is scaled.
-pub(super) fn scaled_figures(effort: Effort) -> Vec<Figure> {
-    side_by_side(|workload| vec![scaled_figure(effort, workload)])
-}
-
-fn scaled_figure(effort: Effort, workload: &Workload) -> Figure {
-    let (factors, names): (&[f64], &[&str]) = match effort {
+/// For each workload the cases in which one number of the model is scaled.
+fn scaled_cases(effort: Effort) -> Vec<Vec<Case>> {
+    let (factors, names): (&[f64], &[&'static str]) = match effort {
         Effort::Tiny => (&[4.0], &["fetch"]),
         Effort::Quick => (&[0.25, 4.0], &Parameters::NAMES),
         Effort::Full => (&[0.25, 0.5, 2.0, 4.0], &Parameters::NAMES),
     };
     let share = if effort == Effort::Tiny { 1 } else { 5 };
-    let most = writes(effort, workload);
-    let mut worst = (f64::INFINITY, String::new());
-    for name in names {
-        for factor in factors {
-            let numbers = Parameters::default().scaled(name, *factor);
-            let writes = match workload {
-                Workload::Phases if effort != Effort::Tiny => writes_across_a_shift(numbers).min(most),
-                _ => most / share,
-            };
-            let means = Means::of(numbers, workload, writes);
-            let value = means.best_fixed() / means.adaptive;
-            if value < worst.0 {
-                worst = (value, format!("the better fixed path, at the worst: {name} times {factor}"));
-            }
+    let cases_of = |workload: Workload| -> Vec<Case> {
+        let writes = writes(effort, &workload) / share;
+        let pairs = names.iter().flat_map(|name| factors.iter().map(move |factor| (*name, *factor)));
+        let cases = pairs.map(|(name, factor)| Case {
+            numbers: Parameters::default().scaled(name, factor),
+            workload: workload.clone(),
+            writes,
+            scaled: Some((name, factor)),
+        });
+        let cases = cases.collect();
+        if workload == Workload::Phases && effort != Effort::Tiny {
+            across_a_shift(cases, writes * share)
+        } else {
+            cases
         }
-    }
-    let name = format!("writing.model.{}.scaled.adaptive_over_best_fixed", workload.name());
-    gain(name, worst.0, &worst.1)
+    };
+    Workload::ALL.into_iter().map(cases_of).collect()
+}
+
+/// The same with so many writes, but for `most`, that the second half of them sees the workload shift, whoever steers. A
+/// phase lasts a second: a play that lasts longer than one has a shift in its second half.
+fn across_a_shift(cases: Vec<Case>, most: u64) -> Vec<Case> {
+    let probes: Vec<Case> = cases.iter().map(|case| Case { writes: PROBE, ..case.clone() }).collect();
+    let plays = Plays::of(probes.iter().flat_map(Case::plans));
+    let lasting = |(case, probe): (Case, &Case)| {
+        let rates = FIXED_OR_ADAPTIVE.map(|steerer| plays.outcome(probe.plan(steerer)).rate);
+        // Whoever learns becomes faster than at first.
+        let writes = (1.3 * rates.into_iter().fold(0.0, f64::max)) as u64;
+        Case { writes: writes.min(most), ..case }
+    };
+    cases.into_iter().zip(&probes).map(lasting).collect()
+}
+
+/// The worst of all cases of one workload.
+fn scaled_figure(plays: &Plays, cases: &[Case]) -> Option<Figure> {
+    let values = cases.iter().map(|case| {
+        let means = Means::of(plays, case);
+        (means.best_fixed() / means.adaptive, case)
+    });
+    let (value, case) = values.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let (number, factor) = case.scaled?;
+    let name = format!("writing.model.{}.scaled.adaptive_over_best_fixed", case.workload.name());
+    Some(gain(name, value, &format!("the better fixed path, at the worst: {number} times {factor}")))
 }

@@ -3,7 +3,8 @@
 use outboard_sim::nic::{Parameters, Steerer, Workload};
 use outboard_writing::Path;
 
-use super::model::outcome;
+use super::model::plan;
+use super::plays::Plays;
 use crate::characterize::svg::{Anchor, Svg};
 use crate::harness::Effort;
 
@@ -27,10 +28,12 @@ pub(super) fn picture(effort: Effort) -> String {
     let writes = if effort == Effort::Tiny { 2_000 } else { 400_000 };
     let shares: Vec<u32> =
         if effort == Effort::Tiny { vec![0, 100] } else { (0..=100).step_by(10).collect() };
+    let plan = |steerer, share: &u32| plan(Parameters::default(), &Workload::Skewed(*share), steerer, writes);
+    let plays = Plays::of(
+        LINES.iter().flat_map(|(_, _, steerer, _)| shares.iter().map(|share| plan(*steerer, share))),
+    );
     let lines = LINES.map(|(_, _, steerer, _)| {
-        let mean = |share: &u32| {
-            outcome(Parameters::default(), &Workload::Skewed(*share), steerer, writes).mean_ns / 1000.0
-        };
+        let mean = |share: &u32| plays.outcome(plan(steerer, share)).mean_ns / 1000.0;
         shares.iter().map(mean).collect::<Vec<f64>>()
     });
     let most = lines.iter().flatten().copied().fold(1.0, f64::max).ceil();

@@ -10,6 +10,7 @@ const ENTRY_HEAD: f64 = 16.0;
 #[derive(Debug)]
 pub(super) struct Target {
     numbers: Parameters,
+    page_bytes: u64,
     pub(super) cache: TranslationCache,
     nic_until: f64,
     /// When each of those that fetch translations is free again.
@@ -24,6 +25,7 @@ impl Target {
         let walkers = (numbers.walkers.round() as usize).max(1);
         Self {
             cache: TranslationCache::new(numbers.entries as usize, (numbers.ways.round() as usize).max(1)),
+            page_bytes: (numbers.page_bytes as u64).max(1),
             numbers,
             nic_until: 0.0,
             walkers_until: vec![0.0; walkers],
@@ -34,13 +36,13 @@ impl Target {
     }
 
     fn page(&self, offset: u64) -> u64 {
-        offset / self.numbers.page_bytes as u64
+        offset / self.page_bytes
     }
 
     /// Whether the translation of the page at `offset` is at hand, and which page would have to leave if not.
     pub(super) fn looks(&self, offset: u64) -> (bool, Option<u64>) {
         let page = self.page(offset);
-        let victim = self.cache.victim(page).map(|victim| victim * self.numbers.page_bytes as u64);
+        let victim = self.cache.victim(page).map(|victim| victim * self.page_bytes);
         (self.cache.has(page), victim)
     }
 

@@ -1,5 +1,7 @@
 //! The numbers of the model.
 
+use outboard_writing::Path;
+
 /// What the target's NIC and processor cost. Times are in nanoseconds.
 ///
 /// Sources, all of them public measurements of hardware that is not at hand here:
@@ -114,6 +116,26 @@ impl Parameters {
         };
         *number *= factor;
         self
+    }
+
+    /// The same with all numbers as usual that a write by this path never meets.
+    pub(super) fn met_by(self, path: Path) -> Self {
+        let usual = Self::default();
+        match path {
+            Path::Offload => {
+                let Self { notice, per_entry, copy_per_byte, acknowledge, .. } = usual;
+                Self { notice, per_entry, copy_per_byte, acknowledge, ..self }
+            }
+            Path::Unload => {
+                let Self { entries, ways, page_bytes, fetch, fetches, walkers, .. } = usual;
+                Self { entries, ways, page_bytes, fetch, fetches, walkers, ..self }
+            }
+        }
+    }
+
+    /// The same with one read for every translation, which takes as long as all that it needs.
+    pub(super) fn plainest(self) -> Self {
+        Self { fetch: self.walk(), fetches: 1.0, ..self }
     }
 
     /// How long a translation takes that is not at hand.

@@ -1,7 +1,6 @@
 //! One workload under one policy.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use outboard_wire::writing::{Drained, WriterId};
 use outboard_wire::{Incarnation, Time};
@@ -24,7 +23,7 @@ pub enum Steerer {
 }
 
 /// What to play.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The numbers of the model.
     pub numbers: Parameters,
@@ -38,6 +37,22 @@ pub struct Plan {
     pub warm_up: u64,
     /// Where chance comes from.
     pub seed: u64,
+}
+
+impl Plan {
+    /// The plainest plan that has the same outcome: whoever only unloads never meets the translation cache, so that only
+    /// the lengths of writes matter, and whoever only offloads never meets the target's processor.
+    pub fn plainest(mut self) -> Self {
+        let Steerer::Fixed(path) = self.steerer else {
+            self.numbers = self.numbers.plainest();
+            return self;
+        };
+        self.numbers = self.numbers.met_by(path).plainest();
+        if path == Path::Unload && self.workload != Workload::Large {
+            self.workload = Workload::Hot;
+        }
+        self
+    }
 }
 
 /// What came of it.
@@ -61,18 +76,37 @@ enum News {
     Drained { through: u64 },
 }
 
+/// What will happen, soonest first; times in thousandths of nanoseconds, so that they can be ordered. It is short, and
+/// what comes is mostly the latest.
+#[derive(Default)]
+struct Agenda {
+    entries: VecDeque<(u64, News)>,
+}
+
+impl Agenda {
+    fn add(&mut self, at_ns: f64, news: News) {
+        let entry = ((at_ns * TICKS) as u64, news);
+        let before = self.entries.iter().rev().take_while(|other| **other > entry).count();
+        self.entries.insert(self.entries.len() - before, entry);
+    }
+
+    /// What happens next, and when.
+    fn next(&mut self) -> Option<(f64, News)> {
+        self.entries.pop_front().map(|(at, news)| (at as f64 / TICKS, news))
+    }
+}
+
 struct Stage {
     plan: Plan,
     stream: Stream,
     target: Target,
     writer: Writer,
     now: f64,
-    /// What will happen, soonest first; times in thousandths of nanoseconds, so that they can be ordered.
-    agenda: BinaryHeap<Reverse<(u64, News)>>,
+    agenda: Agenda,
     /// When the writes under way were begun, by number.
     began: VecDeque<f64>,
     first_id: u64,
-    lengths: VecDeque<u64>,
+    lengths: Vec<u64>,
     under_way: usize,
     sum_ns: f64,
     counted: u64,
@@ -99,10 +133,10 @@ pub fn play(plan: &Plan) -> Outcome {
         target: Target::new(plan.numbers),
         writer,
         now: 0.0,
-        agenda: BinaryHeap::new(),
+        agenda: Agenda::default(),
         began: VecDeque::new(),
         first_id: 1,
-        lengths: VecDeque::new(),
+        lengths: Vec::new(),
         under_way: 0,
         sum_ns: 0.0,
         counted: 0,
@@ -155,11 +189,11 @@ impl Stage {
             match self.writer.begin(Time::from_nanos(self.now as u64), &write) {
                 Ok(Begun::Offload { token, .. }) => {
                     let at = self.target.offload(self.now, offset, len);
-                    self.agenda.push(Reverse(((at * TICKS) as u64, News::Offloaded { token })));
+                    self.agenda.add(at, News::Offloaded { token });
                     break;
                 }
                 Ok(Begun::Unload { .. }) => {
-                    self.lengths.push_back(len);
+                    self.lengths.push(len);
                     break;
                 }
                 // What is in the way has to end first.
@@ -174,19 +208,20 @@ impl Stage {
     fn send_batches(&mut self) {
         while let Some(batch) = self.writer.next_batch() {
             self.writer.batch_sent(&batch);
-            let lengths: Vec<u64> = self.lengths.drain(..batch.head.count as usize).collect();
-            let at = self.target.unload(self.now, &lengths);
+            let count = batch.head.count as usize;
+            let at = self.target.unload(self.now, &self.lengths[..count]);
+            self.lengths.drain(..count);
             let through = batch.head.first + u64::from(batch.head.count) - 1;
-            self.agenda.push(Reverse(((at * TICKS) as u64, News::Drained { through })));
+            self.agenda.add(at, News::Drained { through });
         }
     }
 
     /// Goes on to the next thing that happens.
     fn advance(&mut self) {
-        let Some(Reverse((at, news))) = self.agenda.pop() else {
+        let Some((at, news)) = self.agenda.next() else {
             panic!("writes are under way and nothing will happen");
         };
-        self.now = at as f64 / TICKS;
+        self.now = at;
         let now = self.time();
         match news {
             News::Offloaded { token } => self.writer.offloaded(now, token, Ok(())),

@@ -31,4 +31,20 @@ fn the_same_plan_has_the_same_outcome() {
     assert_eq!(play(&plan).mean_ns.to_bits(), play(&plan).mean_ns.to_bits());
 }
 
+#[test]
+fn the_plainest_plan_has_the_same_outcome() {
+    let (usual, mut plainer) = (Parameters::default(), 0);
+    for steerer in [Steerer::Fixed(Path::Offload), Steerer::Fixed(Path::Unload), Steerer::Adaptive] {
+        for (name, workload) in Parameters::NAMES.into_iter().zip(Workload::ALL.into_iter().cycle()) {
+            let full = Plan { writes: 3000, ..plan(workload, steerer, usual.scaled(name, 4.0)) };
+            let plain = full.clone().plainest();
+            plainer += u32::from(plain != full);
+            let [full, plain] = [full, plain].map(|plan| play(&Plan { warm_up: 1000, ..plan }));
+            assert_eq!(full.mean_ns.to_bits(), plain.mean_ns.to_bits(), "{steerer:?} {name}");
+            assert_eq!(full.rate.to_bits(), plain.rate.to_bits(), "{steerer:?} {name}");
+        }
+    }
+    assert!(plainer > 0);
+}
+
 mod memory;

@@ -22,14 +22,17 @@ pub(super) struct Offload {
 #[derive(Debug)]
 pub(super) struct Offloads {
     places: Vec<(u32, Option<Offload>)>,
+    /// The place that was given back last is taken first, so that few are ever taken.
     free: Vec<u32>,
+    /// From here on no place was ever taken.
+    untouched: usize,
     pages: PageCounts,
 }
 
 impl Offloads {
     pub(super) fn new(most: usize) -> Self {
         let free = (0..most as u32).rev().collect();
-        Self { places: vec![(0, None); most], free, pages: PageCounts::new() }
+        Self { places: vec![(0, None); most], free, untouched: 0, pages: PageCounts::new() }
     }
 
     /// Remembers one and names it; `None` if there is no room.
@@ -43,6 +46,7 @@ impl Offloads {
         signal: bool,
     ) -> Option<u64> {
         let place = self.free.pop()?;
+        self.untouched = self.untouched.max(place as usize + 1);
         let (turn, offload) = &mut self.places[place as usize];
         *turn = turn.wrapping_add(1);
         *offload = Some(Offload { id, span, began, lesson, signal });
@@ -78,8 +82,7 @@ impl Offloads {
     #[inline]
     pub(super) fn overlaps(&self, span: &Span) -> bool {
         self.pages.may_meet(span)
-            && self
-                .places
+            && self.places[..self.untouched]
                 .iter()
                 .filter_map(|(_, offload)| offload.as_ref())
                 .any(|other| other.span.overlaps(span))
