@@ -84,6 +84,12 @@ pub enum BenchError {
         /// What is wrong with it.
         why: String,
     },
+    /// The measured calls did not do what they should.
+    #[error("the measured calls do not work: {why}")]
+    Calls {
+        /// What went wrong.
+        why: String,
+    },
     /// The picture cannot be written.
     #[error("cannot write the picture to {file}")]
     Plot {

@@ -3,6 +3,7 @@
 //! It measures; it does not judge: a slow figure is a figure, never an error. Names of figures are fixed, so that
 //! runs can be compared.
 
+mod calling;
 pub mod characterize;
 mod daemon;
 mod daemons;
@@ -22,7 +23,7 @@ pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing"];
+pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -45,6 +46,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "routing" => routing::run(options),
         "ebpf" => ebpf::run(options),
         "writing" => writing::run(options),
+        "calling" => calling::run(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }
@@ -55,6 +57,7 @@ pub fn serve(question: &str) -> Result<(), BenchError> {
         .or_else(|| daemon::serve(question))
         .or_else(|| daemons::serve(question))
         .or_else(|| graph::serve(question))
-        .or_else(|| routing::serve(question));
+        .or_else(|| routing::serve(question))
+        .or_else(|| calling::serve(question));
     served.unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
 }

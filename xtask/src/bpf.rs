@@ -28,6 +28,7 @@ const FOLDERS: &[(&str, Sources)] = &[
         ],
     ),
     ("apps/kv/functions", &[("kv", &["v3"])]),
+    ("bench/functions", &[("mix", &["v3"])]),
 ];
 
 /// Names of sources, each with processors.

@@ -1,6 +1,8 @@
 //! Gets, puts and deletes by functions.
 
-use outboard::{CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, Rights};
+use outboard::{
+    CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, ImageError, Rights,
+};
 
 use crate::layout::KEY_MAX;
 use crate::{KvError, Layout, Table};
@@ -14,6 +16,11 @@ const FUEL: u64 = 500_000;
 const REPLY_MAX: u32 = 16 << 10;
 /// How often something is tried that others are in the way of.
 const TRIES: usize = 100;
+
+/// One of the functions: `kv_get`, `kv_put` or `kv_delete`.
+pub fn image(name: &str) -> Result<FunctionImage, ImageError> {
+    FunctionImage::from_object(OBJECT, name)
+}
 
 /// What a call gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +59,7 @@ impl Kv {
     /// Uses `table` by functions that `caller` calls.
     pub fn new(mut caller: Caller, table: &Table) -> Result<Self, KvError> {
         let mut register = |name, rights| -> Result<FunctionHandle, KvError> {
-            let image = FunctionImage::from_object(OBJECT, name)?;
+            let image = image(name)?;
             let options = FunctionOptions::default().with_fuel(FUEL).with_reply_max(REPLY_MAX);
             Ok(caller.register(&image, options.with_region(&table.region, rights))?)
         };

@@ -40,13 +40,29 @@ impl Layout {
         Ok(Self { buckets, slots: keys + keys / 16 + 64, slot_bytes })
     }
 
-    fn slots_at(&self) -> u64 {
+    /// Where slots begin.
+    pub fn slots_at(&self) -> u64 {
         HEADER + self.buckets * BUCKET
     }
 
     /// The bytes of the whole table.
     pub fn size(&self) -> u64 {
         self.slots_at() + self.slots * self.slot_bytes
+    }
+
+    /// How many buckets there are: a power of two.
+    pub fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// The bytes of a slot.
+    pub fn slot_bytes(&self) -> u64 {
+        self.slot_bytes
     }
 
     /// What a key and a value may have together, each rounded up to 8 bytes.

@@ -9,8 +9,9 @@ mod client;
 mod error;
 mod layout;
 mod table;
+pub mod ycsb;
 
-pub use client::{Answer, Kv};
+pub use client::{Answer, Kv, image};
 pub use error::KvError;
 pub use layout::Layout;
 pub use table::{Table, TableOptions};

@@ -59,6 +59,11 @@ impl Table {
         }
     }
 
+    /// Gives its memory back. Nobody can use it any more.
+    pub fn free(self, memory: &mut Memory) -> Result<(), KvError> {
+        Ok(memory.free(self.region)?)
+    }
+
     /// Its shape.
     pub fn layout(&self) -> &Layout {
         &self.layout

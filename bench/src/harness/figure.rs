@@ -49,9 +49,15 @@ pub enum Unit {
     /// Messages that were handled in a second.
     #[serde(rename = "messages/s")]
     MessagesPerSecond,
+    /// Gets, puts or look-ups that were done in a second.
+    #[serde(rename = "operations/s")]
+    OperationsPerSecond,
     /// One number over another.
     #[serde(rename = "ratio")]
     Ratio,
+    /// One time over another.
+    #[serde(rename = "ratio")]
+    Slowdown,
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
@@ -70,10 +76,13 @@ impl Unit {
             Self::FramesPerSecond
             | Self::FaultsPerSecond
             | Self::MessagesPerSecond
+            | Self::OperationsPerSecond
             | Self::BytesPerSecond
             | Self::BytesPerBundle
             | Self::Ratio => Better::Higher,
-            Self::Nanoseconds | Self::Milliseconds | Self::Cores | Self::Bytes => Better::Lower,
+            Self::Nanoseconds | Self::Milliseconds | Self::Cores | Self::Bytes | Self::Slowdown => {
+                Better::Lower
+            }
         }
     }
 
@@ -81,11 +90,12 @@ impl Unit {
     pub fn show(self, value: f64) -> String {
         let (steps, unit): (&[(f64, &str)], _) = match self {
             Self::Milliseconds => return Self::Nanoseconds.show(value * 1e6),
-            Self::Ratio => return format!("{value:.2}"),
+            Self::Ratio | Self::Slowdown => return format!("{value:.2}"),
             Self::Cores => return format!("{value:.5} cores"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),
             Self::MessagesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "messages/s"),
+            Self::OperationsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "ops/s"),
             Self::Bytes | Self::BytesPerBundle => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B"),
             Self::BytesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "B/s"),
             Self::Nanoseconds => (&[(1e9, ""), (1e6, "m"), (1e3, "µ"), (1.0, "n")], "s"),

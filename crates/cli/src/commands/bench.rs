@@ -21,6 +21,7 @@ use crate::terminal;
   outboard bench graph --quick       the same figures, each measured once on a smaller graph
   outboard bench routing             what a message between ranks costs
   outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust
+  outboard bench calling             what calls of functions cost, beside Rust and memcached
   outboard bench writing             does choosing the path of each remote write pay")]
 pub(crate) struct Args {
     /// What to measure

@@ -87,3 +87,27 @@ fn messages_have_figures_for_every_question_or_a_reason_why_not() {
     assert!(has_mpi != notes.contains("MPI_Alltoallv"), "{notes}");
     place.assert_nothing_left();
 }
+
+#[test]
+fn calls_have_their_figures_and_memcached_is_named_if_it_is_missing() {
+    let place = Place::new();
+    let (status, said) = Process::start(outboard(&place, &["bench", "calling", "--tiny", "--json"])).exit();
+    assert_eq!(status.code(), Some(0), "{said:?}");
+    let report: Value = serde_json::from_str(said.last().unwrap()).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    for (name, unit) in [
+        ("calling.kv.ycsb_b.server.shm", "operations/s"),
+        ("calling.kv.ycsb_b.server.shm.uniform", "operations/s"),
+        ("calling.overhead", "ns"),
+        ("calling.mix.p99_128_over_1", "ratio"),
+        ("calling.mix.p99_512_over_1", "ratio"),
+        ("calling.mix.p99_1024_over_1", "ratio"),
+    ] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).expect(name);
+        assert!(figure["unit"] == unit && figure["value"].is_number(), "{figure}");
+    }
+    let is_beside = figures.iter().any(|figure| figure["name"] == "calling.kv.ycsb_b.tcp_versus_memcached");
+    let notes = report["environment"]["notes"].to_string();
+    assert!(is_beside || notes.contains("memcached"), "{notes}");
+    place.assert_nothing_left();
+}

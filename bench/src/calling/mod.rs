@@ -1,0 +1,38 @@
+//! What calls of functions cost, beside the same work without eBPF, and beside memcached.
+
+mod kv;
+mod memcached;
+mod mix;
+mod native;
+mod native_table;
+mod overhead;
+mod stage;
+
+use self::stage::Stage;
+use crate::harness::{Environment, Progress, Report};
+use crate::pair::Control;
+use crate::{BenchError, Options};
+
+const QUESTIONS: usize = kv::COUNT + memcached::COUNT + overhead::COUNT + mix::COUNT;
+
+/// Asks all questions.
+pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+    let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut stage = Stage::set(&options.peer)?;
+    let pinned = stage.cores.chosen().to_vec();
+    let mut environment = Environment::survey(options.effort, cores_allowed, pinned);
+    let mut progress = Progress::new(options.effort, QUESTIONS);
+    let mut figures = kv::figures(options, &mut stage, &mut progress)?;
+    match memcached::figures(options, &mut stage, &mut progress)? {
+        Ok(beside) => figures.extend(beside),
+        Err(why) => environment.notes.push(format!("nothing beside memcached: {why}")),
+    }
+    figures.push(overhead::figure(options, &mut stage, &mut progress)?);
+    figures.extend(mix::figures(options, &mut stage, &mut progress)?);
+    Ok(Report { bench: "calling", figures, environment })
+}
+
+/// The yardstick's part; `None` if something else is asked for.
+pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
+    (part == native::PART).then(|| Control::play(native::serve))
+}
