@@ -1,5 +1,7 @@
 //! A process's place in its job, and the daemons it works with.
 
+pub(crate) mod doors;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,8 +103,8 @@ pub struct Job {
     explanation: Vec<String>,
     link: LinkSettings,
     patience: Duration,
-    /// Where other ranks reach this one, and what they can reach, until a messenger takes it.
-    listener: Option<(Option<Listener>, Arc<Exports>)>,
+    /// Where other ranks reach this one, and what they can reach, until a messenger takes them.
+    doors: Option<(Vec<Listener>, Arc<Exports>)>,
     /// Keeps the link to the meeting open: by its end the others learn of ours.
     _meeting: Option<Client>,
     /// Held by rank 0 when nobody else hosts.
@@ -136,12 +138,12 @@ impl Job {
         let agent = find("agent", &job.agent, &identity, settings, &mut explanation)?;
         let memory = find("memory", &job.memory, &identity, settings, &mut explanation)?.map(Memory::new);
         let exports = Exports::new();
-        let listener = if size > 1 { Some(listen(settings, &identity, &exports)?) } else { None };
-        let address = listener.as_ref().map(|listener| listener.address().to_string());
+        let doors = if size > 1 { listen(settings, &identity, &exports)? } else { Vec::new() };
+        let addresses: Vec<Address> = doors.iter().map(Listener::address).collect();
         let mut joined = Self {
             id,
             rank,
-            members: vec![member_of(&identity, address.as_deref().unwrap_or(""))?],
+            members: vec![member_of(&identity, &doors::to_text(&addresses))?],
             identity,
             agent_address: agent.as_ref().and_then(|_| job.agent.address("agent")),
             agent,
@@ -149,7 +151,7 @@ impl Job {
             explanation,
             link: settings.link.clone(),
             patience: job.join_timeout,
-            listener: Some((listener, exports)),
+            doors: Some((doors, exports)),
             _meeting: None,
             _host: None,
         };
@@ -230,9 +232,9 @@ impl Job {
         self.memory.as_mut()
     }
 
-    /// Where other ranks reach this one; only the first who asks gets it.
-    pub(crate) fn take_listener(&mut self) -> Option<(Option<Listener>, Arc<Exports>)> {
-        self.listener.take()
+    /// Where other ranks reach this one; only the first who asks gets them.
+    pub(crate) fn take_doors(&mut self) -> Option<(Vec<Listener>, Arc<Exports>)> {
+        self.doors.take()
     }
 
     /// Where the agent is, if there is one.
@@ -272,15 +274,27 @@ fn member_of(identity: &Identity, address: &str) -> Result<Member, JobError> {
     })
 }
 
-/// Opens the door for other ranks, before they are told where it is.
-fn listen(settings: &Settings, identity: &Identity, exports: &Arc<Exports>) -> Result<Listener, JobError> {
+/// Opens the doors for other ranks, before they are told where they are: one for this machine, and one for others if
+/// there are any.
+fn listen(
+    settings: &Settings,
+    identity: &Identity,
+    exports: &Arc<Exports>,
+) -> Result<Vec<Listener>, JobError> {
     let unique = identity.incarnation;
-    let usual = || Address::Abstract(format!("outboard-rank-{}-{unique}", identity.rank.0));
-    let address = settings.job.listen.clone().unwrap_or_else(usual);
+    let usual = Address::Abstract(format!("outboard-rank-{}-{unique}", identity.rank.0));
+    let addresses = match settings.job.listen.clone() {
+        None => vec![usual],
+        Some(tcp @ Address::Tcp(_)) => vec![tcp, usual],
+        Some(other) => vec![other],
+    };
     let config =
         FrontDeskConfig { shm: settings.link.shm(), tcp: settings.link.tcp(), ..FrontDeskConfig::default() };
-    Listener::bind(&address, identity, exports, &config)
-        .map_err(|source| JobError::Unreachable { address, source: Box::new(source) })
+    let open = |address: Address| {
+        Listener::bind(&address, identity, exports, &config)
+            .map_err(|source| JobError::Unreachable { address, source: Box::new(source) })
+    };
+    addresses.into_iter().map(open).collect()
 }
 
 /// Connects to a daemon if it is wanted: one that was named must be there, the usual one may be absent.

@@ -17,6 +17,7 @@ mod kv;
 mod man;
 mod memory;
 mod run;
+mod run_node;
 mod status;
 mod up;
 
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Memory(memory::Args),
     Agent(agent::Args),
     Run(run::Args),
+    RunNode(run_node::Args),
     Status(status::Args),
     Graph(graph::Args),
     Kv(kv::Args),
@@ -56,6 +58,7 @@ impl Command {
             Self::Memory(args) => memory::run(&args),
             Self::Agent(args) => agent::run(&args),
             Self::Run(args) => run::run(&args),
+            Self::RunNode(args) => run_node::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Graph(args) => graph::run(&args),
             Self::Kv(args) => kv::run(&args),

@@ -1,6 +1,8 @@
-//! `outboard run`: the ranks of a job on this machine, and an agent beside them.
+//! `outboard run`: the ranks of a job, on this machine or on several, and agents beside them.
 
-mod agent;
+pub(super) mod agent;
+mod cluster;
+mod hosts;
 mod summary;
 
 use std::ffi::OsString;
@@ -9,37 +11,52 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use outboard_launch::{AgentCores, Console, Interrupts, StdinTo, Style};
 
+use self::cluster::{Remote, Work};
 use crate::children::{self, GRACE};
 use crate::config_flags::{About, ConfigFlags};
 use crate::ranks::{Ended, Ranks};
 use crate::terminal;
 
-/// Run a program as several ranks on this machine
+/// Run a program as several ranks, on this machine or on several
 ///
 /// Every rank learns by its environment (OUTBOARD_JOB_…) which rank it is, of how many, and where it meets the others.
 /// What the ranks print is shown line by line with their numbers. When one of them fails, the others are ended, and
 /// the exit code is 1.
+///
+/// With --hosts, this program is started on each of them by a remote shell, and starts its ranks there, and an agent if
+/// none runs. It must be installed there, and the program that is run as well.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard run -n 4 ./program input.txt                   four ranks
   outboard run -n 4 --agent other-cores -- ./program      with an agent on processors of its own
   outboard run -n 2 --agent same-cores --agent-quota 30% --wire 10gbit,5us -- ./program
                                                           with a stand-in for a slower agent far away
-  outboard run -n 2 --json -- ./program                   the last line says what became of it")]
+  outboard run -n 2 --json -- ./program                   the last line says what became of it
+  outboard run --hosts one,two -n 8 ./program             on two machines, by ssh
+  outboard run --hosts hosts.txt ./program                a line for each host: name, or name=IP, and slots=4
+  outboard run --hosts slurm -n 8 ./program               on the nodes of this job of Slurm")]
 pub(crate) struct Args {
-    /// How many ranks
-    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: u32,
+    /// How many ranks; if nobody says, one, or one for each slot or host of --hosts
+    #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Run on these machines: a file with a line for each, a list with commas between, or slurm
+    #[arg(long, value_name = "HOSTS")]
+    hosts: Option<String>,
+    /// How a program is started on another machine; the host's name, the program and its arguments are added
+    #[arg(long, value_name = "COMMAND", default_value = "ssh", requires = "hosts")]
+    shell: String,
+    /// Where this program is on the other machines; the same place as here if nobody says
+    #[arg(long, value_name = "PATH", requires = "hosts")]
+    remote_program: Option<String>,
     /// Where the agent runs: none, same-cores (as the ranks) or other-cores; one that runs already is used as it is.
-    /// Without this flag the ranks look for one and go without if there is none
+    /// Without this flag the ranks look for one and go without if there is none; with --hosts it is same-cores
     #[arg(long, value_name = "CORES")]
     agent: Option<AgentCores>,
     /// Show lines without the number of the rank that printed them
     #[arg(long)]
     no_prefix: bool,
     /// Pass the standard input on to this rank; nobody reads it otherwise
-    #[arg(long, value_name = "RANK")]
+    #[arg(long, value_name = "RANK", conflicts_with = "hosts")]
     stdin: Option<u32>,
     /// At the end, print one JSON object that says what became of the job
     #[arg(long)]
@@ -64,18 +81,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let mut settings = children::quiet(&configuration);
     let style = if args.no_prefix { Style::Plain } else { Style::Prefixed };
+    if let Some(hosts) = &args.hosts {
+        let remote = Remote { hosts, shell: &args.shell, program: args.remote_program.as_deref() };
+        let agent = args.agent.unwrap_or(AgentCores::Same);
+        let (program, ranks, json) = (args.program.as_slice(), args.ranks, args.json);
+        return cluster::run(&remote, &Work { program, ranks, agent, style, json }, &settings);
+    }
+    let ranks = args.ranks.unwrap_or(1);
     let mut console = Console::stdio(style)?;
     // Before anything is started, so that Ctrl-C leaves nothing behind.
     let interrupts = Interrupts::catch()?;
     let began = Instant::now();
-    let beside = agent::find_or_start(args.agent, args.ranks, &settings, &mut console)?;
+    let beside = agent::find_or_start(args.agent, ranks, &settings, &mut console)?;
     if let Some(whereabouts) = beside.whereabouts() {
         settings.job.agent = whereabouts;
     }
     let stdin = args.stdin.map_or(StdinTo::Nobody, StdinTo::Rank);
     let ranks = Ranks {
         program: &args.program,
-        count: args.ranks,
+        count: ranks,
         settings: &settings,
         agents: &[],
         cpus: beside.cpus_of_ranks(),

@@ -2,7 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -22,14 +23,19 @@ use crate::process::{Crew, ProgramError, Spawn, cpu_set, find_program};
 const FDS_PER_RANK: u64 = 3;
 /// What it needs besides.
 const FDS_SPARE: u64 = 64;
+/// What a pipe takes at once, less what it may need for itself.
+const FED_MAX: usize = 60 << 10;
 
 /// A job to start.
 pub struct Launch<'a> {
     program: OsString,
     args: Vec<OsString>,
+    own_args: Box<dyn Fn(u32) -> Vec<OsString> + 'a>,
+    first: u32,
     ranks: u32,
     env: Box<dyn Fn(u32) -> Vec<(String, String)> + 'a>,
     stdin: StdinTo,
+    fed: Option<Box<dyn Fn(u32) -> Vec<u8> + 'a>>,
     grace: Duration,
     cpus: Option<Vec<usize>>,
 }
@@ -84,9 +90,12 @@ impl<'a> Launch<'a> {
         Self {
             program: program.into(),
             args: Vec::new(),
+            own_args: Box::new(|_| Vec::new()),
+            first: 0,
             ranks: 1,
             env: Box::new(|_| Vec::new()),
             stdin: StdinTo::default(),
+            fed: None,
             grace: Duration::from_secs(2),
             cpus: None,
         }
@@ -95,6 +104,18 @@ impl<'a> Launch<'a> {
     /// The program's arguments.
     pub fn args<T: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
         self.args = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// What follows these for each rank.
+    pub fn own_args(mut self, args: impl Fn(u32) -> Vec<OsString> + 'a) -> Self {
+        self.own_args = Box::new(args);
+        self
+    }
+
+    /// The number of the first rank, where others are started elsewhere; default 0.
+    pub fn first(mut self, rank: u32) -> Self {
+        self.first = rank;
         self
     }
 
@@ -113,6 +134,12 @@ impl<'a> Launch<'a> {
     /// Who gets the launcher's standard input; default nobody.
     pub fn stdin(mut self, stdin: StdinTo) -> Self {
         self.stdin = stdin;
+        self
+    }
+
+    /// Every rank reads this from its standard input, which ends with the job. At most 60 KiB.
+    pub fn fed(mut self, bytes: impl Fn(u32) -> Vec<u8> + 'a) -> Self {
+        self.fed = Some(Box::new(bytes));
         self
     }
 
@@ -136,8 +163,8 @@ impl<'a> Launch<'a> {
         self.check()?;
         let_children_wait();
         let guard = Guard::start(self.ranks as usize).map_err(LaunchError::Guard)?;
-        let mut running = Running::new(Crew::new(self.grace), guard);
-        for rank in 0..self.ranks {
+        let mut running = Running::new(Crew::new(self.grace), guard, self.first);
+        for rank in self.first..self.first + self.ranks {
             let started = self.start_rank(rank, &program, &mut running);
             started.map_err(|source| LaunchError::Rank { rank, program: program.clone(), source })?;
         }
@@ -150,11 +177,11 @@ impl<'a> Launch<'a> {
             return Err(LaunchError::NoRanks);
         }
         if let StdinTo::Rank(rank) = self.stdin
-            && rank >= ranks
+            && !(self.first..self.first + ranks).contains(&rank)
         {
             return Err(LaunchError::NoSuchRank { rank, ranks });
         }
-        let needed = u64::from(ranks) * FDS_PER_RANK + FDS_SPARE;
+        let needed = u64::from(ranks) * (FDS_PER_RANK + u64::from(self.fed.is_some())) + FDS_SPARE;
         match getrlimit(Resource::Nofile).current {
             Some(limit) if limit < needed => Err(LaunchError::TooManyFiles { ranks, needed, limit }),
             _ => Ok(()),
@@ -162,11 +189,12 @@ impl<'a> Launch<'a> {
     }
 
     fn start_rank(&self, rank: u32, program: &Path, running: &mut Running) -> io::Result<()> {
-        let gets_stdin = self.stdin == StdinTo::Rank(rank);
+        let gets_stdin = self.fed.is_some() || self.stdin == StdinTo::Rank(rank);
+        let args = [self.args.clone(), (self.own_args)(rank)].concat();
         let spawn = Spawn {
             program,
             called: &self.program,
-            args: &self.args,
+            args: &args,
             env: (self.env)(rank),
             cpus: self.cpus.as_deref().map(cpu_set),
             stdin: if gets_stdin { Stdio::piped() } else { Stdio::null() },
@@ -176,7 +204,19 @@ impl<'a> Launch<'a> {
         let mut member = spawn.start(Source::Rank(rank))?;
         let stdin = member.stdin.take();
         running.crew.members.push(member);
-        if let Some(output) = stdin {
+        let Some(output) = stdin else { return Ok(()) };
+        if let Some(fed) = &self.fed {
+            let bytes = fed(rank);
+            if bytes.len() > FED_MAX {
+                return Err(io::Error::from(io::ErrorKind::ArgumentListTooLong));
+            }
+            // A new pipe has room for it. Whoever has ended already says by its end what was wrong.
+            match File::from(output.try_clone()?).write_all(&bytes) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                written => written?,
+            }
+            running.fed.push(output);
+        } else {
             let input = io::stdin().as_fd().try_clone_to_owned()?;
             running.stdin = Some(StdinPump::new(input, output)?);
         }

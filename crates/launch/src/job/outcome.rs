@@ -7,6 +7,8 @@ use crate::process::{End, signal_name};
 /// What became of a job. Its `Display` is a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
+    /// The number of the first rank.
+    pub first: u32,
     /// What became of each rank, in order.
     pub ranks: Vec<RankEnd>,
     /// The rank that failed first, for which the others were ended.
@@ -48,7 +50,7 @@ impl Outcome {
     }
 
     fn numbers(&self, choose: impl Fn(&RankEnd) -> bool) -> Vec<String> {
-        let chosen = self.ranks.iter().enumerate().filter(|(_, rank)| choose(rank));
+        let chosen = (self.first..).zip(&self.ranks).filter(|(_, rank)| choose(rank));
         chosen.map(|(number, _)| number.to_string()).collect()
     }
 }
@@ -96,7 +98,8 @@ mod tests {
 
     #[test]
     fn the_sentence_names_who_failed_and_what_was_done() {
-        let mut outcome = Outcome { ranks: vec![DONE; 3], first_failure: None, interrupted_by: None };
+        let mut outcome =
+            Outcome { first: 0, ranks: vec![DONE; 3], first_failure: None, interrupted_by: None };
         assert_eq!(outcome.to_string(), "ranks 0, 1, 2 succeeded");
         assert_eq!((outcome.is_success(), outcome.exit_code()), (true, 0));
 
@@ -115,7 +118,7 @@ mod tests {
     #[test]
     fn an_interrupted_job_has_not_succeeded_and_many_ranks_are_not_all_listed() {
         let ranks = vec![ENDED; 64];
-        let outcome = Outcome { ranks, first_failure: None, interrupted_by: Some(2) };
+        let outcome = Outcome { first: 0, ranks, first_failure: None, interrupted_by: Some(2) };
         assert!(!outcome.is_success());
         assert_eq!(outcome.to_string(), "interrupted by SIGINT; ended 64 ranks (0, 1, 2, 3, 4, 5, 6, 7, …)");
     }

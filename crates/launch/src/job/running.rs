@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use thiserror::Error;
@@ -21,6 +21,9 @@ use crate::process::{Crew, End, Other};
 pub struct Running {
     pub(super) crew: Crew,
     pub(super) stdin: Option<StdinPump>,
+    /// What ranks read from, open until the end.
+    pub(super) fed: Vec<OwnedFd>,
+    first: u32,
     guard: Option<Guard>,
     first_failure: Option<Failure>,
     interrupted_by: Option<i32>,
@@ -35,10 +38,12 @@ pub struct Running {
 pub struct WaitError(#[from] io::Error);
 
 impl Running {
-    pub(super) fn new(crew: Crew, guard: Guard) -> Self {
+    pub(super) fn new(crew: Crew, guard: Guard, first: u32) -> Self {
         Self {
             crew,
             stdin: None,
+            fed: Vec::new(),
+            first,
             guard: Some(guard),
             first_failure: None,
             interrupted_by: None,
@@ -108,7 +113,7 @@ impl Running {
     fn judge(&mut self) {
         self.judged.resize(self.crew.members.len(), false);
         let mut failures = Vec::new();
-        for (rank, (member, judged)) in (0..).zip(self.crew.members.iter().zip(&mut self.judged)) {
+        for (rank, (member, judged)) in (self.first..).zip(self.crew.members.iter().zip(&mut self.judged)) {
             let Some(end) = member.end() else { continue };
             let is_new = !std::mem::replace(judged, true);
             if is_new && !member.was_asked() && !end.is_success() {
@@ -140,6 +145,7 @@ impl Running {
             killed: member.was_killed(),
         };
         Outcome {
+            first: self.first,
             ranks: self.crew.members.iter().map(rank_end).collect(),
             first_failure: self.first_failure,
             interrupted_by: self.interrupted_by,

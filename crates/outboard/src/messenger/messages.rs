@@ -71,7 +71,7 @@ impl Messenger {
     /// Connects this rank with all others. Every rank of the job has to do so, with the same options.
     pub fn new(job: &mut Job, options: MessengerOptions) -> Result<Self, MessengerError> {
         options.check(job.agent_address().is_some())?;
-        let (listener, exports) = job.take_listener().ok_or(MessengerError::Taken)?;
+        let (doors, exports) = job.take_doors().ok_or(MessengerError::Taken)?;
         let (rank, ranks) = (job.rank(), job.size());
         let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
         let sets = usize::from(options.spaces) + 1;
@@ -90,7 +90,7 @@ impl Messenger {
         let uses_agent = options.placement != Placement::Inline && ranks > 1;
         let agent = job.agent_address().filter(|_| uses_agent).cloned();
         let has_agent = agent.is_some();
-        let reception = Reception::open(job, (listener, exports), agent, handle, clock)?;
+        let reception = Reception::open(job, (doors, exports), agent, handle, clock)?;
         let mut messenger = Self {
             worker,
             lanes: vec![Lane::CLOSED; sets * ranks as usize],

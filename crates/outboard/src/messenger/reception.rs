@@ -8,6 +8,7 @@ use outboard_link::{Address, Clock, Exports};
 
 use super::error::MessengerError;
 use crate::Job;
+use crate::job::doors::way_to;
 
 /// The thread that receives other ranks and calls them, and the agent if there is one.
 pub(super) struct Reception {
@@ -20,14 +21,15 @@ impl Reception {
     /// Begins to receive and to call. The links go to the worker behind `handle`.
     pub(super) fn open(
         job: &Job,
-        (listener, exports): (Option<Listener>, Arc<Exports>),
+        (doors, exports): (Vec<Listener>, Arc<Exports>),
         agent: Option<Address>,
         handle: WorkerHandle<()>,
         clock: Clock,
     ) -> Result<Self, MessengerError> {
         // The higher rank dials the lower one.
+        let own = job.members()[job.rank() as usize].address;
         let lower = job.members()[..job.rank() as usize].iter().map(|member| {
-            let address = member.address.as_str().parse::<Address>();
+            let address = way_to(member.address.as_str(), own.as_str());
             address.map_err(|error| MessengerError::BadOptions(error.to_string()))
         });
         let dials = lower.chain(agent.map(Ok)).map(|address| {
@@ -39,8 +41,7 @@ impl Reception {
         let config = FrontDeskConfig { shm, tcp, ..FrontDeskConfig::default() };
         let last_error = Arc::new(Mutex::new("no answer".to_owned()));
         let heard = Arc::clone(&last_error);
-        let listeners = listener.into_iter().collect();
-        let desk = FrontDesk::new(config, clock, (listeners, dials), vec![handle], move |error| {
+        let desk = FrontDesk::new(config, clock, (doors, dials), vec![handle], move |error| {
             *heard.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
         });
         let desk = desk.map_err(std::io::Error::from)?;

@@ -14,7 +14,7 @@ use crate::children::{self, Child};
 use crate::daemon_ready;
 
 /// The agent beside a job.
-pub(super) enum Beside {
+pub(in crate::commands) enum Beside {
     /// The ranks look for themselves.
     Unsaid,
     /// There shall be none.
@@ -26,7 +26,7 @@ pub(super) enum Beside {
 }
 
 /// Sees to it that there is an agent, if one is wanted, and says which.
-pub(super) fn find_or_start(
+pub(in crate::commands) fn find_or_start(
     cores: Option<AgentCores>,
     ranks: u32,
     settings: &Settings,
@@ -37,10 +37,8 @@ pub(super) fn find_or_start(
         Some(AgentCores::None) => return Ok(Beside::Nobody),
         Some(agent) => agent,
     };
-    if let Some(running) = running(settings)? {
-        console.say(Stream::Err, &format!("outboard: using {}, as it runs already", running.1));
-        let (address, who) = running;
-        return Ok(Beside::Running { address, who });
+    if let Some(beside) = use_running(settings, console)? {
+        return Ok(beside);
     }
     if let Whereabouts::At(address) = &settings.job.agent
         && !settings.agent.listen.contains(address)
@@ -48,7 +46,11 @@ pub(super) fn find_or_start(
         bail!("no agent at {address} (job.agent), and it would not listen there: see --agent-listen");
     }
     let placement = Placement::plan(&allowed_cpus()?, PlacementRequest { ranks, cpus_per_rank: 1, agent })?;
-    let child = Child::agent(settings, placement.agent.clone(), console.clone()).map_err(children::seen)?;
+    let child = match Child::agent(settings, placement.agent.clone(), console.clone()) {
+        Ok(child) => child,
+        // Another job may have started one at the same moment.
+        Err(error) => return use_running(settings, console)?.ok_or_else(|| children::seen(error)),
+    };
     let address = child.local().or_else(|_| child.remote())?.clone();
     let (pid, at) = (child.process.pid(), daemon_ready::show(&child.listening));
     let limit = child.process.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
@@ -58,6 +60,13 @@ pub(super) fn find_or_start(
         console.say(Stream::Err, &format!("outboard: warning: {warning}"));
     }
     Ok(Beside::Own { child, address, placement })
+}
+
+/// The agent that runs already, if there is one.
+fn use_running(settings: &Settings, console: &mut Console) -> Result<Option<Beside>> {
+    let Some((address, who)) = running(settings)? else { return Ok(None) };
+    console.say(Stream::Err, &format!("outboard: using {who}, as it runs already"));
+    Ok(Some(Beside::Running { address, who }))
 }
 
 /// An agent that runs where the settings say, if there is one.
@@ -88,7 +97,7 @@ fn is_any_port(address: &Address) -> bool {
 
 impl Beside {
     /// What to tell the ranks, if anything.
-    pub(super) fn whereabouts(&self) -> Option<Whereabouts> {
+    pub(in crate::commands) fn whereabouts(&self) -> Option<Whereabouts> {
         match self {
             Self::Unsaid => None,
             Self::Nobody => Some(Whereabouts::None),
@@ -99,7 +108,7 @@ impl Beside {
     }
 
     /// The processors that are left to the ranks; none for all.
-    pub(super) fn cpus_of_ranks(&self) -> Option<Vec<usize>> {
+    pub(in crate::commands) fn cpus_of_ranks(&self) -> Option<Vec<usize>> {
         match self {
             Self::Own { placement, .. } => placement.ranks.clone(),
             Self::Unsaid | Self::Nobody | Self::Running { .. } => None,
@@ -107,7 +116,7 @@ impl Beside {
     }
 
     /// For programs.
-    pub(super) fn summary(&self) -> Value {
+    pub(in crate::commands) fn summary(&self) -> Value {
         match self {
             Self::Unsaid | Self::Nobody => Value::Null,
             Self::Running { address, who } => {
@@ -121,7 +130,7 @@ impl Beside {
     }
 
     /// Ends the job's own agent.
-    pub(super) fn stop(self, grace: Duration) {
+    pub(in crate::commands) fn stop(self, grace: Duration) {
         if let Self::Own { child, .. } = self {
             child.process.stop(grace);
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// One object in one line.
 pub(super) fn to_json(id: JobId, outcome: &Outcome, agent: Value, took: Duration) -> String {
-    let ranks: Vec<Value> = outcome.ranks.iter().enumerate().map(rank).collect();
+    let ranks: Vec<Value> = (outcome.first..).zip(&outcome.ranks).map(rank).collect();
     json!({
         "job": format!("{:016x}", id.0),
         "success": outcome.is_success(),
@@ -21,7 +21,7 @@ pub(super) fn to_json(id: JobId, outcome: &Outcome, agent: Value, took: Duration
     .to_string()
 }
 
-fn rank((number, rank): (usize, &RankEnd)) -> Value {
+fn rank((number, rank): (u32, &RankEnd)) -> Value {
     let (code, signal) = match rank.end {
         End::Exited { code } => (Some(code), None),
         End::Signaled { signal, .. } => (None, Some(signal_name(signal))),
@@ -44,6 +44,7 @@ mod tests {
         let end = End::Signaled { signal: 9, core_dumped: false };
         let done = RankEnd { end: End::Exited { code: 0 }, asked: true, killed: false };
         let outcome = Outcome {
+            first: 0,
             ranks: vec![done, RankEnd { end, asked: false, killed: false }],
             first_failure: Some(Failure { rank: 1, end }),
             interrupted_by: None,

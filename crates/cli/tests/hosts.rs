@@ -1,0 +1,108 @@
+//! `outboard run --hosts`: jobs on several machines, which here are one, reached by a shell that goes nowhere.
+
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A remote shell that runs what it is told on this machine.
+struct Shell(PathBuf);
+
+impl Shell {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("outboard-shell-{}-{test}", std::process::id()));
+        std::fs::write(&path, "#!/bin/sh\nshift\nexec \"$@\"\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        Self(path)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+        command.args(["run", "--config", "none", "--log-level", "warn", "--shell"]).arg(&self.0);
+        command.args(arguments).output().unwrap()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+const TWO: [&str; 2] = ["--hosts", "one=127.0.0.1,two=127.0.0.2"];
+const OUTBOARD: &str = env!("CARGO_BIN_EXE_outboard");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn ranks_of_two_machines_meet_and_count() {
+    let shell = Shell::new("count");
+    let app = [OUTBOARD, "app", "histogram", "--table", "1000", "--updates", "20K", "--check", "--json"];
+    let arguments = [&TWO[..], &["-n", "4", "--agent", "none", "--no-prefix", "--"], &app].concat();
+    let output = shell.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["ranks"], &report["check"]["passed"]),
+        (&Value::from(4), &Value::from(true)),
+        "{report}"
+    );
+}
+
+#[test]
+fn lines_show_the_ranks_of_the_whole_job_and_the_summary_the_machines() {
+    let shell = Shell::new("lines");
+    let arguments =
+        [&TWO[..], &["-n", "3", "--agent", "none", "--json", "--", "sh", "-c", "echo here"]].concat();
+    let output = shell.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for rank in 0..3 {
+        assert!(shown.lines().any(|line| line == format!("[{rank}] here")), "{shown}");
+    }
+    let summary: Value = serde_json::from_str(shown.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["success"], true);
+    assert_eq!(summary["nodes"][1]["host"], "two");
+    assert_eq!((&summary["nodes"][1]["first_rank"], &summary["nodes"][1]["ranks"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_job_on_all_machines() {
+    let shell = Shell::new("fails");
+    let program = "if [ $OUTBOARD_JOB_RANK = 1 ]; then exit 7; fi; exec sleep 600";
+    let arguments = [&TWO[..], &["-n", "2", "--agent", "none", "--json", "--", "sh", "-c", program]].concat();
+    let output = shell.run(&arguments);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("rank 1 exited with code 7") && message.contains("two: "), "{message}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["failed_host"], &summary["success"]), (&"two".into(), &false.into()));
+}
+
+#[test]
+fn hosts_that_make_no_sense_are_named_and_nothing_is_started() {
+    let shell = Shell::new("wrong");
+    for (hosts, part) in
+        [("one=elsewhere", "no IP address"), ("one slots=0", "slots=N"), ("slurm", "SLURM_JOB_NODELIST")]
+    {
+        let output = shell.run(&["--hosts", hosts, "--", "true"]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_be_reached_is_named() {
+    let shell = Shell::new("unreachable");
+    std::fs::write(&shell.0, "#!/bin/sh\n[ $1 = one ] && { shift; exec \"$@\"; }\nexit 255\n").unwrap();
+    let output = shell.run(&[&TWO[..], &["--agent", "none", "--", "sleep", "600"]].concat());
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("two: exited with code 255"), "{message}");
+}

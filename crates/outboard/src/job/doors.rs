@@ -1,0 +1,65 @@
+//! Where a rank can be reached, from its own machine and from others.
+
+use outboard_link::{Address, AddressError};
+
+/// Between the addresses of one rank. No address contains it.
+const BETWEEN: char = ' ';
+
+/// All addresses of a rank, as others are told.
+pub(crate) fn to_text(addresses: &[Address]) -> String {
+    let texts: Vec<String> = addresses.iter().map(Address::to_string).collect();
+    texts.join(&BETWEEN.to_string())
+}
+
+/// By which of a rank's addresses we reach it, `own` being ours: by shared memory if it is on the same machine, which it
+/// is if both are seen by others at the same place, or by nobody else at all.
+pub(crate) fn way_to(theirs: &str, own: &str) -> Result<Address, AddressError> {
+    let (mut theirs, own) = (parse(theirs)?, parse(own)?);
+    let is_here = host(&theirs) == host(&own);
+    let is_remote = |address: &Address| matches!(address, Address::Tcp(_));
+    let wanted = theirs.iter().position(|address| is_remote(address) != is_here);
+    // Whatever it has is the way if it has only one; and it has one, or it would not have been parsed.
+    Ok(theirs.swap_remove(wanted.unwrap_or(0)))
+}
+
+fn parse(text: &str) -> Result<Vec<Address>, AddressError> {
+    text.split(BETWEEN).map(str::parse).collect()
+}
+
+fn host(addresses: &[Address]) -> Option<std::net::IpAddr> {
+    addresses.iter().find_map(|address| match address {
+        Address::Tcp(socket) => Some(socket.ip()),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(theirs: &str, own: &str) -> String {
+        way_to(theirs, own).map_or_else(|error| error.to_string(), |address| address.to_string())
+    }
+
+    #[test]
+    fn ranks_of_one_machine_share_memory_and_others_use_the_network() {
+        let (one, two) = ("tcp:10.0.0.1:4000 unix:@one", "tcp:10.0.0.1:4001 unix:@two");
+        let far = "tcp:10.0.0.2:4000 unix:@far";
+        assert_eq!(way(one, two), "unix:@one");
+        assert_eq!(way(far, one), "tcp:10.0.0.2:4000");
+        assert_eq!(way("unix:@one", "unix:@two"), "unix:@one");
+        assert_eq!(way("tcp:10.0.0.1:4000", "tcp:10.0.0.1:4001"), "tcp:10.0.0.1:4000");
+    }
+
+    #[test]
+    fn what_is_no_address_is_named() {
+        assert!(way("", "unix:@two").contains("neither unix: nor tcp:"));
+        assert!(way("tcp:nowhere", "unix:@two").contains("tcp:nowhere"));
+    }
+
+    #[test]
+    fn addresses_are_told_and_understood() {
+        let addresses = ["tcp:10.0.0.1:4000", "unix:@one"].map(|text| text.parse().unwrap());
+        assert_eq!(parse(&to_text(&addresses)).unwrap(), addresses);
+    }
+}
