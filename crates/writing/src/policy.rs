@@ -7,6 +7,7 @@
 mod class;
 mod frontier;
 mod heat;
+mod lesson;
 
 use core::fmt;
 use core::time::Duration;
@@ -19,6 +20,8 @@ use crate::{Hint, Path, Span};
 use class::{Class, STEERING};
 use frontier::{Frontier, Standing};
 use heat::Heat;
+use lesson::Kind;
+pub use lesson::Lesson;
 
 /// How decisions are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,32 +39,8 @@ impl Default for PolicyConfig {
     }
 }
 
-/// What a write will teach when it has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lesson {
-    class: u8,
-    kind: Kind,
-    hash: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Nothing,
-    Unload,
-    /// Offloaded; the page's former write was not.
-    Cold(Standing),
-    /// Offloaded, as the page's former write was.
-    Warm(Standing),
-    /// Offloaded by the way, without a look at its page.
-    Sample,
-}
-
-impl Lesson {
-    pub(crate) const NONE: Self = Self { class: 0, kind: Kind::Nothing, hash: 0 };
-}
-
 /// The sizes that are told apart: up to 256 bytes, 2 KiB, 16 KiB, and more.
-const CLASSES: usize = 4;
+const CLASSES: usize = 1 << lesson::CLASS_BITS;
 
 #[inline]
 fn class_of(len: u64) -> usize {
@@ -133,8 +112,8 @@ impl Policy {
             Hint::Streaming | Hint::Hot => (Path::Offload, Lesson::NONE),
             Hint::Cold => {
                 let path = self.classes[class].pick();
-                let kind = if path == Path::Unload { Kind::Unload } else { Kind::Cold(Standing::Beyond) };
-                (path, Lesson { class: class as u8, kind, hash: 0 })
+                let kind = if path == Path::Unload { Kind::Unload } else { Kind::Cold };
+                (path, Lesson::of_size(class, kind))
             }
         }
     }
@@ -150,52 +129,46 @@ impl Policy {
         } else {
             costs.pick()
         };
-        let kind = match path {
-            Path::Unload => Kind::Unload,
-            Path::Offload if found.warmth > 0 && found.warmth != frontier::BURNT => Kind::Warm(standing),
-            Path::Offload => Kind::Cold(standing),
-        };
-        let warmth = if path == Path::Offload {
-            frontier::warmer(found.warmth)
-        } else if found.warmth == frontier::BURNT {
-            frontier::BURNT
-        } else {
-            0
-        };
+        let (is_offloaded, is_burnt) = (path == Path::Offload, found.warmth == frontier::BURNT);
+        let offloaded = if (found.warmth > 0) & !is_burnt { Kind::Warm } else { Kind::Cold };
+        let kind = if is_offloaded { offloaded } else { Kind::Unload };
+        let cooled = if is_burnt { frontier::BURNT } else { 0 };
+        let warmth = if is_offloaded { frontier::warmer(found.warmth) } else { cooled };
         self.heat.set_warmth(found, warmth);
-        (path, Lesson { class: class as u8, kind, hash })
+        (path, Lesson::of_page(hash, class, kind, standing))
     }
 
     #[cold]
     fn sample(&mut self, class: usize) -> (Path, Lesson) {
         let path = self.classes[class].pick();
         let kind = if path == Path::Unload { Kind::Unload } else { Kind::Sample };
-        (path, Lesson { class: class as u8, kind, hash: 0 })
+        (path, Lesson::of_size(class, kind))
     }
 
     /// A write has ended well.
     #[inline]
     pub fn learn(&mut self, now: Time, lesson: Lesson, took: Duration) {
-        if lesson.kind == Kind::Nothing {
+        let kind = lesson.kind();
+        if kind == Kind::Nothing {
             return;
         }
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let class = &mut self.classes[usize::from(lesson.class) % CLASSES];
-        match lesson.kind {
+        let class = &mut self.classes[lesson.class()];
+        match kind {
             Kind::Nothing => {}
             Kind::Unload => class.learn_unload(now, took_ns),
             Kind::Sample => class.learn_cold(now, took_ns),
-            Kind::Cold(standing) => {
+            Kind::Cold => {
                 class.learn_cold(now, took_ns);
                 if let Some(costs) = class.costs() {
-                    self.frontier.learn(standing, false, true, costs);
+                    self.frontier.learn(lesson.standing(), false, true, costs);
                 }
             }
-            Kind::Warm(standing) => {
+            Kind::Warm => {
                 if let (Some(is_miss), Some(costs)) = (class.learn_warm(now, took_ns), class.costs()) {
-                    self.frontier.learn(standing, true, is_miss, costs);
+                    self.frontier.learn(lesson.standing(), true, is_miss, costs);
                     if is_miss && class.chosen == Path::Unload {
-                        self.heat.demote(lesson.hash, self.frontier.heat);
+                        self.heat.demote(lesson.hash(), self.frontier.heat);
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! Which pages are written often, in bounded memory.
 
+use core::ops::Range;
+
 /// Pages that are remembered, 8 bytes each.
 const PLACES: usize = 16384;
 /// Touches, by all pages together, after which heat fades by an eighth: the table remembers about eight times as many.
@@ -57,6 +59,28 @@ pub(super) struct Found {
     pub(super) warmth: u8,
 }
 
+/// The bits of a hash by which nothing is found.
+pub(super) const HASH_UNUSED: Range<u32> = 22..32;
+
+/// Where a page may be found.
+#[derive(Debug, PartialEq, Eq)]
+struct Home {
+    /// The place that it would have; the one beside it would do as well.
+    first: usize,
+    /// Its place among the newcomers.
+    newcomer: usize,
+    tag: u32,
+}
+
+impl Home {
+    #[inline]
+    fn of(hash: u64) -> Self {
+        let first = (hash as usize) & (PLACES - 1);
+        let newcomer = PLACES + ((hash >> 14) as usize & (NEWCOMERS - 1));
+        Self { first, newcomer, tag: (hash >> 32) as u32 | 1 }
+    }
+}
+
 /// Newcomers that are remembered besides, 8 bytes each.
 const NEWCOMERS: usize = 256;
 
@@ -92,24 +116,29 @@ impl Heat {
             self.next_tick();
         }
         let tick = self.tick;
-        let first = (hash as usize) & (PLACES - 1);
-        let tag = (hash >> 32) as u32 | 1;
+        let Home { first, newcomer, tag } = Home::of(hash);
         for at in [first, first ^ 1] {
             if self.places[at].tag == tag {
                 return self.places[at].touch(tick, at);
             }
         }
-        let newcomer = (hash >> 14) as usize & (NEWCOMERS - 1);
-        let at = PLACES + newcomer;
-        if self.places[at].tag != tag {
-            // Of those that were touched once, one in four gets the chance: hot pages come again, and again.
-            if self.places[at].heat > TOUCH as u16 || self.left.is_multiple_of(4) {
-                self.settle(self.places[at], self.homes[newcomer]);
-            }
-            self.places[at] = Place { tag, tick, ..Place::default() };
-            self.homes[newcomer] = first as u32;
+        if self.places[newcomer].tag != tag {
+            self.welcome(first, newcomer, tag);
         }
-        self.places[at].touch(tick, at)
+        self.places[newcomer].touch(tick, newcomer)
+    }
+
+    /// A page comes that is not known: it takes the place of the newcomer who has the same.
+    #[inline]
+    fn welcome(&mut self, first: usize, at: usize, tag: u32) {
+        let home = &mut self.homes[at - PLACES];
+        let (former, former_home) = (self.places[at], *home);
+        *home = first as u32;
+        self.places[at] = Place { tag, tick: self.tick, ..Place::default() };
+        // Of those that were touched once, one in four gets the chance: hot pages come again, and again.
+        if former.heat > TOUCH as u16 || self.left.is_multiple_of(4) {
+            self.settle(former, former_home);
+        }
     }
 
     /// A newcomer has to leave: into the table, if it is hotter than who is there.
@@ -137,15 +166,12 @@ impl Heat {
 
     /// The page with this hash was offloaded in vain: it has to become hot anew, from half of `from` at most.
     pub(super) fn demote(&mut self, hash: u64, from: u32) {
-        let first = (hash as usize) & (PLACES - 1);
-        let tag = (hash >> 32) as u32 | 1;
-        let newcomer = (hash >> 14) as usize & (NEWCOMERS - 1);
+        let Home { first, newcomer, tag } = Home::of(hash);
         let tick = self.tick;
-        let [one, other] = [first, first ^ 1];
         let place = match () {
-            () if self.places[one].tag == tag => &mut self.places[one],
-            () if self.places[other].tag == tag => &mut self.places[other],
-            () => &mut self.places[PLACES + newcomer],
+            () if self.places[first].tag == tag => &mut self.places[first],
+            () if self.places[first ^ 1].tag == tag => &mut self.places[first ^ 1],
+            () => &mut self.places[newcomer],
         };
         if place.tag == tag {
             place.heat = (place.heat_at(tick).min(from) / 2) as u16;
@@ -169,9 +195,13 @@ impl Heat {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::span::page_hash;
+
+    pub(crate) fn same_home(one: u64, other: u64) -> bool {
+        Home::of(one) == Home::of(other)
+    }
 
     #[test]
     fn pages_that_are_written_often_stay_hot_in_a_flood_of_others() {
