@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod caller;
+mod controller;
 mod executor;
 mod helpers;
 mod image;
@@ -16,6 +17,7 @@ mod turns;
 mod window;
 
 pub use caller::{Calls, Fault};
+pub use controller::{Controller, ControllerConfig, Shift};
 pub use executor::{
     Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Site, Submitted, Ticket,
 };
