@@ -4,7 +4,7 @@ use outboard_wire::calling::{
     Allowed, Ask, Call, CallerId, CodePart, Failed, Failure, FunctionName, Load, Observed, Open, Place,
     Register, RegisterRefusal, Registered, Reply, SLOTS, Seen, Table, TrapReason, Verdict as Judged,
 };
-use outboard_wire::{DecodeError, Generation, RegionId, RegionKey, Rights};
+use outboard_wire::{DecodeError, Generation, Incarnation, RegionId, RegionKey, Rights};
 
 use crate::Verdict;
 use crate::wire::{refused, returns};
@@ -48,7 +48,7 @@ fn call(bytes: &[u8]) -> Result<Verdict, DecodeError> {
 pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
     let name = FunctionName([3; 32]);
     let (region, generation, key) = (RegionId(5), Generation(1), RegionKey([7; 16]));
-    let regions = vec![Allowed { region, generation, key, rights: Rights::ALL }; 2];
+    let regions = vec![Allowed { region, generation, key, rights: Rights::ALL, size: 4096 }; 2];
     let (mut register, mut ready, mut no) = (Vec::new(), Vec::new(), Vec::new());
     Register { handle: 1, reply_max: 64, fuel: 1000, name, regions }.encode(&mut register);
     Registered { handle: 1, verdict: Judged::Ready, detail: String::new() }.encode(&mut ready);
@@ -61,7 +61,7 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
     let seen = Seen { is_usable: true, calls: 5, round_trips_ns: 30_000, oldest_ns: 0 };
     let with_bytes = |head: &[u8]| [head, &[1; 16]].concat();
     let seeds: [(u8, Vec<u8>); 13] = [
-        (0, Open { caller: CallerId([9; 16]) }.encode().to_vec()),
+        (0, Open { caller: CallerId([9; 16]), server: Incarnation(5) }.encode().to_vec()),
         (1, register),
         (2, ready),
         (2, no),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use outboard::{
-    Caller, CallerOptions, Client, FunctionHandle, FunctionImage, FunctionOptions, Memory, Settings,
+    CallSite, Caller, CallerOptions, Client, FunctionHandle, FunctionImage, FunctionOptions, Memory, Settings,
 };
 use outboard_link::{Address, Identity};
 use outboard_wire::Role;
@@ -45,7 +45,7 @@ fn identity() -> Identity {
 
 /// A caller with so many calls at once.
 pub(super) fn caller(address: &Address, under_way_max: usize) -> Result<Caller, BenchError> {
-    let options = CallerOptions { under_way_max };
+    let options = CallerOptions { under_way_max, ..CallerOptions::default() }.at(CallSite::Server);
     Ok(Caller::connect(address, identity(), &Settings::default().link, options)?)
 }
 

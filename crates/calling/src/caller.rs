@@ -1,7 +1,5 @@
 //! The calls of one caller that are under way.
 
-use std::time::Duration;
-
 use outboard_wire::Time;
 use outboard_wire::calling::Failure;
 
@@ -28,11 +26,11 @@ impl Fault {
     }
 }
 
-/// Numbers calls and knows which are under way. Takes 24 bytes for each that may be.
+/// Numbers calls and knows which are under way, each with what its caller notes of it.
 #[derive(Debug)]
-pub struct Calls {
+pub struct Calls<T> {
     /// A call lies at its number modulo the length, which is a power of two.
-    places: Box<[Option<UnderWay>]>,
+    places: Box<[Option<UnderWay<T>>]>,
     next: u64,
     under_way: usize,
     /// No call is late before this.
@@ -40,16 +38,18 @@ pub struct Calls {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct UnderWay {
+struct UnderWay<T> {
     call: u64,
     until: Option<Time>,
+    note: T,
 }
 
-impl Calls {
+impl<T> Calls<T> {
     /// Room for so many calls at a time: rounded up to a power of two, and not more than a site's window.
     pub fn new(under_way_max: usize) -> Self {
         let length = under_way_max.clamp(1, WINDOW as usize).next_power_of_two();
-        Self { places: vec![None; length].into_boxed_slice(), next: 1, under_way: 0, due: None }
+        let places = std::iter::repeat_with(|| None).take(length).collect();
+        Self { places, next: 1, under_way: 0, due: None }
     }
 
     fn place(&self, call: u64) -> usize {
@@ -62,16 +62,15 @@ impl Calls {
         self.places[self.place(self.next)].is_none().then_some(self.next)
     }
 
-    /// The call of the [next](Self::next) number is on its way, and waited for so long.
+    /// The call of the [next](Self::next) number is on its way, and waited for until then.
     ///
     /// # Panics
     /// If there is no room for it.
     #[inline]
-    pub fn begin(&mut self, now: Time, patience: Option<Duration>) {
-        let until = patience.map(|patience| now + patience);
+    pub fn begin(&mut self, until: Option<Time>, note: T) {
         let place = self.place(self.next);
         assert!(self.places[place].is_none(), "a call without a place");
-        self.places[place] = Some(UnderWay { call: self.next, until });
+        self.places[place] = Some(UnderWay { call: self.next, until, note });
         self.next += 1;
         self.under_way += 1;
         if let Some(until) = until {
@@ -79,16 +78,20 @@ impl Calls {
         }
     }
 
-    /// An answer has come. Returns whether anybody waits for it.
+    /// What was noted of a call that is under way.
     #[inline]
-    pub fn end(&mut self, call: u64) -> bool {
+    pub fn get_mut(&mut self, call: u64) -> Option<&mut T> {
         let place = self.place(call);
-        let is_awaited = self.places[place].is_some_and(|under_way| under_way.call == call);
-        if is_awaited {
-            self.places[place] = None;
-            self.under_way -= 1;
-        }
-        is_awaited
+        self.places[place].as_mut().filter(|under_way| under_way.call == call).map(|there| &mut there.note)
+    }
+
+    /// An answer has come. Returns what was noted, if anybody waits for it.
+    #[inline]
+    pub fn end(&mut self, call: u64) -> Option<T> {
+        let place = self.place(call);
+        let ended = self.places[place].take_if(|under_way| under_way.call == call)?;
+        self.under_way -= 1;
+        Some(ended.note)
     }
 
     /// When a call may be late.
@@ -97,35 +100,28 @@ impl Calls {
     }
 
     /// Gives up calls that are late.
-    pub fn on_time(&mut self, now: Time, mut late: impl FnMut(u64)) {
+    pub fn on_time(&mut self, now: Time, mut late: impl FnMut(u64, T)) {
         if self.due.is_none_or(|due| now < due) {
             return;
         }
         self.due = None;
         for place in &mut self.places {
-            match place {
-                Some(UnderWay { call, until: Some(until) }) if *until <= now => {
-                    late(*call);
-                    *place = None;
-                    self.under_way -= 1;
-                }
-                Some(UnderWay { until: Some(until), .. }) => {
-                    self.due = Some(self.due.map_or(*until, |due| due.min(*until)));
-                }
-                _ => {}
+            let is_late = |there: &mut UnderWay<T>| there.until.is_some_and(|until| until <= now);
+            if let Some(UnderWay { call, note, .. }) = place.take_if(is_late) {
+                late(call, note);
+                self.under_way -= 1;
+            } else if let Some(until) = place.as_ref().and_then(|there| there.until) {
+                self.due = Some(self.due.map_or(until, |due| due.min(until)));
             }
         }
     }
 
-    /// Gives up all calls.
-    pub fn lose(&mut self, mut lost: impl FnMut(u64)) {
-        for place in &mut self.places {
-            if let Some(UnderWay { call, .. }) = place.take() {
-                lost(call);
-            }
-        }
-        self.under_way = 0;
-        self.due = None;
+    /// All calls that are under way, the oldest first.
+    pub fn all(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
+        let start = self.place(self.next);
+        let (newer, older) = self.places.split_at_mut(start);
+        let both = older.iter_mut().chain(newer);
+        both.filter_map(|place| place.as_mut().map(|there| (there.call, &mut there.note)))
     }
 
     /// How many are under way.
@@ -137,6 +133,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
@@ -155,11 +152,11 @@ mod tests {
             let mut now = at(0);
             for (what, number, micros) in steps {
                 match what {
-                    0 => prop_assert_eq!(calls.end(number), list.remove(&number).is_some()),
+                    0 => prop_assert_eq!(calls.end(number).is_some(), list.remove(&number).is_some()),
                     1 => {
                         now += Duration::from_micros(micros);
                         let mut late = Vec::new();
-                        calls.on_time(now, |call| late.push(call));
+                        calls.on_time(now, |call, ()| late.push(call));
                         late.sort_unstable();
                         let is_late = |until: &Option<Time>| until.is_some_and(|until| until <= now);
                         let expected: Vec<u64> =
@@ -170,7 +167,7 @@ mod tests {
                     _ => {
                         let patience = (micros % 2 == 0).then(|| Duration::from_micros(micros));
                         if let Some(call) = calls.next() {
-                            calls.begin(now, patience);
+                            calls.begin(patience.map(|patience| now + patience), ());
                             prop_assert!(!list.contains_key(&call));
                             list.insert(call, patience.map(|patience| now + patience));
                         } else {
@@ -182,10 +179,8 @@ mod tests {
                 let due = list.values().flatten().min();
                 prop_assert!(due.is_none() || calls.next_deadline() <= due.copied());
             }
-            let mut lost = Vec::new();
-            calls.lose(|call| lost.push(call));
-            prop_assert_eq!(lost.len(), list.len());
-            prop_assert_eq!(calls.under_way(), 0);
+            let left: Vec<u64> = calls.all().map(|(call, ())| call).collect();
+            prop_assert_eq!(left, list.into_keys().collect::<Vec<u64>>());
         }
     }
 
@@ -194,14 +189,15 @@ mod tests {
         let mut calls = Calls::new(3);
         for number in 1..=4 {
             assert_eq!(calls.next(), Some(number));
-            calls.begin(at(0), None);
+            calls.begin(None, number);
         }
         assert_eq!(calls.next(), None);
-        assert!(calls.end(2));
+        assert_eq!(calls.get_mut(2), Some(&mut 2));
+        assert_eq!(calls.end(2), Some(2));
         assert_eq!(calls.next(), None, "the oldest is in the way");
-        assert!(calls.end(1));
+        assert_eq!(calls.end(1), Some(1));
         assert_eq!(calls.next(), Some(5));
-        assert!(!calls.end(1) && !calls.end(9));
+        assert!(calls.end(1).is_none() && calls.end(9).is_none());
     }
 
     #[test]

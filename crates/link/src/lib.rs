@@ -39,5 +39,5 @@ pub use error::{ConnectError, LinkError, Loss, SendError, Violation};
 pub use export::{Export, Exports};
 pub use identity::{Identity, Peer};
 pub use link::{Disposition, Frame, Link, WaitOn};
-pub use remote::{AccessError, Completion, OpenRegion, Outcome, RemoteMemory, Token};
+pub use remote::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
 pub use wait::{Clock, Waiter};

@@ -7,7 +7,7 @@ use outboard_wire::access::Status;
 use outboard_wire::{Grant, Rights};
 use thiserror::Error;
 
-use crate::memory::{Buffer, Window};
+use crate::memory::{Buffer, Segment, Window};
 use crate::{LinkError, SendError};
 
 /// The caller's own name for an operation; comes back in its [`Completion`].
@@ -156,6 +156,27 @@ impl Asked {
 /// What an atomic needs: it writes, and it tells what was there.
 pub(crate) const ATOMIC_RIGHTS: Rights = Rights::READ.and(Rights::WRITE);
 
+/// What an access that ends at once does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// Looks.
+    Read,
+    /// Changes.
+    Write,
+    /// Changes a word and looks at it.
+    Atomic,
+}
+
+impl AtOnce {
+    pub(crate) fn needs(self) -> Rights {
+        match self {
+            Self::Read => Rights::READ,
+            Self::Write => Rights::WRITE,
+            Self::Atomic => ATOMIC_RIGHTS,
+        }
+    }
+}
+
 /// Reads, writes and atomics on regions that the peer has exported.
 ///
 /// Operations complete in any order. Aligned 8-byte words do not tear; there is no order between the words of
@@ -209,6 +230,20 @@ pub trait RemoteMemory {
         addend: u64,
         token: Token,
     ) -> Result<(), AccessError>;
+
+    /// Lets `use_it` at `span`, an offset and a length, of an open region where access is
+    /// [mapped](crate::OneSided::Mapped), once it is judged as any operation is; there is no completion. Nothing, where
+    /// accesses take longer.
+    #[inline]
+    fn at_once<T>(
+        &mut self,
+        _region: OpenRegion,
+        _span: (u64, usize),
+        _what: AtOnce,
+        _use_it: impl FnOnce(&Segment) -> T,
+    ) -> Option<Result<T, AccessError>> {
+        None
+    }
 
     /// Hands out the operations that have ended since the last call. After a loss, those that were under way
     /// end with [`AccessError::Lost`].

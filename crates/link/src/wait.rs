@@ -6,7 +6,7 @@ use outboard_wire::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::{Link, LinkError, Loss};
+use crate::{Link, LinkError, Loss, WaitOn};
 
 /// The process's monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -102,19 +102,31 @@ impl Waiter {
 
     /// Sleeps until the link has something to do, its next deadline, or `limit`.
     pub fn sleep<L: Link>(&self, link: &mut L, limit: Time) -> Result<(), LinkError> {
+        self.sleep_beside(link, None, limit)
+    }
+
+    /// The same, and woken by `other` too.
+    pub fn sleep_beside<L: Link>(
+        &self,
+        link: &mut L,
+        other: Option<WaitOn<'_>>,
+        limit: Time,
+    ) -> Result<(), LinkError> {
         if !link.prepare_to_wait() {
             return Ok(());
         }
         let until = link.next_deadline().map_or(limit, |deadline| deadline.min(limit));
         let span = until.since(self.clock.now());
-        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
-        let Some(on) = link.wait_on() else {
-            std::thread::park_timeout(span);
-            return Ok(());
+        let timeout = Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() });
+        let polled = match (link.wait_on(), other) {
+            (Some(on), Some(other)) => poll(&mut [interest(on), interest(other)], timeout.as_ref()),
+            (Some(on), None) | (None, Some(on)) => poll(&mut [interest(on)], timeout.as_ref()),
+            (None, None) => {
+                std::thread::park_timeout(span);
+                return Ok(());
+            }
         };
-        let read = if on.readable { PollFlags::IN } else { PollFlags::empty() };
-        let events = read | if on.writable { PollFlags::OUT } else { PollFlags::empty() };
-        match poll(&mut [PollFd::from_borrowed_fd(on.descriptor, events)], Some(&timeout)) {
+        match polled {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(source) => {
                 let loss = Loss::System { call: "poll", source };
@@ -122,6 +134,13 @@ impl Waiter {
             }
         }
     }
+}
+
+/// What wakes whoever sleeps on a link.
+fn interest(on: WaitOn<'_>) -> PollFd<'_> {
+    let read = if on.readable { PollFlags::IN } else { PollFlags::empty() };
+    let events = read | if on.writable { PollFlags::OUT } else { PollFlags::empty() };
+    PollFd::from_borrowed_fd(on.descriptor, events)
 }
 
 impl Default for Waiter {

@@ -21,8 +21,9 @@ mod messenger;
 mod writer;
 
 pub use caller::{
-    CallCompletion, CallError, CallId, CallReply, Caller, CallerError, CallerOptions, FunctionHandle,
-    FunctionImage, FunctionName, FunctionOptions, ImageError, RegisterError, RegisterRefusal, TrapReason,
+    CallCompletion, CallError, CallId, CallPlacement, CallReply, CallSite, Caller, CallerError,
+    CallerOptions, FunctionHandle, FunctionImage, FunctionName, FunctionOptions, ImageError, RegisterError,
+    RegisterRefusal, SiteReport, TrapReason,
 };
 pub use client::{AskError, Client};
 pub use far::{

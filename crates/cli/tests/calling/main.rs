@@ -5,6 +5,7 @@
 
 mod kv;
 mod refused;
+mod sites;
 mod support;
 mod world;
 

@@ -2,11 +2,11 @@
 
 use outboard::{FunctionImage, FunctionOptions, RegisterError, RegisterRefusal, Rights, Settings};
 use outboard_link::{Disposition, Exports, Link, Waiter, shm};
-use outboard_wire::FrameHead;
 use outboard_wire::calling::{
     CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, OPEN, Open, REGISTER, REGISTERED,
     Register, Registered, Verdict,
 };
+use outboard_wire::{FrameHead, Incarnation};
 
 use crate::support::PATIENCE;
 use crate::world::{COUNT, Daemons, caller, identity, image, memory};
@@ -112,7 +112,7 @@ fn code_under_a_wrong_name_and_messages_out_of_order() {
     assert_eq!(failed.0, FAILED);
     let nothing = Failed { call: 9, failure: Failure::NoFunction };
     assert_eq!(Failed::decode(&failed.1).unwrap(), nothing);
-    ask(OPEN, &Open { caller: CallerId([7; 16]) }.encode());
+    ask(OPEN, &Open { caller: CallerId([7; 16]), server: Incarnation(1) }.encode());
     assert_eq!(verdict(ask(REGISTER, &[1, 2, 3])), malformed);
     assert_eq!(verdict(ask(REGISTER, &register)), Verdict::NeedsCode);
     let part = |offset: usize, bytes: &[u8]| {

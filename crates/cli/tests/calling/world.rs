@@ -1,6 +1,6 @@
 //! A memory server to call at, and functions for it.
 
-use outboard::{Address, Caller, CallerOptions, Client, FunctionImage, Memory, Settings};
+use outboard::{Address, CallSite, Caller, CallerOptions, Client, FunctionImage, Memory, Settings};
 use outboard_link::Identity;
 use outboard_wire::Role;
 
@@ -62,10 +62,19 @@ pub(crate) fn memory(address: &Address) -> Memory {
     Memory::new(Client::connect(address, identity(), &settings.link).unwrap().with_patience(PATIENCE))
 }
 
+/// A caller whose calls run at the server.
 pub(crate) fn caller(address: &Address) -> Caller {
+    caller_at(address, CallSite::Server)
+}
+
+/// A caller whose calls run there.
+pub(crate) fn caller_at(address: &Address, site: CallSite) -> Caller {
+    caller_with(address, CallerOptions::default().at(site))
+}
+
+pub(crate) fn caller_with(address: &Address, options: CallerOptions) -> Caller {
     let settings = Settings::default();
-    let caller = Caller::connect(address, identity(), &settings.link, CallerOptions::default()).unwrap();
-    caller.with_patience(PATIENCE)
+    Caller::connect(address, identity(), &settings.link, options).unwrap().with_patience(PATIENCE)
 }
 
 pub(crate) fn image(text: &str) -> FunctionImage {

@@ -111,7 +111,7 @@ impl<R> CallingDesk<R> {
     }
 
     fn open(&mut self, link: LinkId, bytes: &[u8]) {
-        let Ok(Open { caller }) = Open::decode(bytes) else { return };
+        let Ok(Open { caller, .. }) = Open::decode(bytes) else { return };
         self.on_lost(link);
         let Some(window) = self.shared.window(caller) else { return };
         let client = self.executor.open(window);

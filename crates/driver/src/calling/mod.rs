@@ -1,15 +1,22 @@
 //! Calls of functions over links: a caller's side, which works in the thread of whoever calls, and the desk of a site,
 //! which works in the workers that its links belong to.
 
+mod ambient;
 mod desk;
-mod introduce;
+mod dispatcher;
+mod local;
+mod remote;
 mod shared;
 mod site_link;
 
+pub use ambient::Ambient;
 pub use desk::{CallingDesk, DeskCounts, FindRegion, Refused};
-pub use introduce::{RegisterError, Wanted};
+pub use dispatcher::{
+    Begin, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteReport, Wanted,
+};
+pub use remote::{RemoteAccess, RemoteRegion, RemoteSite, is_of_call};
 pub use shared::SharedCalls;
-pub use site_link::{CallBeginError, CallEnded, CallOutcome, SiteLink};
+pub use site_link::{CallBeginError, Said, SiteEnd, SiteLink};
 
 use outboard_wire::calling::CallerId;
 

@@ -1,34 +1,23 @@
 //! A caller's link to one site.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use outboard_calling::{Calls, Fault};
-use outboard_link::{Clock, Disposition, Frame, Link, LinkError, SendError, Waiter};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, SendError, WaitOn};
 use outboard_wire::calling::{
-    CALL, Call, CallerId, FAILED, Failed, OPEN, Open, REGISTERED, REPLY, Registered, Reply,
+    CALL, Call, CallerId, FAILED, Failed, Failure, OPEN, Open, REGISTERED, REPLY, Registered, Reply,
 };
-use outboard_wire::{Flow, FrameHead, Time};
+use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 
 /// How many frames are taken in one turn.
 const FRAMES_PER_TURN: usize = 128;
 
-/// How a call ended: what the function returned and replied, or why not.
-pub type CallOutcome<'a> = Result<(u64, &'a [u8]), Fault>;
-
-/// How a call ended, kept for whoever asks later.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallEnded {
-    /// Its number.
-    pub call: u64,
-    /// What the function returned and replied, or why not.
-    pub result: Result<(u64, Vec<u8>), Fault>,
-}
+/// What a site has said of a call.
+pub type Said<'a> = Result<(u64, &'a [u8]), Failure>;
 
 /// Why a call did not begin. Nothing was sent.
 #[derive(Clone, Debug)]
 pub enum CallBeginError {
-    /// It can later: make [a turn](SiteLink::turn), and try again.
+    /// It can later: make [a turn](super::Dispatcher::turn), and try again.
     Full,
     /// The arguments are longer than the link carries.
     TooLong {
@@ -37,74 +26,51 @@ pub enum CallBeginError {
     },
     /// The site is gone.
     Lost(LinkError),
+    /// No site knows the function.
+    NoFunction,
 }
 
-/// A caller with its link to a site.
+/// A caller's link to a site.
 pub struct SiteLink<L> {
     pub(super) link: L,
-    calls: Calls,
-    waiter: Waiter,
-    /// Calls that ended while somebody waited for something else.
-    kept: VecDeque<CallEnded>,
     /// Answers to registrations that nobody has looked at.
-    pub(super) registered: VecDeque<Registered>,
-    /// The reply that is being looked at.
-    reply: Vec<u8>,
+    registered: VecDeque<Registered>,
+    /// The answer that is being looked at.
+    answer: Vec<u8>,
     lost: Option<LinkError>,
     is_sent: bool,
 }
 
 impl<L: Link> SiteLink<L> {
-    /// Opens the site at the other end of `link` for calls, of which so many can be under way.
-    pub fn new(link: L, caller: CallerId, under_way_max: usize) -> Self {
-        let mut site = Self {
-            link,
-            calls: Calls::new(under_way_max),
-            waiter: Waiter::new(),
-            kept: VecDeque::new(),
-            registered: VecDeque::new(),
-            reply: Vec::new(),
-            lost: None,
-            is_sent: true,
-        };
+    /// Opens the site at the other end of `link` for calls of functions on the regions of `server`.
+    pub fn new(link: L, caller: CallerId, server: Incarnation) -> Self {
+        let (registered, answer) = (VecDeque::new(), Vec::new());
+        let mut site = Self { link, registered, answer, lost: None, is_sent: true };
         // A link that is new has room for it.
-        match site.link.send(FrameHead::new(OPEN), &Open { caller }.encode()) {
-            Err(SendError::Lost(error)) => site.lose(error),
+        match site.link.send(FrameHead::new(OPEN), &Open { caller, server }.encode()) {
+            Err(SendError::Lost(error)) => site.lost = Some(error),
             _ => site.flush(),
         }
         site
     }
 
-    /// The longest arguments that the link carries, in bytes.
-    pub fn longest(&self) -> usize {
-        self.link.capabilities().max_payload.saturating_sub(Call::LEN)
-    }
-
-    /// Puts a call into the batch that the next [`flush`](Self::flush) or [`turn`](Self::turn) sends, and returns its
-    /// number. `key` decides the slot of the call: calls with one key stay in order.
+    /// Puts a call into the batch that the next [`flush`](Self::flush) or [`listen`](Self::listen) sends.
     #[inline]
-    pub fn begin(
-        &mut self,
-        handle: u32,
-        key: Flow,
-        arguments: &[u8],
-        patience: Option<Duration>,
-    ) -> Result<u64, CallBeginError> {
+    pub(super) fn begin(&mut self, call: &Call, slot: Flow, arguments: &[u8]) -> Result<(), CallBeginError> {
         if let Some(lost) = &self.lost {
             return Err(CallBeginError::Lost(lost.clone()));
         }
-        let number = self.calls.next().ok_or(CallBeginError::Full)?;
-        // Somebody who has no time at all has a microsecond: none would be for ever.
-        let micros = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);
-        let call = Call { call: number, handle, patience_us: patience.map_or(0, micros) };
-        let head = FrameHead::new(CALL).with_tag(number as u32).with_flow(key);
+        let head = FrameHead::new(CALL).with_tag(call.call as u32).with_flow(slot);
         let length = Call::LEN + arguments.len();
         let mut window = match self.link.reserve(head, length) {
             Ok(window) => window,
             Err(SendError::Full) => return Err(CallBeginError::Full),
-            Err(SendError::TooLong { .. }) => return Err(CallBeginError::TooLong { max: self.longest() }),
+            Err(SendError::TooLong { .. }) => {
+                let max = self.link.capabilities().max_payload.saturating_sub(Call::LEN);
+                return Err(CallBeginError::TooLong { max });
+            }
             Err(SendError::Lost(error)) => {
-                self.lose(error.clone());
+                self.lost = Some(error.clone());
                 return Err(CallBeginError::Lost(error));
             }
         };
@@ -112,99 +78,54 @@ impl<L: Link> SiteLink<L> {
         window.write(Call::LEN, arguments);
         self.link.commit(length);
         self.is_sent = false;
-        // Without patience nobody looks at the clock.
-        let now = patience.map_or(Time::ZERO, |_| self.waiter.clock.now());
-        self.calls.begin(now, patience);
-        Ok(number)
+        Ok(())
     }
 
     /// Sends the batch.
     #[inline]
-    pub fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         if self.lost.is_none()
             && let Err(error) = self.link.flush()
         {
-            self.lose(error);
+            self.lost = Some(error);
         }
         self.is_sent = true;
     }
 
-    /// Does what there is to do now, and tells which calls have ended. Returns whether anything moved.
-    pub fn turn(&mut self, mut tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        let mut moved = !self.kept.is_empty();
-        for CallEnded { call, result } in self.kept.drain(..) {
-            tell(
-                call,
-                result.as_ref().map(|(value, reply)| (*value, reply.as_slice())).map_err(|fault| *fault),
-            );
-        }
+    /// Hears what the site says. Returns whether anything moved; a loss is seen by [`lost`](Self::lost).
+    #[inline]
+    pub(super) fn listen(&mut self, now: Time, tell: impl FnMut(u64, Said<'_>)) -> bool {
         if self.lost.is_some() {
-            return moved;
+            return false;
         }
-        let now = self.waiter.clock.now();
-        match self.listen(now, &mut tell) {
-            Ok(any) => moved |= any,
-            Err(error) => {
-                self.lose(error);
-                return self.turn(tell) | true;
-            }
-        }
-        self.calls.on_time(now, |call| {
-            moved = true;
-            tell(call, Err(Fault::Late));
-        });
-        moved
+        self.try_to_listen(now, tell).unwrap_or_else(|error| {
+            self.lost = Some(error);
+            true
+        })
     }
 
-    /// As [`turn`](Self::turn), for whoever waits for something else: what has ended is kept.
-    pub fn turn_and_keep(&mut self) -> bool {
-        let mut ended = std::mem::take(&mut self.kept);
-        let before = ended.len();
-        let mut moved = self.turn(|call, result| {
-            let result = result.map(|(value, reply)| (value, reply.to_vec()));
-            ended.push_back(CallEnded { call, result });
-        });
-        moved |= ended.len() > before;
-        self.kept = ended;
-        moved
-    }
-
-    /// The next call that has ended and was kept.
-    pub fn next_kept(&mut self) -> Option<CallEnded> {
-        self.kept.pop_front()
-    }
-
-    /// Keeps calls that were taken out and are for somebody else.
-    pub fn put_back(&mut self, ended: Vec<CallEnded>) {
-        ended.into_iter().rev().for_each(|ended| self.kept.push_front(ended));
-    }
-
-    fn listen(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> Result<bool, LinkError> {
+    fn try_to_listen(&mut self, now: Time, mut tell: impl FnMut(u64, Said<'_>)) -> Result<bool, LinkError> {
         if !self.is_sent {
             self.link.flush()?;
             self.is_sent = true;
         }
         let mut moved = self.link.progress(now)?;
-        let Self { link, calls, reply, registered, .. } = self;
+        let Self { link, answer, registered, .. } = self;
         let hear = |frame: Frame<'_>| {
-            reply.resize(frame.payload.len(), 0);
-            frame.payload.read(0, reply);
+            answer.resize(frame.payload.len(), 0);
+            frame.payload.read(0, answer);
             match frame.head.kind {
                 REPLY => {
-                    if let Ok((Reply { call, value }, bytes)) = Reply::decode(reply)
-                        && calls.end(call)
-                    {
+                    if let Ok((Reply { call, value }, bytes)) = Reply::decode(answer) {
                         tell(call, Ok((value, bytes)));
                     }
                 }
                 FAILED => {
-                    if let Ok(Failed { call, failure }) = Failed::decode(reply)
-                        && calls.end(call)
-                    {
-                        tell(call, Err(Fault::Failed(failure)));
+                    if let Ok(Failed { call, failure }) = Failed::decode(answer) {
+                        tell(call, Err(failure));
                     }
                 }
-                REGISTERED => registered.extend(Registered::decode(reply)),
+                REGISTERED => registered.extend(Registered::decode(answer)),
                 _ => {}
             }
             Disposition::Taken
@@ -213,41 +134,86 @@ impl<L: Link> SiteLink<L> {
         link.flush()?;
         Ok(moved)
     }
+}
 
-    pub(super) fn lose(&mut self, error: LinkError) {
-        self.lost = Some(error);
-        let kept = &mut self.kept;
-        self.calls.lose(|call| kept.push_back(CallEnded { call, result: Err(Fault::Lost) }));
-    }
-
-    /// Sleeps until there may be something to do, at most until `limit`.
-    pub fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
-        let limit = self.calls.next_deadline().map_or(limit, |due| due.min(limit));
-        self.waiter.sleep(&mut self.link, limit)
-    }
-
-    /// How many calls are under way, or have ended and were not told.
-    pub fn under_way(&self) -> usize {
-        self.calls.under_way() + self.kept.len()
-    }
-
-    /// The clock that it goes by.
-    pub fn clock(&self) -> Clock {
-        self.waiter.clock
-    }
-
-    /// The link, for those who ask who is at its other end.
-    pub fn link(&self) -> &L {
-        &self.link
-    }
-
+/// A site as its caller sees it, by whichever kind of link.
+pub trait SiteEnd: Send {
+    /// Puts a call into the next batch.
+    fn begin(&mut self, call: &Call, slot: Flow, arguments: &[u8]) -> Result<(), CallBeginError>;
+    /// Sends the batch.
+    fn flush(&mut self);
+    /// Hears what the site says. Returns whether anything moved.
+    fn listen(&mut self, now: Time, tell: &mut dyn FnMut(u64, Said<'_>)) -> bool;
+    /// Sends a frame about functions.
+    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError>;
+    /// The next answer to a registration.
+    fn next_registered(&mut self) -> Option<Registered>;
+    /// The longest payload that the link carries, in bytes.
+    fn payload_max(&self) -> usize;
     /// Why the site is gone, if it is.
-    pub fn lost(&self) -> Option<&LinkError> {
+    fn lost(&self) -> Option<&LinkError>;
+    /// Who is there.
+    fn peer(&self) -> &Peer;
+    /// Whether there is nothing to do until [`wait_on`](Self::wait_on) says so.
+    fn prepare_to_wait(&mut self) -> bool;
+    /// What to sleep on.
+    fn wait_on(&self) -> Option<WaitOn<'_>>;
+    /// When the link has something to do by itself.
+    fn next_deadline(&self) -> Option<Time>;
+    /// Says goodbye.
+    fn close(&mut self);
+}
+
+impl<L: Link + Send> SiteEnd for SiteLink<L> {
+    fn begin(&mut self, call: &Call, slot: Flow, arguments: &[u8]) -> Result<(), CallBeginError> {
+        Self::begin(self, call, slot, arguments)
+    }
+
+    fn flush(&mut self) {
+        Self::flush(self);
+    }
+
+    fn listen(&mut self, now: Time, tell: &mut dyn FnMut(u64, Said<'_>)) -> bool {
+        Self::listen(self, now, tell)
+    }
+
+    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+        let sent = self.link.send(head, payload).and_then(|()| Ok(self.link.flush()?));
+        if let Err(SendError::Lost(error)) = &sent {
+            self.lost = Some(error.clone());
+        }
+        sent
+    }
+
+    fn next_registered(&mut self) -> Option<Registered> {
+        self.registered.pop_front()
+    }
+
+    fn payload_max(&self) -> usize {
+        self.link.capabilities().max_payload
+    }
+
+    fn lost(&self) -> Option<&LinkError> {
         self.lost.as_ref()
     }
 
-    /// Says goodbye.
-    pub fn close(&mut self) {
+    fn peer(&self) -> &Peer {
+        self.link.peer()
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        self.link.prepare_to_wait()
+    }
+
+    fn wait_on(&self) -> Option<WaitOn<'_>> {
+        self.link.wait_on()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.link.next_deadline()
+    }
+
+    fn close(&mut self) {
         self.link.close("the caller is done");
     }
 }

@@ -7,9 +7,9 @@ use outboard_wire::{FrameHead, Grant, Rights};
 
 use super::ShmLink;
 use super::regions::Opening;
-use crate::memory::{Buffer, Window};
+use crate::memory::{Buffer, Segment, Window};
 use crate::remote::{ATOMIC_RIGHTS, Asked};
-use crate::{AccessError, Completion, OpenRegion, Outcome, RemoteMemory, Token};
+use crate::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
 
 impl ShmLink {
     /// Begins an operation that ends at once.
@@ -129,6 +129,22 @@ impl RemoteMemory for ShmLink {
         let old = mapped.segment.word(offset as usize).fetch_add(addend, SeqCst);
         self.end(token, Outcome::Old(old));
         Ok(())
+    }
+
+    #[inline]
+    fn at_once<T>(
+        &mut self,
+        region: OpenRegion,
+        span: (u64, usize),
+        what: AtOnce,
+        use_it: impl FnOnce(&Segment) -> T,
+    ) -> Option<Result<T, AccessError>> {
+        if let Some(lost) = &self.lost {
+            return Some(Err(AccessError::Lost(lost.clone())));
+        }
+        self.counters.accesses += 1;
+        let mapped = self.regions.get(region, span, what.needs(), what == AtOnce::Atomic);
+        Some(mapped.map(|mapped| use_it(&mapped.segment)))
     }
 
     #[inline]

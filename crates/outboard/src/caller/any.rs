@@ -5,29 +5,34 @@ use std::time::Duration;
 
 use outboard_calling::FunctionImage;
 use outboard_driver::calling::{
-    CallBeginError, CallEnded, CallOutcome, RegisterError, SiteLink, Wanted, draw_caller,
+    Begin, CallBeginError, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError,
+    SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
 };
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer};
 use outboard_settings::LinkSettings;
-use outboard_wire::{Flow, Time};
+use outboard_steering::Site;
+use outboard_wire::calling::CallerId;
+use outboard_wire::{Incarnation, Time};
+
+use super::CallerOptions;
 
 /// How long to look for answers before sleeping, where looking costs no system call.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// A caller over one kind of link. Chosen once, when connecting.
-pub(super) enum AnySite {
-    Shm(Box<SiteLink<ShmLink>>),
+/// A caller over one kind of link to its memory server. Chosen once, when connecting.
+pub(super) enum AnyDispatcher {
+    Shm(Box<Dispatcher<ShmLink>>),
     /// Shared with the thread that shows that we live while the application computes.
-    Tcp(Arc<Mutex<SiteLink<TcpLink>>>),
+    Tcp(Arc<Mutex<Dispatcher<TcpLink>>>),
 }
 
 macro_rules! on {
     ($any:expr, $site:ident => $body:expr) => {
         match $any {
-            AnySite::Shm($site) => $body,
-            AnySite::Tcp(shared) => {
+            AnyDispatcher::Shm($site) => $body,
+            AnyDispatcher::Tcp(shared) => {
                 let $site = &mut *lock(shared);
                 $body
             }
@@ -35,28 +40,45 @@ macro_rules! on {
     };
 }
 
-fn lock(shared: &Mutex<SiteLink<TcpLink>>) -> MutexGuard<'_, SiteLink<TcpLink>> {
+fn lock(shared: &Mutex<Dispatcher<TcpLink>>) -> MutexGuard<'_, Dispatcher<TcpLink>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl AnySite {
+impl AnyDispatcher {
     pub(super) fn connect(
         address: &Address,
         identity: Identity,
         settings: &LinkSettings,
-        under_way_max: usize,
+        options: &CallerOptions,
     ) -> Result<Self, ConnectError> {
-        let exports = Exports::new();
+        let (exports, caller) = (Exports::new(), draw_caller());
+        let config = DispatcherConfig {
+            under_way_max: options.under_way_max,
+            placement: options.placement,
+            log: |message| tracing::debug!("a function says: {}", String::from_utf8_lossy(message)),
+        };
+        let dial = |server| {
+            let Some(agent) = &options.agent else { return Ok(None) };
+            match dial(agent, identity.clone(), settings, (caller, server)) {
+                Err(error) if options.placement != Placement::Fixed(Site::Agent) => {
+                    tracing::warn!("calling without the agent: {error}");
+                    Ok(None)
+                }
+                dialled => dialled.map(Some),
+            }
+        };
         match address {
             Address::Tcp(socket) => {
-                let link = tcp::connect(*socket, identity, exports, settings.tcp())?;
-                let shared = Arc::new(Mutex::new(SiteLink::new(link, draw_caller(), under_way_max)));
+                let link = tcp::connect(*socket, identity.clone(), exports, settings.tcp())?;
+                let agent = dial(link.peer().incarnation())?;
+                let shared = Arc::new(Mutex::new(Dispatcher::new(link, agent, caller, config)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Tcp(shared))
             }
             address => {
-                let link = shm::connect(address, identity, exports, settings.shm())?;
-                Ok(Self::Shm(Box::new(SiteLink::new(link, draw_caller(), under_way_max))))
+                let link = shm::connect(address, identity.clone(), exports, settings.shm())?;
+                let agent = dial(link.peer().incarnation())?;
+                Ok(Self::Shm(Box::new(Dispatcher::new(link, agent, caller, config))))
             }
         }
     }
@@ -66,19 +88,13 @@ impl AnySite {
         image: &FunctionImage,
         wanted: Wanted,
         patience: Duration,
-    ) -> Result<(), RegisterError> {
+    ) -> Result<u32, RegisterError> {
         on!(self, site => site.register(image, wanted, patience))
     }
 
     #[inline]
-    pub(super) fn begin(
-        &mut self,
-        handle: u32,
-        key: Flow,
-        arguments: &[u8],
-        patience: Option<Duration>,
-    ) -> Result<u64, CallBeginError> {
-        on!(self, site => site.begin(handle, key, arguments, patience))
+    pub(super) fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
+        on!(self, site => site.begin(begin))
     }
 
     pub(super) fn flush(&mut self) {
@@ -118,6 +134,10 @@ impl AnySite {
         on!(self, site => site.link().peer().clone())
     }
 
+    pub(super) fn sites(&self) -> [SiteReport; 3] {
+        on!(self, site => site.sites())
+    }
+
     pub(super) fn clock(&self) -> Clock {
         on!(self, site => site.clock())
     }
@@ -134,8 +154,28 @@ impl AnySite {
     }
 }
 
+/// A link to an agent, as a site for functions on the regions of that server.
+fn dial(
+    address: &Address,
+    identity: Identity,
+    settings: &LinkSettings,
+    (caller, server): (CallerId, Incarnation),
+) -> Result<Box<dyn SiteEnd>, ConnectError> {
+    let exports = Exports::new();
+    Ok(match address {
+        Address::Tcp(socket) => {
+            let link = tcp::connect(*socket, identity, exports, settings.tcp())?;
+            Box::new(SiteLink::new(link, caller, server))
+        }
+        address => {
+            let link = shm::connect(address, identity, exports, settings.shm())?;
+            Box::new(SiteLink::new(link, caller, server))
+        }
+    })
+}
+
 /// Lets the link show that it lives while the application computes and makes no calls. Ends with the caller.
-fn keep_alive(shared: &Arc<Mutex<SiteLink<TcpLink>>>, pause: Duration) {
+fn keep_alive(shared: &Arc<Mutex<Dispatcher<TcpLink>>>, pause: Duration) {
     let shared = Arc::downgrade(shared);
     let pause = pause.max(Duration::from_millis(1));
     let beat = move || {

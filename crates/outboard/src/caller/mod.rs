@@ -5,32 +5,50 @@ mod error;
 
 use std::time::Duration;
 
-use outboard_calling::Fault;
-use outboard_driver::calling::{CallBeginError, CallEnded, Wanted};
+use outboard_calling::{Fault, slot_of};
+use outboard_driver::calling::{Begin, CallBeginError, CallEnded, Wanted};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::LinkSettings;
-use outboard_wire::calling::{Allowed, HANDLES_MAX};
-use outboard_wire::{Flow, Grant, Rights};
+use outboard_wire::calling::Allowed;
+use outboard_wire::{Grant, Rights};
 
 pub use error::{CallError, CallerError};
 pub use outboard_calling::{FunctionImage, ImageError};
-pub use outboard_driver::calling::RegisterError;
+pub use outboard_driver::calling::{Placement as CallPlacement, RegisterError, SiteReport};
+pub use outboard_steering::Site as CallSite;
 pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 
 use crate::job::Job;
 use crate::memory::FarRegion;
-use any::AnySite;
+use any::AnyDispatcher;
 
 /// How a [`Caller`] works.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CallerOptions {
-    /// Calls that may be under way, at most 4096; default 256, each 24 bytes here. Rounded up to a power of two.
+    /// Calls that may be under way, at most 4096; default 256, each 64 bytes here, and its arguments where it may have to
+    /// begin again at another site. Rounded up to a power of two.
     pub under_way_max: usize,
+    /// Where calls run; by default where the memory server's table says.
+    pub placement: CallPlacement,
+    /// An agent at which calls may run; by default the job's, if it has one.
+    pub agent: Option<Address>,
 }
 
 impl Default for CallerOptions {
     fn default() -> Self {
-        Self { under_way_max: 256 }
+        Self { under_way_max: 256, placement: CallPlacement::Steered, agent: None }
+    }
+}
+
+impl CallerOptions {
+    /// The same with all calls at this site.
+    pub fn at(self, site: CallSite) -> Self {
+        Self { placement: CallPlacement::Fixed(site), ..self }
+    }
+
+    /// The same with an agent.
+    pub fn with_agent(self, agent: Option<Address>) -> Self {
+        Self { agent, ..self }
     }
 }
 
@@ -63,15 +81,31 @@ impl FunctionOptions {
     /// The same with one more region, which the function knows by its place in the list: the first is 0. Whoever
     /// registers the function needs these rights and [`Rights::CALL`].
     pub fn with_region(mut self, region: &FarRegion, rights: Rights) -> Self {
-        let Grant { region, generation, key, .. } = region.descriptor.grant;
-        self.regions.push(Allowed { region, generation, key, rights });
+        let Grant { region, generation, key, size, .. } = region.descriptor.grant;
+        self.regions.push(Allowed { region, generation, key, rights, size });
         self
     }
 }
 
 /// A function that a [`Caller`] has registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FunctionHandle(u32);
+pub struct FunctionHandle {
+    handle: u32,
+    /// That of calls without a key.
+    slot: u8,
+}
+
+impl FunctionHandle {
+    #[inline]
+    fn without_key(self, arguments: &[u8], patience: Option<Duration>) -> Begin<'_> {
+        Begin { handle: self.handle, slot: self.slot, arguments, patience }
+    }
+
+    #[inline]
+    fn with_key<'a>(self, key: &[u8], arguments: &'a [u8], patience: Option<Duration>) -> Begin<'a> {
+        Begin { handle: self.handle, slot: slot_of(key), arguments, patience }
+    }
+}
 
 /// Which call; numbers of one caller grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,14 +155,14 @@ pub struct CallCompletion {
 /// # }
 /// ```
 pub struct Caller {
-    site: AnySite,
+    site: AnyDispatcher,
     patience: Duration,
-    functions: u32,
 }
 
 impl Caller {
     /// A caller at the memory server of a job, with a link of its own.
-    pub fn new(job: &mut Job, options: CallerOptions) -> Result<Self, CallerError> {
+    pub fn new(job: &mut Job, mut options: CallerOptions) -> Result<Self, CallerError> {
+        options.agent = options.agent.or_else(|| job.agent_address().cloned());
         let memory = job.memory().ok_or(CallerError::NoServer)?;
         let address = memory.client().peer().address().to_owned();
         let Ok(parsed) = address.parse() else { return Err(CallerError::BadAddress { address }) };
@@ -142,8 +176,8 @@ impl Caller {
         settings: &LinkSettings,
         options: CallerOptions,
     ) -> Result<Self, ConnectError> {
-        let site = AnySite::connect(address, identity, settings, options.under_way_max)?;
-        Ok(Self { site, patience: settings.deadline, functions: 0 })
+        let site = AnyDispatcher::connect(address, identity, settings, &options)?;
+        Ok(Self { site, patience: settings.deadline })
     }
 
     /// The same caller, waiting for `patience` at most in every call that has no limit of its own.
@@ -158,14 +192,9 @@ impl Caller {
         image: &FunctionImage,
         options: FunctionOptions,
     ) -> Result<FunctionHandle, RegisterError> {
-        if self.functions >= HANDLES_MAX {
-            return Err(RegisterError::TooManyFunctions { max: HANDLES_MAX });
-        }
         let FunctionOptions { fuel, reply_max, regions } = options;
-        let handle = self.functions;
-        self.site.register(image, Wanted { handle, regions, fuel, reply_max }, self.patience)?;
-        self.functions += 1;
-        Ok(FunctionHandle(handle))
+        let handle = self.site.register(image, Wanted { regions, fuel, reply_max }, self.patience)?;
+        Ok(FunctionHandle { handle, slot: slot_of(&handle.to_le_bytes()) })
     }
 
     /// Calls a function and waits for what it gives.
@@ -181,6 +210,23 @@ impl Caller {
         patience: Duration,
     ) -> Result<CallReply, CallError> {
         let id = self.begin_within(function, arguments, patience)?;
+        self.await_end(id, patience)
+    }
+
+    /// Calls a function for a key, and waits for what it gives. Calls of one key go to the same site, and those of other
+    /// keys perhaps to others.
+    pub fn call_keyed(
+        &mut self,
+        function: FunctionHandle,
+        key: &[u8],
+        arguments: &[u8],
+    ) -> Result<CallReply, CallError> {
+        let patience = self.patience;
+        let id = self.begin_this(function.with_key(key, arguments, Some(patience)))?;
+        self.await_end(id, patience)
+    }
+
+    fn await_end(&mut self, id: CallId, patience: Duration) -> Result<CallReply, CallError> {
         let mut aside = Vec::new();
         let result = loop {
             match self.next_ended() {
@@ -199,10 +245,18 @@ impl Caller {
     /// [`poll`](Self::poll), [`wait`](Self::wait) or [`drain`](Self::drain).
     #[inline]
     pub fn begin(&mut self, function: FunctionHandle, arguments: &[u8]) -> Result<CallId, CallError> {
-        match self.site.begin(function.0, Flow(0), arguments, None) {
-            Ok(number) => Ok(CallId(number)),
-            Err(error) => self.begin_later(function, arguments, None, error),
-        }
+        self.begin_this(function.without_key(arguments, None))
+    }
+
+    /// The same for a key.
+    #[inline]
+    pub fn begin_keyed(
+        &mut self,
+        function: FunctionHandle,
+        key: &[u8],
+        arguments: &[u8],
+    ) -> Result<CallId, CallError> {
+        self.begin_this(function.with_key(key, arguments, None))
     }
 
     /// Begins a call that ends in an error when there is no answer within `patience`. One that has not begun at the site
@@ -213,21 +267,20 @@ impl Caller {
         arguments: &[u8],
         patience: Duration,
     ) -> Result<CallId, CallError> {
-        match self.site.begin(function.0, Flow(0), arguments, Some(patience)) {
+        self.begin_this(function.without_key(arguments, Some(patience)))
+    }
+
+    #[inline]
+    fn begin_this(&mut self, begin: Begin<'_>) -> Result<CallId, CallError> {
+        match self.site.begin(&begin) {
             Ok(number) => Ok(CallId(number)),
-            Err(error) => self.begin_later(function, arguments, Some(patience), error),
+            Err(error) => self.begin_later(&begin, error),
         }
     }
 
     #[cold]
-    fn begin_later(
-        &mut self,
-        function: FunctionHandle,
-        arguments: &[u8],
-        patience: Option<Duration>,
-        mut error: CallBeginError,
-    ) -> Result<CallId, CallError> {
-        let waited = patience.unwrap_or(self.patience);
+    fn begin_later(&mut self, begin: &Begin<'_>, mut error: CallBeginError) -> Result<CallId, CallError> {
+        let waited = begin.patience.unwrap_or(self.patience);
         let limit = self.site.clock().now() + waited;
         loop {
             match error {
@@ -235,12 +288,13 @@ impl Caller {
                 CallBeginError::Lost(error) => {
                     return Err(CallError::SiteLost { error, may_have_run: false });
                 }
+                CallBeginError::NoFunction => return Err(CallError::NoSuchFunction),
                 CallBeginError::Full if self.site.clock().now() >= limit => {
                     return Err(CallError::NoRoom { waited });
                 }
                 CallBeginError::Full => self.rest(limit),
             }
-            match self.site.begin(function.0, Flow(0), arguments, patience) {
+            match self.site.begin(begin) {
                 Ok(number) => return Ok(CallId(number)),
                 Err(next) => error = next,
             }
@@ -327,7 +381,12 @@ impl Caller {
         self.site.under_way()
     }
 
-    /// Where functions run, for people.
+    /// What this caller has seen of the sites, in the order of [`CallSite::ALL`].
+    pub fn sites(&self) -> [SiteReport; 3] {
+        self.site.sites()
+    }
+
+    /// The memory server, for people.
     pub fn site(&self) -> String {
         self.site.peer().to_string()
     }

@@ -87,11 +87,13 @@ pub enum TrapReason {
     ReplyTooLong = 10,
     /// What it copied took more than its fuel.
     CopiedTooMuch = 11,
+    /// The site could not reach the region, which may still be there. What was begun may have been done.
+    NotReached = 12,
 }
 
 impl TrapReason {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::OutOfFuel,
         Self::Memory,
         Self::TooDeep,
@@ -103,6 +105,7 @@ impl TrapReason {
         Self::RegionGone,
         Self::ReplyTooLong,
         Self::CopiedTooMuch,
+        Self::NotReached,
     ];
 
     /// What was wrong, for people.
@@ -119,6 +122,7 @@ impl TrapReason {
             Self::RegionGone => "the region was freed or taken away",
             Self::ReplyTooLong => "the reply is longer than was agreed",
             Self::CopiedTooMuch => "copied more than its fuel allows",
+            Self::NotReached => "the site could not reach the region",
         }
     }
 }

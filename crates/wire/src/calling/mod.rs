@@ -22,7 +22,7 @@ pub use register::{
 };
 pub use steer::{Ask, Load, Observed, Place, SLOTS, Seen, Table};
 
-use crate::{DecodeError, Kind, Room};
+use crate::{DecodeError, Incarnation, Kind, Room};
 
 /// The kind of an [`Open`]. It is not answered.
 pub const OPEN: Kind = Kind::new(Room::Calling, 1);
@@ -89,21 +89,27 @@ impl core::fmt::Debug for FunctionName {
 pub struct Open {
     /// Who.
     pub caller: CallerId,
+    /// The memory server on whose regions the functions work, in the life that the caller knows.
+    pub server: Incarnation,
 }
 
 impl Open {
     /// Its size in bytes.
-    pub const LEN: usize = 16;
+    pub const LEN: usize = 24;
 
     /// As it travels.
     pub fn encode(&self) -> [u8; Self::LEN] {
-        self.caller.0
+        let mut bytes = [0; Self::LEN];
+        bytes[..16].copy_from_slice(&self.caller.0);
+        bytes[16..].copy_from_slice(&self.server.0.to_le_bytes());
+        bytes
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let caller = crate::error::exact::<[u8; Self::LEN]>("opening of a caller", bytes)?;
-        Ok(Self { caller: CallerId(*caller) })
+        let (caller, server) = crate::error::split::<[u8; 16]>("opening of a caller", bytes)?;
+        let server = crate::error::exact::<[u8; 8]>("opening of a caller", server)?;
+        Ok(Self { caller: CallerId(*caller), server: Incarnation(u64::from_le_bytes(*server)) })
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Allowed {
     pub key: RegionKey,
     /// What the function may do there.
     pub rights: Rights,
+    /// How large it is, in bytes, for sites that reach it from afar.
+    pub size: u64,
 }
 
 /// From a caller to a site: this number means that function, on these regions. Answered by [`Registered`].
@@ -130,6 +132,7 @@ struct AllowedBytes {
     rights: u8,
     reserved: [u8; 3],
     key: [u8; 16],
+    size: U64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -149,7 +152,7 @@ struct CodePartBytes {
 }
 
 const _: () = assert!(size_of::<RegisterBytes>() == 56);
-const _: () = assert!(size_of::<AllowedBytes>() == 32);
+const _: () = assert!(size_of::<AllowedBytes>() == 40);
 const _: () = assert!(size_of::<CodePartBytes>() == CodePart::LEN);
 
 fn handle_of(value: U32) -> Result<u32, DecodeError> {
@@ -183,13 +186,14 @@ impl Register {
             regions: (self.regions.len() as u64).into(),
         };
         into.extend_from_slice(fixed.as_bytes());
-        for Allowed { region, generation, key, rights } in &self.regions {
+        for Allowed { region, generation, key, rights, size } in &self.regions {
             let bytes = AllowedBytes {
                 region: region.0.into(),
                 generation: generation.0.into(),
                 rights: rights.bits(),
                 reserved: [0; 3],
                 key: key.0,
+                size: (*size).into(),
             };
             into.extend_from_slice(bytes.as_bytes());
         }
@@ -212,6 +216,7 @@ impl Register {
                 generation: Generation(allowed.generation.get()),
                 key: RegionKey(allowed.key),
                 rights: Rights::from_bits(allowed.rights)?,
+                size: allowed.size.get(),
             });
             rest = behind;
         }

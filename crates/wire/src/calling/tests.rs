@@ -18,14 +18,15 @@ fn failures() -> impl Strategy<Value = Failure> {
 }
 
 fn allowed() -> impl Strategy<Value = Allowed> {
-    (any::<u64>(), any::<u32>(), any::<[u8; 16]>(), 0u8..8).prop_map(|(region, generation, key, rights)| {
-        Allowed {
+    (any::<u64>(), any::<u32>(), any::<[u8; 16]>(), 0u8..8, any::<u64>()).prop_map(
+        |(region, generation, key, rights, size)| Allowed {
             region: RegionId(region),
             generation: Generation(generation),
             key: RegionKey(key),
             rights: Rights::from_bits(rights).unwrap(),
-        }
-    })
+            size,
+        },
+    )
 }
 
 fn verdicts() -> impl Strategy<Value = Verdict> {

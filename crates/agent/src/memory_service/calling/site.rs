@@ -2,9 +2,9 @@
 
 use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
-use std::time::SystemTime;
 
 use outboard_calling::{Access, Operation, Site, Ticket};
+use outboard_driver::calling::Ambient;
 use outboard_link::memory::Segment;
 use outboard_wire::calling::TrapReason;
 
@@ -12,15 +12,12 @@ use crate::store::Gate;
 
 /// The memory of this server. Every access ends at once.
 pub(super) struct ServerSite {
-    random: u64,
+    ambient: Ambient,
 }
 
 impl ServerSite {
     pub(super) fn new() -> Self {
-        let mut seed = [0; 8];
-        // Whatever it is, it is no secret; without random bytes all workers begin alike.
-        let _ = rustix::rand::getrandom(&mut seed[..], rustix::rand::GetRandomFlags::empty());
-        Self { random: u64::from_le_bytes(seed) }
+        Self { ambient: Ambient::new() }
     }
 }
 
@@ -89,16 +86,11 @@ impl Site for ServerSite {
     }
 
     fn time(&mut self) -> u64 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        since.map_or(0, |since| since.as_nanos() as u64)
+        self.ambient.time()
     }
 
     fn random(&mut self) -> u64 {
-        // SplitMix64: every state is as good as any other.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.ambient.random()
     }
 
     fn log(&mut self, message: &[u8]) {

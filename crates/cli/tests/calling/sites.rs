@@ -1,0 +1,161 @@
+//! Functions give the same answers at every site.
+
+use outboard::{
+    Address, CallError, CallSite, FunctionOptions, RegisterError, RegisterRefusal, Rights, TrapReason,
+};
+use outboard_kv::{Kv, KvError, Table, TableOptions};
+
+use crate::world::{COUNT, Daemons, caller_at, image, memory};
+
+const OPTIONS: TableOptions = TableOptions { keys: 300, key_max: 24, value_max: 100 };
+
+/// What a history of gets, puts and deletes gives at a site, on a table of its own.
+fn history(address: &Address, site: CallSite, seed: u64) -> Vec<String> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut memory = memory(address);
+    let table = Table::create(&mut memory, &format!("table of {site:?} {seed}"), &OPTIONS).unwrap();
+    let mut kv = Kv::new(caller_at(address, site), &table).unwrap();
+    let mut given = Vec::new();
+    for _ in 0..2000 {
+        let key = vec![random.u8(..40); random.usize(1..=24)];
+        given.push(match random.u8(..4) {
+            0 => format!("{:?}", kv.delete(&key).map_err(|error| error.to_string())),
+            1 => format!("{:?}", kv.get(&key).map_err(|error| error.to_string())),
+            _ => {
+                let value: Vec<u8> = (0..random.usize(..100)).map(|_| random.u8(..)).collect();
+                // A table that is full says so everywhere.
+                match kv.put(&key, &value) {
+                    Err(KvError::Full) => "full".to_owned(),
+                    result => format!("{:?}", result.map_err(|error| error.to_string())),
+                }
+            }
+        });
+    }
+    given
+}
+
+#[test]
+fn a_table_gives_the_same_answers_at_every_site() {
+    let daemons = Daemons::start();
+    for (seed, address) in [daemons.shm(), daemons.tcp()].into_iter().enumerate() {
+        let at_server = history(&address, CallSite::Server, seed as u64);
+        assert!(at_server.iter().any(|given| given.contains("Some")), "something is found");
+        let here = history(&address, CallSite::Application, seed as u64);
+        assert_eq!(here, at_server, "seed {seed}");
+    }
+}
+
+#[test]
+fn callers_at_different_sites_share_a_table() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let table = Table::create(&mut memory, "shared", &OPTIONS).unwrap();
+    let (shm, tcp) = (daemons.shm(), daemons.tcp());
+    let callers = [
+        (shm.clone(), CallSite::Server),
+        (shm, CallSite::Application),
+        (tcp.clone(), CallSite::Application),
+        (tcp, CallSite::Server),
+    ];
+    std::thread::scope(|scope| {
+        for (number, (address, site)) in callers.into_iter().enumerate() {
+            let table = &table;
+            scope.spawn(move || {
+                let mut kv = Kv::new(caller_at(&address, site), table).unwrap();
+                for round in 0u64..200 {
+                    let value = [number as u64, round].map(u64::to_le_bytes).concat();
+                    kv.put(b"everybody's", &value.repeat(4)).unwrap();
+                    let own = format!("of {number}");
+                    kv.put(own.as_bytes(), &value).unwrap();
+                    assert_eq!(kv.get(own.as_bytes()).unwrap(), Some(value));
+                    let shared = kv.get(b"everybody's").unwrap().expect("nobody deletes it");
+                    assert_eq!(shared, shared[..16].repeat(4), "in one piece");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_a_function_must_not_do_ends_it_at_the_same_instruction_everywhere() {
+    let daemons = Daemons::start();
+    for address in [daemons.shm(), daemons.tcp()] {
+        let mut memory = memory(&address);
+        let region = memory.reserve(4096, None).unwrap();
+        let access = |offset: u64, helper: &str, third: &str| {
+            format!("mov r1, 0\nmov r2, {offset}\n{third}\nmov r4, 8\ncall {helper}\nmov r0, 0\nexit")
+        };
+        let stack = "mov r3, r10\nadd r3, -8";
+        let cases = [
+            (access(4089, "region_read", stack), 5, TrapReason::OutOfBounds),
+            (access(4089, "region_write", stack), 5, TrapReason::OutOfBounds),
+            (access(4, "region_fetch_add", "mov r3, 1"), 4, TrapReason::Misaligned),
+            (access(0, "region_read", "mov r3, 7"), 4, TrapReason::Memory),
+            (access(4096, "region_compare_swap", "mov r3, 1"), 4, TrapReason::OutOfBounds),
+            ("again:\nja again".to_owned(), 0, TrapReason::OutOfFuel),
+        ];
+        for site in [CallSite::Server, CallSite::Application] {
+            let mut caller = caller_at(&address, site);
+            for (text, at, why) in &cases {
+                let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+                let function = caller.register(&image(text), options).unwrap();
+                match caller.call(function, &[0; 8]) {
+                    Err(CallError::Trapped { index, reason, .. }) => {
+                        assert_eq!((index, reason), (*at, *why), "{text} at {site:?}");
+                    }
+                    other => panic!("{other:?} of {text} at {site:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_run_here_too() {
+    let daemons = Daemons::start();
+    for address in [daemons.shm(), daemons.tcp()] {
+        let mut memory = memory(&address);
+        let region = memory.reserve(4096, None).unwrap();
+        let mut caller = caller_at(&address, CallSite::Application);
+        let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+        let count = caller.register(&image(COUNT), options).unwrap();
+        let (mut seen, mut ended) = (vec![false; 5000], 0);
+        let mut check = |result: Result<(u64, &[u8]), CallError>| {
+            let (value, _) = result.unwrap();
+            assert!(!std::mem::replace(&mut seen[value as usize], true), "every number once");
+            ended += 1;
+        };
+        for _ in 0..5000 {
+            caller.begin(count, &1u64.to_le_bytes()).unwrap();
+            if caller.under_way() >= 200 {
+                caller.drain(|_, result| check(result));
+            }
+        }
+        while caller.under_way() > 0 {
+            caller.drain(|_, result| check(result));
+        }
+        assert_eq!(ended, 5000);
+    }
+}
+
+#[test]
+fn rights_are_the_servers_business_wherever_functions_run() {
+    let daemons = Daemons::start();
+    for (name, address) in [("near", daemons.shm()), ("far", daemons.tcp())] {
+        let (mut owner, mut other) = (memory(&address), memory(&address));
+        owner.reserve_shared(4096, name).unwrap();
+        let region = other.open_shared(name, Rights::READ.and(Rights::CALL)).unwrap();
+        for site in [CallSite::Server, CallSite::Application] {
+            let mut caller = caller_at(&address, site);
+            let writes = FunctionOptions::default().with_region(&region, Rights::ALL);
+            match caller.register(&image(COUNT), writes) {
+                Err(RegisterError::Refused { refusal: RegisterRefusal::NoRight, .. }) => {}
+                other => panic!("{other:?} at {site:?}"),
+            }
+            let reads = FunctionOptions::default().with_region(&region, Rights::READ);
+            let count = caller.register(&image(COUNT), reads).unwrap();
+            let error = caller.call(count, &[0; 8]).unwrap_err();
+            assert!(matches!(error, CallError::Trapped { reason: TrapReason::NoRight, .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Sends the calls of one caller to the sites where they are to run. Whoever calls does it in its own thread; nothing here
+//! has one.
+
+mod elsewhere;
+mod register;
+mod watch;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use outboard_calling::{Calls, Fault, SlotTable, Submitted};
+use outboard_link::{Clock, Link, LinkError, RemoteMemory, Waiter};
+use outboard_steering::Site;
+use outboard_wire::calling::{Call, CallerId, Failure};
+use outboard_wire::{Flow, Time};
+
+use super::local::LocalSite;
+use super::remote::is_of_call;
+use super::site_link::{CallBeginError, Said, SiteEnd, SiteLink};
+use register::Known;
+pub use register::{RegisterError, Wanted};
+pub use watch::SiteReport;
+use watch::Watch;
+
+/// How a call ended: what the function returned and replied, or why not.
+pub type CallOutcome<'a> = Result<(u64, &'a [u8]), Fault>;
+
+/// How a call ended, kept for whoever asks later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallEnded {
+    /// Its number.
+    pub call: u64,
+    /// What the function returned and replied, or why not.
+    pub result: Result<(u64, Vec<u8>), Fault>,
+}
+
+/// Where calls run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Where the memory server's table says, or elsewhere if nothing is heard from there.
+    #[default]
+    Steered,
+    /// Only there.
+    Fixed(Site),
+}
+
+/// How a caller works.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatcherConfig {
+    /// Calls that may be under way.
+    pub under_way_max: usize,
+    /// Where they run.
+    pub placement: Placement,
+    /// Told what functions say that run here.
+    pub log: fn(&[u8]),
+}
+
+/// A call that is to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin<'a> {
+    /// The function's number.
+    pub handle: u32,
+    /// Its slot; calls of one slot go to the same site.
+    pub slot: u8,
+    /// What the function is given.
+    pub arguments: &'a [u8],
+    /// How long it may take.
+    pub patience: Option<Duration>,
+}
+
+/// What is known of a call that is under way.
+#[derive(Debug)]
+struct Flight {
+    site: Site,
+    /// The sites where it has been, by their places in [`Site::ALL`].
+    tried: u8,
+    handle: u32,
+    slot: u8,
+    /// Kept where the call may have to begin again.
+    arguments: Option<Vec<u8>>,
+}
+
+fn recycle(spare: &mut Vec<Vec<u8>>, flight: Option<Flight>) {
+    spare.extend(flight.and_then(|flight| flight.arguments));
+}
+
+/// A caller with its sites.
+pub struct Dispatcher<L> {
+    server: SiteLink<L>,
+    agent: Option<Box<dyn SiteEnd>>,
+    here: LocalSite,
+    calls: Calls<Flight>,
+    functions: Vec<Known>,
+    placement: Placement,
+    table: SlotTable,
+    watch: Watch,
+    /// Calls that are to begin again at another site, and why.
+    again: VecDeque<(u64, Option<Failure>)>,
+    /// Buffers for arguments that wait for their next use.
+    spare: Vec<Vec<u8>>,
+    /// Calls that ended while somebody waited for something else.
+    kept: VecDeque<CallEnded>,
+    /// Functions are to be known here as well.
+    is_wanted_here: bool,
+    waiter: Waiter,
+    now: Time,
+    /// The latest loss of a site that was told.
+    lost: Option<LinkError>,
+}
+
+impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+    /// A caller by a link to a memory server, with which calls run there and here, and by one to an agent if there is any.
+    pub fn new(link: L, agent: Option<Box<dyn SiteEnd>>, caller: CallerId, config: DispatcherConfig) -> Self {
+        let server = link.peer().incarnation();
+        Self {
+            server: SiteLink::new(link, caller, server),
+            agent,
+            here: LocalSite::new(config.log),
+            calls: Calls::new(config.under_way_max),
+            functions: Vec::new(),
+            placement: config.placement,
+            table: SlotTable::default(),
+            watch: Watch::default(),
+            again: VecDeque::new(),
+            spare: Vec::new(),
+            kept: VecDeque::new(),
+            is_wanted_here: false,
+            waiter: Waiter::new(),
+            now: Time::ZERO,
+            lost: None,
+        }
+    }
+
+    /// Puts a call into the batch that the next [`flush`](Self::flush) or [`turn`](Self::turn) sends, and returns its
+    /// number.
+    #[inline]
+    pub fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
+        let number = self.calls.next().ok_or(CallBeginError::Full)?;
+        let site = self.choose(begin.handle, begin.slot)?;
+        // Somebody who has no time at all has a microsecond: none would be for ever.
+        let micros = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);
+        let patience_us = begin.patience.map_or(0, micros);
+        let call = Call { call: number, handle: begin.handle, patience_us };
+        // Without patience nobody looks at the clock.
+        let until = begin.patience.map(|patience| {
+            self.now = self.waiter.clock.now();
+            self.now + patience
+        });
+        self.begin_at(site, &call, begin.slot, begin.arguments)?;
+        let arguments = self.may_begin_again(begin.handle, site).then(|| {
+            let mut kept = self.spare.pop().unwrap_or_default();
+            kept.clear();
+            kept.extend_from_slice(begin.arguments);
+            kept
+        });
+        let (handle, slot) = (begin.handle, begin.slot);
+        self.calls.begin(until, Flight { site, tried: 1 << site as u8, handle, slot, arguments });
+        Ok(number)
+    }
+
+    /// Gives a call to a site.
+    #[inline]
+    fn begin_at(
+        &mut self,
+        site: Site,
+        call: &Call,
+        slot: u8,
+        arguments: &[u8],
+    ) -> Result<(), CallBeginError> {
+        let flow = Flow(slot.into());
+        match (site, &mut self.agent) {
+            (Site::Server, _) => self.server.begin(call, flow, arguments)?,
+            (Site::Agent, Some(agent)) => agent.begin(call, flow, arguments)?,
+            (Site::Agent, None) | (Site::Application, _) => {
+                match self.here.submit(self.now, call, arguments) {
+                    Submitted::Taken => {}
+                    Submitted::Full => return Err(CallBeginError::Full),
+                    Submitted::Failed(Failure::ArgumentsTooLong { max }) => {
+                        return Err(CallBeginError::TooLong { max: max as usize });
+                    }
+                    Submitted::Failed(_) => return Err(CallBeginError::Full),
+                }
+            }
+        }
+        self.watch.begun(site, call.call);
+        Ok(())
+    }
+
+    /// Sends the batch.
+    #[inline]
+    pub fn flush(&mut self) {
+        self.server.flush();
+        if let Some(agent) = &mut self.agent {
+            agent.flush();
+        }
+    }
+
+    /// Does what there is to do now, and tells which calls have ended. Returns whether anything moved.
+    pub fn turn(&mut self, tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+        self.turn_at(self.waiter.clock.now(), tell)
+    }
+
+    /// The same for whoever has another clock.
+    pub fn turn_at(&mut self, now: Time, mut tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+        self.now = now;
+        let mut moved = !self.kept.is_empty();
+        for CallEnded { call, result } in self.kept.drain(..) {
+            let result = result.as_ref().map(|(value, reply)| (*value, reply.as_slice()));
+            tell(call, result.map_err(|fault| *fault));
+        }
+        moved |= self.hear(now, &mut tell);
+        self.look_after_sites(&mut tell);
+        self.introduce_here();
+        let Self { calls, watch, spare, .. } = self;
+        calls.on_time(now, |call, flight| {
+            moved = true;
+            watch.ended(flight.site, call, None);
+            recycle(spare, Some(flight));
+            tell(call, Err(Fault::Late));
+        });
+        moved
+    }
+
+    /// Hears what all sites say.
+    fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
+        let Self { server, agent, here, calls, functions, watch, again, spare, .. } = self;
+        let mut settle = |site: Site, call: u64, said: Said<'_>| {
+            watch.heard(site, now);
+            let Some(flight) = calls.get_mut(call) else { return };
+            match said {
+                Ok(answer) => {
+                    watch.ended(flight.site, call, Some(now));
+                    recycle(spare, calls.end(call));
+                    tell(call, Ok(answer));
+                }
+                // It is under way elsewhere meanwhile.
+                Err(_) if flight.site != site => {}
+                Err(failure) if elsewhere::may_help(functions, flight, failure) => {
+                    again.push_back((call, Some(failure)))
+                }
+                Err(failure) => {
+                    watch.ended(site, call, Some(now));
+                    recycle(spare, calls.end(call));
+                    tell(call, Err(Fault::Failed(failure)));
+                }
+            }
+        };
+        let mut moved = server.listen(now, |call, said| settle(Site::Server, call, said));
+        server.link.completions(|completion| {
+            moved = true;
+            if is_of_call(completion.token) {
+                here.on_completion(&completion);
+            }
+        });
+        if here.run(now, &mut server.link, |call, said| settle(Site::Application, call, said)) {
+            moved = true;
+            server.flush();
+        }
+        if let Some(agent) = agent {
+            moved |= agent.listen(now, &mut |call, said| settle(Site::Agent, call, said));
+        }
+        moved
+    }
+
+    /// As [`turn`](Self::turn), for whoever waits for something else: what has ended is kept.
+    pub fn turn_and_keep(&mut self) -> bool {
+        let mut ended = std::mem::take(&mut self.kept);
+        let before = ended.len();
+        let mut moved = self.turn(|call, result| {
+            let result = result.map(|(value, reply)| (value, reply.to_vec()));
+            ended.push_back(CallEnded { call, result });
+        });
+        moved |= ended.len() > before;
+        self.kept = ended;
+        moved
+    }
+
+    /// The next call that has ended and was kept.
+    pub fn next_kept(&mut self) -> Option<CallEnded> {
+        self.kept.pop_front()
+    }
+
+    /// Keeps calls that were taken out and are for somebody else.
+    pub fn put_back(&mut self, ended: Vec<CallEnded>) {
+        ended.into_iter().rev().for_each(|ended| self.kept.push_front(ended));
+    }
+
+    /// Sleeps until there may be something to do, at most until `limit`.
+    pub fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
+        if !self.here.is_idle() || !self.again.is_empty() {
+            return Ok(());
+        }
+        let due = self.calls.next_deadline().into_iter().chain(self.watch.next_deadline());
+        let limit = due.fold(limit, Time::min);
+        let Some(agent) = self.agent.as_mut().filter(|agent| agent.lost().is_none()) else {
+            return self.waiter.sleep(&mut self.server.link, limit);
+        };
+        if !agent.prepare_to_wait() {
+            return Ok(());
+        }
+        let limit = agent.next_deadline().map_or(limit, |due| due.min(limit));
+        self.waiter.sleep_beside(&mut self.server.link, agent.wait_on(), limit)
+    }
+
+    /// How many calls are under way, or have ended and were not told.
+    pub fn under_way(&self) -> usize {
+        self.calls.under_way() + self.kept.len()
+    }
+
+    /// Where calls of a slot go, as far as anybody has said.
+    pub fn table(&self) -> &SlotTable {
+        &self.table
+    }
+
+    /// From now on calls go where this table says, if it is newer.
+    pub fn adopt(&mut self, table: SlotTable) {
+        if table.epoch() > self.table.epoch() {
+            self.is_wanted_here |= table.counts()[Site::Application as usize] > 0;
+            self.table = table;
+            self.watch.forgive();
+        }
+    }
+
+    /// The clock that it goes by.
+    pub fn clock(&self) -> Clock {
+        self.waiter.clock
+    }
+
+    /// The link to the server, for those who ask who is at its other end.
+    pub fn link(&self) -> &L {
+        &self.server.link
+    }
+
+    /// What is known of the sites.
+    pub fn sites(&self) -> [SiteReport; 3] {
+        Site::ALL.map(|site| self.watch.report(site))
+    }
+
+    /// Why a site is gone, if one is.
+    pub fn lost(&self) -> Option<&LinkError> {
+        self.lost.as_ref()
+    }
+
+    /// Says goodbye.
+    pub fn close(&mut self) {
+        self.server.close();
+        if let Some(agent) = &mut self.agent {
+            agent.close();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The caller's own thread as a site.
+
+use std::sync::Arc;
+
+use outboard_calling::{Binding, Client, Executor, ExecutorConfig, Function, Outcome, Submitted, WINDOW};
+use outboard_link::{Completion, RemoteMemory};
+use outboard_wire::Time;
+use outboard_wire::calling::{Allowed, Call};
+
+use super::desk::{Refused, Regions};
+use super::remote::{RemoteAccess, RemoteRegion};
+use super::site_link::Said;
+
+/// How much fuel is spent on calls in one turn: some tens of microseconds.
+const FUEL_PER_TURN: u64 = 50_000;
+
+/// Runs calls in the thread of whoever makes them, on regions that a link reaches.
+pub(super) struct LocalSite {
+    executor: Executor<RemoteRegion>,
+    client: Client,
+    access: RemoteAccess,
+}
+
+impl LocalSite {
+    pub(super) fn new(log: fn(&[u8])) -> Self {
+        let config = ExecutorConfig { calls_per_client: WINDOW as usize, ..ExecutorConfig::default() };
+        let mut executor = Executor::new(config);
+        let client = executor.open(Arc::default());
+        Self { executor, client, access: RemoteAccess::new(log) }
+    }
+
+    /// The regions of a function, when all are open.
+    pub(super) fn find(&mut self, allowed: &[Allowed]) -> Result<Option<Regions<RemoteRegion>>, Refused> {
+        super::desk::find_all(allowed, &mut self.access)
+    }
+
+    /// From now on `handle` means this.
+    pub(super) fn bind(
+        &mut self,
+        handle: u32,
+        function: Arc<Function>,
+        regions: Regions<RemoteRegion>,
+        (fuel, reply_max): (u64, u32),
+    ) {
+        // Nobody has called it before.
+        self.executor.bind(self.client, handle, Binding { function, regions, fuel, reply_max });
+    }
+
+    #[inline]
+    pub(super) fn submit(&mut self, now: Time, call: &Call, arguments: &[u8]) -> Submitted {
+        let fill = |buffer: &mut [u8]| buffer.copy_from_slice(arguments);
+        self.executor.submit(now, self.client, call, (arguments.len(), fill))
+    }
+
+    /// An operation that this site has begun on the link has ended.
+    pub(super) fn on_completion(&mut self, completion: &Completion) {
+        let Self { executor, access, .. } = self;
+        access.on_completion(completion, |ticket, answered| executor.complete(ticket, answered));
+    }
+
+    /// Runs calls for a while. Returns whether anything moved.
+    pub(super) fn run<L: RemoteMemory>(
+        &mut self,
+        now: Time,
+        link: &mut L,
+        mut tell: impl FnMut(u64, Said<'_>),
+    ) -> bool {
+        let Self { executor, access, .. } = self;
+        // A loss is seen by whoever listens to the link.
+        let mut moved = access.work(link).unwrap_or(false);
+        access.refused(|ticket, answered| executor.complete(ticket, answered));
+        if !executor.is_idle() {
+            moved = true;
+            executor.run(now, &mut access.site(link), FUEL_PER_TURN, |Outcome { call, result, .. }| {
+                tell(call, result);
+            });
+            access.refused(|ticket, answered| executor.complete(ticket, answered));
+        }
+        moved
+    }
+
+    /// Whether nothing can be done until the link brings something.
+    pub(super) fn is_idle(&self) -> bool {
+        self.executor.is_idle()
+    }
+}

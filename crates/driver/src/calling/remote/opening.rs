@@ -1,0 +1,147 @@
+//! Regions of a memory server that functions use.
+
+use std::sync::Arc;
+
+use outboard_link::{AccessError, LinkError, OpenRegion, RemoteMemory, Token};
+use outboard_wire::calling::{Allowed, RegisterRefusal};
+use outboard_wire::{Grant, RegionId, Rights};
+
+use super::{CALLING, OPENING};
+use crate::calling::desk::Refused;
+
+/// How many regions are open on one link for functions. Those that no function uses any more make room.
+const REGIONS_MAX: usize = 256;
+
+/// A region of a memory server that is open on the link by which it was asked for. Clones are the same opening.
+#[derive(Clone, Debug)]
+pub struct RemoteRegion(Arc<OpenRegion>);
+
+impl RemoteRegion {
+    #[inline]
+    pub(super) fn open(&self) -> OpenRegion {
+        *self.0
+    }
+}
+
+enum State {
+    Wanted,
+    Asked,
+    Open(RemoteRegion),
+    Failed(Refused),
+}
+
+/// A region as functions may use it.
+struct Entry {
+    grant: Grant,
+    state: State,
+}
+
+/// The regions that functions use, or are to use.
+#[derive(Default)]
+pub(super) struct Openings {
+    /// By the number in their token.
+    entries: Vec<Option<Entry>>,
+    to_close: Vec<OpenRegion>,
+    is_anything_wanted: bool,
+}
+
+impl Openings {
+    /// The region, when it is open. The server judges whether the key allows calls and what they do.
+    pub(super) fn find(&mut self, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
+        // Where regions are mapped they are read; every key that allows calls allows that.
+        let rights = allowed.rights.and(Rights::CALL).and(Rights::READ);
+        let Allowed { region, generation, key, size, .. } = *allowed;
+        let grant = Grant { region, generation, key, rights, size };
+        let is_it = |entry: &Entry| {
+            let Grant { region, generation, key, rights, size } = entry.grant;
+            let (named, known) = ((region, generation, rights, size), &grant);
+            named == (known.region, known.generation, known.rights, known.size) && key.matches(&known.key)
+        };
+        let found = self.entries.iter_mut().find(|entry| entry.as_ref().is_some_and(is_it));
+        let Some(place) = found else {
+            self.want(grant)?;
+            return Ok(None);
+        };
+        match place.take_if(|entry| matches!(entry.state, State::Failed(_))) {
+            Some(Entry { state: State::Failed(refused), .. }) => Err(refused),
+            _ => Ok(match place {
+                Some(Entry { state: State::Open(region), .. }) => Some(region.clone()),
+                _ => None,
+            }),
+        }
+    }
+
+    fn want(&mut self, grant: Grant) -> Result<(), Refused> {
+        let mut free = self.entries.iter().position(Option::is_none);
+        if free.is_none() && self.entries.len() >= REGIONS_MAX {
+            self.forget_unused();
+            free = self.entries.iter().position(Option::is_none);
+        }
+        let entry = Some(Entry { grant, state: State::Wanted });
+        match free {
+            Some(place) => self.entries[place] = entry,
+            None if self.entries.len() < REGIONS_MAX => self.entries.push(entry),
+            None => {
+                let detail = format!("this site has {REGIONS_MAX} regions in use and takes no more");
+                return Err((RegisterRefusal::TooMuch, detail));
+            }
+        }
+        self.is_anything_wanted = true;
+        Ok(())
+    }
+
+    /// Closes regions that no function uses any more.
+    fn forget_unused(&mut self) {
+        for place in &mut self.entries {
+            let unused = place.take_if(|entry| match &entry.state {
+                State::Open(region) => Arc::strong_count(&region.0) == 1,
+                State::Failed(_) => true,
+                State::Wanted | State::Asked => false,
+            });
+            if let Some(Entry { state: State::Open(region), .. }) = unused {
+                self.to_close.push(region.open());
+            }
+        }
+    }
+
+    /// Asks for what is wanted. Returns whether anything was asked.
+    pub(super) fn work<L: RemoteMemory>(&mut self, link: &mut L) -> Result<bool, LinkError> {
+        if !self.is_anything_wanted {
+            return Ok(false);
+        }
+        self.to_close.drain(..).for_each(|region| link.close_region(region));
+        let mut moved = false;
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            let Some(entry) = entry.as_mut().filter(|entry| matches!(entry.state, State::Wanted)) else {
+                continue;
+            };
+            match link.open(&entry.grant, entry.grant.rights, Token(CALLING | OPENING | index as u64)) {
+                Ok(()) => entry.state = State::Asked,
+                Err(AccessError::Full) => return Ok(moved),
+                Err(AccessError::Lost(error)) => return Err(error),
+                Err(error) => entry.state = State::Failed(refused(entry.grant.region, &error)),
+            }
+            moved = true;
+        }
+        self.is_anything_wanted = false;
+        Ok(moved)
+    }
+
+    /// The server has answered.
+    pub(super) fn opened(&mut self, index: u32, result: Result<OpenRegion, AccessError>) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        entry.state = match result {
+            Ok(region) => State::Open(RemoteRegion(Arc::new(region))),
+            Err(error) => State::Failed(refused(entry.grant.region, &error)),
+        };
+    }
+}
+
+fn refused(region: RegionId, error: &AccessError) -> Refused {
+    let refusal = match error {
+        AccessError::NoRight { .. } => RegisterRefusal::NoRight,
+        AccessError::NotOpen | AccessError::Lost(_) => RegisterRefusal::NoRegion,
+        _ => RegisterRefusal::TooMuch,
+    };
+    (refusal, format!("{region}: {error}"))
+}
