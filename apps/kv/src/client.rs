@@ -91,19 +91,19 @@ impl Kv {
     /// Begins to get a value; [`drain`](Self::drain) tells it.
     pub fn begin_get(&mut self, key: &[u8]) -> Result<CallId, KvError> {
         self.arguments(key, &[])?;
-        Ok(self.caller.begin(self.get, &self.arguments)?)
+        Ok(self.caller.begin_keyed(self.get, key, &self.arguments)?)
     }
 
     /// Begins to put a value; [`drain`](Self::drain) tells when it is done.
     pub fn begin_put(&mut self, key: &[u8], value: &[u8]) -> Result<CallId, KvError> {
         self.arguments(key, value)?;
-        Ok(self.caller.begin(self.put, &self.arguments)?)
+        Ok(self.caller.begin_keyed(self.put, key, &self.arguments)?)
     }
 
     /// Begins to delete a key; [`drain`](Self::drain) tells whether it was there.
     pub fn begin_delete(&mut self, key: &[u8]) -> Result<CallId, KvError> {
         self.arguments(key, &[])?;
-        Ok(self.caller.begin(self.delete, &self.arguments)?)
+        Ok(self.caller.begin_keyed(self.delete, key, &self.arguments)?)
     }
 
     /// Hands out what has ended. Returns how many there were.
@@ -116,9 +116,9 @@ impl Kv {
         self.caller.under_way()
     }
 
-    fn call(&mut self, function: FunctionHandle) -> Result<Option<Vec<u8>>, KvError> {
+    fn call(&mut self, function: FunctionHandle, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         for _ in 0..TRIES {
-            let reply = self.caller.call(function, &self.arguments)?;
+            let reply = self.caller.call_keyed(function, key, &self.arguments)?;
             match Answer::read((reply.value, &reply.bytes)) {
                 Ok(Answer::Done(_)) => return Ok(Some(reply.bytes)),
                 Ok(Answer::NotFound) => return Ok(None),
@@ -132,19 +132,19 @@ impl Kv {
     /// The value of a key.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         self.arguments(key, &[])?;
-        self.call(self.get)
+        self.call(self.get, key)
     }
 
     /// Gives a key a value.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
         self.arguments(key, value)?;
-        self.call(self.put).map(|_| ())
+        self.call(self.put, key).map(|_| ())
     }
 
     /// Removes a key. Returns whether it was there.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, KvError> {
         self.arguments(key, &[])?;
-        Ok(self.call(self.delete)?.is_some())
+        Ok(self.call(self.delete, key)?.is_some())
     }
 
     /// Whether an error leaves open if something was done.

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
+use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
 
+use crate::calling::{AgentCalling, CallingWorker};
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
 use crate::memory_service::is_writing;
@@ -54,6 +56,7 @@ pub(crate) struct SharedAgent {
     memory_servers_restarted_total: Gauge,
     peer_agents: Gauge,
     relay: Arc<RelayCounts>,
+    calling: Arc<AgentCalling>,
 }
 
 impl SharedAgent {
@@ -69,6 +72,7 @@ impl SharedAgent {
             memory_servers_restarted_total: page.gauge("memory_servers_restarted_total"),
             peer_agents: page.gauge("peer_agents_connected"),
             relay: RelayCounts::new(page),
+            calling: AgentCalling::new(page),
         }
     }
 
@@ -165,6 +169,7 @@ pub(crate) struct AgentService {
     paging: PagingWorker,
     routing: RoutingWorker,
     writing: WritingRelay,
+    calling: CallingWorker,
     /// The number of the peer that each dial leads to.
     dialled: Arc<[usize]>,
 }
@@ -181,6 +186,7 @@ impl AgentService {
         Self {
             index,
             writing: WritingRelay::new(Arc::clone(&shared.relay)),
+            calling: CallingWorker::new(Arc::clone(&shared.calling), Arc::clone(&counts)),
             shared,
             counts,
             outbox: Outbox::default(),
@@ -247,6 +253,7 @@ impl Service for AgentService {
             }
             self.paging.on_open(link, peer, true);
             self.writing.on_dialled(link, peer);
+            self.calling.on_dialled(link, peer, &mut self.outbox);
         } else {
             tracing::debug!("{peer} has come");
             self.counts.came(peer);
@@ -268,6 +275,9 @@ impl Service for AgentService {
         if is_writing(frame.head.kind) {
             return self.writing.on_frame(link, frame, &mut self.outbox);
         }
+        if is_calling(frame.head.kind) {
+            return self.calling.on_frame((link, frame, now), &mut self.outbox);
+        }
         if !Question::is_question(frame.head.kind) {
             return echo(&mut self.outbox, &self.counts, link, frame);
         }
@@ -285,7 +295,8 @@ impl Service for AgentService {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
-        Ok(self.outbox.send(id, link)?
+        Ok(self.calling.send(id, link, now, &mut self.outbox)?
+            | self.outbox.send(id, link)?
             | self.paging.send(id, link, now)?
             | self.routing.send(id, link, now)?)
     }
@@ -294,7 +305,9 @@ impl Service for AgentService {
         if self.routing.has(link) {
             return self.routing.on_completion(link, &completion);
         }
-        self.paging.on_completion(link, &completion, now);
+        if !self.calling.on_completion(link, &completion) {
+            self.paging.on_completion(link, &completion, now);
+        }
     }
 
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
@@ -317,6 +330,7 @@ impl Service for AgentService {
         self.paging.on_lost(link, now);
         self.routing.on_lost(link);
         self.writing.on_lost(link, &mut self.outbox);
+        self.calling.on_lost(link, &mut self.outbox);
     }
 
     fn next_deadline(&self) -> Option<Time> {

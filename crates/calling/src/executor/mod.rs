@@ -15,7 +15,7 @@ pub use site::{Access, Answered, Operation, Site, Ticket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_wire::Time;
-use outboard_wire::calling::{Call, Failure};
+use outboard_wire::calling::{Call, Failure, TrapReason};
 
 use crate::turns::Turns;
 use crate::window::CallWindow;
@@ -267,6 +267,27 @@ impl<R> Executor<R> {
         }
         runs.give_back(run);
         true
+    }
+
+    /// The regions cannot be reached any more: all calls end. Those that have not begun did not run.
+    pub fn abandon(&mut self, mut tell: impl FnMut(Outcome<'_>)) {
+        for (number, session) in self.sessions.iter_mut().enumerate() {
+            let Some(session) = session else { continue };
+            let client = Client(number as u32);
+            self.turns.leave(|other| *other == client);
+            while let Some((_, waiting)) = session.next() {
+                session.spend(0);
+                tell(Outcome { client, call: waiting.call, result: Err(Failure::NoFunction) });
+            }
+            session.calls = 0;
+        }
+        for run in self.runs.take_all() {
+            if let Some(client) = run.client {
+                let result = Err(run.trapped(TrapReason::NotReached));
+                tell(Outcome { client, call: run.call, result });
+            }
+            self.runs.give_back(run);
+        }
     }
 
     /// An access of a suspended call has ended; it goes on in the next [`run`](Self::run). A ticket is good once.

@@ -64,13 +64,13 @@ impl<R> Run<R> {
         answer: Result<u64, TrapReason>,
         site: &mut S,
     ) -> (Option<Ended>, u64) {
-        let index = self.instance.pending_index().unwrap_or(0);
-        let trapped = |reason| Some(Err(Failure::Trapped { index, reason, address: 0 }));
         let value = match answer {
             Ok(value) => value,
-            Err(reason) => return (trapped(reason), 0),
+            Err(reason) => return (Some(Err(self.trapped(reason))), 0),
         };
-        let Some(binding) = self.binding.take() else { return (trapped(TrapReason::Site), 0) };
+        let Some(binding) = self.binding.take() else {
+            return (Some(Err(self.trapped(TrapReason::Site))), 0);
+        };
         let before = (self.instance.fuel(), self.cost);
         let mut host = RunHost { site, binding: &binding, reply: &mut self.reply, cost: &mut self.cost };
         let exit = binding.function.code.resume(&mut self.instance, &mut host, value);
@@ -79,6 +79,11 @@ impl<R> Run<R> {
             self.binding = Some(binding);
         }
         (ended(exit), cost)
+    }
+
+    /// How it ends if what it waits for ends so.
+    pub(super) fn trapped(&self, reason: TrapReason) -> Failure {
+        Failure::Trapped { index: self.instance.pending_index().unwrap_or(0), reason, address: 0 }
     }
 
     /// What the function replied.
@@ -231,6 +236,18 @@ impl<R> Runs<R> {
         for run in suspended.chain(answered).filter(|run| run.client == Some(client)) {
             run.client = None;
         }
+    }
+
+    /// All runs that are suspended, or whose accesses have ended.
+    pub(super) fn take_all(&mut self) -> Vec<Room<R>> {
+        let mut all: Vec<Room<R>> = self.answered.drain(..).map(|(run, _)| run).collect();
+        for (number, place) in self.places.iter_mut().enumerate() {
+            if let Some(run) = place.run.take() {
+                self.vacant.push(number as u32);
+                all.push(run);
+            }
+        }
+        all
     }
 
     pub(super) fn has_answered(&self) -> bool {

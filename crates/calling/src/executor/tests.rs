@@ -304,6 +304,31 @@ fn what_a_client_leaves_behind_disturbs_nobody() {
 }
 
 #[test]
+fn when_regions_are_out_of_reach_every_call_ends_and_says_whether_it_ran() {
+    let mut world = World::new();
+    world.site.is_far = true;
+    let (one, other) = (world.client(), world.client());
+    world.bind(one, 0, COUNT);
+    world.bind(other, 0, COUNT);
+    let suspended = world.submit(one, 0, &1u64.to_le_bytes()).0;
+    world.run(Time::ZERO, 1_000_000);
+    let waiting = world.submit(other, 0, &1u64.to_le_bytes()).0;
+    let mut ended = Vec::new();
+    world
+        .executor
+        .abandon(|Outcome { client, call, result }| ended.push((client, call, result.unwrap_err())));
+    ended.sort_by_key(|(client, ..)| client.index());
+    assert_eq!(ended[1], (other, waiting, Failure::NoFunction));
+    let unreached = Failure::Trapped { index: 3, reason: TrapReason::NotReached, address: 0 };
+    assert_eq!(ended[0], (one, suspended, unreached));
+    world.finish();
+    assert!(world.ended.is_empty() && world.executor.is_idle(), "late answers are for nobody");
+    world.site.is_far = false;
+    assert!(world.call(one, 0, &1u64.to_le_bytes()).is_ok());
+    assert!(world.call(other, 0, &1u64.to_le_bytes()).is_ok());
+}
+
+#[test]
 fn a_number_with_a_new_meaning_forgets_its_calls() {
     let mut world = World::new();
     let client = world.client();

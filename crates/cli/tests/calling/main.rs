@@ -3,6 +3,7 @@
 // Also outside test functions a test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod agents;
 mod kv;
 mod refused;
 mod sites;

@@ -1,20 +1,23 @@
 //! Functions give the same answers at every site.
 
+use std::time::Instant;
+
 use outboard::{
-    Address, CallError, CallSite, FunctionOptions, RegisterError, RegisterRefusal, Rights, TrapReason,
+    Address, CallError, CallSite, Caller, FunctionOptions, RegisterError, RegisterRefusal, Rights, TrapReason,
 };
 use outboard_kv::{Kv, KvError, Table, TableOptions};
 
-use crate::world::{COUNT, Daemons, caller_at, image, memory};
+use crate::support::PATIENCE;
+use crate::world::{COUNT, Daemons, caller_at, caller_by, image, memory};
 
 const OPTIONS: TableOptions = TableOptions { keys: 300, key_max: 24, value_max: 100 };
 
-/// What a history of gets, puts and deletes gives at a site, on a table of its own.
-fn history(address: &Address, site: CallSite, seed: u64) -> Vec<String> {
+/// What a history of gets, puts and deletes gives to a caller, on a table of its own.
+fn history(address: &Address, caller: Caller, (name, seed): (&str, u64)) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut memory = memory(address);
-    let table = Table::create(&mut memory, &format!("table of {site:?} {seed}"), &OPTIONS).unwrap();
-    let mut kv = Kv::new(caller_at(address, site), &table).unwrap();
+    let table = Table::create(&mut memory, &format!("table of {name} {seed}"), &OPTIONS).unwrap();
+    let mut kv = Kv::new(caller, &table).unwrap();
     let mut given = Vec::new();
     for _ in 0..2000 {
         let key = vec![random.u8(..40); random.usize(1..=24)];
@@ -37,11 +40,26 @@ fn history(address: &Address, site: CallSite, seed: u64) -> Vec<String> {
 #[test]
 fn a_table_gives_the_same_answers_at_every_site() {
     let daemons = Daemons::start();
-    for (seed, address) in [daemons.shm(), daemons.tcp()].into_iter().enumerate() {
-        let at_server = history(&address, CallSite::Server, seed as u64);
+    // One reaches regions by mapping them, the other by messages.
+    let agents = [daemons.agent(&daemons.shm()), daemons.agent(&daemons.tcp())];
+    for (seed, address) in [(1, daemons.shm()), (2, daemons.tcp())] {
+        let at_server = history(&address, caller_at(&address, CallSite::Server), ("server", seed));
         assert!(at_server.iter().any(|given| given.contains("Some")), "something is found");
-        let here = history(&address, CallSite::Application, seed as u64);
+        let here = history(&address, caller_at(&address, CallSite::Application), ("application", seed));
         assert_eq!(here, at_server, "seed {seed}");
+        for (number, agent) in agents.iter().enumerate() {
+            let name = format!("agent {number}");
+            let at_agent = history(&address, caller_by(&address, &agent.shm()), (&name, seed));
+            assert_eq!(at_agent, at_server, "seed {seed}, {name}");
+        }
+    }
+}
+
+/// Puts a value, however often those who are nearer are faster.
+fn put(kv: &mut Kv, key: &[u8], value: &[u8]) {
+    let until = Instant::now() + PATIENCE;
+    while let Err(error) = kv.put(key, value) {
+        assert!(matches!(error, KvError::Full | KvError::Busy) && Instant::now() < until, "{error}");
     }
 }
 
@@ -51,22 +69,25 @@ fn callers_at_different_sites_share_a_table() {
     let mut memory = memory(&daemons.shm());
     let table = Table::create(&mut memory, "shared", &OPTIONS).unwrap();
     let (shm, tcp) = (daemons.shm(), daemons.tcp());
+    let agents = [daemons.agent(&shm), daemons.agent(&tcp)];
     let callers = [
-        (shm.clone(), CallSite::Server),
-        (shm, CallSite::Application),
-        (tcp.clone(), CallSite::Application),
-        (tcp, CallSite::Server),
+        caller_at(&shm, CallSite::Server),
+        caller_at(&shm, CallSite::Application),
+        caller_at(&tcp, CallSite::Application),
+        caller_at(&tcp, CallSite::Server),
+        caller_by(&shm, &agents[0].shm()),
+        caller_by(&tcp, &agents[1].tcp()),
     ];
     std::thread::scope(|scope| {
-        for (number, (address, site)) in callers.into_iter().enumerate() {
+        for (number, caller) in callers.into_iter().enumerate() {
             let table = &table;
             scope.spawn(move || {
-                let mut kv = Kv::new(caller_at(&address, site), table).unwrap();
+                let mut kv = Kv::new(caller, table).unwrap();
                 for round in 0u64..200 {
                     let value = [number as u64, round].map(u64::to_le_bytes).concat();
-                    kv.put(b"everybody's", &value.repeat(4)).unwrap();
+                    put(&mut kv, b"everybody's", &value.repeat(4));
                     let own = format!("of {number}");
-                    kv.put(own.as_bytes(), &value).unwrap();
+                    put(&mut kv, own.as_bytes(), &value);
                     assert_eq!(kv.get(own.as_bytes()).unwrap(), Some(value));
                     let shared = kv.get(b"everybody's").unwrap().expect("nobody deletes it");
                     assert_eq!(shared, shared[..16].repeat(4), "in one piece");
@@ -94,8 +115,12 @@ fn what_a_function_must_not_do_ends_it_at_the_same_instruction_everywhere() {
             (access(4096, "region_compare_swap", "mov r3, 1"), 4, TrapReason::OutOfBounds),
             ("again:\nja again".to_owned(), 0, TrapReason::OutOfFuel),
         ];
-        for site in [CallSite::Server, CallSite::Application] {
-            let mut caller = caller_at(&address, site);
+        let agent = daemons.agent(&address);
+        for site in CallSite::ALL {
+            let mut caller = match site {
+                CallSite::Agent => caller_by(&address, &agent.shm()),
+                site => caller_at(&address, site),
+            };
             for (text, at, why) in &cases {
                 let options = FunctionOptions::default().with_region(&region, Rights::ALL);
                 let function = caller.register(&image(text), options).unwrap();
@@ -145,8 +170,12 @@ fn rights_are_the_servers_business_wherever_functions_run() {
         let (mut owner, mut other) = (memory(&address), memory(&address));
         owner.reserve_shared(4096, name).unwrap();
         let region = other.open_shared(name, Rights::READ.and(Rights::CALL)).unwrap();
-        for site in [CallSite::Server, CallSite::Application] {
-            let mut caller = caller_at(&address, site);
+        let agent = daemons.agent(&address);
+        for site in CallSite::ALL {
+            let mut caller = match site {
+                CallSite::Agent => caller_by(&address, &agent.shm()),
+                site => caller_at(&address, site),
+            };
             let writes = FunctionOptions::default().with_region(&region, Rights::ALL);
             match caller.register(&image(COUNT), writes) {
                 Err(RegisterError::Refused { refusal: RegisterRefusal::NoRight, .. }) => {}

@@ -1,4 +1,4 @@
-//! Starting a memory server, and hearing where it listens.
+//! Starting daemons, and hearing where they listen.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ pub(crate) fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// A memory server that listens at a socket and at a port. Dropping it kills it.
+/// A daemon that listens at a socket and at a port. Dropping it kills it.
 pub(crate) struct Server {
     child: Child,
     pub(crate) shm: String,
@@ -59,6 +59,16 @@ impl Server {
             }
         };
         Self { child, shm, tcp }
+    }
+
+    /// An agent of a memory server.
+    pub(crate) fn agent(memory: &str) -> Self {
+        Self::start_with(&["agent", "--memory-servers", memory, "--workers", "2"])
+    }
+
+    /// Lets it go on after [`stop`](Self::stop).
+    pub(crate) fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).expect("it lives");
     }
 
     /// Stops it as if its machine hung. None of its threads does anything afterwards.

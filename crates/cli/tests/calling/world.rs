@@ -1,6 +1,10 @@
 //! A memory server to call at, and functions for it.
 
-use outboard::{Address, CallSite, Caller, CallerOptions, Client, FunctionImage, Memory, Settings};
+use std::time::Instant;
+
+use outboard::{
+    Address, CallSite, Caller, CallerOptions, Client, FunctionImage, FunctionOptions, Memory, Settings,
+};
 use outboard_link::Identity;
 use outboard_wire::Role;
 
@@ -32,12 +36,23 @@ pub(crate) const SPEND: &str = "
     mov r0, 0
     exit";
 
-/// A memory server, with addresses that were read.
+/// A memory server or an agent, with addresses that were read.
 pub(crate) struct Daemons(Server);
 
 impl Daemons {
     pub(crate) fn start() -> Self {
         Self(Server::start())
+    }
+
+    /// An agent that reaches the memory server there, and does so by all its workers.
+    pub(crate) fn agent(&self, memory: &Address) -> Daemons {
+        let agent = Daemons(Server::agent(&memory.to_string()));
+        await_workers(&self.shm(), &agent.shm());
+        agent
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.0.go_on();
     }
 
     pub(crate) fn stop(&self) {
@@ -70,6 +85,23 @@ pub(crate) fn caller(address: &Address) -> Caller {
 /// A caller whose calls run there.
 pub(crate) fn caller_at(address: &Address, site: CallSite) -> Caller {
     caller_with(address, CallerOptions::default().at(site))
+}
+
+/// A caller whose calls run at an agent.
+pub(crate) fn caller_by(address: &Address, agent: &Address) -> Caller {
+    caller_with(address, CallerOptions::default().at(CallSite::Agent).with_agent(Some(agent.clone())))
+}
+
+/// Waits until an agent runs functions, whichever of its workers is asked: links are given to them in turn.
+fn await_workers(memory: &Address, agent: &Address) {
+    let until = Instant::now() + PATIENCE;
+    let mut ready = 0;
+    while ready < 4 {
+        assert!(Instant::now() < until, "the agent does not reach the memory server");
+        let mut caller = caller_by(memory, agent);
+        let registered = caller.register(&image("mov r0, 1\nexit"), FunctionOptions::default());
+        ready = if registered.is_ok() { ready + 1 } else { 0 };
+    }
 }
 
 pub(crate) fn caller_with(address: &Address, options: CallerOptions) -> Caller {

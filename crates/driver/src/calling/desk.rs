@@ -111,7 +111,18 @@ impl<R> CallingDesk<R> {
     }
 
     fn open(&mut self, link: LinkId, bytes: &[u8]) {
-        let Ok(Open { caller, .. }) = Open::decode(bytes) else { return };
+        if let Ok(Open { caller, .. }) = Open::decode(bytes) {
+            self.open_for(link, caller);
+        }
+    }
+
+    /// Whether somebody calls by this link.
+    pub fn has(&self, link: LinkId) -> bool {
+        self.links.contains_key(&link)
+    }
+
+    /// From now on this link brings calls of that caller.
+    pub fn open_for(&mut self, link: LinkId, caller: CallerId) {
         self.on_lost(link);
         let Some(window) = self.shared.window(caller) else { return };
         let client = self.executor.open(window);
@@ -277,6 +288,17 @@ impl<R> CallingDesk<R> {
         });
         counts.fuel += fuel;
         true
+    }
+
+    /// The regions cannot be reached any more: every call ends.
+    pub fn abandon(&mut self, outbox: &mut Outbox) {
+        let Self { executor, clients, counts, .. } = self;
+        executor.abandon(|Outcome { client, call, result }| {
+            if let Err(failure) = result {
+                counts.failed += 1;
+                fail(outbox, clients[client.index()], call, failure);
+            }
+        });
     }
 
     /// An access of a suspended call has ended; it goes on in the next [`run`](Self::run).

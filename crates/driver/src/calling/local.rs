@@ -26,7 +26,7 @@ impl LocalSite {
         let config = ExecutorConfig { calls_per_client: WINDOW as usize, ..ExecutorConfig::default() };
         let mut executor = Executor::new(config);
         let client = executor.open(Arc::default());
-        Self { executor, client, access: RemoteAccess::new(log) }
+        Self { executor, client, access: RemoteAccess::new(log, false) }
     }
 
     /// The regions of a function, when all are open.

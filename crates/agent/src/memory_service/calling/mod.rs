@@ -66,6 +66,14 @@ impl FindRegion for StoreRegions<'_> {
             let detail = format!("the key to {region} allows {held}, and {wanted} is needed");
             return Err((RegisterRefusal::NoRight, detail));
         }
+        // Whoever reaches it from afar believes what is said of its size.
+        let size = gate.with_memory(|_, size| size).unwrap_or(0);
+        if allowed.size > size {
+            return Err((
+                RegisterRefusal::NoRegion,
+                format!("{region} has {size} bytes, not {}", allowed.size),
+            ));
+        }
         Ok(Some(Arc::downgrade(&gate)))
     }
 }

@@ -28,7 +28,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     pub(super) fn choose(&self, handle: u32, slot: u8) -> Result<Site, CallBeginError> {
         let wanted = match self.placement {
             Placement::Steered => self.table.site(slot),
-            Placement::Fixed(site) => site,
+            Placement::Hinted(site) | Placement::Fixed(site) => site,
         };
         if self.is_usable(wanted, handle) {
             return Ok(wanted);
@@ -38,12 +38,12 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     #[cold]
     fn choose_another(&self, wanted: Site, handle: u32) -> Result<Site, CallBeginError> {
-        let is_steered = self.placement == Placement::Steered;
-        if is_steered && let Some(site) = ORDER.into_iter().find(|site| self.is_usable(*site, handle)) {
+        let is_free = self.placement.is_free();
+        if is_free && let Some(site) = ORDER.into_iter().find(|site| self.is_usable(*site, handle)) {
             return Ok(site);
         }
         // Whoever is silent may answer after all.
-        let left = if is_steered { ORDER.as_slice() } else { &[wanted] };
+        let left = if is_free { ORDER.as_slice() } else { &[wanted] };
         match left.iter().find(|site| self.lost_of(**site).is_none() && self.knows(**site, handle)) {
             Some(site) => Ok(*site),
             None => Err(match self.lost_of(wanted).or(self.lost_of(Site::Server)) {
@@ -76,7 +76,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// what reads, elsewhere also for what finds that the site has forgotten its function.
     #[inline]
     pub(super) fn may_begin_again(&self, handle: u32, site: Site) -> bool {
-        if self.placement != Placement::Steered {
+        if !self.placement.is_free() {
             return false;
         }
         let function = &self.functions[handle as usize];

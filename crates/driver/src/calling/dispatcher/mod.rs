@@ -40,8 +40,17 @@ pub enum Placement {
     /// Where the memory server's table says, or elsewhere if nothing is heard from there.
     #[default]
     Steered,
+    /// There, or elsewhere if nothing is heard from there.
+    Hinted(Site),
     /// Only there.
     Fixed(Site),
+}
+
+impl Placement {
+    /// Whether calls may go elsewhere.
+    fn is_free(self) -> bool {
+        !matches!(self, Self::Fixed(_))
+    }
 }
 
 /// How a caller works.

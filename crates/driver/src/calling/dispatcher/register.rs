@@ -118,7 +118,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     fn introduce(&mut self, handle: u32, patience: Duration) -> Result<(), RegisterError> {
         let first = match self.placement {
-            Placement::Steered => Site::Server,
+            Placement::Steered | Placement::Hinted(_) => Site::Server,
             Placement::Fixed(site) => site,
         };
         let now = self.clock().now();
@@ -126,7 +126,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             Site::Application => self.await_here(handle, (now + patience, patience))?,
             site => self.introduce_at(site, handle, (now + patience, patience))?,
         }
-        if self.placement == Placement::Steered && self.agent.is_some() {
+        if self.placement == Placement::Hinted(Site::Application) {
+            // Without it calls run at the server.
+            let _ = self.await_here(handle, (now + patience, patience));
+        }
+        if self.placement.is_free() && self.agent.is_some() {
             let most = patience.min(DISPENSABLE);
             // Without the agent calls run at the server.
             let _ = self.introduce_at(Site::Agent, handle, (self.clock().now() + most, most));
@@ -244,7 +248,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             if known.is_at(Site::Application) {
                 return Ok(());
             }
-            if let Some((refusal, detail)) = known.not_here.take() {
+            if let Some((refusal, detail)) = known.not_here.clone() {
                 let site = "the application itself".to_owned();
                 return Err(RegisterError::Refused { site, refusal, detail });
             }
@@ -256,7 +260,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Has functions run here too if calls are to come here, one in a turn: looking at one takes a while.
     #[inline]
     pub(super) fn introduce_here(&mut self) {
-        if self.is_wanted_here && self.placement == Placement::Steered {
+        if self.is_wanted_here && self.placement.is_free() {
             let awaited = |known: &Known| !known.is_at(Site::Application) && known.not_here.is_none();
             match self.functions.iter().position(awaited) {
                 Some(handle) => self.introduce_one_here(handle as u32),

@@ -15,6 +15,7 @@ const SMOOTHING: u32 = 8;
 /// What is known of one site.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
+    answered_total: u64,
     /// Calls that it has not answered.
     under_way: usize,
     /// When it was last heard, or when it first had something to answer since then.
@@ -29,6 +30,8 @@ struct Known {
 /// What a caller has seen of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteReport {
+    /// Calls that it has answered.
+    pub answered: u64,
     /// Calls that it has not answered.
     pub under_way: usize,
     /// How long answers take, smoothed; zero if none has come.
@@ -59,6 +62,7 @@ impl Watch {
     #[inline]
     pub(super) fn ended(&mut self, site: Site, call: u64, answered: Option<Time>) {
         let site = &mut self.sites[site as usize];
+        site.answered_total += u64::from(answered.is_some());
         site.under_way = site.under_way.saturating_sub(1);
         if let Some((timed, began)) = site.timed
             && timed == call
@@ -120,9 +124,10 @@ impl Watch {
     }
 
     pub(super) fn report(&self, site: Site) -> SiteReport {
-        let Known { under_way, since, usual, is_silent, .. } = self.sites[site as usize];
+        let Known { answered_total: answered, under_way, since, usual, is_silent, .. } =
+            self.sites[site as usize];
         let quiet_since = since.filter(|_| under_way > 0);
-        SiteReport { under_way, round_trip: usual, quiet_since, is_silent }
+        SiteReport { answered, under_way, round_trip: usual, quiet_since, is_silent }
     }
 }
 

@@ -38,10 +38,22 @@ pub struct RemoteAccess {
 }
 
 impl RemoteAccess {
-    /// Nothing is open; what functions say goes to `log`.
-    pub fn new(log: fn(&[u8])) -> Self {
-        let (openings, operations) = (Openings::default(), Operations::default());
+    /// Nothing is open; what functions say goes to `log`. For whoever opens regions on behalf of others, `trusts_nobody`:
+    /// no region is opened before the server was [asked](Self::next_unproven).
+    pub fn new(log: fn(&[u8]), trusts_nobody: bool) -> Self {
+        let (openings, operations) = (Openings::new(trusts_nobody), Operations::default());
         Self { openings, operations, ambient: Ambient::new(), log }
+    }
+
+    /// A region that the server is to be asked about before it is opened, with a number below 256. A grant that promises
+    /// more than there is would end the link.
+    pub fn next_unproven(&mut self) -> Option<(u32, Allowed)> {
+        self.openings.next_unproven()
+    }
+
+    /// What the server says of the region of that number.
+    pub fn judged(&mut self, number: u32, verdict: Result<(), Refused>) {
+        self.openings.judged(number, verdict);
     }
 
     /// Gives to the link what it had no room for. Returns whether anything moved.

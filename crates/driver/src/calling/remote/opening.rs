@@ -1,5 +1,6 @@
 //! Regions of a memory server that functions use.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use outboard_link::{AccessError, LinkError, OpenRegion, RemoteMemory, Token};
@@ -24,6 +25,8 @@ impl RemoteRegion {
 }
 
 enum State {
+    /// The server has not said whether it is as the caller says.
+    Unproven,
     Wanted,
     Asked,
     Open(RemoteRegion),
@@ -43,9 +46,16 @@ pub(super) struct Openings {
     entries: Vec<Option<Entry>>,
     to_close: Vec<OpenRegion>,
     is_anything_wanted: bool,
+    /// Whoever asks may lie, so that the server is asked before anything is opened.
+    trusts_nobody: bool,
+    unproven: VecDeque<u32>,
 }
 
 impl Openings {
+    pub(super) fn new(trusts_nobody: bool) -> Self {
+        Self { trusts_nobody, ..Self::default() }
+    }
+
     /// The region, when it is open. The server judges whether the key allows calls and what they do.
     pub(super) fn find(&mut self, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
         // Where regions are mapped they are read; every key that allows calls allows that.
@@ -77,17 +87,38 @@ impl Openings {
             self.forget_unused();
             free = self.entries.iter().position(Option::is_none);
         }
-        let entry = Some(Entry { grant, state: State::Wanted });
-        match free {
-            Some(place) => self.entries[place] = entry,
-            None if self.entries.len() < REGIONS_MAX => self.entries.push(entry),
-            None => {
-                let detail = format!("this site has {REGIONS_MAX} regions in use and takes no more");
-                return Err((RegisterRefusal::TooMuch, detail));
-            }
+        if free.is_none() && self.entries.len() >= REGIONS_MAX {
+            let detail = format!("this site has {REGIONS_MAX} regions in use and takes no more");
+            return Err((RegisterRefusal::TooMuch, detail));
+        }
+        let place = free.unwrap_or(self.entries.len());
+        if place == self.entries.len() {
+            self.entries.push(None);
+        }
+        let state = if self.trusts_nobody { State::Unproven } else { State::Wanted };
+        self.entries[place] = Some(Entry { grant, state });
+        if self.trusts_nobody {
+            self.unproven.push_back(place as u32);
         }
         self.is_anything_wanted = true;
         Ok(())
+    }
+
+    /// A region that the server is to be asked about, by its number.
+    pub(super) fn next_unproven(&mut self) -> Option<(u32, Allowed)> {
+        let index = self.unproven.pop_front()?;
+        let Grant { region, generation, key, rights, size } =
+            self.entries.get(index as usize)?.as_ref()?.grant;
+        Some((index, Allowed { region, generation, key, rights, size }))
+    }
+
+    /// What the server says to that.
+    pub(super) fn judged(&mut self, index: u32, verdict: Result<(), Refused>) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        if matches!(entry.state, State::Unproven) {
+            entry.state = verdict.map_or_else(State::Failed, |()| State::Wanted);
+            self.is_anything_wanted = true;
+        }
     }
 
     /// Closes regions that no function uses any more.
@@ -96,7 +127,7 @@ impl Openings {
             let unused = place.take_if(|entry| match &entry.state {
                 State::Open(region) => Arc::strong_count(&region.0) == 1,
                 State::Failed(_) => true,
-                State::Wanted | State::Asked => false,
+                State::Unproven | State::Wanted | State::Asked => false,
             });
             if let Some(Entry { state: State::Open(region), .. }) = unused {
                 self.to_close.push(region.open());
