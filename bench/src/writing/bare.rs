@@ -33,7 +33,7 @@ impl Bare {
         let mut link = shm::connect(address, identity, Exports::new(), settings.link.shm())?;
         link.open(&region.descriptor.grant, Rights::READ.and(Rights::WRITE), Token(0))?;
         let open = await_opening(&mut link)?;
-        let mut bare = Self { link, open, size: region.size(), random: order() };
+        let mut bare = Self { link, open, size: region.size(), random: order("bare") };
         let bytes = [0; 4096];
         for page in 0..bare.size / 4096 {
             bare.write(page * 4096, &bytes)?;

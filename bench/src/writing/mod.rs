@@ -25,6 +25,41 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
             .map_err(|source| BenchError::Plot { file: file.display().to_string(), source })?;
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let environment = Environment::survey(options.effort, cores, Vec::new());
+    let mut environment = Environment::survey(options.effort, cores, Vec::new());
+    environment.notes.extend(small_pages());
     Ok(Report { bench: "writing", figures, environment })
+}
+
+const SHARED_HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+
+/// Says so if mappings of shared memory have small pages, so that offloading misses the TLB more often than it might.
+fn small_pages() -> Option<String> {
+    let modes = std::fs::read_to_string(SHARED_HUGE_PAGES).unwrap_or_default();
+    small_pages_by(&modes)
+}
+
+/// The same by what the kernel says: all modes, with that which is set in brackets.
+fn small_pages_by(modes: &str) -> Option<String> {
+    let set = modes.split_whitespace().find_map(|mode| mode.strip_prefix('[')?.strip_suffix(']'));
+    let set = set.unwrap_or("unknown");
+    let is_huge = ["always", "within_size", "force"].contains(&set);
+    (!is_huge).then(|| {
+        format!(
+            "offloading over shm had no 2 MiB pages: shared memory gets them where {SHARED_HUGE_PAGES} is always, and \
+             here it is {set}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_reads_figures_is_told_of_small_pages() {
+        assert_eq!(small_pages_by("[always] within_size advise never deny force\n"), None);
+        let told = small_pages_by("always within_size advise [never] deny force\n").unwrap();
+        assert!(told.ends_with("it is never"), "{told}");
+        assert!(small_pages_by("").unwrap().ends_with("it is unknown"));
+    }
 }
