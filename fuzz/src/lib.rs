@@ -11,6 +11,7 @@ mod mutator;
 mod paging;
 mod routing;
 mod wire;
+mod writing;
 
 pub use mutator::Mutator;
 
@@ -115,6 +116,12 @@ pub const TARGETS: &[Target] = &[
         what: "calls of functions: registrations, code, calls, answers, who runs which slots",
         run: calling::calling,
         seeds: calling::calling_seeds,
+    },
+    Target {
+        name: "writing",
+        what: "what is unloaded: attachments, regions, batches with their entries, answers",
+        run: writing::writing,
+        seeds: writing::writing_seeds,
     },
     Target {
         name: "trial",

@@ -12,7 +12,7 @@ use crate::Verdict;
 use crate::wire::refused;
 
 /// What was understood is understood the same when it is sent on.
-fn same<T: PartialEq + Debug>(
+pub(crate) fn same<T: PartialEq + Debug>(
     decoded: Result<T, DecodeError>,
     again: impl FnOnce(&T) -> Result<T, DecodeError>,
 ) -> Verdict {

@@ -1,0 +1,78 @@
+//! The decoders of what travels between writers and those who drain for them.
+
+use outboard_wire::access::Status;
+use outboard_wire::writing::{Attach, Batch, Drained, EntryHead, Leave, Present, Refusal, WriterId};
+use outboard_wire::{Generation, Incarnation, RegionId, RegionKey};
+use outboard_writing::Drainer;
+
+use crate::Verdict;
+use crate::routing::same;
+use crate::wire::refused;
+
+/// Which decoder, then its bytes.
+pub(crate) fn writing(bytes: &[u8]) -> Verdict {
+    let Some((which, bytes)) = bytes.split_first() else { return Verdict::Refused };
+    match which {
+        0 => same(Attach::decode(bytes), |message| Attach::decode(&message.encode())),
+        1 => same(Present::decode(bytes), |message| Present::decode(&message.encode())),
+        2 => same(Leave::decode(bytes), |message| Leave::decode(&message.encode())),
+        3 => same(Batch::decode(bytes), |message| Batch::decode(&message.encode())),
+        4 => same(Drained::decode(bytes), |message| {
+            let mut encoded = Vec::new();
+            message.encode(&mut encoded);
+            Drained::decode(&encoded)
+        }),
+        5 => drained(bytes),
+        _ => Verdict::Refused,
+    }
+}
+
+/// A batch is drained as a memory server does: no entry reaches beyond the bytes that are there, and all of them are
+/// settled if they could be.
+fn drained(bytes: &[u8]) -> Verdict {
+    let Some((head, entries)) = bytes.split_at_checked(Batch::LEN) else { return Verdict::Refused };
+    let batch = match Batch::decode(head) {
+        Ok(batch) => batch,
+        Err(error) => return refused(error),
+    };
+    let mut drainer = Drainer::new(batch.writer);
+    drainer.attach(batch.attempt);
+    drainer.present(batch.attempt, 0, ());
+    let mut applied = 0;
+    let answer = drainer.drain(&batch, entries, |arrival| {
+        assert!(arrival.bytes.end <= entries.len() && arrival.bytes.start <= arrival.bytes.end);
+        applied += 1;
+        if arrival.region.is_some() { Status::Done } else { Status::NotOpen }
+    });
+    let Ok(answer) = answer else {
+        assert_eq!(applied, 0, "nothing is done of a batch that is malformed");
+        return Verdict::Refused;
+    };
+    let is_next = batch.first == 1 && batch.attempt == drainer.attempt();
+    assert_eq!(applied, if is_next { batch.count } else { 0 });
+    assert_eq!(answer.through, u64::from(applied));
+    assert!(answer.refusals.iter().all(|refusal| (1..=answer.through).contains(&refusal.sequence)));
+    Verdict::Decoded
+}
+
+pub(crate) fn writing_seeds() -> Vec<Vec<u8>> {
+    let (writer, attempt) = (WriterId([3; 16]), 2);
+    let (region, generation, key) = (RegionId(5), Generation(1), RegionKey([7; 16]));
+    let batch = Batch { writer, attempt, count: 2, first: 1, settled: 0 };
+    let entry = |slot, len: usize| {
+        let head = EntryHead { slot, len: len as u32, offset: 64 };
+        [&head.encode()[..], &vec![9; EntryHead::stride(len) - EntryHead::LEN]].concat()
+    };
+    let mut answer = Vec::new();
+    let refusals = vec![Refusal { sequence: 4, status: Status::OutOfBounds }];
+    Drained { writer, attempt, through: 9, refusals }.encode(&mut answer);
+    let seeds: [(u8, Vec<u8>); 6] = [
+        (0, Attach { writer, attempt, server: Incarnation(11) }.encode().to_vec()),
+        (1, Present { writer, attempt, slot: 3, region, generation, key }.encode().to_vec()),
+        (2, Leave { writer, attempt }.encode().to_vec()),
+        (3, batch.encode().to_vec()),
+        (4, answer),
+        (5, [&batch.encode()[..], &entry(0, 13), &entry(1, 8)].concat()),
+    ];
+    seeds.map(|(which, bytes)| [&[which][..], &bytes].concat()).to_vec()
+}
