@@ -27,15 +27,15 @@ pub use lesson::Lesson;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyConfig {
     /// Where offloading takes less than this on average and unloading four times as much, only one write in
-    /// `sample_one_in` is looked at: looking would cost more than could be gained. Default 400 ns.
+    /// `sample_one_in` is looked at: looking would cost more than could be gained. Default 1 µs.
     pub fast_ns: u64,
-    /// See `fast_ns`; default 256, 0 counts as 1.
+    /// See `fast_ns`; default 512, 0 counts as 1.
     pub sample_one_in: u32,
 }
 
 impl Default for PolicyConfig {
     fn default() -> Self {
-        Self { fast_ns: 400, sample_one_in: 256 }
+        Self { fast_ns: 1000, sample_one_in: 512 }
     }
 }
 
@@ -66,7 +66,7 @@ pub struct Policy {
 }
 
 /// Lessons after which it is thought over whether to look at every write.
-const CHECK: u32 = 256;
+const CHECK: u32 = 64;
 
 impl Policy {
     /// One with the usual settings that decides every write by itself.
@@ -93,6 +93,14 @@ impl Policy {
     #[inline]
     pub(crate) fn wants_clock(&self) -> bool {
         self.until_look <= 1
+    }
+
+    /// Whether the next write is one that is not looked at: it is offloaded. If so, it counts as decided.
+    #[inline]
+    pub(crate) fn passes(&mut self) -> bool {
+        let passes = self.until_look > 1;
+        self.until_look -= u32::from(passes);
+        passes
     }
 
     /// The path for a write, and what it will teach.

@@ -16,11 +16,15 @@ use outboard_writing::{
     WriterCounts,
 };
 
-use super::regions::{Slot, status_of};
+use super::regions::{Slot, fault_of};
 use super::relay::{Relay, send};
 
 /// The name of an opening; those of writes have their place in the lower half.
 const OPENING: Token = Token(u64::MAX);
+/// The name of writes that were over when they were begun and of which nothing is remembered.
+const PASSED: Token = Token(u64::MAX - 1);
+/// Those of them after which the link is asked for completions.
+const UNCOLLECTED_MAX: u64 = 32;
 /// How many frames are taken in one turn.
 const FRAMES_PER_TURN: usize = 64;
 /// Writes that are begun while others are under way before it is looked whether those have ended.
@@ -62,6 +66,8 @@ pub struct Initiator<L> {
     now: Time,
     longest: usize,
     is_mapped: bool,
+    /// Whether writes end at once and the link keeps their completions for a while.
+    lets_pass: bool,
     /// Messages that have to go before any batch: they did not fit before.
     is_introduced: bool,
     lost: Option<LinkError>,
@@ -88,6 +94,8 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         let mut initiator = Self {
             longest: writer.longest(),
             is_mapped: capabilities.one_sided == OneSided::Mapped,
+            lets_pass: capabilities.one_sided == OneSided::Mapped
+                && capabilities.max_operations as u64 >= 4 * UNCOLLECTED_MAX,
             link,
             relay,
             writer,
@@ -160,6 +168,41 @@ impl<L: Link + RemoteMemory> Initiator<L> {
     /// Begins a write.
     #[inline]
     pub fn begin(&mut self, write: &Write<'_>) -> Result<WriteId, BeginError> {
+        if self.lets_pass
+            && self.lost.is_none()
+            && let Ok(Slot { open, .. }) = self.slot(write.slot, write.offset, write.bytes.len())
+        {
+            let open = *open;
+            if let Some(id) = self.writer.begin_in_passing(write) {
+                let written = self.link.write(open, write.offset, Window::from(write.bytes), PASSED);
+                // A completion that is asked for at once has to wait until the bytes are where they belong, and everything
+                // behind it would wait too.
+                if id.0.is_multiple_of(UNCOLLECTED_MAX) {
+                    self.collect();
+                }
+                if let Err(error) = written {
+                    self.fail_in_passing(id, *write, &error);
+                }
+                return Ok(id);
+            }
+        }
+        // By value, so that it need not be in memory where it is not needed.
+        self.begin_with_care(*write)
+    }
+
+    #[cold]
+    fn fail_in_passing(&mut self, id: WriteId, write: Write<'_>, error: &AccessError) {
+        let fault = fault_of(error);
+        self.writer.failed_in_passing(id, &write, fault);
+        if fault == Fault::Lost {
+            // The link says what was lost when it is asked next.
+            self.turn();
+        }
+    }
+
+    #[inline(never)]
+    fn begin_with_care(&mut self, write: Write<'_>) -> Result<WriteId, BeginError> {
+        let write = &write;
         if let Some(lost) = &self.lost {
             return Err(BeginError::Access(AccessError::Lost(lost.clone())));
         }
@@ -205,10 +248,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
             self.now = self.waiter.clock.now();
         }
         self.link.completions(|_| {});
-        let result = written.map_err(|error| match status_of(&error) {
-            Some(status) => Fault::Refused(status),
-            None => Fault::Lost,
-        });
+        let result = written.map_err(|error| fault_of(&error));
         if result == Err(Fault::Lost) {
             // The link says what was lost when it is asked next.
             self.turn();
@@ -264,6 +304,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         let Self { link, writer, opened, now, .. } = self;
         link.completions(|completion| match completion.token {
             OPENING => *opened = Some(completion.result),
+            PASSED => {}
             _ => end(writer, *now, &completion),
         });
     }
@@ -434,7 +475,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
 fn end(writer: &mut Writer, now: Time, completion: &Completion) {
     let result = match &completion.result {
         Ok(_) => Ok(()),
-        Err(error) => Err(status_of(error).map_or(Fault::Lost, Fault::Refused)),
+        Err(error) => Err(fault_of(error)),
     };
     writer.offloaded(now, completion.token.0, result);
 }

@@ -4,7 +4,7 @@ use outboard_link::{AccessError, OpenRegion};
 use outboard_wire::access::Status;
 use outboard_wire::writing::{Present, WriterId};
 use outboard_wire::{Grant, Rights};
-use outboard_writing::Span;
+use outboard_writing::{Fault, Span};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +46,14 @@ impl Slot {
     }
 }
 
-/// The status behind an error of the one-sided path; `None` if the link is lost.
-pub(super) fn status_of(error: &AccessError) -> Option<Status> {
-    match error {
-        AccessError::OutOfBounds { .. } => Some(Status::OutOfBounds),
-        AccessError::NoRight { .. } => Some(Status::NoRight),
-        AccessError::Misaligned { .. } => Some(Status::Misaligned),
-        AccessError::Lost(_) => None,
-        AccessError::Busy => Some(Status::Busy),
-        _ => Some(Status::NotOpen),
-    }
+/// What an error of the one-sided path means for a write.
+pub(super) fn fault_of(error: &AccessError) -> Fault {
+    Fault::Refused(match error {
+        AccessError::OutOfBounds { .. } => Status::OutOfBounds,
+        AccessError::NoRight { .. } => Status::NoRight,
+        AccessError::Misaligned { .. } => Status::Misaligned,
+        AccessError::Lost(_) => return Fault::Lost,
+        AccessError::Busy => Status::Busy,
+        _ => Status::NotOpen,
+    })
 }

@@ -193,19 +193,19 @@ impl Writer {
         match self.initiator.begin(&write) {
             Ok(id) => Ok(id),
             Err(BeginError::Access(error)) => Err(error),
-            Err(BeginError::NotYet(why)) => self.begin_later(&write, why),
+            Err(BeginError::NotYet(why)) => self.begin_later(write, why),
         }
     }
 
     #[cold]
-    fn begin_later(&mut self, write: &Write<'_>, why: NotYet) -> Result<WriteId, AccessError> {
+    fn begin_later(&mut self, write: Write<'_>, why: NotYet) -> Result<WriteId, AccessError> {
         let awaited = match why {
             NotYet::Full => "room for a write",
             NotYet::Ordered => "a write to the same bytes",
             NotYet::Fenced => "the writes before a fence",
             NotYet::Untold => "somebody to ask for completions",
         };
-        self.until(self.patience, awaited, |writer| match writer.initiator.begin(write) {
+        self.until(self.patience, awaited, |writer| match writer.initiator.begin(&write) {
             Ok(id) => Some(Ok(id)),
             Err(BeginError::Access(error)) => Some(Err(error)),
             Err(BeginError::NotYet(NotYet::Untold)) => {

@@ -106,7 +106,7 @@ fn hints_are_believed() {
 fn where_offloading_is_a_copy_few_writes_are_looked_at() {
     let mut world = World::new([5000, 60, 90]);
     world.mixed(100_000, 0);
-    assert_eq!(world.policy.explain(world.now).looks_one_in, 256);
+    assert_eq!(world.policy.explain(world.now).looks_one_in, 512);
     let [hot, cold] = world.mixed(100_000, 0);
     assert!(hot > 0.9999 && cold > 0.9999, "{hot} {cold}");
     // And when that changes, all of them are again.

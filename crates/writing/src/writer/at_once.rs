@@ -61,6 +61,37 @@ impl Writer {
         self.begin(now, write).map(BegunAtOnce::Other)
     }
 
+    /// The same for a write that needs no thought and of which nothing is to be told: it is offloaded, and teaches nothing.
+    /// `None` if it is not one of those. Write its bytes; only if that fails there is something to
+    /// [tell](Self::failed_in_passing).
+    ///
+    /// Hardly anything is noted of it, which is what matters where many go to memory that is in no cache: whatever is noted
+    /// waits behind the bytes in the processor's queue of stores, and keeps the next bytes out of it.
+    #[inline]
+    pub fn begin_in_passing(&mut self, write: &Write<'_>) -> Option<WriteId> {
+        let is_plain = self.is_attached && self.is_idle() && !self.is_fenced && !write.signal;
+        if !is_plain || self.ended.len() >= self.config.untold_max {
+            return None;
+        }
+        let needs_no_thought = match (write.path, self.config.preference) {
+            (Some(path), _) | (None, Preference::Fixed(path)) => path == Path::Offload,
+            _ => self.policy.passes(),
+        };
+        needs_no_thought.then(|| {
+            let id = WriteId(self.next_id);
+            self.next_id += 1;
+            self.counts.offloaded += 1;
+            id
+        })
+    }
+
+    /// A write that was begun in passing has failed.
+    #[cold]
+    pub fn failed_in_passing(&mut self, id: WriteId, write: &Write<'_>, fault: Fault) {
+        let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
+        self.end(Ended { id, span, path: Path::Offload, result: Err(fault) }, false);
+    }
+
     fn meets(&self, write: &Write<'_>) -> bool {
         let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
         self.offloads.overlaps(&span) || self.overlaps_unloaded(&span)
@@ -74,5 +105,54 @@ impl Writer {
         }
         let ended = Ended { id: write.id, span: write.span, path: Path::Offload, result };
         self.end(ended, write.signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_wire::Incarnation;
+    use outboard_wire::access::Status;
+    use outboard_wire::writing::{Drained, WriterId};
+
+    use super::*;
+    use crate::{Hint, WriterConfig};
+
+    const WRITE: Write<'_> =
+        Write { slot: 0, offset: 64, bytes: b"bytes", hint: Hint::None, path: None, signal: false };
+
+    fn attached(preference: Preference<Path>) -> Writer {
+        let (identity, config) = (WriterId([1; 16]), WriterConfig { preference, ..WriterConfig::default() });
+        let mut writer = Writer::new(identity, config, Time::ZERO);
+        assert_eq!(writer.begin_in_passing(&WRITE), None, "nobody has answered yet");
+        let attempt = writer.attach(Incarnation(1)).attempt;
+        let answer = Drained { writer: identity, attempt, through: 0, refusals: Vec::new() };
+        writer.drained(Time::ZERO, &answer).unwrap();
+        writer
+    }
+
+    #[test]
+    fn of_writes_in_passing_only_failures_are_told() {
+        let mut writer = attached(Preference::Fixed(Path::Offload));
+        assert_eq!(writer.begin_in_passing(&WRITE), Some(WriteId(1)));
+        assert_eq!(writer.begin_in_passing(&WRITE), Some(WriteId(2)));
+        assert!(writer.is_idle() && writer.next_ended().is_none());
+        writer.failed_in_passing(WriteId(2), &WRITE, Fault::Refused(Status::NotOpen));
+        let told = writer.next_ended().unwrap();
+        assert_eq!((told.id, told.span.offset), (WriteId(2), 64));
+        assert_eq!(told.result, Err(Fault::Refused(Status::NotOpen)));
+        assert_eq!((writer.counts().offloaded, writer.counts().failed), (2, 1));
+    }
+
+    #[test]
+    fn writes_that_need_thought_do_not_pass() {
+        let mut writer = attached(Preference::Auto);
+        assert_eq!(writer.begin_in_passing(&WRITE), None, "every write is looked at in the beginning");
+        let offload = Write { path: Some(Path::Offload), ..WRITE };
+        assert_eq!(writer.begin_in_passing(&Write { signal: true, ..offload }), None);
+        assert_eq!(writer.begin_in_passing(&Write { path: Some(Path::Unload), ..WRITE }), None);
+        assert!(writer.begin_in_passing(&offload).is_some());
+        // Over bytes on their way home, and behind a fence, it has to wait.
+        writer.begin(Time::ZERO, &Write { path: Some(Path::Unload), ..WRITE }).unwrap();
+        assert_eq!(writer.begin_in_passing(&offload), None);
     }
 }

@@ -12,7 +12,7 @@ use outboard_wire::{DecodeError, FrameHead, Time};
 use outboard_writing::Fault;
 
 use super::super::draw_identity;
-use super::super::regions::status_of;
+use super::super::regions::fault_of;
 use super::super::relay::send;
 use super::{FRAMES_PER_TURN, Initiator};
 
@@ -152,7 +152,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
                     return;
                 }
                 Err(error) => {
-                    let fault = status_of(&error).map_or(Fault::Lost, Fault::Refused);
+                    let fault = fault_of(&error);
                     self.writer.moved();
                     self.writer.offloaded(self.now, stranded.token, Err(fault));
                 }
