@@ -204,3 +204,65 @@ impl Gate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use access::Status;
+
+    use super::*;
+
+    const SIZE: u64 = 100;
+
+    fn gate() -> Gate {
+        let memory = Segment::create(c"gate", 4096).unwrap();
+        Gate::new(Keys::draw().unwrap(), SIZE, Arc::new(memory))
+    }
+
+    fn bytes_of(gate: &Gate) -> Vec<u8> {
+        gate.memory.window(0, 4096).to_vec()
+    }
+
+    #[test]
+    fn a_write_puts_its_bytes_there_and_begins_no_epoch() {
+        let gate = gate();
+        let (key, epoch) = (gate.keys.full, gate.epoch());
+        assert_eq!(gate.write((Generation(1), &key), 97, Window::from(&b"end"[..])), Status::Done);
+        assert_eq!(gate.write((Generation(1), &key), SIZE, Window::from(&[][..])), Status::Done);
+        let mut expected = vec![0; 4096];
+        expected[97..100].copy_from_slice(b"end");
+        assert_eq!((bytes_of(&gate), gate.epoch()), (expected, epoch));
+    }
+
+    #[test]
+    fn of_a_refused_write_nothing_is_written() {
+        let gate = gate();
+        let (key, unknown) = (gate.keys.full, RegionKey([0; 16]));
+        let reading = gate.keys.of(Rights::READ, Sharing::Leased).0;
+        let refused = [
+            (Generation(2), key, 0, Status::NotOpen),
+            (Generation(1), unknown, 0, Status::NotOpen),
+            (Generation(1), reading, 0, Status::NoRight),
+            // Whoever may not write is not told how large the region is.
+            (Generation(1), reading, SIZE, Status::NoRight),
+            // There is memory beyond what the region may use.
+            (Generation(1), key, SIZE - 2, Status::OutOfBounds),
+            (Generation(1), key, SIZE, Status::OutOfBounds),
+            (Generation(1), key, u64::MAX, Status::OutOfBounds),
+        ];
+        for (generation, key, offset, status) in refused {
+            let written = gate.write((generation, &key), offset, Window::from(&b"bad"[..]));
+            assert_eq!(written, status, "{offset}");
+        }
+        assert_eq!(bytes_of(&gate), vec![0; 4096]);
+    }
+
+    #[test]
+    fn a_gate_that_was_replaced_lets_nothing_in() {
+        let former = gate();
+        let key = former.keys.full;
+        let gate = former.with_keys(former.keys.clone());
+        assert_eq!(former.write((Generation(1), &key), 0, Window::from(&b"old"[..])), Status::NotOpen);
+        assert_eq!(gate.write((Generation(1), &key), 3, Window::from(&b"new"[..])), Status::Done);
+        assert_eq!(bytes_of(&gate)[..6], *b"\0\0\0new");
+    }
+}
