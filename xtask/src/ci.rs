@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{bpf, fuzz, loom, miri, process, simulate, tidy};
+use crate::{bpf, fuzz, loom, miri, nodes, process, simulate, tidy};
 
 /// Run everything that has to hold before a change lands
 ///
@@ -45,6 +45,7 @@ enum Step {
     Miri,
     Fuzz,
     Simulate,
+    Nodes,
 }
 
 impl Step {
@@ -60,6 +61,7 @@ impl Step {
             Self::Miri => "miri",
             Self::Fuzz => "fuzz",
             Self::Simulate => "simulate",
+            Self::Nodes => "nodes",
         }
     }
 
@@ -82,6 +84,7 @@ impl Step {
             Self::Miri => return miri::run(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),
             Self::Simulate => simulate::run(workspace, &simulate::Args::over(args.seeds)),
+            Self::Nodes => return nodes::run(workspace, &nodes::Args::tests()),
         };
         Ok((outcome?, Tally::default()))
     }

@@ -1,5 +1,5 @@
 //! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
-//! `miri`.
+//! `miri`, `nodes`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
 //! not compile.
@@ -12,6 +12,7 @@ mod ci;
 mod fuzz;
 mod loom;
 mod miri;
+mod nodes;
 mod process;
 mod simulate;
 mod step;
@@ -56,6 +57,7 @@ enum Command {
   rustup +nightly component add miri      once
   cargo xtask miri                        the packages that Miri can run")]
     Miri,
+    Nodes(nodes::Args),
 }
 
 const EXAMPLES: &str = "Examples:
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
+        Command::Nodes(args) => nodes::run(&workspace, &args).map(|(outcome, _)| outcome),
     });
     match outcome {
         Ok(Outcome::Passed) => ExitCode::SUCCESS,

@@ -1,0 +1,115 @@
+//! Several nodes, with real daemons and ranks in each. `cargo xtask nodes 4 --debug -- cargo test -p outboard-cli --test
+//! cluster` sets them up; elsewhere these tests say that they were skipped.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod nodes;
+
+use std::time::Duration;
+
+use nodes::{Nodes, OUTBOARD, Running, json, text};
+use serde_json::Value;
+
+/// Runs an application as two ranks on every node, and returns what it reports.
+fn run_app(nodes: &Nodes, flags: &[&str], app: &[&str]) -> Value {
+    let ranks = (nodes.count() * 2).to_string();
+    let mut command = nodes.run(&["-n", &ranks, "--no-prefix"], flags);
+    let output =
+        command.args(["--", OUTBOARD, "app"]).args(app).args(["--check", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&output.stdout);
+    assert_eq!(report["ranks"], nodes.count() * 2, "{report}");
+    assert_eq!(report["check"]["passed"], true, "{report}");
+    report
+}
+
+#[test]
+fn ranks_of_all_nodes_count_and_transpose() {
+    let Some(nodes) = Nodes::find() else { return };
+    for placement in ["inline", "agent"] {
+        let placement = ["--messages-placement", placement];
+        let counted = run_app(&nodes, &placement, &["histogram", "--table", "10000", "--updates", "100K"]);
+        assert_eq!(counted["work"], nodes.count() * 2 * 100_000, "{counted}");
+        run_app(&nodes, &placement, &["transpose", "--scale", "10", "--degree", "8"]);
+    }
+}
+
+#[test]
+fn an_agent_that_is_killed_in_the_middle_costs_no_update() {
+    let Some(nodes) = Nodes::find() else { return };
+    // Agents of this test alone.
+    let mut agents: Vec<Running> = Vec::new();
+    for index in 0..nodes.count() {
+        let mut command = nodes.inside(index, &["agent", "--config", "none", "--listen", "unix:@victim"]);
+        command.args(["--listen", &format!("tcp:{}:7502", nodes.address(index))]);
+        for peer in 0..index {
+            command.args(["--peers", &format!("tcp:{}:7502", nodes.address(peer))]);
+        }
+        agents.push(Running::start(command));
+        nodes.wait_for(index, "unix:@victim");
+    }
+    let mut job = nodes.run(
+        &["-n", &(nodes.count() * 2).to_string(), "--no-prefix"],
+        &["--job-agent", "unix:@victim", "--messages-placement", "agent"],
+    );
+    job.args([
+        "--",
+        OUTBOARD,
+        "app",
+        "histogram",
+        "--table",
+        "10000",
+        "--updates",
+        "2M",
+        "--check",
+        "--json",
+    ]);
+    let job = Running::start_piped(job);
+    // Whenever it happens, nothing is lost; but it should happen while messages are carried.
+    nodes.wait_until(1, "unix:@victim", |status| status["numbers"]["routed_runs_total"].as_u64() > Some(10));
+    drop(agents.remove(1));
+    let (is_success, out, err) = job.finish(Duration::from_secs(120));
+    assert!(is_success, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["check"]["passed"], true, "{report}");
+    assert_eq!(report["work"], nodes.count() * 2 * 2_000_000, "{report}");
+}
+
+#[test]
+fn a_table_is_used_from_every_node() {
+    let Some(nodes) = Nodes::find() else { return };
+    let server = format!("tcp:{}:7503", nodes.address(0));
+    let serve = nodes.inside(0, &["kv", "serve", "--config", "none", "--listen", &server]);
+    let _serving = Running::start(serve);
+    nodes.wait_for(0, &server);
+    for index in 0..nodes.count() {
+        nodes.succeed(
+            index,
+            &["kv", "put", "--server", &server, &format!("key {index}"), &format!("value {index}")],
+        );
+    }
+    for index in 0..nodes.count() {
+        for key in 0..nodes.count() {
+            let found = nodes.succeed(index, &["kv", "get", "--server", &server, &format!("key {key}")]);
+            assert!(found.contains(&format!("value {key}")), "{found}");
+        }
+    }
+}
+
+#[test]
+fn page_rank_is_the_same_over_the_memory_of_another_node() {
+    let Some(nodes) = Nodes::find() else { return };
+    let folder = std::env::temp_dir().join(format!("outboard-cluster-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let graph = folder.join("small.graph").display().to_string();
+    nodes.succeed(0, &["graph", "generate", "--scale", "12", &graph]);
+    let here = nodes.succeed(0, &["graph", "run", "pagerank", "--graph", &graph, "--json"]);
+    let server = format!("tcp:{}:7401", nodes.address(1));
+    let far =
+        ["graph", "run", "pagerank", "--graph", &graph, "--memory", "far", "--server", &server, "--json"];
+    let far = nodes.succeed(0, &far);
+    let checksum = |report: &str| json(report.as_bytes())["result"]["checksum"].clone();
+    assert!(!checksum(&here).is_null(), "{here}");
+    assert_eq!(checksum(&here), checksum(&far));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,134 @@
+//! The nodes that somebody has set up.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub(crate) const OUTBOARD: &str = env!("CARGO_BIN_EXE_outboard");
+
+/// How long anything may take that should be quick.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The nodes, as their host file names them.
+pub(crate) struct Nodes {
+    file: String,
+    hosts: Vec<(String, String)>,
+}
+
+impl Nodes {
+    /// Nothing, with a word about it, if there are none.
+    pub(crate) fn find() -> Option<Self> {
+        let Ok(file) = std::env::var("CLUSTER_HOSTS") else {
+            println!("skipped: there are no nodes here; see `cargo xtask nodes`");
+            return None;
+        };
+        let lines = std::fs::read_to_string(&file).unwrap();
+        let host =
+            |line: &str| line.split_once('=').map(|(name, address)| (name.to_owned(), address.to_owned()));
+        let hosts: Vec<_> = lines.lines().map(|line| host(line).unwrap()).collect();
+        assert!(hosts.len() > 1, "{lines}");
+        Some(Self { file, hosts })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub(crate) fn address(&self, index: usize) -> &str {
+        &self.hosts[index].1
+    }
+
+    /// The program in a node.
+    pub(crate) fn inside(&self, index: usize, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.hosts[index].0, OUTBOARD]).args(arguments);
+        command.env("OUTBOARD_LOG_LEVEL", "warn");
+        command
+    }
+
+    /// A job on all nodes.
+    pub(crate) fn run(&self, flags: &[&str], settings: &[&str]) -> Command {
+        let mut command = Command::new(OUTBOARD);
+        command.args(["run", "--hosts", &self.file, "--shell", "ip netns exec", "--config", "none"]);
+        for setting in settings.chunks(2) {
+            let name = setting[0].trim_start_matches("--").replace('-', "_").to_uppercase();
+            command.env(format!("OUTBOARD_{name}"), setting[1]);
+        }
+        command.args(flags).env("OUTBOARD_LOG_LEVEL", "warn");
+        command
+    }
+
+    /// Runs the program in a node, and returns what it prints.
+    pub(crate) fn succeed(&self, index: usize, arguments: &[&str]) -> String {
+        let output = self.inside(index, arguments).env("OUTBOARD_CONFIG", "none").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Waits until a daemon answers.
+    pub(crate) fn wait_for(&self, index: usize, address: &str) {
+        self.wait_until(index, address, |_| true);
+    }
+
+    /// Waits until a daemon's status is as it should be.
+    pub(crate) fn wait_until(&self, index: usize, address: &str, is_right: impl Fn(&Value) -> bool) {
+        let began = Instant::now();
+        loop {
+            let output =
+                self.inside(index, &["status", address, "--config", "none", "--json"]).output().unwrap();
+            let status = json(&output.stdout);
+            if output.status.success() && is_right(&status[0]) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{address}: {status} {}", text(&output.stderr));
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What is no JSON is null.
+pub(crate) fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// A process that is killed when nobody wants it any more.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    pub(crate) fn start_piped(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits for its end: whether it succeeded, and what it printed, which must fit into a pipe.
+    pub(crate) fn finish(mut self, limit: Duration) -> (bool, String, String) {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                break status;
+            }
+            assert!(began.elapsed() < limit, "not done after {limit:?}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        };
+        let (mut out, mut err) = (String::new(), String::new());
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (status.success(), out, err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
