@@ -199,7 +199,20 @@ impl Daemon {
         let service = |index| MemoryService::new(index, Arc::clone(&store), Arc::clone(&parts.counts));
         let services = (0..MEMORY_WORKERS).map(service).collect();
         let announce = |handles| store.set_workers(handles);
-        parts.start(services, WorkerConfig::default(), (Vec::new(), settings), announce)
+        let clock = parts.clock;
+        let mut daemon = parts.start(services, WorkerConfig::default(), (Vec::new(), settings), announce)?;
+        let steered = Arc::clone(&store);
+        let steer = move || {
+            steered.steer(clock);
+            Ok(())
+        };
+        daemon.threads.push(spawn("steering", steer)?);
+        let stop = daemon.stop;
+        daemon.stop = Box::new(move |reason| {
+            store.stop_steering();
+            stop(reason);
+        });
+        Ok(daemon)
     }
 
     /// Starts an agent.

@@ -2,6 +2,7 @@
 
 mod calling;
 mod file_work;
+mod steering;
 mod write_backs;
 mod writing;
 
@@ -21,19 +22,27 @@ use crate::files::DataDirectory;
 use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
 use calling::{Calling, SharedCalling};
-use file_work::{Asker, Turns};
+use file_work::{Asker, FileDone, Turns};
+use steering::{Askers, Steering};
 use write_backs::{Gates, WriteBackCounts};
 use writing::{Heard, Writers};
 
-pub(crate) use file_work::FileDone;
 pub(crate) use writing::is_writing;
+
+/// What other threads tell a worker.
+pub(crate) enum MemoryNote {
+    /// A file was read or written.
+    File(Box<FileDone>),
+    /// Slots were moved.
+    Table,
+}
 
 /// What the workers of a memory server share. Locked for questions, never for one-sided access.
 pub(crate) struct SharedStore {
     store: Mutex<RegionStore>,
     directory: Option<DataDirectory>,
     turns: Turns,
-    workers: OnceLock<Vec<WorkerHandle<FileDone>>>,
+    workers: OnceLock<Vec<WorkerHandle<MemoryNote>>>,
     /// When the store is next due, so that nobody waits for the lock to know.
     due: AtomicU64,
     used_bytes: Gauge,
@@ -42,6 +51,7 @@ pub(crate) struct SharedStore {
     write_backs: WriteBackCounts,
     writers: Writers,
     calling: SharedCalling,
+    steering: Steering,
 }
 
 impl SharedStore {
@@ -59,11 +69,12 @@ impl SharedStore {
             write_backs: WriteBackCounts::new(page),
             writers: Writers::new(page),
             calling: SharedCalling::new(page),
+            steering: Steering::new(page),
         }
     }
 
     /// Tells where the news of files go.
-    pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<FileDone>>) {
+    pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<MemoryNote>>) {
         // Set once, before any link is given out.
         let _ = self.workers.set(workers);
     }
@@ -89,13 +100,14 @@ pub(crate) struct MemoryService {
     gates: Gates,
     heard: Heard,
     calling: Calling,
+    askers: Askers,
 }
 
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
-        let (heard, calling) = (Heard::default(), Calling::new(&store));
-        Self { index, store, counts, outbox, peers, gates, heard, calling }
+        let (heard, calling, askers) = (Heard::default(), Calling::new(&store), Askers::default());
+        Self { index, store, counts, outbox, peers, gates, heard, calling, askers }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -118,11 +130,15 @@ impl MemoryService {
 }
 
 impl Service for MemoryService {
-    type Note = FileDone;
+    type Note = MemoryNote;
 
-    fn on_note(&mut self, note: FileDone, _now: Time) {
-        if self.peers.contains_key(&note.link) {
-            self.reply(note.link, note.tag, &note.answer);
+    fn on_note(&mut self, note: MemoryNote, _now: Time) {
+        match note {
+            MemoryNote::File(done) if self.peers.contains_key(&done.link) => {
+                self.reply(done.link, done.tag, &done.answer);
+            }
+            MemoryNote::File(_) => {}
+            MemoryNote::Table => self.tell_table(),
         }
     }
 
@@ -190,6 +206,7 @@ impl Service for MemoryService {
         self.outbox.forget(link);
         self.writers_lost(link);
         self.calls_lost(link);
+        self.askers.forget(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }

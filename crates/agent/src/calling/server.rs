@@ -1,16 +1,25 @@
 //! One link to a memory server, and the calls that run here on its regions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use outboard_calling::ExecutorConfig;
-use outboard_driver::calling::{CallingDesk, RemoteAccess, RemoteRegion, SharedCalls, draw_caller};
+use outboard_calling::{ExecutorConfig, SlotTable};
+use outboard_driver::calling::{
+    CallingDesk, MeterReader, RemoteAccess, RemoteRegion, SharedCalls, draw_caller,
+};
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_wire::calling::{FunctionName, OPEN, Open, REGISTER, REGISTERED, Register, Registered, Verdict};
+use outboard_wire::calling::{
+    ASK, Ask, FunctionName, LOAD, OPEN, Open, REGISTER, REGISTERED, Register, Registered, TABLE, Table,
+    Verdict,
+};
 use outboard_wire::{FrameHead, Incarnation, Time};
 
 /// The name of no function, by which the server is asked about regions alone.
 const NO_FUNCTION: FunctionName = FunctionName([0; 32]);
+
+/// How often the server is told how calls fare here, while there are any.
+const REPORT_EVERY: Duration = Duration::from_millis(1);
 
 /// One link to a memory server.
 pub(super) struct ServerSide {
@@ -18,6 +27,8 @@ pub(super) struct ServerSide {
     pub(super) incarnation: Incarnation,
     pub(super) desk: CallingDesk<RemoteRegion>,
     pub(super) access: RemoteAccess,
+    reader: MeterReader,
+    reported_at: Time,
 }
 
 impl ServerSide {
@@ -25,9 +36,12 @@ impl ServerSide {
         let incarnation = peer.incarnation();
         let open = Open { caller: draw_caller(), server: incarnation };
         outbox.push_copy(link, FrameHead::new(OPEN), &open.encode());
+        outbox.push_copy(link, FrameHead::new(ASK), &Ask { epoch: 0 }.encode());
         let log = |message: &[u8]| tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
         let desk = CallingDesk::new(Arc::clone(shared), ExecutorConfig::default());
-        Self { link, incarnation, desk, access: RemoteAccess::new(log, true) }
+        let reader = MeterReader::new([Arc::clone(desk.meter())]);
+        let access = RemoteAccess::new(log, true);
+        Self { link, incarnation, desk, access, reader, reported_at: Time::ZERO }
     }
 
     /// Does what a client asks.
@@ -44,12 +58,20 @@ impl ServerSide {
 
     /// Hears what the server says.
     pub(super) fn hear(&mut self, frame: Frame<'_>) {
-        if frame.head.kind != REGISTERED {
-            return;
+        let payload = frame.payload.to_vec();
+        match frame.head.kind {
+            REGISTERED => self.hear_registered(&payload),
+            TABLE => {
+                if let Ok(table) = Table::decode(&payload) {
+                    self.desk.set_label(SlotTable::from_wire(&table).label());
+                }
+            }
+            _ => {}
         }
-        let Ok(Registered { handle, verdict, detail }) = Registered::decode(&frame.payload.to_vec()) else {
-            return;
-        };
+    }
+
+    fn hear_registered(&mut self, payload: &[u8]) {
+        let Ok(Registered { handle, verdict, detail }) = Registered::decode(payload) else { return };
         let judged = match verdict {
             // Regions are looked at before the function is.
             Verdict::NeedsCode | Verdict::Preparing | Verdict::Ready => Ok(()),
@@ -70,7 +92,19 @@ impl ServerSide {
         access.refused(|ticket, answered| desk.complete(ticket, answered));
         moved |= desk.run(now, &mut access.site(link), outbox);
         access.refused(|ticket, answered| desk.complete(ticket, answered));
+        if now - self.reported_at >= REPORT_EVERY {
+            self.report(now, outbox);
+        }
         Ok(moved)
+    }
+
+    /// Tells the server how calls fare, if there were any.
+    fn report(&mut self, now: Time, outbox: &mut Outbox) {
+        self.reported_at = now;
+        let load = self.reader.read(now);
+        if load.calls > 0 && outbox.has_room(self.link) {
+            outbox.push_copy(self.link, FrameHead::new(LOAD), &load.encode());
+        }
     }
 
     /// An access has ended.

@@ -8,7 +8,7 @@ use outboard_driver::{LinkId, WorkerHandle};
 use outboard_wire::control::{ControlAnswer, Failure, Sharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
 
-use super::{MemoryService, SharedStore};
+use super::{MemoryNote, MemoryService, SharedStore};
 use crate::files::{DataDirectory, FileError, fill, plain_path};
 use crate::store::{No, SyncPlan};
 
@@ -113,7 +113,7 @@ impl MemoryService {
     }
 
     /// Where the answer goes.
-    fn worker(&self) -> Result<WorkerHandle<FileDone>, No> {
+    fn worker(&self) -> Result<WorkerHandle<MemoryNote>, No> {
         let worker = self.store.workers.get().and_then(|workers| workers.get(self.index)).cloned();
         worker.ok_or((Failure::NotServed, "the server is starting; ask again".to_owned()))
     }
@@ -122,7 +122,7 @@ impl MemoryService {
 /// Has `work` done by a thread, which tells the worker its answer. Where there is no thread to be had, `work` is told
 /// so and answers at once: it gives back what `plan` has taken, one way or the other.
 fn by_thread<P, W>(
-    (worker, asker): (WorkerHandle<FileDone>, Asker),
+    (worker, asker): (WorkerHandle<MemoryNote>, Asker),
     plan: P,
     work: W,
 ) -> Option<ControlAnswer>
@@ -136,7 +136,7 @@ where
         let task = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((plan, work)) = task {
             let answer = work(plan, Ok(()));
-            worker.tell(FileDone { link: asker.link, tag: asker.tag, answer });
+            worker.tell(MemoryNote::File(Box::new(FileDone { link: asker.link, tag: asker.tag, answer })));
         }
     };
     let error = std::thread::Builder::new().name("file".to_owned()).spawn(body).err()?;

@@ -24,6 +24,8 @@ const OVERDUE: f64 = 4.0;
 /// Nobody reports more than this of one message's time: what a stranger says counts no more than that.
 const CALLS_MAX: u32 = 1 << 20;
 const MEAN_NS_MAX: u64 = 10_000_000_000;
+const WORKERS_MAX: u32 = 4096;
+const SPAN_NS_MAX: u64 = 10_000_000;
 /// How fast what is usual follows, in looks.
 const USUAL: f64 = 512.0;
 /// How fast the scatter of looks is learnt, what it is taken for at first, and how much one look can add.
@@ -104,17 +106,21 @@ impl Work {
         (self.usual_call_ns > 0.0).then(|| self.workers / self.usual_call_ns)
     }
 
-    fn new(workers: f64) -> Self {
-        Self { busy: 0.0, call_ns: 0.0, usual_call_ns: 0.0, workers }
+    fn new() -> Self {
+        Self { busy: 0.0, call_ns: 0.0, usual_call_ns: 0.0, workers: 1.0 }
     }
 
-    /// Takes in what a report says.
-    fn learn(&mut self, busy: f64, calls: u64, busy_ns: u64) {
-        self.busy += (busy - self.busy) / SMOOTH;
+    /// Takes in what came in so long.
+    fn learn(&mut self, reports: &Reports, span_ns: f64) {
+        let capacity_ns = reports.capacity_ns as f64;
+        let workers = (capacity_ns / span_ns).clamp(1.0, WORKERS_MAX.into());
+        self.workers += (workers - self.workers) / SMOOTH;
+        self.busy += (reports.busy_ns as f64 / capacity_ns - self.busy) / SMOOTH;
+        let calls = reports.served;
         if calls == 0 {
             return;
         }
-        let call_ns = busy_ns as f64 / calls as f64;
+        let call_ns = reports.busy_ns as f64 / calls as f64;
         let follow = |average: &mut f64, calls_max: f64| {
             let weight = if *average == 0.0 { 1.0 } else { calls as f64 / (calls as f64 + calls_max) };
             *average += (call_ns - *average) * weight;
@@ -159,7 +165,9 @@ impl Record {
         let served_ns = load.queueing_ns.saturating_add(load.service_ns);
         reports.served_ns = reports.served_ns.saturating_add(served_ns.min(calls * MEAN_NS_MAX));
         reports.oldest_ns = reports.oldest_ns.max(load.oldest_ns.min(MEAN_NS_MAX));
-        let capacity_ns = load.span_ns.saturating_mul(load.workers.into()).min(1 << 50);
+        // Who has not said anything for long tells of a time that is over.
+        let workers = u64::from(load.workers.min(WORKERS_MAX));
+        let capacity_ns = load.span_ns.min(SPAN_NS_MAX) * workers;
         reports.capacity_ns = reports.capacity_ns.saturating_add(capacity_ns);
         reports.busy_ns = reports.busy_ns.saturating_add(load.busy_ns.min(capacity_ns));
     }
@@ -172,10 +180,11 @@ impl Record {
         let usual_calls = self.rate * span_ns;
         self.rate += (calls as f64 / span_ns - self.rate) / SMOOTH;
         if reports.capacity_ns > 0 {
-            let workers = (reports.capacity_ns as f64 / span_ns).round().max(1.0);
-            let work = self.work.get_or_insert_with(|| Work::new(workers));
-            work.workers = workers;
-            work.learn(reports.busy_ns as f64 / reports.capacity_ns as f64, reports.served, reports.busy_ns);
+            let work = self.work.get_or_insert_with(Work::new);
+            work.learn(&reports, span_ns);
+        } else if let Some(work) = &mut self.work {
+            // Who says nothing has no calls, or is far worse than busy.
+            work.busy -= work.busy / SMOOTH;
         }
         while self.looks.back().is_some_and(|look| now - look.at > stale_after) {
             self.looks.pop_back();

@@ -179,6 +179,11 @@ impl<R> Executor<R> {
         Submitted::Taken
     }
 
+    /// How many calls wait or are suspended.
+    pub fn calls(&self) -> usize {
+        self.sessions.iter().flatten().map(|session| session.calls).sum()
+    }
+
     /// Whether a call waits for its turn, or for being resumed.
     pub fn is_idle(&self) -> bool {
         self.turns.is_empty() && !self.runs.has_answered()

@@ -13,9 +13,10 @@ use outboard_wire::calling::{
     Allowed, CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, FunctionName, OPEN, Open,
     REGISTER, REGISTERED, REPLY, Register, RegisterRefusal, Registered, Reply, Verdict,
 };
-use outboard_wire::{FrameHead, Rights, Time};
+use outboard_wire::{Flow, FrameHead, Rights, Time};
 
 use super::SharedCalls;
+use super::meter::{Meter, Metering};
 use crate::{LinkId, Outbox};
 
 /// How much fuel is spent on calls before links have their turn again: some tens of microseconds.
@@ -60,6 +61,9 @@ pub struct CallingDesk<R> {
     clients: Vec<LinkId>,
     answer: Vec<u8>,
     counts: DeskCounts,
+    metering: Metering,
+    /// What answers say of the table of slots that is known here.
+    label: Flow,
 }
 
 /// Who calls by one link.
@@ -72,8 +76,8 @@ struct Caller {
     refused: Option<(FunctionName, Refused)>,
 }
 
-fn fail(outbox: &mut Outbox, link: LinkId, call: u64, failure: Failure) {
-    let head = FrameHead::new(FAILED).with_tag(call as u32);
+fn fail(outbox: &mut Outbox, (link, label): (LinkId, Flow), call: u64, failure: Failure) {
+    let head = FrameHead::new(FAILED).with_tag(call as u32).with_flow(label);
     outbox.push_copy(link, head, &Failed { call, failure }.encode());
 }
 
@@ -88,6 +92,8 @@ impl<R> CallingDesk<R> {
             clients: Vec::new(),
             answer: Vec::new(),
             counts: DeskCounts::default(),
+            metering: Metering::default(),
+            label: Flow(0),
         }
     }
 
@@ -170,7 +176,7 @@ impl<R> CallingDesk<R> {
             Submitted::Full => Disposition::Deferred,
             Submitted::Failed(failure) => {
                 self.counts.failed += 1;
-                fail(outbox, link, number, failure);
+                fail(outbox, (link, self.label), number, failure);
                 Disposition::Taken
             }
         }
@@ -259,17 +265,20 @@ impl<R> CallingDesk<R> {
         let (fuel, reply_max) = (register.fuel, register.reply_max);
         let binding = Binding { function, regions, fuel, reply_max };
         for call in self.executor.bind(caller.client, register.handle, binding) {
-            fail(outbox, link, call, Failure::NoFunction);
+            fail(outbox, (link, self.label), call, Failure::NoFunction);
         }
         Ok(Verdict::Ready)
     }
 
     /// Runs calls for a while. Returns whether there were any.
     pub fn run(&mut self, now: Time, site: &mut impl Site<Region = R>, outbox: &mut Outbox) -> bool {
-        if self.executor.is_idle() {
+        let is_idle = self.executor.is_idle();
+        self.metering.turn(now, self.executor.calls(), !is_idle);
+        if is_idle {
             return false;
         }
-        let Self { executor, clients, answer, counts, .. } = self;
+        let Self { executor, clients, answer, counts, label, .. } = self;
+        let before = counts.replied + counts.failed;
         let fuel = executor.run(now, site, FUEL_PER_TURN, |Outcome { client, call, result }| {
             let link = clients[client.index()];
             match result {
@@ -278,25 +287,30 @@ impl<R> CallingDesk<R> {
                     answer.clear();
                     answer.extend_from_slice(&Reply { call, value }.encode());
                     answer.extend_from_slice(reply);
-                    outbox.push_copy(link, FrameHead::new(REPLY).with_tag(call as u32), answer);
+                    outbox.push_copy(
+                        link,
+                        FrameHead::new(REPLY).with_tag(call as u32).with_flow(*label),
+                        answer,
+                    );
                 }
                 Err(failure) => {
                     counts.failed += 1;
-                    fail(outbox, link, call, failure);
+                    fail(outbox, (link, *label), call, failure);
                 }
             }
         });
         counts.fuel += fuel;
+        self.metering.ended(counts.replied + counts.failed - before);
         true
     }
 
     /// The regions cannot be reached any more: every call ends.
     pub fn abandon(&mut self, outbox: &mut Outbox) {
-        let Self { executor, clients, counts, .. } = self;
+        let Self { executor, clients, counts, label, .. } = self;
         executor.abandon(|Outcome { client, call, result }| {
             if let Err(failure) = result {
                 counts.failed += 1;
-                fail(outbox, clients[client.index()], call, failure);
+                fail(outbox, (clients[client.index()], *label), call, failure);
             }
         });
     }
@@ -313,6 +327,16 @@ impl<R> CallingDesk<R> {
             self.executor.close(caller.client);
             self.shared.link_lost(caller.caller);
         }
+    }
+
+    /// What whoever steers reads of this worker.
+    pub fn meter(&self) -> &Arc<Meter> {
+        self.metering.meter()
+    }
+
+    /// From now on answers say that this table of slots is known here.
+    pub fn set_label(&mut self, label: Flow) {
+        self.label = label;
     }
 
     /// What has happened since this was last asked.

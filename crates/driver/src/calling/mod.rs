@@ -5,6 +5,7 @@ mod ambient;
 mod desk;
 mod dispatcher;
 mod local;
+mod meter;
 mod remote;
 mod shared;
 mod site_link;
@@ -14,6 +15,7 @@ pub use desk::{CallingDesk, DeskCounts, FindRegion, Refused};
 pub use dispatcher::{
     Begin, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteReport, Wanted,
 };
+pub use meter::{Meter, MeterReader};
 pub use remote::{RemoteAccess, RemoteRegion, RemoteSite, is_of_call};
 pub use shared::SharedCalls;
 pub use site_link::{CallBeginError, Said, SiteEnd, SiteLink};

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, SendError, WaitOn};
 use outboard_wire::calling::{
-    CALL, Call, CallerId, FAILED, Failed, Failure, OPEN, Open, REGISTERED, REPLY, Registered, Reply,
+    CALL, Call, CallerId, FAILED, Failed, Failure, OPEN, Open, REGISTERED, REPLY, Registered, Reply, TABLE,
+    Table,
 };
 use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 
@@ -39,13 +40,18 @@ pub struct SiteLink<L> {
     answer: Vec<u8>,
     lost: Option<LinkError>,
     is_sent: bool,
+    /// A table of slots that nobody has looked at.
+    table: Option<Table>,
+    /// What the latest answer says of the table that the site knows.
+    label: Flow,
 }
 
 impl<L: Link> SiteLink<L> {
     /// Opens the site at the other end of `link` for calls of functions on the regions of `server`.
     pub fn new(link: L, caller: CallerId, server: Incarnation) -> Self {
         let (registered, answer) = (VecDeque::new(), Vec::new());
-        let mut site = Self { link, registered, answer, lost: None, is_sent: true };
+        let (table, label) = (None, Flow(0));
+        let mut site = Self { link, registered, answer, lost: None, is_sent: true, table, label };
         // A link that is new has room for it.
         match site.link.send(FrameHead::new(OPEN), &Open { caller, server }.encode()) {
             Err(SendError::Lost(error)) => site.lost = Some(error),
@@ -110,22 +116,25 @@ impl<L: Link> SiteLink<L> {
             self.is_sent = true;
         }
         let mut moved = self.link.progress(now)?;
-        let Self { link, answer, registered, .. } = self;
+        let Self { link, answer, registered, table, label, .. } = self;
         let hear = |frame: Frame<'_>| {
             answer.resize(frame.payload.len(), 0);
             frame.payload.read(0, answer);
             match frame.head.kind {
                 REPLY => {
+                    *label = frame.head.flow;
                     if let Ok((Reply { call, value }, bytes)) = Reply::decode(answer) {
                         tell(call, Ok((value, bytes)));
                     }
                 }
                 FAILED => {
+                    *label = frame.head.flow;
                     if let Ok(Failed { call, failure }) = Failed::decode(answer) {
                         tell(call, Err(failure));
                     }
                 }
                 REGISTERED => registered.extend(Registered::decode(answer)),
+                TABLE => *table = Table::decode(answer).ok(),
                 _ => {}
             }
             Disposition::Taken
@@ -148,6 +157,10 @@ pub trait SiteEnd: Send {
     fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError>;
     /// The next answer to a registration.
     fn next_registered(&mut self) -> Option<Registered>;
+    /// The latest table of slots, once.
+    fn next_table(&mut self) -> Option<Table>;
+    /// What the latest answer says of the table that the site knows.
+    fn label(&self) -> Flow;
     /// The longest payload that the link carries, in bytes.
     fn payload_max(&self) -> usize;
     /// Why the site is gone, if it is.
@@ -187,6 +200,14 @@ impl<L: Link + Send> SiteEnd for SiteLink<L> {
 
     fn next_registered(&mut self) -> Option<Registered> {
         self.registered.pop_front()
+    }
+
+    fn next_table(&mut self) -> Option<Table> {
+        self.table.take()
+    }
+
+    fn label(&self) -> Flow {
+        self.label
     }
 
     fn payload_max(&self) -> usize {

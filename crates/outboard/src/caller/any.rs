@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_calling::FunctionImage;
+use outboard_calling::{FunctionImage, SlotTable};
 use outboard_driver::calling::{
     Begin, CallBeginError, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError,
     SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
@@ -136,6 +136,14 @@ impl AnyDispatcher {
 
     pub(super) fn sites(&self) -> [SiteReport; 3] {
         on!(self, site => site.sites())
+    }
+
+    pub(super) fn table(&self) -> SlotTable {
+        on!(self, site => *site.table())
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        on!(self, site => site.placement())
     }
 
     pub(super) fn clock(&self) -> Clock {

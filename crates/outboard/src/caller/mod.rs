@@ -2,6 +2,7 @@
 
 mod any;
 mod error;
+mod explain;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use outboard_wire::calling::{Allowed, RegisterRefusal};
 use outboard_wire::{Rights, Time};
 
 use super::write_backs::Gates;
-use super::{MemoryService, SharedStore};
+use super::{MemoryService, SharedStore, steering};
 use crate::calling::CallingCounts;
 use crate::status::StatusPage;
 use crate::store::Gate;
@@ -34,13 +34,14 @@ impl SharedCalling {
 
 /// What one worker does about calls.
 pub(super) struct Calling {
-    desk: CallingDesk<Weak<Gate>>,
+    pub(super) desk: CallingDesk<Weak<Gate>>,
     site: ServerSite,
 }
 
 impl Calling {
     pub(super) fn new(store: &SharedStore) -> Self {
         let desk = CallingDesk::new(Arc::clone(&store.calling.calls), ExecutorConfig::default());
+        store.steering.add_worker(desk.meter());
         Self { desk, site: ServerSite::new() }
     }
 }
@@ -81,6 +82,9 @@ impl FindRegion for StoreRegions<'_> {
 impl MemoryService {
     /// Does what a frame about calls asks.
     pub(super) fn on_calling(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
+        if steering::is_steering(frame.head.kind) {
+            return self.on_steering(link, frame, now);
+        }
         let regions = &mut StoreRegions { gates: &mut self.gates, store: &self.store };
         self.calling.desk.on_frame((link, frame, now), regions, &mut self.outbox)
     }

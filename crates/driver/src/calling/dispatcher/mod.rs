@@ -3,6 +3,7 @@
 
 mod elsewhere;
 mod register;
+mod report;
 mod watch;
 
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use super::remote::is_of_call;
 use super::site_link::{CallBeginError, Said, SiteEnd, SiteLink};
 use register::Known;
 pub use register::{RegisterError, Wanted};
+use report::Reporter;
 pub use watch::SiteReport;
 use watch::Watch;
 
@@ -103,6 +105,7 @@ pub struct Dispatcher<L> {
     placement: Placement,
     table: SlotTable,
     watch: Watch,
+    reporter: Reporter,
     /// Calls that are to begin again at another site, and why.
     again: VecDeque<(u64, Option<Failure>)>,
     /// Buffers for arguments that wait for their next use.
@@ -130,6 +133,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             placement: config.placement,
             table: SlotTable::default(),
             watch: Watch::default(),
+            reporter: Reporter::default(),
             again: VecDeque::new(),
             spare: Vec::new(),
             kept: VecDeque::new(),
@@ -220,6 +224,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         moved |= self.hear(now, &mut tell);
         self.look_after_sites(&mut tell);
         self.introduce_here();
+        self.talk_of_sites();
         let Self { calls, watch, spare, .. } = self;
         calls.on_time(now, |call, flight| {
             moved = true;
@@ -314,6 +319,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// How many calls are under way, or have ended and were not told.
     pub fn under_way(&self) -> usize {
         self.calls.under_way() + self.kept.len()
+    }
+
+    /// Where calls are wanted.
+    pub fn placement(&self) -> Placement {
+        self.placement
     }
 
     /// Where calls of a slot go, as far as anybody has said.

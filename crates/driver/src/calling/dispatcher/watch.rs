@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outboard_steering::Site;
 use outboard_wire::Time;
+use outboard_wire::calling::Seen;
 
 /// No site is silent that was heard of more recently.
 const SILENCE_MIN: Duration = Duration::from_millis(5);
@@ -25,6 +26,10 @@ struct Known {
     /// How long answers take.
     usual: Duration,
     is_silent: bool,
+    /// Calls that were answered since they were last told, and what those of them took that were timed.
+    answered: u32,
+    timed_count: u32,
+    timed_sum: Duration,
 }
 
 /// What a caller has seen of a site.
@@ -64,12 +69,15 @@ impl Watch {
         let site = &mut self.sites[site as usize];
         site.answered_total += u64::from(answered.is_some());
         site.under_way = site.under_way.saturating_sub(1);
+        site.answered = site.answered.saturating_add(u32::from(answered.is_some()));
         if let Some((timed, began)) = site.timed
             && timed == call
         {
             site.timed = None;
             if let (Some(began), Some(now)) = (began, answered) {
                 let took = now.since(began);
+                site.timed_count += 1;
+                site.timed_sum += took;
                 let smooth = (site.usual * (SMOOTHING - 1) + took) / SMOOTHING;
                 site.usual = if site.usual.is_zero() { took } else { smooth };
             }
@@ -105,6 +113,23 @@ impl Watch {
             site.is_silent |= becomes_silent;
             becomes_silent
         })
+    }
+
+    /// What to tell of a site, once.
+    pub(super) fn take_seen(&mut self, site: Site, is_usable: bool, now: Time) -> Seen {
+        let site = &mut self.sites[site as usize];
+        let mean = site.timed_sum.checked_div(site.timed_count).unwrap_or(site.usual);
+        let round_trips = mean.saturating_mul(site.answered);
+        let waits =
+            site.timed.and_then(|(_, began)| began).map_or(0, |began| now.since(began).as_nanos() as u64);
+        let seen = Seen {
+            is_usable,
+            calls: site.answered,
+            round_trips_ns: u64::try_from(round_trips.as_nanos()).unwrap_or(u64::MAX),
+            oldest_ns: waits,
+        };
+        (site.answered, site.timed_count, site.timed_sum) = (0, 0, Duration::ZERO);
+        seen
     }
 
     pub(super) fn is_silent(&self, site: Site) -> bool {

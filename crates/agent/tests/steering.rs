@@ -1,0 +1,119 @@
+//! A memory server that moves slots by what callers tell, and says so to who asked.
+// Also outside test functions a test fails by panicking.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use outboard_agent::Daemon;
+use outboard_link::shm::{self, ShmLink};
+use outboard_link::{Address, Disposition, Exports, Identity, Link, Waiter};
+use outboard_settings::Settings;
+use outboard_wire::calling::{ASK, Ask, LOAD, Load, OBSERVED, Observed, Place, Seen, TABLE, Table};
+use outboard_wire::{FrameHead, Kind, Role};
+
+/// How long anything here may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn server(name: &str) -> (Daemon, Address) {
+    let mut settings = Settings::default();
+    let address: Address = format!("unix:@outboard-steering-{name}-{}", std::process::id()).parse().unwrap();
+    settings.memory.listen = vec![address.clone()];
+    (Daemon::memory(&settings).unwrap(), address)
+}
+
+struct Caller {
+    link: ShmLink,
+    waiter: Waiter,
+    tables: Vec<Table>,
+}
+
+impl Caller {
+    fn new(address: &Address) -> Self {
+        let identity = Identity::new(Role::Application, "test");
+        let link = shm::connect(address, identity, Exports::new(), shm::Config::default()).unwrap();
+        Self { link, waiter: Waiter::new(), tables: Vec::new() }
+    }
+
+    fn send(&mut self, kind: Kind, payload: &[u8]) {
+        self.link.send(FrameHead::new(kind), payload).unwrap();
+        self.link.flush().unwrap();
+    }
+
+    fn listen(&mut self) {
+        self.link.progress(self.waiter.clock.now()).unwrap();
+        let tables = &mut self.tables;
+        let hear = |frame: outboard_link::Frame<'_>| {
+            assert_eq!(frame.head.kind, TABLE);
+            tables.push(Table::decode(&frame.payload.to_vec()).unwrap());
+            Disposition::Taken
+        };
+        self.link.receive(16, hear).unwrap();
+    }
+
+    /// Says what it sees about every millisecond, until a table comes that is as wanted.
+    fn observe_until(&mut self, observed: &Observed, is_wanted: impl Fn(&Table) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !self.tables.last().is_some_and(&is_wanted) {
+            self.send(OBSERVED, &observed.encode());
+            let limit = self.waiter.clock.now() + Duration::from_millis(1);
+            self.waiter.sleep(&mut self.link, limit).unwrap();
+            self.listen();
+            assert!(Instant::now() < until, "not within {PATIENCE:?}: {:?}", self.tables.last());
+        }
+    }
+}
+
+fn seen(is_usable: bool, micros: u64) -> Seen {
+    Seen { is_usable, calls: 100, round_trips_ns: micros * 100_000, oldest_ns: 0 }
+}
+
+fn count(table: &Table, place: Place) -> usize {
+    table.places.iter().filter(|there| **there == place).count()
+}
+
+#[test]
+fn slots_follow_what_callers_see() {
+    let (daemon, address) = server("follow");
+    let mut caller = Caller::new(&address);
+    caller.send(ASK, &Ask { epoch: 0 }.encode());
+    let nothing = Seen::default();
+    let both =
+        |agent_us, server_us| Observed { sites: [nothing, seen(true, agent_us), seen(true, server_us)] };
+    caller.observe_until(&both(50, 40), |table| count(table, Place::Agent) == 1);
+    assert_eq!(caller.tables[0], Table { epoch: 0, places: [Place::Server; 256] }, "the answer");
+    caller.observe_until(&both(50, 10_000), |table| count(table, Place::Agent) > 200);
+    let view = daemon.page().view().unwrap();
+    assert!(view.get("slots_agent").is_some_and(|slots| slots > 200), "{view:?}");
+    let is_explained = |line: &String| line.contains("moved from server: cheaper");
+    assert!(view.lines.iter().any(is_explained), "{:#?}", view.lines);
+    let lost = Observed { sites: [nothing, nothing, seen(true, 40)] };
+    caller.observe_until(&lost, |table| count(table, Place::Server) == 256);
+    assert!(caller.tables.is_sorted_by_key(|table| table.epoch));
+    daemon.stop("the test is over");
+}
+
+#[test]
+fn others_are_told_and_strangers_are_not_believed() {
+    let (daemon, address) = server("strangers");
+    let (mut caller, mut other) = (Caller::new(&address), Caller::new(&address));
+    let dear = Observed { sites: [Seen::default(), seen(true, 50), seen(true, 10_000)] };
+    // Who has not asked is no caller, and no application an agent.
+    caller.send(OBSERVED, &dear.encode());
+    caller.send(LOAD, &Load::default().encode());
+    caller.send(ASK, &[1, 2, 3]);
+    let refused = || daemon.page().view().unwrap().get("questions_refused_total");
+    let until = Instant::now() + PATIENCE;
+    while refused() < Some(3) {
+        assert!(Instant::now() < until, "{:?}", refused());
+        std::thread::yield_now();
+    }
+    other.send(ASK, &Ask { epoch: 0 }.encode());
+    caller.send(ASK, &Ask { epoch: 0 }.encode());
+    caller.observe_until(&dear, |table| count(table, Place::Agent) > 200);
+    let newest = caller.tables.last().copied().unwrap();
+    while other.tables.last().is_none_or(|table| table.epoch < newest.epoch) {
+        other.listen();
+        assert!(Instant::now() < until, "{:?}", other.tables.last());
+    }
+    daemon.stop("the test is over");
+}

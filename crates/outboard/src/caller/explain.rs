@@ -1,0 +1,58 @@
+//! Where calls run and why, in lines for people.
+
+use std::time::Duration;
+
+use outboard_calling::slot_of;
+use outboard_driver::calling::{Placement, SiteReport};
+use outboard_steering::Site;
+
+use super::Caller;
+
+impl Caller {
+    /// At which site calls of a key run now, and why, in one line for people.
+    pub fn explain_key(&self, key: &[u8]) -> String {
+        let (slot, table) = (slot_of(key), self.site.table());
+        let said = table.site(slot);
+        let (wanted, why) = match self.site.placement() {
+            Placement::Fixed(site) => (site, "fixed by the caller".to_owned()),
+            Placement::Hinted(site) => (site, "hinted by the caller".to_owned()),
+            Placement::Steered => {
+                (said, format!("slot {slot} is there by the server's table of epoch {}", table.epoch()))
+            }
+        };
+        let report = self.sites()[wanted as usize];
+        match report.is_silent {
+            true => format!("elsewhere than at {wanted}, which has fallen silent; {why}"),
+            false => format!("{wanted}: {why}"),
+        }
+    }
+
+    /// Where slots are, and what this caller has seen of the sites, in lines for people.
+    pub fn explain(&self) -> Vec<String> {
+        let table = self.site.table();
+        let (counts, reports) = (table.counts(), self.sites());
+        let line = |site: Site| {
+            let (slots, report) = (counts[site as usize], reports[site as usize]);
+            let is_used = slots > 0 || report.answered > 0 || report.under_way > 0;
+            is_used.then(|| format!("{site}: {slots} slots, {}", seen(&report)))
+        };
+        let head = match self.site.placement() {
+            Placement::Steered => {
+                format!("calls go where the server's table of epoch {} says", table.epoch())
+            }
+            Placement::Hinted(site) => format!("calls go to the {site} while it answers, as hinted"),
+            Placement::Fixed(site) => format!("calls go to the {site} only, as fixed"),
+        };
+        std::iter::once(head).chain(Site::ALL.into_iter().filter_map(line)).collect()
+    }
+}
+
+fn seen(report: &SiteReport) -> String {
+    let SiteReport { answered, under_way, round_trip, is_silent, .. } = report;
+    let took = match *round_trip {
+        Duration::ZERO => String::new(),
+        took => format!(", {took:.1?} each"),
+    };
+    let silent = if *is_silent { ", silent" } else { "" };
+    format!("{answered} calls answered{took}, {under_way} under way{silent}")
+}
