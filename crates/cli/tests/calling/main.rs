@@ -7,6 +7,7 @@ mod agents;
 mod kv;
 mod refused;
 mod sites;
+mod steering;
 mod support;
 mod world;
 

@@ -9,6 +9,12 @@ use outboard_steering::Site;
 use super::Caller;
 
 impl Caller {
+    /// How many of the 256 slots each site has, as far as this caller has heard, in the order of
+    /// [`CallSite::ALL`](super::CallSite::ALL).
+    pub fn slots(&self) -> [usize; 3] {
+        self.site.table().counts()
+    }
+
     /// At which site calls of a key run now, and why, in one line for people.
     pub fn explain_key(&self, key: &[u8]) -> String {
         let (slot, table) = (slot_of(key), self.site.table());

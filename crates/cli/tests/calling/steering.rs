@@ -1,0 +1,86 @@
+//! Slots that move between a memory server and an agent while calls are made.
+
+use std::time::{Duration, Instant};
+
+use outboard::{CallSite, Caller, CallerOptions, FunctionHandle, FunctionOptions, Rights};
+
+use crate::support::PATIENCE;
+use crate::world::{Daemons, caller_with, image, memory};
+
+/// Adds one to a word of the first region.
+const ADD: &str = "
+    mov r1, 0
+    mov r2, 16
+    mov r3, 1
+    call region_fetch_add
+    mov r0, 7
+    exit";
+
+/// How long a daemon hangs, and how long it runs in between.
+const HANGS: Duration = Duration::from_millis(8);
+const RUNS: Duration = Duration::from_millis(4);
+
+/// Calls for all kinds of keys.
+struct Load {
+    caller: Caller,
+    add: FunctionHandle,
+    key: u64,
+    done: u64,
+}
+
+impl Load {
+    /// Calls for a while.
+    fn call_for(&mut self, span: Duration) {
+        let until = Instant::now() + span;
+        while Instant::now() < until {
+            while self.caller.under_way() < 32 {
+                self.key += 1;
+                self.caller.begin_keyed(self.add, &self.key.to_le_bytes(), &[]).unwrap();
+            }
+            let done = &mut self.done;
+            self.caller.drain(|_, result| {
+                assert_eq!(result.unwrap().0, 7);
+                *done += 1;
+            });
+        }
+    }
+
+    fn slots(&self, site: CallSite) -> usize {
+        self.caller.slots()[site as usize]
+    }
+
+    /// Calls until a site has slots, while another daemon hangs again and again.
+    fn call_until(&mut self, site: CallSite, slots: usize, hanging: Option<&Daemons>) {
+        let until = Instant::now() + PATIENCE;
+        while self.slots(site) < slots {
+            assert!(Instant::now() < until, "{:#?}", self.caller.explain());
+            if let Some(daemon) = hanging {
+                daemon.stop();
+                self.call_for(HANGS);
+                daemon.go_on();
+            }
+            self.call_for(RUNS);
+        }
+    }
+}
+
+#[test]
+fn slots_leave_a_daemon_that_hangs_again_and_again_and_every_call_runs_once() {
+    let daemons = Daemons::start();
+    let agent = daemons.agent(&daemons.shm());
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    let mut caller = caller_with(&daemons.shm(), CallerOptions::default().with_agent(Some(agent.shm())));
+    let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+    let add = caller.register(&image(ADD), options).unwrap();
+    let mut load = Load { caller, add, key: 0, done: 0 };
+    load.call_until(CallSite::Agent, 1, None);
+    load.call_until(CallSite::Agent, 200, Some(&daemons));
+    load.call_until(CallSite::Server, 200, Some(&agent));
+    assert!(load.caller.explain_key(b"any").contains("by the server's table of epoch"));
+    while load.caller.under_way() > 0 {
+        load.caller.wait(PATIENCE).expect("it ends").result.unwrap();
+        load.done += 1;
+    }
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), load.done);
+}
