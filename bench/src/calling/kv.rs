@@ -65,12 +65,10 @@ struct Both {
     rounds: Rounds,
 }
 
-/// A table that is filled, and used by functions at this address.
-pub(super) fn load(address: &Address, table: &Table, keys: u64) -> Result<Load, BenchError> {
+/// A table, used by functions at this address.
+pub(super) fn load(address: &Address, table: &Table) -> Result<Load, BenchError> {
     let kv = Kv::new(caller(address, DEPTH)?, table).map_err(wrong)?;
-    let mut load = Load::new(kv, VALUE, DEPTH);
-    load.fill(keys as u32).map_err(wrong)?;
-    Ok(load)
+    Ok(Load::new(kv, VALUE, DEPTH))
 }
 
 /// One round, whose values must all be right.
@@ -98,10 +96,13 @@ pub(super) fn figures(
     let native_host = NativeHost::start(&options.peer, stage.server_core(), &shape)?;
     let table = Table::create(&mut stage.memory, "bench-calling-kv", &shape).map_err(wrong)?;
     let mut both = Both {
-        ours: load(&stage.host.local, &table, shape.keys)?,
-        native: load(&native_host.address, &table, shape.keys)?,
+        ours: load(&stage.host.local, &table)?,
+        native: load(&native_host.address, &table)?,
         rounds: Rounds { operations: Vec::new(), at: 0 },
     };
+    for load in [&mut both.ours, &mut both.native] {
+        load.fill(shape.keys as u32).map_err(wrong)?;
+    }
     let mib = table.layout().size() >> 20;
     let mut figures = Vec::new();
     for (suffix, words, distribution) in

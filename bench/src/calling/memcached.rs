@@ -196,7 +196,8 @@ pub(super) fn figures(
         Err(why) => return Ok(Err(why)),
     };
     let table = Table::create(&mut stage.memory, "bench-calling-tcp", &shape).map_err(wrong)?;
-    let mut ours = load(&stage.host.remote, &table, shape.keys)?;
+    let mut ours = load(&stage.host.remote, &table)?;
+    ours.fill(shape.keys as u32).map_err(wrong)?;
     peer.run(Operation::puts(0..shape.keys as u32))?;
     let mut rounds = Rounds::new(effort, shape.keys, Distribution::Zipf);
     let duel = Duel::run(effort, progress, |side| match side {

@@ -22,8 +22,8 @@ use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, Server
 use clients::Clients;
 pub use clients::Parting;
 pub(crate) use files::SyncPlan;
-pub(crate) use gate::Gate;
 use gate::Keys;
+pub(crate) use gate::{Entered, Gate};
 use holders::{Change, Claim, Holders};
 use region::{Kept, StoredRegion};
 

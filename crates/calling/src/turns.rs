@@ -45,12 +45,6 @@ impl<K: Copy> Turns<K> {
         }
     }
 
-    /// Somebody has spent so much at another time than its turn. Returns whether it is in the ring.
-    pub(crate) fn owe(&mut self, is_it: impl Fn(&K) -> bool, cost: u64) -> bool {
-        let found = self.ring.iter_mut().find(|(who, _)| is_it(who));
-        found.map(|(_, credit)| *credit = credit.saturating_sub_unsigned(cost)).is_some()
-    }
-
     /// Somebody wants nothing any more. Returns its debt, so that nobody gets rid of one by a short absence.
     pub(crate) fn leave(&mut self, is_it: impl Fn(&K) -> bool) -> i64 {
         match self.ring.iter().position(|(who, _)| is_it(who)) {

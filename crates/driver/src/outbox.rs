@@ -17,6 +17,9 @@ const PLACES_KEPT: usize = 256;
 /// The longest payload that lies in the queue itself, in bytes.
 const SHORT_MAX: usize = 32;
 
+/// The longest buffer that is kept for another payload, in bytes.
+const KEPT_LEN_MAX: usize = 4096;
+
 /// What a frame carries.
 enum Payload {
     Short { bytes: [u8; SHORT_MAX], len: u8 },
@@ -25,14 +28,19 @@ enum Payload {
 }
 
 impl Payload {
-    fn copy(bytes: &[u8]) -> Self {
+    fn copy(bytes: &[u8], spare: &mut Vec<Vec<u8>>) -> Self {
         let mut short = [0; SHORT_MAX];
         match short.get_mut(..bytes.len()) {
             Some(start) => {
                 start.copy_from_slice(bytes);
                 Self::Short { bytes: short, len: bytes.len() as u8 }
             }
-            None => Self::Long(bytes.to_vec()),
+            None => {
+                let mut long = spare.pop().unwrap_or_default();
+                long.clear();
+                long.extend_from_slice(bytes);
+                Self::Long(long)
+            }
         }
     }
 
@@ -45,16 +53,50 @@ impl Payload {
     }
 }
 
+type Queue = VecDeque<(FrameHead, Payload)>;
+
 /// Answers that wait for their links to have room.
 #[derive(Default)]
 pub struct Outbox {
-    waiting: HashMap<LinkId, VecDeque<(FrameHead, Payload)>>,
+    queues: Vec<Queue>,
+    /// Which queue is whose.
+    places: HashMap<LinkId, usize>,
+    /// Queues that are nobody's.
+    vacant: Vec<usize>,
+    /// The link that was asked for last, which is asked for next most of the time.
+    latest: Option<(LinkId, usize)>,
+    /// Buffers of payloads that were sent.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Outbox {
     /// Whether another question from this link can be taken.
+    #[inline]
     pub fn has_room(&self, link: LinkId) -> bool {
-        self.waiting.get(&link).is_none_or(|queue| queue.len() < WAITING_MAX)
+        self.place(link).is_none_or(|place| self.queues[place].len() < WAITING_MAX)
+    }
+
+    #[inline]
+    fn place(&self, link: LinkId) -> Option<usize> {
+        match self.latest {
+            Some((latest, place)) if latest == link => Some(place),
+            _ => self.places.get(&link).copied(),
+        }
+    }
+
+    /// The queue of a link, which has one from now on.
+    #[inline]
+    fn queue(&mut self, link: LinkId) -> &mut Queue {
+        let place = self.place(link).unwrap_or_else(|| {
+            let place = self.vacant.pop().unwrap_or_else(|| {
+                self.queues.push(Queue::new());
+                self.queues.len() - 1
+            });
+            self.places.insert(link, place);
+            place
+        });
+        self.latest = Some((link, place));
+        &mut self.queues[place]
     }
 
     /// Queues an answer to the question with this tag.
@@ -66,32 +108,38 @@ impl Outbox {
 
     /// Queues a frame.
     pub fn push(&mut self, link: LinkId, head: FrameHead, payload: Vec<u8>) {
-        self.waiting.entry(link).or_default().push_back((head, Payload::Long(payload)));
+        self.queue(link).push_back((head, Payload::Long(payload)));
     }
 
-    /// Queues a frame with a copy of `payload`; a short one needs no allocation.
+    /// Queues a frame with a copy of `payload`, for which no memory is allocated most of the time.
     pub fn push_copy(&mut self, link: LinkId, head: FrameHead, payload: &[u8]) {
-        self.waiting.entry(link).or_default().push_back((head, Payload::copy(payload)));
+        let payload = Payload::copy(payload, &mut self.spare);
+        self.queue(link).push_back((head, payload));
     }
 
     /// Queues a frame whose payload is always there, whatever its length.
     pub fn push_static(&mut self, link: LinkId, head: FrameHead, payload: &'static [u8]) {
-        self.waiting.entry(link).or_default().push_back((head, Payload::Lasting(payload)));
+        self.queue(link).push_back((head, Payload::Lasting(payload)));
     }
 
     /// Sends what fits. Returns whether anything was sent.
     pub fn send<L: Link>(&mut self, id: LinkId, link: &mut L) -> Result<bool, LinkError> {
-        let Some(queue) = self.waiting.get_mut(&id) else { return Ok(false) };
-        let mut sent = false;
-        while let Some((head, payload)) = queue.front() {
-            match link.send(*head, payload.as_bytes()) {
-                Ok(()) => {
-                    queue.pop_front();
-                    sent = true;
+        let Some(place) = self.place(id) else { return Ok(false) };
+        let (queue, spare) = (&mut self.queues[place], &mut self.spare);
+        let mut any_sent = false;
+        while !queue.is_empty() {
+            match link.send_batch(queue.iter().map(|(head, payload)| (*head, payload.as_bytes()))) {
+                Ok(sent) => {
+                    any_sent |= sent > 0;
+                    for (_, payload) in queue.drain(..sent) {
+                        keep(payload, spare);
+                    }
+                    if sent == 0 {
+                        break;
+                    }
                 }
                 Err(SendError::TooLong { len, max }) => {
-                    let tag = head.tag;
-                    queue.pop_front();
+                    let tag = queue.pop_front().map_or(0, |(head, _)| head.tag);
                     queue.push_front(too_long(tag, len, max));
                 }
                 Err(SendError::Full) => break,
@@ -101,12 +149,26 @@ impl Outbox {
         if queue.is_empty() && queue.capacity() > PLACES_KEPT {
             queue.shrink_to(PLACES_KEPT);
         }
-        Ok(sent)
+        Ok(any_sent)
     }
 
     /// Forgets a link.
     pub fn forget(&mut self, link: LinkId) {
-        self.waiting.remove(&link);
+        self.latest = None;
+        if let Some(place) = self.places.remove(&link) {
+            self.queues[place] = Queue::new();
+            self.vacant.push(place);
+        }
+    }
+}
+
+/// Keeps the buffer of a payload for another.
+fn keep(payload: Payload, spare: &mut Vec<Vec<u8>>) {
+    if let Payload::Long(bytes) = payload
+        && spare.len() < PLACES_KEPT
+        && bytes.capacity() <= KEPT_LEN_MAX
+    {
+        spare.push(bytes);
     }
 }
 
@@ -132,10 +194,24 @@ mod tests {
     fn payloads_of_every_length_are_kept_as_they_are() {
         for len in 0..2 * SHORT_MAX {
             let bytes: Vec<u8> = (1..=len as u8).collect();
-            let payload = Payload::copy(&bytes);
+            let payload = Payload::copy(&bytes, &mut vec![vec![9; 99]]);
             assert_eq!(payload.as_bytes(), bytes);
             assert_eq!(matches!(payload, Payload::Short { .. }), len <= SHORT_MAX, "{len} bytes");
         }
+    }
+
+    #[test]
+    fn a_place_that_was_forgotten_is_anothers() {
+        let (mut outbox, head) = (Outbox::default(), FrameHead::new(Kind::new(Room::Control, 35)));
+        for _ in 0..WAITING_MAX {
+            outbox.push_copy(LinkId(1), head, &[1; 100]);
+        }
+        outbox.push_copy(LinkId(2), head, &[]);
+        assert!(!outbox.has_room(LinkId(1)) && outbox.has_room(LinkId(2)) && outbox.has_room(LinkId(3)));
+        outbox.forget(LinkId(1));
+        outbox.push_static(LinkId(3), head, &[]);
+        assert!(outbox.has_room(LinkId(1)) && outbox.has_room(LinkId(3)));
+        assert_eq!((outbox.queues.len(), outbox.queue(LinkId(3)).len()), (2, 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where written chunks come home.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use outboard_link::memory::{Segment, Window};
 use outboard_wire::control::Sharing;
@@ -98,19 +99,50 @@ pub(crate) struct Gate {
     /// The write epoch. It is held while bytes are written: once it has changed, none of an earlier epoch are
     /// written any more.
     epoch: RwLock<u64>,
+    /// How many are inside.
+    inside: AtomicU64,
+    /// Whether nobody may come in any more.
+    is_shut: AtomicBool,
+}
+
+/// Somebody who uses the memory of a region, until this is dropped. Meanwhile no other gate replaces this one.
+pub(crate) struct Entered {
+    gate: Arc<Gate>,
+}
+
+impl Entered {
+    /// Whether it is this gate.
+    #[inline]
+    pub(crate) fn is_of(&self, gate: &Weak<Gate>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.gate), gate.as_ptr())
+    }
+
+    /// The memory, and how much of it there is for its users.
+    #[inline]
+    pub(crate) fn memory(&self) -> (&Segment, u64) {
+        (&self.gate.memory, self.gate.size)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.gate.inside.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Gate {
     /// That of a new region. Its id was never another's, so this is its first life.
     pub(super) fn new(keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
-        Self { generation: Generation(1), keys, size, memory, epoch: RwLock::new(1) }
+        let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { generation: Generation(1), keys, size, memory, epoch: RwLock::new(1), inside, is_shut }
     }
 
     /// The same region with other keys. Whoever still has this gate in hand writes nothing by it any more.
     pub(super) fn with_keys(&self, keys: Keys) -> Self {
         let epoch = RwLock::new(self.retire() + 1);
         let (generation, size, memory) = (self.generation, self.size, Arc::clone(&self.memory));
-        Self { generation, keys, size, memory, epoch }
+        let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { generation, keys, size, memory, epoch, inside, is_shut }
     }
 
     /// The write epoch, which may have changed already.
@@ -125,10 +157,21 @@ impl Gate {
         *epoch
     }
 
-    /// Ends the epochs of this gate, for ever, and returns the last. Waits for those who are writing.
+    /// Ends the epochs of this gate, for ever, and returns the last. Waits for those who are writing, and for those who
+    /// are inside: a turn of a worker, which is a millisecond at most.
     fn retire(&self) -> u64 {
         let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *epoch, RETIRED) + 1
+        let last = std::mem::replace(&mut *epoch, RETIRED) + 1;
+        self.is_shut.store(true, Ordering::SeqCst);
+        while self.inside.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        last
+    }
+
+    /// How many bytes its users may use.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
     }
 
     /// What `key` allows, if it opens this life of the region.
@@ -136,12 +179,13 @@ impl Gate {
         self.keys.rights_of(key).filter(|_| generation == self.generation)
     }
 
-    /// Lets somebody use the memory and know how much of it there is, unless another gate has replaced this one. That
-    /// happens only afterwards.
-    #[inline]
-    pub(crate) fn with_memory<T>(&self, use_it: impl FnOnce(&Segment, u64) -> T) -> Option<T> {
-        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
-        (*epoch != RETIRED).then(|| use_it(&self.memory, self.size))
+    /// Lets somebody in, unless another gate has replaced this one. Whoever is inside must not wait for the store: the
+    /// store waits for it.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Entered> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let entered = Entered { gate: Arc::clone(self) };
+        // Whoever shuts it and does not see us inside has done so before we look.
+        (!self.is_shut.load(Ordering::SeqCst)).then_some(entered)
     }
 
     fn may_write(&self, generation: Generation, key: &RegionKey) -> Status {
@@ -264,5 +308,27 @@ mod tests {
         assert_eq!(former.write((Generation(1), &key), 0, Window::from(&b"old"[..])), Status::NotOpen);
         assert_eq!(gate.write((Generation(1), &key), 3, Window::from(&b"new"[..])), Status::Done);
         assert_eq!(bytes_of(&gate)[..6], *b"\0\0\0new");
+    }
+
+    #[test]
+    fn nobody_replaces_a_gate_while_somebody_is_inside() {
+        let gate = Arc::new(gate());
+        let entered = gate.enter().unwrap();
+        assert!(entered.is_of(&Arc::downgrade(&gate)));
+        let is_replaced = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let replacing = scope.spawn(|| {
+                let next = gate.with_keys(Keys::draw().unwrap());
+                is_replaced.store(true, Ordering::SeqCst);
+                next
+            });
+            while !gate.is_shut.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            assert!(gate.enter().is_none(), "a gate that is being replaced lets nobody in");
+            assert!(!is_replaced.load(Ordering::SeqCst));
+            drop(entered);
+            assert!(Arc::new(replacing.join().unwrap()).enter().is_some());
+        });
     }
 }

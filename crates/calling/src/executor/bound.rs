@@ -23,6 +23,13 @@ pub struct Binding<R> {
     pub reply_max: u32,
 }
 
+impl<R> Binding<R> {
+    /// Whether it cannot change anything.
+    pub(super) fn only_reads(&self) -> bool {
+        self.regions.iter().all(|(_, rights)| !rights.includes(Rights::WRITE))
+    }
+}
+
 /// A call that waits for its turn.
 pub(super) struct Waiting {
     pub(super) call: u64,
@@ -37,11 +44,13 @@ pub(super) struct Bound<R> {
     pub(super) binding: Arc<Binding<R>>,
     waiting: VecDeque<Waiting>,
     debt: i64,
+    /// What calls have cost that were resumed since its last turn.
+    owed: u64,
 }
 
 impl<R> Bound<R> {
     pub(super) fn new(binding: Binding<R>) -> Self {
-        Self { binding: Arc::new(binding), waiting: VecDeque::new(), debt: 0 }
+        Self { binding: Arc::new(binding), waiting: VecDeque::new(), debt: 0, owed: 0 }
     }
 }
 
@@ -54,11 +63,13 @@ pub(super) struct Session<R> {
     pub(super) calls: usize,
     /// What it had spent too much when none of its calls waited any more.
     pub(super) debt: i64,
+    /// What its calls have cost that were resumed since its last turn.
+    pub(super) owed: u64,
 }
 
 impl<R> Session<R> {
     pub(super) fn new(window: Arc<Mutex<CallWindow>>, quantum: u32) -> Self {
-        Self { window, bound: Vec::new(), turns: Turns::new(quantum.into()), calls: 0, debt: 0 }
+        Self { window, bound: Vec::new(), turns: Turns::new(quantum.into()), calls: 0, debt: 0, owed: 0 }
     }
 
     pub(super) fn has(&self, handle: u32) -> bool {
@@ -120,20 +131,21 @@ impl<R> Session<R> {
     /// What the call whose turn it was has cost.
     pub(super) fn spend(&mut self, cost: u64) {
         let Some(handle) = self.turns.next() else { return };
-        self.turns.spend(cost);
-        if let Some(bound) = self.bound.get_mut(handle as usize).and_then(Option::as_mut)
-            && bound.waiting.is_empty()
-        {
+        let Some(Some(bound)) = self.bound.get_mut(handle as usize) else {
+            self.turns.spend(cost);
+            return;
+        };
+        self.turns.spend(cost.saturating_add(std::mem::take(&mut bound.owed)));
+        if bound.waiting.is_empty() {
             bound.debt = self.turns.leave(|other| *other == handle);
         }
     }
 
-    /// What a call has cost whose turn was earlier.
+    /// What a call has cost whose turn was earlier: it counts at the next turn.
     pub(super) fn owe(&mut self, handle: u32, cost: u64) {
-        if !self.turns.owe(|other| *other == handle, cost)
-            && let Some(Some(bound)) = self.bound.get_mut(handle as usize)
-        {
-            bound.debt = bound.debt.saturating_sub_unsigned(cost);
+        self.owed = self.owed.saturating_add(cost);
+        if let Some(Some(bound)) = self.bound.get_mut(handle as usize) {
+            bound.owed = bound.owed.saturating_add(cost);
         }
     }
 

@@ -20,6 +20,19 @@ pub(super) struct RunHost<'a, S: Site> {
     pub(super) reply: &'a mut Vec<u8>,
     /// What accesses have cost so far.
     pub(super) cost: &'a mut u64,
+    /// Whether there is something else to do while bytes come nearer; then, whether they do.
+    pub(super) overlap: Overlap,
+}
+
+/// Whether a run makes room for others while what it reads comes nearer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// There are no others.
+    Never,
+    /// There are.
+    Allowed,
+    /// It does now.
+    Begun,
 }
 
 fn trap(reason: TrapReason) -> Answer {
@@ -64,6 +77,14 @@ impl<'a, S: Site> RunHost<'a, S> {
                 self.charge(third)?;
                 let region = self.region(first, Rights::READ)?;
                 let length = usize::try_from(third).unwrap_or(usize::MAX);
+                // Calls that change something run in their order.
+                if self.overlap == Overlap::Allowed
+                    && self.binding.only_reads()
+                    && self.site.approach(region, offset, length)
+                {
+                    self.overlap = Overlap::Begun;
+                    return Ok(Answer::Pending);
+                }
                 let (address, into) = memory.grant(length).map_err(no_memory)?;
                 match self.site.read(region, offset, into) {
                     Access::Done(_) => Access::Done(address),

@@ -20,6 +20,7 @@ use outboard_wire::calling::{Call, Failure, TrapReason};
 use crate::turns::Turns;
 use crate::window::CallWindow;
 use bound::{Bound, Session, Waiting};
+use host::Overlap;
 use run::{Ended, Run, Runs};
 
 /// What an executor gives to each.
@@ -98,6 +99,8 @@ pub struct Executor<R> {
 
 /// How many buffers for arguments are kept.
 const SPARE_MAX: usize = 1024;
+/// How many runs wait at once for bytes that come nearer: about as many lines as a processor waits for at once.
+const NEAR_MAX: usize = 8;
 
 impl<R> Executor<R> {
     /// An executor without clients.
@@ -198,8 +201,25 @@ impl<R> Executor<R> {
         mut tell: impl FnMut(Outcome<'_>),
     ) -> u64 {
         let mut spent = self.go_on(site, &mut tell);
-        while spent < fuel {
-            let Some(client) = self.turns.next() else { break };
+        loop {
+            let may_start = spent < fuel && self.runs.near.len() < NEAR_MAX;
+            let started = if may_start { self.start_next(now, site, &mut tell) } else { None };
+            match started.or_else(|| self.go_on_near(site, &mut tell)) {
+                Some(cost) => spent += cost,
+                None => return spent,
+            }
+        }
+    }
+
+    /// Starts the call whose turn it is, if any waits. Returns what it has cost so far.
+    fn start_next<S: Site<Region = R>>(
+        &mut self,
+        now: Time,
+        site: &mut S,
+        tell: &mut impl FnMut(Outcome<'_>),
+    ) -> Option<u64> {
+        loop {
+            let client = self.turns.next()?;
             let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
                 self.turns.leave(|other| *other == client);
                 continue;
@@ -214,19 +234,18 @@ impl<R> Executor<R> {
                 tell(Outcome { client, call, result: Err(Failure::Expired) });
                 EXPIRED_COST
             } else {
-                Self::start(&mut self.runs, session, (client, handle, &waiting), site, &mut tell)
+                Self::start(&mut self.runs, session, (client, handle, &waiting), site, tell)
             };
             session.spend(cost);
-            self.turns.spend(cost);
+            self.turns.spend(cost.saturating_add(std::mem::take(&mut session.owed)));
             if session.is_idle() {
                 session.debt = self.turns.leave(|other| *other == client);
             }
-            spent += cost;
             if self.spare.len() < SPARE_MAX {
                 self.spare.push(waiting.arguments);
             }
+            return Some(cost);
         }
-        spent
     }
 
     /// Starts a call. Returns what it has cost so far.
@@ -244,7 +263,9 @@ impl<R> Executor<R> {
             return EXPIRED_COST;
         };
         let mut run = runs.take(client, call, handle);
-        let (ended, cost) = run.start(&waiting.arguments, bound, site);
+        let is_alone = session.calls <= 1 && runs.near.is_empty();
+        let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
+        let (ended, cost) = run.start(&waiting.arguments, bound, site, overlap);
         if Self::settle(runs, run, ended, site, tell) {
             session.calls -= 1;
         }
@@ -260,9 +281,10 @@ impl<R> Executor<R> {
         tell: &mut impl FnMut(Outcome<'_>),
     ) -> bool {
         let Some(ended) = ended else {
-            let ticket = runs.suspend(run);
-            if let Some((region, operation)) = runs.operation(ticket) {
-                site.begin(ticket, region, operation);
+            if run.is_near {
+                runs.near.push_back(run);
+            } else {
+                Self::suspend(runs, run, site);
             }
             return false;
         };
@@ -295,6 +317,14 @@ impl<R> Executor<R> {
         }
     }
 
+    /// Keeps a run until the site has done what it waits for.
+    fn suspend<S: Site<Region = R>>(runs: &mut Runs<R>, run: Box<Run<R>>, site: &mut S) {
+        let ticket = runs.suspend(run);
+        if let Some((region, operation)) = runs.operation(ticket) {
+            site.begin(ticket, region, operation);
+        }
+    }
+
     /// An access of a suspended call has ended; it goes on in the next [`run`](Self::run). A ticket is good once.
     pub fn complete(&mut self, ticket: Ticket, answered: Answered<'_>) {
         self.runs.answer(ticket, answered);
@@ -304,26 +334,49 @@ impl<R> Executor<R> {
     fn go_on<S: Site<Region = R>>(&mut self, site: &mut S, tell: &mut impl FnMut(Outcome<'_>)) -> u64 {
         let mut spent = 0;
         for _ in 0..self.runs.answered() {
-            let Some((mut run, answer)) = self.runs.next_answered() else { break };
-            let Some(client) = run.client else {
-                self.runs.give_back(run);
-                continue;
-            };
-            let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
-                self.runs.give_back(run);
-                continue;
-            };
-            let (ended, cost) = run.resume(answer, site);
-            session.owe(run.handle, cost);
-            if !self.turns.owe(|other| *other == client, cost) {
-                session.debt = session.debt.saturating_sub_unsigned(cost);
-            }
-            spent += cost;
-            if Self::settle(&mut self.runs, run, ended, site, tell) {
-                session.calls -= 1;
-            }
+            let Some((run, answer)) = self.runs.next_answered() else { break };
+            spent += self.resume(run, answer, site, tell);
         }
         spent
+    }
+
+    /// Goes on with the call that has waited longest for what comes nearer. Returns what that has cost.
+    fn go_on_near<S: Site<Region = R>>(
+        &mut self,
+        site: &mut S,
+        tell: &mut impl FnMut(Outcome<'_>),
+    ) -> Option<u64> {
+        let mut run = self.runs.near.pop_front()?;
+        Some(match run.read_near(site) {
+            Some(answer) => self.resume(run, answer, site, tell),
+            None => {
+                Self::suspend(&mut self.runs, run, site);
+                0
+            }
+        })
+    }
+
+    /// Goes on with a run, unless whoever called it has gone. Returns what that has cost.
+    fn resume<S: Site<Region = R>>(
+        &mut self,
+        mut run: Box<Run<R>>,
+        answer: Result<u64, TrapReason>,
+        site: &mut S,
+        tell: &mut impl FnMut(Outcome<'_>),
+    ) -> u64 {
+        let session = run.client.and_then(|client| self.sessions.get_mut(client.0 as usize)?.as_mut());
+        let Some(session) = session else {
+            self.runs.give_back(run);
+            return 0;
+        };
+        let is_alone = self.turns.is_empty() && self.runs.near.is_empty();
+        let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
+        let (ended, cost) = run.resume(answer, site, overlap);
+        session.owe(run.handle, cost);
+        if Self::settle(&mut self.runs, run, ended, site, tell) {
+            session.calls -= 1;
+        }
+        cost
     }
 }
 

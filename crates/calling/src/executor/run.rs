@@ -7,8 +7,8 @@ use outboard_ebpf::{Executor as _, Exit, Fault, Instance, Limits, Trap, Why};
 use outboard_wire::calling::{Failure, TrapReason};
 
 use super::bound::{Binding, Bound};
-use super::host::RunHost;
-use super::site::{Answered, Operation, Site, Ticket};
+use super::host::{Overlap, RunHost};
+use super::site::{Access, Answered, Operation, Site, Ticket};
 use super::{Client, ExecutorConfig};
 use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, READ, WRITE};
 
@@ -32,6 +32,8 @@ pub(super) struct Run<R> {
     pub(super) handle: u32,
     /// What is run, while it is suspended.
     binding: Option<Arc<Binding<R>>>,
+    /// Whether it is suspended because what it reads comes nearer meanwhile.
+    pub(super) is_near: bool,
 }
 
 impl<R> Run<R> {
@@ -41,6 +43,7 @@ impl<R> Run<R> {
         arguments: &[u8],
         bound: &Bound<R>,
         site: &mut S,
+        overlap: Overlap,
     ) -> (Option<Ended>, u64) {
         let binding = &bound.binding;
         self.reply.clear();
@@ -49,8 +52,9 @@ impl<R> Run<R> {
             return (Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 })), 0);
         }
         let function = &binding.function;
-        let mut host = RunHost { site, binding, reply: &mut self.reply, cost: &mut self.cost };
+        let mut host = RunHost { site, binding, reply: &mut self.reply, cost: &mut self.cost, overlap };
         let exit = function.code.start(&mut self.instance, function.entry, &mut host, binding.fuel);
+        self.is_near = host.overlap == Overlap::Begun;
         let cost = binding.fuel - self.instance.fuel() + self.cost;
         if exit == Exit::Suspended {
             self.binding = Some(Arc::clone(binding));
@@ -63,6 +67,7 @@ impl<R> Run<R> {
         &mut self,
         answer: Result<u64, TrapReason>,
         site: &mut S,
+        overlap: Overlap,
     ) -> (Option<Ended>, u64) {
         let value = match answer {
             Ok(value) => value,
@@ -72,8 +77,10 @@ impl<R> Run<R> {
             return (Some(Err(self.trapped(TrapReason::Site))), 0);
         };
         let before = (self.instance.fuel(), self.cost);
-        let mut host = RunHost { site, binding: &binding, reply: &mut self.reply, cost: &mut self.cost };
+        let (reply, cost) = (&mut self.reply, &mut self.cost);
+        let mut host = RunHost { site, binding: &binding, reply, cost, overlap };
         let exit = binding.function.code.resume(&mut self.instance, &mut host, value);
+        self.is_near = host.overlap == Overlap::Begun;
         let cost = before.0 - self.instance.fuel() + self.cost - before.1;
         if exit == Exit::Suspended {
             self.binding = Some(binding);
@@ -84,6 +91,27 @@ impl<R> Run<R> {
     /// How it ends if what it waits for ends so.
     pub(super) fn trapped(&self, reason: TrapReason) -> Failure {
         Failure::Trapped { index: self.instance.pending_index().unwrap_or(0), reason, address: 0 }
+    }
+
+    /// Reads what has come nearer. Nothing, if it takes longer after all.
+    pub(super) fn read_near<S: Site<Region = R>>(&mut self, site: &mut S) -> Option<Result<u64, TrapReason>> {
+        let binding = self.binding.as_ref();
+        let pending = self.instance.pending().map(|pending| pending.arguments);
+        let (Some(binding), Some([region, offset, length, ..])) = (binding, pending) else {
+            return Some(Err(TrapReason::Site));
+        };
+        let Some((region, _)) = binding.regions.get(region as usize) else {
+            return Some(Err(TrapReason::NoRegion));
+        };
+        let Some(mut memory) = self.instance.pending_memory() else { return Some(Err(TrapReason::Site)) };
+        let Ok((address, into)) = memory.grant(usize::try_from(length).unwrap_or(usize::MAX)) else {
+            return Some(Err(TrapReason::Memory));
+        };
+        match site.read(region, offset, into) {
+            Access::Done(_) => Some(Ok(address)),
+            Access::Refused(reason) => Some(Err(reason)),
+            Access::Pending => None,
+        }
     }
 
     /// What the function replied.
@@ -178,19 +206,37 @@ pub(super) struct Runs<R> {
     places: Vec<Place<R>>,
     vacant: Vec<u32>,
     answered: VecDeque<Resumable<R>>,
+    /// Those that read what comes nearer, in the order in which they began to.
+    pub(super) near: VecDeque<Room<R>>,
 }
 
 impl<R> Runs<R> {
     pub(super) fn new(config: ExecutorConfig) -> Self {
         let limits = Limits { context: config.arguments_max, grant: config.fetch_max };
-        Self { limits, free: Vec::new(), places: Vec::new(), vacant: Vec::new(), answered: VecDeque::new() }
+        Self {
+            limits,
+            free: Vec::new(),
+            places: Vec::new(),
+            vacant: Vec::new(),
+            answered: VecDeque::new(),
+            near: VecDeque::new(),
+        }
     }
 
     /// A room for a run.
     pub(super) fn take(&mut self, client: Client, call: u64, handle: u32) -> Box<Run<R>> {
         let mut run = self.free.pop().unwrap_or_else(|| {
             let instance = Instance::new(self.limits);
-            Box::new(Run { instance, reply: Vec::new(), cost: 0, client: None, call, handle, binding: None })
+            Box::new(Run {
+                instance,
+                reply: Vec::new(),
+                cost: 0,
+                client: None,
+                call,
+                handle,
+                binding: None,
+                is_near: false,
+            })
         });
         (run.client, run.call, run.handle) = (Some(client), call, handle);
         run

@@ -87,6 +87,12 @@ pub trait Site {
     /// Begins an access that it said takes longer. [`Executor::complete`](crate::Executor::complete) tells its end.
     fn begin(&mut self, ticket: Ticket, region: &Self::Region, operation: Operation<'_>);
 
+    /// Begins to bring bytes of a region nearer, if that pays where something else can be done meanwhile. Says whether it
+    /// does: then they are read a little later.
+    fn approach(&mut self, _region: &Self::Region, _offset: u64, _length: usize) -> bool {
+        false
+    }
+
     /// Nanoseconds since 1970.
     fn time(&mut self) -> u64;
 

@@ -160,6 +160,54 @@ fn what_is_fetched_stays_until_its_buffer_is_used_again() {
     assert_eq!(trapped(too_long, 100_000), (4, TrapReason::Memory));
 }
 
+/// Fetches the word that its argument names, and the one that this names.
+const FOLLOW: &str = "
+    ldxdw r2, [r1+0]
+    mov r1, 0
+    mov r3, 8
+    mov r4, 0
+    call region_fetch
+    ldxdw r2, [r0+0]
+    mov r1, 0
+    mov r3, 8
+    mov r4, 1
+    call region_fetch
+    ldxdw r0, [r0+0]
+    exit";
+
+#[test]
+fn functions_that_only_read_make_room_for_others_while_bytes_come_nearer() {
+    for (is_far, rights, at_once) in
+        [(false, Rights::READ, NEAR_MAX), (true, Rights::READ, NEAR_MAX), (false, Rights::ALL, 0)]
+    {
+        let mut world = World::new();
+        (world.site.approaches, world.site.is_far) = (true, is_far);
+        for index in 0..32u64 {
+            // The word at 8 * index names the one at 8 * (31 - index).
+            let at = 8 * index as usize;
+            world.regions[0].borrow_mut()[at..at + 8].copy_from_slice(&(8 * (31 - index)).to_le_bytes());
+        }
+        let client = world.client();
+        let image = FunctionImage::from_text(FOLLOW, "main").unwrap();
+        let function = Arc::new(Function::prepare(&image).unwrap());
+        let regions = vec![(world.regions[0].clone(), rights)];
+        world.executor.bind(client, 0, Binding { function, regions, fuel: 1000, reply_max: 0 });
+        let calls: Vec<u64> =
+            (0..33u64).map(|index| world.submit(client, 0, &(8 * index).to_le_bytes()).0).collect();
+        world.finish();
+        for (index, call) in (0..32).zip(&calls) {
+            assert_eq!(world.ended[&(client, *call)], Ok((8 * index, vec![])));
+        }
+        let beyond = world.ended[&(client, calls[32])].clone().unwrap_err();
+        assert!(
+            matches!(beyond, Failure::Trapped { index: 4, reason: TrapReason::OutOfBounds, .. }),
+            "{beyond:?}"
+        );
+        assert_eq!(world.site.announced_most, at_once);
+        assert!(world.executor.is_idle() && world.executor.runs.near.is_empty());
+    }
+}
+
 fn trapped(text: &str, fuel: u64) -> (u32, TrapReason) {
     let mut both = Vec::new();
     for is_far in [false, true] {

@@ -4,6 +4,8 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -38,6 +40,10 @@ pub struct Segment {
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
+
+/// What processors bring into their caches at once, in bytes.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
 
 /// A peer that could shrink a segment could make us fault.
 const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
@@ -155,6 +161,23 @@ impl Segment {
         assert_eq!(self.access, SegmentAccess::ReadWrite, "the segment is mapped to read only");
         // SAFETY: inside the mapping, aligned, and shared memory may be used through atomics.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+
+    /// Lets the processor begin to bring bytes into its caches, for whoever has something else to do meanwhile. Says
+    /// whether it knows how to.
+    ///
+    /// # Panics
+    /// If they are not all inside the segment.
+    #[inline]
+    pub fn approach(&self, offset: usize, len: usize) -> bool {
+        assert!(offset <= self.len && len <= self.len - offset, "no {len} bytes at {offset}");
+        #[cfg(target_arch = "x86_64")]
+        for line in (offset & !(LINE - 1)..offset + len).step_by(LINE) {
+            // SAFETY: it changes nothing that a program can see, and the line begins inside the mapping, at whose start
+            // a page begins.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().add(line).cast()) };
+        }
+        cfg!(target_arch = "x86_64")
     }
 
     /// Leaves it out of this process's core dumps: it is somebody else's, and may be larger than all that is ours.

@@ -68,7 +68,7 @@ impl FindRegion for StoreRegions<'_> {
             return Err((RegisterRefusal::NoRight, detail));
         }
         // Whoever reaches it from afar believes what is said of its size.
-        let size = gate.with_memory(|_, size| size).unwrap_or(0);
+        let size = gate.size();
         if allowed.size > size {
             return Err((
                 RegisterRefusal::NoRegion,
@@ -93,6 +93,7 @@ impl MemoryService {
     pub(super) fn run_calls(&mut self, now: Time) -> bool {
         let Calling { desk, site } = &mut self.calling;
         let moved = desk.run(now, site, &mut self.outbox);
+        site.leave();
         self.store.calling.counts.add(desk.take_counts(), &self.counts);
         moved
     }

@@ -25,6 +25,11 @@ pub(super) struct Here {
     pub(super) is_far: bool,
     pub(super) begun: VecDeque<(Ticket, Words, Begun)>,
     pub(super) logged: Vec<String>,
+    /// Whether bytes come nearer before they are read.
+    pub(super) approaches: bool,
+    /// Reads that were announced, and are not done; and how many that were at most.
+    announced: usize,
+    pub(super) announced_most: usize,
 }
 
 pub(super) fn word(bytes: &[u8], offset: u64) -> Result<u64, TrapReason> {
@@ -96,6 +101,7 @@ impl Site for Here {
     type Region = Words;
 
     fn read(&mut self, region: &Words, offset: u64, into: &mut [u8]) -> Access {
+        self.announced = self.announced.saturating_sub(1);
         self.say(|| read(region, offset, into))
     }
 
@@ -121,6 +127,12 @@ impl Site for Here {
             Operation::FetchAdd { offset, addend } => Begun::FetchAdd(offset, addend),
         };
         self.begun.push_back((ticket, Rc::clone(region), begun));
+    }
+
+    fn approach(&mut self, _region: &Words, _offset: u64, _length: usize) -> bool {
+        self.announced += usize::from(self.approaches);
+        self.announced_most = self.announced_most.max(self.announced);
+        self.approaches
     }
 
     fn time(&mut self) -> u64 {
