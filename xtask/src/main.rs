@@ -1,5 +1,5 @@
 //! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
-//! `miri`, `nodes`.
+//! `miri`, `nodes`, `deb`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
 //! not compile.
@@ -9,6 +9,7 @@
 
 mod bpf;
 mod ci;
+mod deb;
 mod fuzz;
 mod loom;
 mod miri;
@@ -58,6 +59,7 @@ enum Command {
   cargo xtask miri                        the packages that Miri can run")]
     Miri,
     Nodes(nodes::Args),
+    Deb(deb::Args),
 }
 
 const EXAMPLES: &str = "Examples:
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
+        Command::Deb(args) => deb::run(&workspace, &args),
         Command::Nodes(args) => nodes::run(&workspace, &args).map(|(outcome, _)| outcome),
     });
     match outcome {

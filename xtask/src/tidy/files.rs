@@ -23,13 +23,15 @@ const TOP_LEVEL: &[&str] = &[
     "crates",
     "docs",
     "fuzz",
+    "packaging",
     "rustfmt.toml",
     "xtask",
 ];
 
 /// What a file below the top level may be. `txt` holds the inputs that proptest found, `c`, `h` and `o` are eBPF
-/// functions, what they include and what clang made of them.
-const EXTENSIONS: &[&str] = &["rs", "toml", "md", "svg", "png", "txt", "c", "h", "o"];
+/// functions, what they include and what clang made of them, `service` and `rules` are for systemd and udev.
+const EXTENSIONS: &[&str] =
+    &["rs", "sh", "toml", "md", "svg", "png", "txt", "c", "h", "o", "service", "rules"];
 const EXACT: &[&str] = &[".ci/run"];
 
 const LEN_MIB_MAX: u64 = 1;
