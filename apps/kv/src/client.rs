@@ -69,6 +69,11 @@ impl Kv {
         Ok(Self { caller, get, put, delete, layout: table.layout, arguments: Vec::new() })
     }
 
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// The arguments of a function: a slot in which nothing but key and value is filled in.
     fn arguments(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
         let both = key.len().next_multiple_of(8) + value.len().next_multiple_of(8);

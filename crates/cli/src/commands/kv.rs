@@ -102,6 +102,9 @@ struct At {
     /// The memory server; without it, the one of the settings (job.memory) or at this user's usual socket
     #[arg(long, value_name = "ADDRESS")]
     server: Option<Address>,
+    /// Say on standard error at which site the call ran, and why
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     config: ConfigFlags<Tool>,
 }
@@ -122,18 +125,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Serve(args) => args.run(),
         What::Get(Get { at, key }) => {
             let Some(mut kv) = at.open()? else { return Ok(()) };
-            match kv.get(key.as_bytes())? {
+            let found = kv.get(key.as_bytes())?;
+            at.explain(&kv, key);
+            match found {
                 Some(value) => terminal::print(&shown(value)),
                 None => bail!("there is no key “{key}” in “{}”", at.table),
             }
         }
         What::Put(Put { at, key, value }) => {
             let Some(mut kv) = at.open()? else { return Ok(()) };
-            Ok(kv.put(key.as_bytes(), value.as_bytes())?)
+            kv.put(key.as_bytes(), value.as_bytes())?;
+            at.explain(&kv, key);
+            Ok(())
         }
         What::Delete(Delete { at, key }) => {
             let Some(mut kv) = at.open()? else { return Ok(()) };
-            if !kv.delete(key.as_bytes())? {
+            let was_there = kv.delete(key.as_bytes())?;
+            at.explain(&kv, key);
+            if !was_there {
                 bail!("there is no key “{key}” in “{}”", at.table);
             }
             Ok(())
@@ -176,6 +185,15 @@ impl Serve {
 }
 
 impl At {
+    /// Says where the call ran, if that was asked.
+    fn explain(&self, kv: &Kv, key: &str) {
+        if self.explain {
+            let caller = kv.caller();
+            eprintln!("{}", caller.explain_key(key.as_bytes()));
+            caller.explain().iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
+
     fn open(&self) -> Result<Option<Kv>> {
         let Some(configuration) = self.config.open(false)? else { return Ok(None) };
         let settings = &configuration.settings;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use outboard::{CallSite, Caller, CallerOptions, FunctionHandle, FunctionOptions, Rights};
 
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, Server, program};
 use crate::world::{Daemons, caller_with, image, memory};
 
 /// Adds one to a word of the first region.
@@ -83,4 +83,23 @@ fn slots_leave_a_daemon_that_hangs_again_and_again_and_every_call_runs_once() {
         load.done += 1;
     }
     assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), load.done);
+}
+
+#[test]
+fn commands_say_where_calls_run_and_status_where_slots_are() {
+    let server = Server::start_with(&["kv", "serve", "--keys", "100"]);
+    let run = |arguments: &[&str]| {
+        let output = program(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        (text(output.stdout), text(output.stderr))
+    };
+    let at = ["--server", &server.shm];
+    run(&[&["kv", "put", "greeting", "hello"], &at[..]].concat());
+    let (value, why) = run(&[&["kv", "get", "greeting", "--explain"], &at[..]].concat());
+    assert_eq!(value, "hello\n");
+    assert!(why.starts_with("server: slot ") && why.contains("by the server's table of epoch 0"), "{why}");
+    assert!(why.contains("server: 256 slots, 1 calls answered"), "{why}");
+    let (status, _) = run(&["status", &server.shm]);
+    assert!(status.contains("slots: 256 at server, epoch 0"), "{status}");
 }
