@@ -171,6 +171,7 @@ pub(crate) fn request_seeds() -> Vec<Vec<u8>> {
             key: RegionKey([7; 16]),
         },
         Request::Close { slot: Slot(3) },
+        Request::Withdrawn { slot: Slot(3) },
         Request::Read(span),
         Request::Write(span),
         Request::CompareSwap { span, expected: 1, desired: 2 },

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{bpf, fuzz, loom, miri, nodes, process, simulate, tidy};
+use crate::{bpf, fuzz, loom, miri, nodes, process, simulate, tidy, vm};
 
 /// Run everything that has to hold before a change lands
 ///
@@ -46,6 +46,7 @@ enum Step {
     Fuzz,
     Simulate,
     Nodes,
+    Vm,
 }
 
 impl Step {
@@ -62,6 +63,7 @@ impl Step {
             Self::Fuzz => "fuzz",
             Self::Simulate => "simulate",
             Self::Nodes => "nodes",
+            Self::Vm => "vm",
         }
     }
 
@@ -85,6 +87,7 @@ impl Step {
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),
             Self::Simulate => simulate::run(workspace, &simulate::Args::over(args.seeds)),
             Self::Nodes => return nodes::run(workspace, &nodes::Args::tests()),
+            Self::Vm => return vm::run(workspace, &vm::Args::whole()),
         };
         Ok((outcome?, Tally::default()))
     }

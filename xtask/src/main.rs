@@ -1,5 +1,5 @@
 //! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
-//! `miri`, `nodes`, `deb`.
+//! `miri`, `nodes`, `deb`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
 //! not compile.
@@ -19,6 +19,7 @@ mod simulate;
 mod step;
 mod tally;
 mod tidy;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ enum Command {
     Miri,
     Nodes(nodes::Args),
     Deb(deb::Args),
+    Vm(vm::Args),
 }
 
 const EXAMPLES: &str = "Examples:
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
         Command::Deb(args) => deb::run(&workspace, &args),
         Command::Nodes(args) => nodes::run(&workspace, &args).map(|(outcome, _)| outcome),
+        Command::Vm(args) => vm::run(&workspace, &args).map(|(outcome, _)| outcome),
     });
     match outcome {
         Ok(Outcome::Passed) => ExitCode::SUCCESS,

@@ -13,6 +13,7 @@ use crate::{DecodeError, Generation, Kind, RegionId, RegionKey, Rights, Room};
 const OPEN: Kind = Kind::new(Room::Link, 16);
 const OPENED: Kind = Kind::new(Room::Link, 17);
 const CLOSE: Kind = Kind::new(Room::Link, 18);
+const WITHDRAWN: Kind = Kind::new(Room::Link, 19);
 const READ: Kind = Kind::new(Room::Link, 32);
 const WRITE: Kind = Kind::new(Room::Link, 33);
 const COMPARE_SWAP: Kind = Kind::new(Room::Link, 34);
@@ -53,6 +54,12 @@ pub enum Request {
     },
     /// The slot is no longer needed. Not answered.
     Close {
+        /// Which one.
+        slot: Slot,
+    },
+    /// The region of this slot, which the holder may reach past the owner's processor, is no longer to be had. Answered
+    /// by closing the slot, once nothing is under way there.
+    Withdrawn {
         /// Which one.
         slot: Slot,
     },
@@ -193,7 +200,7 @@ impl Request {
     pub const fn fixed_len(kind: Kind) -> Option<usize> {
         match kind {
             OPEN => Some(size_of::<OpenBytes>()),
-            CLOSE | READ | WRITE => Some(size_of::<SpanBytes>()),
+            CLOSE | WITHDRAWN | READ | WRITE => Some(size_of::<SpanBytes>()),
             COMPARE_SWAP | FETCH_ADD => Some(size_of::<AtomicBytes>()),
             _ => None,
         }
@@ -204,6 +211,7 @@ impl Request {
         match self {
             Self::Open { .. } => OPEN,
             Self::Close { .. } => CLOSE,
+            Self::Withdrawn { .. } => WITHDRAWN,
             Self::Read(_) => READ,
             Self::Write(_) => WRITE,
             Self::CompareSwap { .. } => COMPARE_SWAP,
@@ -220,7 +228,9 @@ impl Request {
                 rights: u32::from(rights.bits()).into(),
                 key,
             }),
-            Self::Close { slot } => Fixed::new(&SpanBytes::from(Span { slot, offset: 0, len: 0 })),
+            Self::Close { slot } | Self::Withdrawn { slot } => {
+                Fixed::new(&SpanBytes::from(Span { slot, offset: 0, len: 0 }))
+            }
             Self::Read(span) | Self::Write(span) => Fixed::new(&SpanBytes::from(span)),
             Self::CompareSwap { span, expected, desired } => {
                 Fixed::new(&AtomicBytes { span: span.into(), first: expected.into(), second: desired.into() })
@@ -235,7 +245,8 @@ impl Request {
     pub fn decode(kind: Kind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
         let request = match kind {
             OPEN => decode_open(exact("open request", fixed)?)?,
-            CLOSE => decode_close(exact("close request", fixed)?)?,
+            CLOSE => Self::Close { slot: decode_slot("close request", exact("close request", fixed)?)? },
+            WITHDRAWN => Self::Withdrawn { slot: decode_slot("withdrawal", exact("withdrawal", fixed)?)? },
             READ => Self::Read(exact::<SpanBytes>("read request", fixed)?.into()),
             WRITE => Self::Write(exact::<SpanBytes>("write request", fixed)?.into()),
             COMPARE_SWAP | FETCH_ADD => decode_atomic(kind, exact("atomic request", fixed)?)?,
@@ -263,10 +274,11 @@ fn decode_open(bytes: &OpenBytes) -> Result<Request, DecodeError> {
     })
 }
 
-fn decode_close(bytes: &SpanBytes) -> Result<Request, DecodeError> {
+/// The slot of a message that has nothing else.
+fn decode_slot(what: &'static str, bytes: &SpanBytes) -> Result<Slot, DecodeError> {
     match Span::from(bytes) {
-        Span { slot, offset: 0, len: 0 } => Ok(Request::Close { slot }),
-        Span { offset, .. } => Err(DecodeError::BadValue { what: "close request", value: offset }),
+        Span { slot, offset: 0, len: 0 } => Ok(slot),
+        Span { offset, .. } => Err(DecodeError::BadValue { what, value: offset }),
     }
 }
 

@@ -59,6 +59,7 @@ fn requests() -> impl Strategy<Value = Request> {
             }
         }),
         any::<u32>().prop_map(|slot| Request::Close { slot: Slot(slot) }),
+        any::<u32>().prop_map(|slot| Request::Withdrawn { slot: Slot(slot) }),
         spans().prop_map(Request::Read),
         spans().prop_map(Request::Write),
         (word(), any::<(u64, u64)>()).prop_map(|(span, (expected, desired))| Request::CompareSwap {

@@ -80,6 +80,12 @@ impl Buffer {
         matches!(self.0.owner, Owner::Segment { .. })
     }
 
+    /// Whether it is made of pages that were allocated for it, and are there.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.0.owner, Owner::Mapping)
+    }
+
     /// Where it begins. References may be made to bytes that no operation writes meanwhile, and no other process can.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use outboard_wire::{DecodeError, Time};
@@ -11,57 +11,67 @@ use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::credits::{Credits, Header, KEPT};
-use super::departed;
 use super::endpoint::{BATCH, Ended, Endpoint, Operation};
 use super::library::Fault;
 use super::preface::Preface;
 use super::side::Side;
 use crate::memory::Window;
-use crate::stream::{Arrival, ByteStream, Scatter};
-use crate::{Clock, Loss, Violation};
+use crate::stream::{Arrival, Reached};
+use crate::{Loss, Violation};
 
 /// How often a busy link looks at its socket, where news of the peer's death comes.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
-/// When to try again what the provider had no room for.
-const RETRY: Duration = Duration::from_micros(200);
+/// How often an access is looked for before its owner is woken.
+const LOOKS_PER_BELL: u32 = 64;
 /// How long what was sent before the end may take to arrive.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
-/// How long the last messages may take to leave when a link is dropped.
-const PARTING_TIME: Duration = Duration::from_millis(200);
 
 /// An endpoint, and the socket beside it.
 pub struct OfiBytes {
-    endpoint: ManuallyDrop<Endpoint>,
-    side: ManuallyDrop<Side>,
+    pub(super) endpoint: ManuallyDrop<Endpoint>,
+    pub(super) side: ManuallyDrop<Side>,
     /// Readable when either of them has something.
-    epoll: OwnedFd,
-    credits: Credits,
+    pub(super) epoll: OwnedFd,
+    pub(super) credits: Credits,
     /// The longest message that both sides have places for.
-    message_bytes: usize,
+    pub(super) message_bytes: usize,
     /// Slots to send from that are free.
-    free: Vec<usize>,
+    pub(super) free: Vec<usize>,
     /// Filled slots that the provider has not taken yet, with their lengths.
-    leaving: VecDeque<(usize, usize)>,
+    pub(super) leaving: VecDeque<(usize, usize)>,
     /// Slots that the provider has not taken back yet, and whether the peer waits for them.
-    unposted: Vec<(usize, bool)>,
+    pub(super) unposted: Vec<(usize, bool)>,
     /// Messages that have arrived, by their number: slot and length.
-    arrived: Vec<Option<(usize, usize)>>,
+    pub(super) arrived: Vec<Option<(usize, usize)>>,
     /// The number of the message that is read next, and how much of it was.
-    next: u64,
-    read: usize,
-    ended: Vec<Ended>,
-    peer_wants_bells: bool,
-    is_handshake: bool,
-    next_look: Time,
-    now: Time,
+    pub(super) next: u64,
+    pub(super) read: usize,
+    pub(super) ended: Vec<Ended>,
+    /// Accesses that have ended and were not told of.
+    pub(super) reached: VecDeque<Reached>,
+    /// Whether regions that change while they are read are lent too.
+    pub(super) lends_all: bool,
+    /// The provider has refused an access: no more are tried.
+    pub(super) is_unreachable: bool,
+    /// How often something was looked for in vain while accesses were under way.
+    pub(super) looks: u32,
+    pub(super) peer_wants_bells: bool,
+    pub(super) is_handshake: bool,
+    pub(super) next_look: Time,
+    pub(super) now: Time,
     /// The fabric has failed, and until when the socket may say why.
-    failure: Option<(Loss, Option<Time>)>,
-    is_finished: bool,
+    pub(super) failure: Option<(Loss, Option<Time>)>,
+    pub(super) is_finished: bool,
 }
 
 impl OfiBytes {
     /// A stream between two endpoints that know each other. Everything is posted already.
-    pub(super) fn new(endpoint: Endpoint, side: Side, epoll: OwnedFd, peer: &Preface) -> Self {
+    pub(super) fn new(
+        (endpoint, lends_all): (Endpoint, bool),
+        side: Side,
+        epoll: OwnedFd,
+        peer: &Preface,
+    ) -> Self {
         let sizes = endpoint.sizes();
         Self {
             credits: Credits::new(sizes.receives, peer.slots),
@@ -73,6 +83,10 @@ impl OfiBytes {
             next: 0,
             read: 0,
             ended: Vec::with_capacity(BATCH),
+            reached: VecDeque::with_capacity(sizes.accesses),
+            lends_all,
+            is_unreachable: false,
+            looks: 0,
             peer_wants_bells: peer.wants_bells,
             is_handshake: true,
             next_look: Time::ZERO,
@@ -92,7 +106,7 @@ impl OfiBytes {
     }
 
     /// Takes what has ended and posts what can be posted.
-    fn turn(&mut self) -> Result<(), Loss> {
+    pub(super) fn turn(&mut self) -> Result<(), Loss> {
         loop {
             let mut ended = std::mem::take(&mut self.ended);
             let polled = self.endpoint.poll(&mut ended);
@@ -124,7 +138,11 @@ impl OfiBytes {
             }
             (Operation::Receive(slot), Ok(len)) => self.arrive(slot, len)?,
             (Operation::Receive(_), Err(source)) => self.fail(Loss::System { call: "fi_recv", source }),
-            (Operation::Access(_), _) => {}
+            (Operation::Access(number), result) => {
+                self.endpoint.accesses.end(number, result.is_ok());
+                // Numbers are those of operations, of which there are 256.
+                self.reached.push_back(Reached { number: number as u16, is_done: result.is_ok() });
+            }
         }
         Ok(())
     }
@@ -147,7 +165,7 @@ impl OfiBytes {
     }
 
     /// Gives the provider what it had no room for, and pays what is owed.
-    fn post(&mut self) {
+    pub(super) fn post(&mut self) {
         if self.failure.is_some() {
             return;
         }
@@ -197,8 +215,15 @@ impl OfiBytes {
     }
 
     /// Takes as much as may be on its way now, from two pieces that lie one behind the other.
-    fn put(&mut self, head: Window<'_>, body: Window<'_>) -> Result<usize, Loss> {
+    pub(super) fn put(&mut self, head: Window<'_>, body: Window<'_>) -> Result<usize, Loss> {
         let total = head.len() + body.len();
+        if self.endpoint.accesses.writes > 0 && !self.endpoint.offer().orders_writes {
+            // What is sent now would overtake them.
+            self.turn()?;
+            if self.endpoint.accesses.writes > 0 {
+                return Ok(0);
+            }
+        }
         if self.free.len() <= KEPT || !self.credits.has() {
             self.turn()?;
         }
@@ -246,13 +271,19 @@ impl OfiBytes {
     }
 
     /// Lets everything move, and hands out what has arrived.
-    fn advance(&mut self, now: Time, room: usize, sink: impl FnMut(usize, &[u8])) -> Result<Arrival, Loss> {
+    pub(super) fn advance(
+        &mut self,
+        now: Time,
+        room: usize,
+        sink: impl FnMut(usize, &[u8]),
+    ) -> Result<Arrival, Loss> {
         self.now = now;
         if self.is_handshake || now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
             self.side.look()?;
         }
         self.turn()?;
+        self.wake_owner();
         match self.take(room, sink) {
             0 => self.ending(now),
             taken => {
@@ -260,6 +291,18 @@ impl OfiBytes {
                 self.post();
                 Ok(Arrival::Bytes(taken))
             }
+        }
+    }
+
+    /// An owner that sleeps may have to do its part of an access.
+    pub(super) fn wake_owner(&mut self) {
+        if self.endpoint.accesses.under_way == 0 || !self.peer_wants_bells {
+            self.looks = 0;
+            return;
+        }
+        self.looks += 1;
+        if self.looks.is_multiple_of(LOOKS_PER_BELL) {
+            self.side.ring();
         }
     }
 
@@ -283,75 +326,6 @@ impl OfiBytes {
 
 fn lost(Fault { call, source }: Fault) -> Loss {
     Loss::System { call, source }
-}
-
-impl ByteStream for OfiBytes {
-    const NAME: &'static str = "ofi";
-
-    fn begin_records(&mut self) {
-        self.is_handshake = false;
-    }
-
-    fn send(&mut self, _now: Time, bytes: &[u8]) -> Result<usize, Loss> {
-        self.put(Window::from(bytes), Window::from(&[][..]))
-    }
-
-    fn receive(&mut self, now: Time, into: &mut [u8]) -> Result<Arrival, Loss> {
-        self.advance(now, into.len(), |at, bytes| into[at..at + bytes.len()].copy_from_slice(bytes))
-    }
-
-    fn send_gathered(&mut self, _now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss> {
-        self.put(Window::from(head), body)
-    }
-
-    fn receive_scattered(&mut self, now: Time, mut into: Scatter<'_>) -> Result<Arrival, Loss> {
-        self.advance(now, into.len(), |at, bytes| into.write(at, bytes))
-    }
-
-    /// Lets the last messages leave, if they do so soon: closing an endpoint forgets what it has not sent.
-    fn finish(&mut self) {
-        if std::mem::replace(&mut self.is_finished, true) {
-            return;
-        }
-        let clock = Clock::start();
-        let sends = self.endpoint.sizes().sends;
-        while self.free.len() < sends && self.failure.is_none() && !self.side.is_over() {
-            if self.turn().is_err() || self.side.look().is_err() || clock.now() >= Time::ZERO + PARTING_TIME {
-                break;
-            }
-        }
-        let _ = self.side.look();
-        self.side.part(self.credits.sent());
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.epoll.as_fd())
-    }
-
-    fn next_event(&self) -> Option<Time> {
-        let waits = !self.leaving.is_empty() || !self.unposted.is_empty() || self.failure.is_some();
-        waits.then(|| self.now + RETRY)
-    }
-
-    fn prepare_to_wait(&mut self) -> bool {
-        // What goes wrong is found again, and told, by whoever receives.
-        if self.side.look().is_err() || self.turn().is_err() {
-            return false;
-        }
-        let has_message = self.arrived[self.next as usize % self.arrived.len()].is_some();
-        let is_over = self.side.is_over() && self.failure.is_none();
-        !has_message && !is_over && (self.endpoint.wait_descriptor().is_none() || self.endpoint.may_sleep())
-    }
-}
-
-impl Drop for OfiBytes {
-    fn drop(&mut self) {
-        self.finish();
-        // SAFETY: taken once, because nothing is used after it was dropped.
-        let (endpoint, side) =
-            unsafe { (ManuallyDrop::take(&mut self.endpoint), ManuallyDrop::take(&mut self.side)) };
-        departed::keep(endpoint, side);
-    }
 }
 
 /// What a link sleeps on: the socket, and later the endpoint.

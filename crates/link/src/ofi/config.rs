@@ -29,6 +29,9 @@ pub struct Config {
     /// Who moves the bytes, by libfabric's name, such as `verbs;ofi_rxm`; default none: the best that this machine
     /// has, and on the accepting side what the other side chose.
     pub provider: Option<String>,
+    /// Whether peers reach regions past the owner's processor even if those are written and read at the same moment,
+    /// and the provider is made of software, which may tear words then; default no.
+    pub lends_all: bool,
     /// How many messages may be on their way in each direction, from 8 to 1024; default 32.
     pub slots: usize,
     /// The longest message, from 1 KiB to 1 MiB; default 16 KiB. Each side has twice `slots` of them, registered.
@@ -46,6 +49,7 @@ impl Default for Config {
             handshake_timeout: Duration::from_secs(5),
             allow_remote: false,
             provider: None,
+            lends_all: false,
             slots: 32,
             slot_bytes: 16 << 10,
         }

@@ -3,21 +3,24 @@
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::access::Accesses;
 use super::library::Fault;
+use super::object::{Closing, Home, Registration};
 use super::offer::Offer;
 use super::sys::{
-    Av, AvAttr, Context, Cq, CqAttr, CqErrEntry, CqMsgEntry, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE,
-    FI_COMPLETION, FI_CQ_FORMAT_MSG, FI_EAGAIN, FI_EAVAIL, FI_ENABLE, FI_GETWAIT, FI_MORE, FI_MR_ENDPOINT,
-    FI_MR_LOCAL, FI_MR_PROV_KEY, FI_READ, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, FI_WRITE, Fabric, Fid,
-    Mr, Msg,
+    Av, Context, Cq, CqErrEntry, CqMsgEntry, Ep, FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE,
+    FI_EAGAIN, FI_EAVAIL, FI_MORE, FI_REMOTE_READ, FI_REMOTE_WRITE, Msg, MsgRma, RmaIov,
 };
 use crate::memory::{Buffer, WindowMut};
 
 /// The longest name of an endpoint. Sockets' addresses take 28 bytes, those of fabrics 32, those of files more.
 pub(super) const NAME_MAX: usize = 256;
+/// Part of the names of providers that keep a connection for each peer.
+const CONNECTED: &str = "ofi_rxm";
 /// How many completions are taken at once.
 pub(super) const BATCH: usize = 32;
 
@@ -45,57 +48,32 @@ pub(super) struct Ended {
     pub(super) result: Result<usize, Errno>,
 }
 
-/// Something of libfabric's that is closed when it is dropped.
-struct Closing<T>(NonNull<T>);
-
-impl<T> Closing<T> {
-    fn new(call: &'static str, opened: *mut T) -> Result<Self, Fault> {
-        NonNull::new(opened).map(Self).ok_or(Fault { call, source: Errno::NOMEM })
-    }
-
-    fn get(&self) -> *mut T {
-        self.0.as_ptr()
-    }
-
-    /// Every object of libfabric's begins with one of these.
-    fn fid(&self) -> *mut Fid {
-        self.0.as_ptr().cast()
-    }
+/// A stretch of the peer's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Far {
+    pub(super) key: u64,
+    pub(super) address: u64,
+    pub(super) len: usize,
 }
-
-impl<T> Drop for Closing<T> {
-    fn drop(&mut self) {
-        // SAFETY: opened once and closed once. What is still in use refuses, and then it stays until the process
-        // ends, which harms nobody.
-        unsafe { ((*(*self.fid()).ops).close)(self.fid()) };
-    }
-}
-
-/// Memory that is registered, until it is dropped.
-pub(super) struct Registration {
-    mr: Closing<Mr>,
-}
-
-// SAFETY: as for the endpoint that it belongs to.
-unsafe impl Send for Registration {}
 
 /// A reliable endpoint, its one peer, and the memory that its messages lie in. Fields are closed from the top.
 pub(super) struct Endpoint {
-    ep: Closing<Ep>,
-    pool_registration: Option<Registration>,
-    av: Closing<Av>,
-    cq: Closing<Cq>,
-    domain: Closing<Domain>,
-    fabric: Closing<Fabric>,
+    pub(super) ep: Closing<Ep>,
+    pub(super) pool_registration: Option<Registration>,
+    /// What the provider may be reading or writing for reads and writes of the peer's memory.
+    pub(super) accesses: Accesses,
+    pub(super) av: Closing<Av>,
+    pub(super) cq: Closing<Cq>,
+    pub(super) home: Arc<Home>,
     /// One for every operation that can be under way; its place says which. Providers write to them.
-    contexts: Box<[Context]>,
-    pool: Buffer,
+    pub(super) contexts: Box<[Context]>,
+    pub(super) pool: Buffer,
     /// Which receives are under way.
-    is_posted: Vec<bool>,
-    offer: Offer,
-    sizes: Sizes,
-    peer: u64,
-    wait: Option<RawFd>,
+    pub(super) is_posted: Vec<bool>,
+    pub(super) offer: Offer,
+    pub(super) sizes: Sizes,
+    pub(super) peer: u64,
+    pub(super) wait: Option<RawFd>,
 }
 
 // SAFETY: everything here is used by whoever has the endpoint, by one thread at a time, which is what its domain
@@ -103,62 +81,6 @@ pub(super) struct Endpoint {
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens an endpoint that nobody knows of yet.
-    pub(super) fn open(offer: Offer, sizes: Sizes) -> Result<Self, Fault> {
-        let info = offer.info().as_ptr();
-        let count = sizes.receives + sizes.sends + sizes.accesses;
-        // SAFETY: each call is given what was opened before it by the same library and a place for its result.
-        unsafe {
-            let (mut fabric, mut domain, mut av, mut ep) = (null_mut(), null_mut(), null_mut(), null_mut());
-            let made = (offer.library().fabric)((*info).fabric_attr, &raw mut fabric, null_mut());
-            Fault::check("fi_fabric", made)?;
-            let fabric = Closing::<Fabric>::new("fi_fabric", fabric)?;
-            let made = ((*(*fabric.get()).ops).domain)(fabric.get(), info, &raw mut domain, null_mut());
-            Fault::check("fi_domain", made)?;
-            let domain = Closing::<Domain>::new("fi_domain", domain)?;
-            let (cq, wait) = open_queue(&domain, count)?;
-            let mut attr: AvAttr = core::mem::zeroed();
-            (attr.kind, attr.count) = (FI_AV_TABLE, 1);
-            let made = ((*(*domain.get()).ops).av_open)(domain.get(), &raw mut attr, &raw mut av, null_mut());
-            Fault::check("fi_av_open", made)?;
-            let av = Closing::<Av>::new("fi_av_open", av)?;
-            let made = ((*(*domain.get()).ops).endpoint)(domain.get(), info, &raw mut ep, null_mut());
-            Fault::check("fi_endpoint", made)?;
-            let ep = Closing::<Ep>::new("fi_endpoint", ep)?;
-            let ops = &*(*ep.fid()).ops;
-            Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), av.fid(), 0))?;
-            Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), cq.fid(), FI_SEND | FI_RECV))?;
-            Fault::check("fi_enable", (ops.control)(ep.fid(), FI_ENABLE, null_mut()))?;
-            let bytes = (sizes.receives + sizes.sends) * sizes.slot_bytes;
-            let pool = Buffer::allocate(bytes).map_err(|source| Fault { call: "mmap", source })?;
-            let contexts = vec![Context { internal: [null_mut(); 8] }; count].into_boxed_slice();
-            let pool_registration = None;
-            let peer = FI_ADDR_UNSPEC;
-            let is_posted = vec![false; sizes.receives];
-            let mut endpoint = Self {
-                ep,
-                pool_registration,
-                av,
-                cq,
-                domain,
-                fabric,
-                contexts,
-                pool,
-                is_posted,
-                offer,
-                sizes,
-                peer,
-                wait,
-            };
-            if endpoint.offer.memory_mode & FI_MR_LOCAL != 0 {
-                let (start, len) = (endpoint.pool.start(), endpoint.pool.len());
-                let access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-                endpoint.pool_registration = Some(endpoint.register(start, len, access)?);
-            }
-            Ok(endpoint)
-        }
-    }
-
     pub(super) fn offer(&self) -> &Offer {
         &self.offer
     }
@@ -240,8 +162,7 @@ impl Endpoint {
     }
 
     fn pool_descriptor(&self) -> *mut c_void {
-        // SAFETY: registered as long as `self`.
-        self.pool_registration.as_ref().map_or(null_mut(), |pool| unsafe { (*pool.mr.get()).mem_desc })
+        self.pool_registration.as_ref().map_or(null_mut(), Registration::descriptor)
     }
 
     /// Gives a place for the next message. Returns false if the provider takes no more at the moment.
@@ -279,28 +200,70 @@ impl Endpoint {
         begun("fi_sendmsg", posted)
     }
 
+    /// Begins to read what is `far` into `near`, or to write it there.
+    ///
     /// # Safety
-    /// The memory stays mapped, with the protection that `access` needs, until the registration is dropped, and is
-    /// only used through windows and atomics meanwhile.
-    unsafe fn register(&self, start: NonNull<u8>, len: usize, access: u64) -> Result<Registration, Fault> {
-        let mode = self.offer.memory_mode;
-        // A key that cannot be guessed, where it is ours to choose.
-        let wanted = if mode & FI_MR_PROV_KEY == 0 { random_key() } else { 0 };
-        let mut mr = null_mut();
-        // SAFETY: the memory is mapped, as the caller says.
-        unsafe {
-            let ops = &*(*self.domain.get()).mr;
-            let (domain, start) = (self.domain.fid(), start.as_ptr().cast());
-            let made = (ops.reg)(domain, start, len, access, 0, wanted, 0, &raw mut mr, null_mut());
-            Fault::check("fi_mr_reg", made)?;
-            let mr = Closing::<Mr>::new("fi_mr_reg", mr)?;
-            if mode & FI_MR_ENDPOINT != 0 {
-                let ops = &*(*mr.fid()).ops;
-                Fault::check("fi_mr_bind", (ops.bind)(mr.fid(), self.ep.fid(), 0))?;
-                Fault::check("fi_mr_enable", (ops.control)(mr.fid(), FI_ENABLE, null_mut()))?;
+    /// `near` is `far.len` bytes that stay mapped, with the descriptor of their registration if the provider wants one,
+    /// until access `number` has ended or the endpoint is dropped. Nobody has references to them if they are read into.
+    pub(super) unsafe fn access(
+        &mut self,
+        number: usize,
+        (near, mut descriptor): (*mut u8, *mut c_void),
+        far: Far,
+        is_write: bool,
+    ) -> Result<bool, Fault> {
+        let piece = libc::iovec { iov_base: near.cast(), iov_len: far.len };
+        let span = RmaIov { addr: far.address, len: far.len, key: far.key };
+        let message = MsgRma {
+            msg_iov: &raw const piece,
+            desc: &raw mut descriptor,
+            iov_count: 1,
+            addr: self.peer,
+            rma_iov: &raw const span,
+            rma_iov_count: 1,
+            context: self.context(Operation::Access(number)),
+            data: 0,
+        };
+        // SAFETY: the caller answers for the memory; the message itself is read during the call only.
+        let posted = unsafe {
+            let rma = &*(*self.ep.get()).rma;
+            if is_write {
+                // The end of a write means that it can be seen, not only that it has left.
+                (rma.writemsg)(self.ep.get(), &raw const message, FI_COMPLETION | FI_DELIVERY_COMPLETE)
+            } else {
+                (rma.readmsg)(self.ep.get(), &raw const message, FI_COMPLETION)
             }
-            Ok(Registration { mr })
-        }
+        };
+        begun(if is_write { "fi_writemsg" } else { "fi_readmsg" }, posted)
+    }
+
+    /// Lets the peer do this with memory of ours.
+    ///
+    /// # Safety
+    /// As for every [registration](Registration::new).
+    pub(super) unsafe fn register_far(
+        &self,
+        place: (NonNull<u8>, usize),
+        (may_read, may_write): (bool, bool),
+    ) -> Result<Registration, Fault> {
+        let access = if may_read { FI_REMOTE_READ } else { 0 } | if may_write { FI_REMOTE_WRITE } else { 0 };
+        // SAFETY: as the caller says.
+        unsafe { self.register(place, access) }
+    }
+
+    /// # Safety
+    /// As above.
+    pub(super) unsafe fn register(
+        &self,
+        place: (NonNull<u8>, usize),
+        access: u64,
+    ) -> Result<Registration, Fault> {
+        // SAFETY: as the caller says.
+        unsafe { Registration::new((&self.home, &self.ep), place, access) }
+    }
+
+    pub(super) fn memory_mode(&self) -> i32 {
+        self.home.memory_mode
     }
 
     /// Lets the provider work, and takes what has ended. An operation that failed is an end like others.
@@ -321,6 +284,22 @@ impl Endpoint {
             Err(_) if count == -FI_EAGAIN => Ok(()),
             Err(_) if count == -FI_EAVAIL => self.take_error(ended),
             Err(_) => Err(Fault::of("fi_cq_read", count)),
+        }
+    }
+
+    /// Takes everything that has arrived, before the endpoint is closed: a provider that keeps connections and closes
+    /// one with messages still to be told of may give their places to the connection that is gone.
+    pub(super) fn drain(&mut self) {
+        if !self.offer.provider.contains(CONNECTED) {
+            return;
+        }
+        let mut ended = Vec::with_capacity(BATCH);
+        // Some providers look at one message in each turn.
+        for _ in 0..2 * self.contexts.len() {
+            ended.clear();
+            if self.poll(&mut ended).is_err() {
+                break;
+            }
         }
     }
 
@@ -358,7 +337,9 @@ impl Endpoint {
     pub(super) fn may_sleep(&self) -> bool {
         let mut fids = [self.cq.fid()];
         // SAFETY: one queue of this fabric.
-        unsafe { ((*(*self.fabric.get()).ops).trywait)(self.fabric.get(), fids.as_mut_ptr(), 1) == 0 }
+        unsafe {
+            ((*(*self.home.fabric.get()).ops).trywait)(self.home.fabric.get(), fids.as_mut_ptr(), 1) == 0
+        }
     }
 }
 
@@ -370,36 +351,4 @@ fn begun(call: &'static str, result: isize) -> Result<bool, Fault> {
         _ if result == -FI_EAGAIN => Ok(false),
         _ => Err(Fault::of(call, result)),
     }
-}
-
-fn random_key() -> u64 {
-    let mut bytes = [0; 8];
-    match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => u64::from_ne_bytes(bytes),
-        _ => fastrand::u64(..),
-    }
-}
-
-/// Opens the queue of completions, with a descriptor to wait on if the provider has one.
-fn open_queue(domain: &Closing<Domain>, size: usize) -> Result<(Closing<Cq>, Option<RawFd>), Fault> {
-    let open = |wait_obj| {
-        // SAFETY: plain data, of which zero means the default.
-        let mut attr: CqAttr = unsafe { core::mem::zeroed() };
-        (attr.size, attr.format, attr.wait_obj) = (size, FI_CQ_FORMAT_MSG, wait_obj);
-        let mut cq = null_mut();
-        // SAFETY: an open domain, and a place for the result.
-        let made =
-            unsafe { ((*(*domain.get()).ops).cq_open)(domain.get(), &raw mut attr, &raw mut cq, null_mut()) };
-        Fault::check("fi_cq_open", made)?;
-        Closing::new("fi_cq_open", cq)
-    };
-    if let Ok(cq) = open(FI_WAIT_FD) {
-        let mut wait: RawFd = -1;
-        // SAFETY: the queue writes a descriptor.
-        let got = unsafe { ((*(*cq.fid()).ops).control)(cq.fid(), FI_GETWAIT, (&raw mut wait).cast()) };
-        if got == 0 && wait >= 0 {
-            return Ok((cq, Some(wait)));
-        }
-    }
-    Ok((open(FI_WAIT_NONE)?, None))
 }

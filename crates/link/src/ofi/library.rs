@@ -16,6 +16,8 @@ const PRECAUTIONS: &[(&str, &str)] = &[
     // It would watch our memory with a userfaultfd of its own to find out when registered pages are unmapped. Pages
     // that two of them watch cannot be moved, and nothing is unmapped here while it is registered.
     ("FI_MR_CACHE_MONITOR", "disabled"),
+    // Every endpoint here has one peer. Queues for the 256 that are usual are more than some cards have.
+    ("FI_UNIVERSE_SIZE", "2"),
     // Libraries that it brings along would take over the signals of memory that is not there, and write a file.
     ("IPATH_NO_BACKTRACE", "1"),
     ("HFI_NO_BACKTRACE", "1"),

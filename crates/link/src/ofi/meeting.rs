@@ -143,6 +143,7 @@ impl Meeting {
         if let Err(fault) = endpoint.set_peer(&theirs.padded_name()) {
             return Err(ConnectError::Fabric { address: self.address, source: fault.into() });
         }
+        let endpoint = (endpoint, self.config.lends_all);
         Ok(OfiBytes::new(endpoint, Side::new(self.socket), self.epoll, theirs))
     }
 

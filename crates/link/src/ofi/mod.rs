@@ -13,6 +13,7 @@
 //! and what goes wrong on one concerns no other.
 
 mod accept;
+mod access;
 mod bytes;
 mod choice;
 mod config;
@@ -24,11 +25,14 @@ mod endpoint;
 pub mod layout;
 mod library;
 mod meeting;
+mod object;
 mod offer;
+mod open;
 mod preface;
 #[doc(hidden)]
 pub mod raw;
 mod side;
+mod stream;
 mod sys;
 
 use std::net::SocketAddr;

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use super::library::{Fault, Library};
 use super::sys::{
     self, FI_AV_TABLE, FI_BUS_PCI, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_ENDPOINT,
-    FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_PROGRESS_MANUAL, FI_READ, FI_RECV,
-    FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RM_ENABLED, FI_RMA, FI_SEND, FI_SOURCE, FI_THREAD_DOMAIN, FI_WRITE,
-    Info,
+    FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_ORDER_SAW, FI_PROGRESS_MANUAL,
+    FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RM_ENABLED, FI_RMA, FI_SEND, FI_SOURCE,
+    FI_THREAD_DOMAIN, FI_WRITE, Info,
 };
 
 /// What a link cannot do without.
@@ -34,6 +34,10 @@ pub(crate) struct Offer {
     pub(crate) device: String,
     /// Whether a network card moves the bytes.
     pub(crate) is_hardware: bool,
+    /// Whether memory can be reached without frames.
+    pub(crate) reaches: bool,
+    /// Whether a message arrives after the writes before it.
+    pub(crate) orders_writes: bool,
     pub(crate) memory_mode: i32,
 }
 
@@ -109,6 +113,8 @@ impl Offer {
                 provider: text((*all.fabric_attr).prov_name),
                 device: text((*all.domain_attr).name),
                 is_hardware: bus.is_some_and(|bus| bus.bus_type == FI_BUS_PCI),
+                reaches: all.caps & REACH == REACH,
+                orders_writes: (*all.tx_attr).msg_order & (*all.rx_attr).msg_order & FI_ORDER_SAW != 0,
                 memory_mode: (*all.domain_attr).mr_mode,
             }
         }

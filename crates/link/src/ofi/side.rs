@@ -42,12 +42,12 @@ impl Side {
         self.total
     }
 
-    /// Reads what there is.
-    pub(super) fn look(&mut self) -> Result<(), Loss> {
+    /// Reads what there is, and says whether there may be more.
+    pub(super) fn look(&mut self) -> Result<bool, Loss> {
         let mut bytes = [0; 256];
         for _ in 0..READS_PER_LOOK {
             if self.is_over {
-                return Ok(());
+                return Ok(false);
             }
             match recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
@@ -56,15 +56,15 @@ impl Side {
                 Ok((len, _)) => {
                     self.take(&bytes[..len])?;
                     if len < bytes.len() {
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(source) => return Err(Loss::System { call: "recv", source }),
             }
         }
-        Ok(())
+        Ok(!self.is_over)
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Violation> {

@@ -1,12 +1,14 @@
 //! What the engine needs of the thing that moves its bytes.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
-use outboard_wire::Time;
+use outboard_wire::{Rights, Time};
 use rustix::io::Errno;
 
+use super::reach::{Handle, Lent, Near, Reached};
 use crate::Loss;
-use crate::memory::{Window, WindowMut};
+use crate::memory::{Segment, Window, WindowMut};
 
 /// What a stream had to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,47 @@ pub trait ByteStream {
     /// Asks the other side to wake this thread. Returns false if there is something to do already.
     fn prepare_to_wait(&mut self) -> bool {
         true
+    }
+
+    /// Whether memory can be reached past the frames at all, so that handles of it mean something.
+    #[doc(hidden)]
+    const REACHES: bool = false;
+
+    /// Lets the peer reach memory of ours with these rights, if it can be done.
+    #[doc(hidden)]
+    #[expect(private_interfaces)]
+    fn lend(&mut self, memory: &Arc<Segment>, rights: Rights) -> Option<Lent> {
+        let _ = (memory, rights);
+        None
+    }
+
+    /// Begins an access to the peer's memory: which, from where and how long, and what is moved. Returns false if it
+    /// has to go another way.
+    #[doc(hidden)]
+    #[expect(private_interfaces)]
+    fn reach(&mut self, number: u16, far: (Handle, usize), near: Near<'_>) -> bool {
+        let _ = (number, far, near);
+        false
+    }
+
+    /// The next access that has ended.
+    #[doc(hidden)]
+    #[expect(private_interfaces)]
+    fn reached(&mut self) -> Option<Reached> {
+        None
+    }
+
+    /// What was to be written by an access that has ended, until it is forgotten.
+    #[doc(hidden)]
+    fn kept(&self, number: u16) -> Window<'_> {
+        let _ = number;
+        Window::from(&[][..])
+    }
+
+    /// An access that has ended needs its place no longer.
+    #[doc(hidden)]
+    fn forget(&mut self, number: u16) {
+        let _ = number;
     }
 
     /// After which of `borders` borders between words, counted from one, a served read is to be torn in two: part

@@ -38,12 +38,16 @@ struct Share {
 }
 
 impl Desk {
-    pub(super) fn new(terms: &Terms, exports: Arc<Exports>, max_payload: usize) -> Result<Self, Errno> {
+    pub(super) fn new(
+        terms: &Terms,
+        exports: Arc<Exports>,
+        (max_payload, reaches): (usize, bool),
+    ) -> Result<Self, Errno> {
         let quota = terms.buffer_bytes / 4;
         Ok(Self {
             outbox: Outbox::new(terms.buffer_bytes)?,
             server: Server::new(exports, terms.regions_max, max_payload),
-            requester: Requester::new(terms.operations_max),
+            requester: Requester::new(terms.operations_max, reaches),
             counters: Counters::default(),
             share: Share { quota, frame_waits: false, frame_bytes: 0, read_bytes: 0, longest: max_payload },
         })
@@ -77,6 +81,11 @@ impl Desk {
         let fixed_len = Request::fixed_len(head.kind).unwrap_or(0);
         let (fixed, data) = payload.split_at(payload.len().min(fixed_len));
         let request = Request::decode(head.kind, fixed, data.len()).map_err(Violation::from)?;
+        if let Request::Withdrawn { slot } = request
+            && self.requester.withdraw(slot)
+        {
+            return Ok(());
+        }
         self.counters.accesses_served += 1;
         let Self { outbox, counters, .. } = self;
         let mut exit = Exit { outbox, stream, pulse, counters };
@@ -105,7 +114,8 @@ impl Desk {
     pub(super) fn give_back(&mut self) -> bool {
         let mut moved = false;
         while let Some(slot) = self.requester.closing.front().copied() {
-            if !self.outbox.has_room(FIXED_LEN_MAX) {
+            // What is under way past the frames would be overtaken.
+            if !self.outbox.has_room(FIXED_LEN_MAX) || self.requester.is_reaching(slot) {
                 break;
             }
             self.outbox.request(0, &Request::Close { slot }, Window::from(&[][..]));
@@ -117,6 +127,7 @@ impl Desk {
 
     /// Answers waiting reads as far as there is room. Returns whether there were any.
     pub(super) fn answer_waiting(&mut self) -> Result<bool, Violation> {
+        self.server.withdraw(&mut self.outbox);
         let mut moved = self.give_back();
         while self.can_answer() {
             let len = self.server.next_reply_len().unwrap_or(0);

@@ -24,12 +24,13 @@ use crate::{
 /// Bytes move in [`Link::progress`] and [`Link::flush`] only, and long answers to the peer's reads at once;
 /// one-sided operations start to travel at whichever comes first. A reservation lasts until the next call that is not [`Link::commit`].
 pub struct StreamLink<S: ByteStream> {
+    /// Apart from the inbox, so that records are answered where they lie. Before the stream, which must outlive what
+    /// was lent through it.
+    pub(super) desk: Desk,
     pub(super) stream: S,
     inbox: Inbox,
     straight: Straight,
-    /// Apart from the inbox, so that records are answered where they lie.
-    pub(super) desk: Desk,
-    pulse: Pulse,
+    pub(super) pulse: Pulse,
     peer: Peer,
     capabilities: Capabilities,
     /// Nothing more can leave.
@@ -68,14 +69,14 @@ impl<S: ByteStream> StreamLink<S> {
             atomics: AtomicDomain::Cpu,
             needs_target_progress: true,
         };
-        let desk = Desk::new(terms, exports, max_payload)?;
+        let desk = Desk::new(terms, exports, (max_payload, S::REACHES))?;
         let inbox = Inbox::new(terms.buffer_bytes, ours)?;
         let pulse = Pulse::new(terms.heartbeat, terms.deadline);
         Ok(Self {
+            desk,
             stream,
             inbox,
             straight: Straight::default(),
-            desk,
             pulse,
             peer,
             capabilities,
@@ -302,8 +303,9 @@ impl<S: ByteStream> Link for StreamLink<S> {
             return Err(lost);
         }
         self.pulse.look(now);
-        self.desk.server.begin_turn();
+        self.desk.server.begin_turn(now);
         let mut moved = self.pull();
+        moved |= self.end_far();
         if let First::Nothing = self.handle_own()? {
             self.report_end()?;
         }

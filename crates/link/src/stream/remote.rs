@@ -5,6 +5,7 @@ use outboard_wire::{Grant, Rights};
 
 use super::bytes::ByteStream;
 use super::link::StreamLink;
+use super::reach::Near;
 use super::requester::{Pending, Wanted};
 use crate::memory::{Buffer, Window};
 use crate::remote::{ATOMIC_RIGHTS, Asked};
@@ -78,7 +79,11 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         into.window().part(into_offset, len);
         let (span, asked) = self.span(region, (offset, len), Rights::READ, false)?;
         let wanted = Wanted::Bytes { buffer: into.clone(), offset: into_offset };
-        self.begin(&Request::Read(span), NONE.into(), Pending { token, asked, wanted })
+        let pending = Pending { token, asked, wanted };
+        match self.begin_far(region, span, Near::Into(into, into_offset), pending)? {
+            None => Ok(()),
+            Some(pending) => self.begin(&Request::Read(span), NONE.into(), pending),
+        }
     }
 
     fn write(
@@ -89,7 +94,11 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         token: Token,
     ) -> Result<(), AccessError> {
         let (span, asked) = self.span(region, (offset, data.len()), Rights::WRITE, false)?;
-        self.begin(&Request::Write(span), data, Pending { token, asked, wanted: Wanted::Write })
+        let pending = Pending { token, asked, wanted: Wanted::Write };
+        match self.begin_far(region, span, Near::From(data), pending)? {
+            None => Ok(()),
+            Some(pending) => self.begin(&Request::Write(span), data, pending),
+        }
     }
 
     fn compare_swap(

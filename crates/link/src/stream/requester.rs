@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use outboard_wire::Rights;
 use outboard_wire::access::{Reply, Slot, Status};
 
+use super::reach::{FarAccess, Handle};
 use crate::memory::{Buffer, WindowMut};
 use crate::remote::Asked;
 use crate::{AccessError, Completion, LinkError, OpenRegion, Outcome, Token, Violation};
@@ -20,6 +21,12 @@ pub(super) struct Requester {
     free_regions: Vec<u32>,
     /// Slots to be given back, which found no room in the outgoing queue.
     pub(super) closing: VecDeque<Slot>,
+    /// Accesses under way past the frames, by their numbers.
+    far: Vec<Option<FarAccess>>,
+    /// Those that failed there, and have to be asked for by frames.
+    pub(super) unreached: VecDeque<u16>,
+    /// Whether an opening may bring a handle.
+    reaches: bool,
 }
 
 /// A place for an operation. Its number and its serial make the tag on the wire.
@@ -48,9 +55,12 @@ pub(super) enum Wanted {
 }
 
 impl Pending {
-    /// How many bytes of data belong to `reply`; `None` if it is no answer to this at all.
-    fn expects(&self, reply: &Reply) -> Option<u64> {
+    /// How many bytes of data belong to `reply`; `None` if it is no answer to this at all. An opening may bring a handle.
+    fn expects(&self, reply: &Reply, may_bring: Option<usize>) -> Option<u64> {
         match (reply, &self.wanted) {
+            (Reply::Opened { status: Status::Done, .. }, Wanted::Region) => {
+                Some(may_bring.unwrap_or(0) as u64)
+            }
             (Reply::Opened { .. }, Wanted::Region) => Some(0),
             (Reply::Done { status: Status::Done, .. }, Wanted::Bytes { .. }) => Some(self.asked.len),
             (Reply::Opened { .. }, _) | (_, Wanted::Region) => None,
@@ -88,10 +98,12 @@ pub(super) struct Region {
     pub(super) slot: Slot,
     pub(super) size: u64,
     pub(super) rights: Rights,
+    /// How to reach it past the frames, if that can be done.
+    pub(super) handle: Option<Handle>,
 }
 
 impl Requester {
-    pub(super) fn new(operations_max: usize) -> Self {
+    pub(super) fn new(operations_max: usize, reaches: bool) -> Self {
         let idle = || Operation { serial: 0, pending: None };
         Self {
             operations: std::iter::repeat_with(idle).take(operations_max).collect(),
@@ -101,6 +113,9 @@ impl Requester {
             regions: Vec::new(),
             free_regions: Vec::new(),
             closing: VecDeque::new(),
+            far: std::iter::repeat_with(|| None).take(if reaches { operations_max } else { 0 }).collect(),
+            unreached: VecDeque::new(),
+            reaches,
         }
     }
 
@@ -123,15 +138,82 @@ impl Requester {
 
     /// Notes an operation and returns its tag. There must be room.
     pub(super) fn begin(&mut self, pending: Pending) -> Option<u32> {
+        let is_read = matches!(pending.wanted, Wanted::Bytes { .. });
+        let tag = self.insert_operation(pending)?;
+        if is_read {
+            self.reads.push_back(tag);
+        }
+        Some(tag)
+    }
+
+    fn insert_operation(&mut self, pending: Pending) -> Option<u32> {
         let index = self.free.pop()?;
         let operation = &mut self.operations[usize::from(index)];
         operation.serial = operation.serial.wrapping_add(1);
         let tag = u32::from(operation.serial) << 16 | u32::from(index);
-        if let Wanted::Bytes { .. } = pending.wanted {
-            self.reads.push_back(tag);
-        }
         operation.pending = Some(pending);
         Some(tag)
+    }
+
+    /// The number that the next operation will have, if it can be begun.
+    pub(super) fn next_number(&self) -> Option<u16> {
+        self.free.last().copied().filter(|_| self.has_room())
+    }
+
+    /// Notes an operation that goes past the frames. There must be room.
+    pub(super) fn begin_far(&mut self, pending: Pending, access: impl FnOnce(u32) -> FarAccess) {
+        if let Some(tag) = self.insert_operation(pending) {
+            self.far[(tag & 0xffff) as usize] = Some(access(tag));
+        }
+    }
+
+    /// The owner has withdrawn the region of this slot: it is reached for no longer, and its slot is given back.
+    /// Returns false if nothing can be withdrawn here.
+    pub(super) fn withdraw(&mut self, slot: Slot) -> bool {
+        let open = self.regions.iter_mut().filter_map(|entry| entry.open.as_mut());
+        for region in open.filter(|region| region.slot == slot) {
+            region.handle = None;
+        }
+        if self.reaches && !self.closing.contains(&slot) {
+            self.closing.push_back(slot);
+        }
+        self.reaches
+    }
+
+    /// Whether an access to this slot is under way past the frames.
+    pub(super) fn is_reaching(&self, slot: Slot) -> bool {
+        self.far.iter().flatten().any(|access| access.span.slot == slot)
+    }
+
+    /// How many bytes a write has that went past the frames.
+    pub(super) fn far_write_len(&self, number: u16) -> usize {
+        let access = self.far.get(usize::from(number)).and_then(Option::as_ref);
+        access.map_or(0, |access| if access.is_write { access.span.len as usize } else { 0 })
+    }
+
+    /// Ends an access that was done past the frames.
+    pub(super) fn end_far(&mut self, number: u16) {
+        let index = usize::from(number);
+        let Some(access) = self.far.get_mut(index).and_then(Option::take) else { return };
+        if let Some(Pending { token, .. }) = self.operations[index].pending.take() {
+            self.free.push(number);
+            let outcome = if access.is_write { Outcome::Written } else { Outcome::Read };
+            self.ended.push_back(Completion { token, result: Ok(outcome) });
+        }
+    }
+
+    /// An access past the frames has failed: it is to be asked for by frames, and so are all that follow.
+    pub(super) fn give_up_far(&mut self, number: u16) -> Option<FarAccess> {
+        let access = self.far.get_mut(usize::from(number)).and_then(Option::take)?;
+        let entry = self.regions.get_mut(access.region.index as usize);
+        let region = entry.filter(|entry| entry.serial == access.region.serial);
+        if let Some(open) = region.and_then(|entry| entry.open.as_mut()) {
+            open.handle = None;
+        }
+        if !access.is_write {
+            self.reads.push_back(access.tag);
+        }
+        Some(access)
     }
 
     /// The read that the next reply with data belongs to, if any is under way.
@@ -159,7 +241,8 @@ impl Requester {
         let unknown = Violation::UnknownReply { tag };
         let operation = self.operations.get_mut((tag & 0xffff) as usize).ok_or(unknown)?;
         let pending = operation.pending.as_ref().filter(|_| u32::from(operation.serial) == tag >> 16);
-        let expected = pending.and_then(|pending| pending.expects(reply)).ok_or(unknown)?;
+        let may_bring = Some(Handle::LEN).filter(|len| self.reaches && data.len() == *len);
+        let expected = pending.and_then(|pending| pending.expects(reply, may_bring)).ok_or(unknown)?;
         if data.len() as u64 != expected {
             return Err(Violation::Oversize { len: data.len() as u64, available: expected });
         }
@@ -172,7 +255,8 @@ impl Requester {
         self.free.push(tag as u16);
         let result = match (*reply, wanted) {
             (Reply::Opened { status, slot, .. }, _) => {
-                let opened = Region { slot, size: asked.size, rights: asked.needed };
+                let handle = Handle::decode(data);
+                let opened = Region { slot, size: asked.size, rights: asked.needed, handle };
                 asked.verdict(status).map(|()| Outcome::Opened(self.insert(opened)))
             }
             (Reply::Done { status, .. }, Wanted::Bytes { buffer, offset }) => {
@@ -202,6 +286,8 @@ impl Requester {
         }
         self.reads.clear();
         self.closing.clear();
+        self.unreached.clear();
+        self.far.iter_mut().for_each(|access| *access = None);
     }
 
     /// Hands out what has ended.

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
-use outboard_wire::Rights;
-use outboard_wire::access::{Reply, Request, Slot, Span, Status};
+use outboard_wire::access::{FIXED_LEN_MAX, Reply, Request, Slot, Span, Status};
+use outboard_wire::{DecodeError, Rights, Time};
 
 use super::bytes::ByteStream;
 use super::exit::Exit;
 use super::outbox::Outbox;
+use super::reach::{Handle, Lent};
 use super::terms::OPERATIONS_MAX;
 use crate::export::{Export, ExportView};
 use crate::memory::Window;
@@ -25,8 +27,11 @@ pub(super) struct Server {
     free: Vec<u16>,
     slots_max: usize,
     queue: VecDeque<WaitingRead>,
+    /// What was withdrawn and is still lent, because the peer may be reaching for it.
+    withdrawn: Vec<Withdrawn>,
     /// Counts the link's turns, so that the second part of a torn read comes in a later one.
     turn: u64,
+    now: Time,
     max_access: usize,
 }
 
@@ -37,9 +42,22 @@ struct SlotEntry {
 }
 
 struct Lease {
+    /// What the peer reaches past the frames. Before the memory, which must outlive it.
+    lent: Option<Lent>,
     export: Arc<Export>,
     rights: Rights,
 }
+
+/// A region that is no longer exported and still lent.
+struct Withdrawn {
+    slot: Slot,
+    _lent: Lent,
+    since: Time,
+    is_told: bool,
+}
+
+/// How long a peer has to stop reaching for what was withdrawn.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// A read that was found good and waits for room.
 struct WaitingRead {
@@ -70,7 +88,9 @@ impl Server {
             free: Vec::new(),
             slots_max,
             queue: VecDeque::with_capacity(OPERATIONS_MAX),
+            withdrawn: Vec::new(),
             turn: 0,
+            now: Time::ZERO,
             max_access,
         }
     }
@@ -85,10 +105,16 @@ impl Server {
     ) -> Result<(), Violation> {
         self.renew();
         let reply = match request {
-            Request::Open { .. } => self.open(&request),
+            Request::Open { .. } => return self.open(exit, tag, &request),
             Request::Close { slot } => {
                 self.close(slot);
                 return Ok(());
+            }
+            // For the holder of a region, not for its owner.
+            Request::Withdrawn { slot } => {
+                return Err(
+                    DecodeError::BadValue { what: "slot of a withdrawal", value: slot.0.into() }.into()
+                );
             }
             Request::Read(span) => match self.find(&span, Rights::READ, false) {
                 Ok(_) if span.len as usize > self.max_access => return Err(self.oversize(&span)),
@@ -122,10 +148,16 @@ impl Server {
         }
         self.version = version;
         for index in 0..self.slots.len() {
-            let lease = self.slots[index].lease.as_ref();
-            if lease.is_some_and(|lease| !self.exports.still_has(&lease.export)) {
-                self.vacate(index);
+            let entry = &mut self.slots[index];
+            let Some(lease) = &mut entry.lease else { continue };
+            if self.exports.still_has(&lease.export) {
+                continue;
             }
+            if let Some(lent) = lease.lent.take() {
+                let slot = slot(index as u16, entry.serial);
+                self.withdrawn.push(Withdrawn { slot, _lent: lent, since: self.now, is_told: false });
+            }
+            self.vacate(index);
         }
     }
 
@@ -135,31 +167,56 @@ impl Server {
         self.free.push(index as u16);
     }
 
-    fn open(&mut self, request: &Request) -> Reply {
-        let refused = |status| Reply::Opened { status, slot: Slot(0), size: 0 };
+    /// Opens a region, lends it if that can be done, and answers.
+    fn open(
+        &mut self,
+        exit: &mut Exit<'_, impl ByteStream>,
+        tag: u32,
+        request: &Request,
+    ) -> Result<(), Violation> {
+        let (index, mut lease) = match self.find_place(request) {
+            Ok(found) => found,
+            Err(status) => {
+                return answer(exit.outbox, tag, &Reply::Opened { status, slot: Slot(0), size: 0 });
+            }
+        };
+        let entry = &mut self.slots[usize::from(index)];
+        let size = lease.export.memory.len() as u64;
+        let reply = Reply::Opened { status: Status::Done, slot: slot(index, entry.serial), size };
+        if exit.outbox.has_room(Reply::FIXED_LEN + Handle::LEN) {
+            lease.lent = exit.stream.lend(&lease.export.memory, lease.rights);
+        }
+        let handle = lease.lent.as_ref().map(|lent| lent.handle.encode());
+        entry.lease = Some(lease);
+        match handle {
+            Some(handle) => {
+                exit.outbox.reply(tag, &reply, Window::from(&handle[..]));
+                Ok(())
+            }
+            None => answer(exit.outbox, tag, &reply),
+        }
+    }
+
+    /// Checks an opening and finds a place for it.
+    fn find_place(&mut self, request: &Request) -> Result<(u16, Lease), Status> {
         let Request::Open { region, generation, rights, ref key } = *request else {
-            return refused(Status::NotOpen);
+            return Err(Status::NotOpen);
         };
-        let export = match self.exports.open(region, generation, key, rights) {
-            Ok(export) => export,
-            Err(status) => return refused(status),
-        };
+        let export = self.exports.open(region, generation, key, rights)?;
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.slots.len() < self.slots_max => {
                 self.slots.push(SlotEntry { serial: 0, lease: None });
                 (self.slots.len() - 1) as u16
             }
-            None => return refused(Status::Busy),
+            None => return Err(Status::Busy),
         };
-        let size = export.memory.len() as u64;
-        let entry = &mut self.slots[usize::from(index)];
-        entry.lease = Some(Lease { export, rights });
-        Reply::Opened { status: Status::Done, slot: slot(index, entry.serial), size }
+        Ok((index, Lease { lent: None, export, rights }))
     }
 
     /// A slot that is not open may be one whose region was withdrawn meanwhile: no matter.
     fn close(&mut self, closed: Slot) {
+        self.withdrawn.retain(|withdrawn| withdrawn.slot != closed);
         let index = (closed.0 & 0xffff) as usize;
         let is_open = self.slots.get(index).is_some_and(|entry| entry.lease.is_some());
         if is_open && slot(index as u16, self.slots[index].serial) == closed {
@@ -227,8 +284,24 @@ impl Server {
 
     /// A new turn of the link begins.
     #[inline]
-    pub(super) fn begin_turn(&mut self) {
+    pub(super) fn begin_turn(&mut self, now: Time) {
         self.turn += 1;
+        self.now = now;
+        // What is withdrawn must not be reached any more, whether anybody asks or not.
+        self.renew();
+    }
+
+    /// Tells the peer what it must no longer reach for, and takes that back from one that does not listen.
+    pub(super) fn withdraw(&mut self, outbox: &mut Outbox) {
+        let now = self.now;
+        self.withdrawn.retain(|withdrawn| now.since(withdrawn.since) < WITHDRAWAL);
+        for withdrawn in self.withdrawn.iter_mut().filter(|withdrawn| !withdrawn.is_told) {
+            if !outbox.has_room(FIXED_LEN_MAX) {
+                break;
+            }
+            outbox.request(0, &Request::Withdrawn { slot: withdrawn.slot }, Window::from(&[][..]));
+            withdrawn.is_told = true;
+        }
     }
 
     #[inline]

@@ -41,6 +41,12 @@ pub(crate) trait Fixture: 'static {
         None
     }
 
+    /// How many fresh links a check may make that wants as many as it can get.
+    const LINKS: u64 = 300;
+
+    /// Whether it is set up as it has to be for words to stay whole.
+    const KEEPS_WORDS: bool = true;
+
     /// A fresh link: the connecting side, then the accepting side.
     fn pair(sides: &Sides) -> (Self::Link, Self::Link);
 

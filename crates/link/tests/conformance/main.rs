@@ -61,7 +61,11 @@ conformance! {
     tcp: fixtures::Tcp;
     loopback: fixtures::Loopback;
     ofi_tcp: fixtures::OfiTcp;
+    ofi_tcp_lent: fixtures::OfiTcpLent;
     ofi_shm: fixtures::OfiShm;
+    ofi_shm_lent: fixtures::OfiShmLent;
+    ofi_verbs: fixtures::OfiVerbs;
+    ofi_verbs_lent: fixtures::OfiVerbsLent;
     shaped_shm: fixtures::Slow<fixtures::Shm>;
     shaped_tcp: fixtures::Slow<fixtures::Tcp>;
     shaped_loopback: fixtures::Slow<fixtures::Loopback>;

@@ -183,6 +183,10 @@ fn assert_whole(word: u64) {
 
 /// Every aligned word that is read is one that was written, while the owner writes two kinds all the time.
 pub(crate) fn reads_whole_words<F: Fixture>() {
+    if !F::KEEPS_WORDS {
+        println!("skipped: this link is set up to be reached where words may be torn");
+        return;
+    }
     let mut shared = Shared::<F>::new();
     let words = 512;
     let memory = Arc::clone(&shared.memory);
@@ -229,6 +233,10 @@ impl Drop for Stop<'_> {
 
 /// Two links write two kinds of words over each other: the owner only ever sees whole ones.
 pub(crate) fn writes_whole_words<F: Fixture>() {
+    if !F::KEEPS_WORDS {
+        println!("skipped: this link is set up to be reached where words may be torn");
+        return;
+    }
     let mut shared = Shared::<F>::new();
     let words = 512;
     let memory = Arc::clone(&shared.memory);

@@ -1,0 +1,93 @@
+//! What is reached past the owner's processor, and what is not.
+
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use outboard_link::memory::Buffer;
+use outboard_link::{AccessError, Link, Outcome, RemoteMemory, Token};
+use outboard_wire::{RegionId, Rights};
+
+use crate::pair::{PROVIDERS, Pair};
+
+/// A buffer over memory that the link has not allocated.
+fn foreign(len: usize) -> Buffer {
+    let mut memory = vec![0u64; len / 8].into_boxed_slice();
+    let start = NonNull::new(memory.as_mut_ptr().cast()).unwrap();
+    // SAFETY: the box owns the bytes and goes with the buffer, and nobody else uses them.
+    unsafe { Buffer::from_raw(start, len, Box::new(memory)) }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+#[test]
+fn a_quiet_region_is_read_and_written_without_its_owner() {
+    for provider in PROVIDERS {
+        let Some(mut pair) = Pair::new(provider, true) else { continue };
+        let region = pair.open(Rights::READ.and(Rights::WRITE));
+        assert_eq!(pair.served(), 1, "{provider}: the opening");
+        for (len, is_foreign) in [(1, false), (4096, true), (40_000, false), (65_536, true)] {
+            let data = pattern(len);
+            pair.write(region, 24, &data).unwrap();
+            assert_eq!(pair.memory.window(24, len).to_vec(), data, "{provider}");
+            let buffer = if is_foreign { foreign(1 << 17) } else { Buffer::allocate(1 << 17).unwrap() };
+            pair.read(region, 24, &buffer, len).unwrap();
+            assert_eq!(buffer.window().part(8, len).to_vec(), data, "{provider}: {len} bytes");
+        }
+        assert_eq!(pair.served(), 1, "{provider}: nobody was asked");
+        assert_eq!(pair.ada.counters().accesses, 9);
+        // Atomics are the owner's, so that they are atomic against its processors.
+        let added = pair.run(|ada| ada.fetch_add(region, 0, 5, Token(3)));
+        assert_eq!(added.unwrap(), Outcome::Old(0));
+        assert_eq!(pair.served(), 2, "{provider}");
+    }
+}
+
+#[test]
+fn a_region_that_changes_while_it_is_read_is_served() {
+    for provider in PROVIDERS {
+        let Some(mut pair) = Pair::new(provider, false) else { continue };
+        let region = pair.open(Rights::ALL);
+        pair.write(region, 0, &pattern(1000)).unwrap();
+        let buffer = Buffer::allocate(4096).unwrap();
+        pair.read(region, 0, &buffer, 1000).unwrap();
+        assert_eq!(buffer.window().part(8, 1000).to_vec(), pattern(1000));
+        assert_eq!(pair.served(), 3, "{provider}");
+    }
+}
+
+#[test]
+fn a_region_that_is_withdrawn_is_reached_no_more() {
+    for provider in PROVIDERS {
+        let Some(mut pair) = Pair::new(provider, true) else { continue };
+        let region = pair.open(Rights::READ);
+        let buffer = Buffer::allocate(4096).unwrap();
+        pair.read(region, 0, &buffer, 64).unwrap();
+        pair.exports.remove(RegionId(1));
+        // It hears of it when both have had their turns.
+        let began = Instant::now();
+        let refused = loop {
+            match pair.read(region, 0, &buffer, 64) {
+                Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "{provider}: still reached"),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(refused, AccessError::NotOpen), "{provider}: {refused}");
+        // Nothing else on the link is concerned.
+        let grant = pair.grant;
+        let refused = pair.run(|ada| ada.open(&grant, Rights::READ, Token(4))).unwrap_err();
+        assert!(matches!(refused, AccessError::NotOpen), "{provider}: {refused}");
+    }
+}
+
+#[test]
+fn a_region_opened_to_read_is_not_written() {
+    for provider in PROVIDERS {
+        let Some(mut pair) = Pair::new(provider, true) else { continue };
+        let region = pair.open(Rights::READ);
+        let refused = pair.write(region, 0, &[1; 8]).unwrap_err();
+        assert!(matches!(refused, AccessError::NoRight { .. }), "{provider}: {refused}");
+        assert_eq!(pair.memory.window(0, 8).to_vec(), [0; 8]);
+    }
+}

@@ -1,0 +1,187 @@
+//! `cargo xtask vm`: the links' conformance suite on verbs, in a small virtual machine with soft-RoCE.
+//!
+//! Verbs need an RDMA device, and soft-RoCE, which makes one of any network interface, needs a kernel that has it. So
+//! the suite runs in a guest with Debian's kernel and nothing else. Its processor is emulated:
+//! that says much about right and wrong and nothing about speed.
+
+mod image;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use self::image::Base;
+use crate::process;
+use crate::step::Outcome;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+
+/// What has to be installed, and by which programs it is known.
+const NEEDED: &[(&str, &str)] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("busybox", "busybox-static"),
+    ("cpio", "cpio"),
+    ("depmod", "kmod"),
+    ("rdma", "iproute2"),
+    ("xz", "xz-utils"),
+    ("dash", "dash"),
+];
+/// The same for what is no program.
+const NEEDED_FILES: &[(&str, &str)] = &[
+    ("/etc/libibverbs.d/rxe.driver", "ibverbs-providers"),
+    ("/usr/lib/x86_64-linux-gnu/libfabric.so.1", "libfabric1"),
+    ("/usr/lib/x86_64-linux-gnu/librdmacm.so.1", "librdmacm1"),
+];
+/// Where programs are that not everybody has on the search path.
+const FOLDERS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+
+/// The tests that need verbs: all of a link, and of one whose regions are lent those that lending concerns.
+const TESTS: &[&str] = &[
+    "ofi_verbs::",
+    "ofi_verbs_lent::access",
+    "ofi_verbs_lent::contention",
+    "ofi_verbs_lent::death",
+    "ofi_verbs_lent::long_reads",
+];
+/// The address of the guest's first device, for those tests.
+const ADDRESS: &str = "OUTBOARD_TEST_VERBS=10.0.0.1";
+/// How often the guest is started again if it dies before it comes to the tests.
+const BOOTS: usize = 3;
+
+/// Run the links' conformance suite on verbs, in a small virtual machine with soft-RoCE
+///
+/// The guest's kernel is fetched from Debian once and kept below the target directory. Where something is not
+/// installed it says what, and is skipped.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask vm                          the whole suite, in about two minutes
+  cargo xtask vm access                   the tests of one subject
+  cargo xtask vm --seconds 900            on a slow machine")]
+pub(crate) struct Args {
+    /// Only the tests of this subject, such as access or death::with_a_goodbye
+    subject: Option<String>,
+    /// How long the guest may take
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    seconds: u32,
+}
+
+impl Args {
+    /// As CI runs it.
+    pub(crate) fn whole() -> Self {
+        Self { subject: None, seconds: 600 }
+    }
+}
+
+/// Boots the guest and runs the suite in it.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Ok((Outcome::Skipped("the guest is an x86-64 machine".to_owned()), Tally::default()));
+    }
+    let missing = missing();
+    if !missing.is_empty() {
+        let why = format!("sudo apt install {}", missing.join(" "));
+        return Ok((Outcome::Skipped(why), Tally::default()));
+    }
+    let folder = workspace.target_dir.join("vm");
+    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let program = build(workspace)?;
+    let base = Base::prepare(&folder)?;
+    let filter = match &args.subject {
+        Some(subject) => ["ofi_verbs::", "ofi_verbs_lent::"].map(|link| format!("{link}{subject}")).join(" "),
+        None => TESTS.join(" "),
+    };
+    // It goes through a shell.
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_: ".contains(letter);
+    anyhow::ensure!(filter.chars().all(is_plain), "no test has such a name: {filter}");
+    let arguments = format!("{filter} --test-threads=1");
+    let initrd = base.with_program(&folder, &program, &arguments)?;
+    let mut last = (Outcome::Failed("the guest did not start".to_owned()), Tally::default());
+    for _ in 0..BOOTS {
+        let (outcome, tally) = process::run_tests(boot(&folder, &base, &initrd, args.seconds))?;
+        match verdict(&fs::read_to_string(folder.join("verdict")).unwrap_or_default()) {
+            Verdict::NeverBegun => println!("the guest died before it came to the tests: once more"),
+            Verdict::Ended(0) if tally.passed > 0 => return Ok((outcome, tally)),
+            Verdict::Ended(0) => return Ok((Outcome::Failed(format!("no test is called {filter}")), tally)),
+            Verdict::Ended(code) => {
+                return Ok((Outcome::Failed(format!("exit code {code} in the guest")), tally));
+            }
+            Verdict::CutOff => {
+                let why = format!("the guest did not finish within {} s", args.seconds);
+                return Ok((Outcome::Failed(why), tally));
+            }
+        }
+        last.1 = tally;
+    }
+    Ok(last)
+}
+
+/// How it went, by what the guest wrote to its third serial line.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    NeverBegun,
+    CutOff,
+    Ended(i32),
+}
+
+fn verdict(text: &str) -> Verdict {
+    let mut lines = text.lines().map(str::trim);
+    match (lines.next(), lines.next().and_then(|line| line.parse().ok())) {
+        (Some("begun"), Some(code)) => Verdict::Ended(code),
+        (Some("begun"), None) => Verdict::CutOff,
+        _ => Verdict::NeverBegun,
+    }
+}
+
+/// The packages that are not installed.
+fn missing() -> Vec<&'static str> {
+    let has_program = |name: &str| FOLDERS.iter().any(|folder| Path::new(folder).join(name).is_file());
+    let programs = NEEDED.iter().filter(|(program, _)| !has_program(program));
+    let files = NEEDED_FILES.iter().filter(|(file, _)| !Path::new(file).exists());
+    programs.chain(files).map(|(_, package)| *package).collect()
+}
+
+/// Builds the conformance suite and returns its program.
+fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let args = ["test", "-p", "outboard-link", "--test", "conformance", "--no-run", "--message-format=json"];
+    let text = process::output(process::cargo(workspace, &args))?;
+    let built = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let program = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    program.context("cargo built no program of the conformance suite")
+}
+
+fn boot(folder: &Path, base: &Base, initrd: &Path, seconds: u32) -> Command {
+    let verdict = folder.join("verdict");
+    // Of an earlier run.
+    let _ = fs::remove_file(&verdict);
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", &seconds.to_string(), "qemu-system-x86_64"]);
+    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]);
+    command.args(["-m", "1024", "-smp", "2"]);
+    // Without the processor's help: machines that are guests themselves often promise it and cannot give it.
+    command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]);
+    command.arg("-kernel").arg(&base.kernel).arg("-initrd").arg(initrd);
+    let line =
+        "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on no_timer_check";
+    command.args(["-append", &format!("{line} {ADDRESS}")]);
+    command.arg("-serial").arg(format!("file:{}", folder.join("console").display()));
+    command.args(["-serial", "stdio", "-serial"]).arg(format!("file:{}", verdict.display()));
+    command.stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_says_how_it_went() {
+        assert_eq!(verdict(""), Verdict::NeverBegun);
+        assert_eq!(verdict("begun\r\n"), Verdict::CutOff);
+        assert_eq!(verdict("begun\r\n101\r\n"), Verdict::Ended(101));
+        assert_eq!(verdict("begun\n0\n"), Verdict::Ended(0));
+        assert_eq!(verdict("\u{0}garbage"), Verdict::NeverBegun);
+    }
+}
