@@ -1,8 +1,9 @@
 //! The decoders of calls and of everything about them.
 
 use outboard_wire::calling::{
-    Allowed, Ask, Call, CallerId, CodePart, Failed, Failure, FunctionName, Load, Observed, Open, Place,
-    Register, RegisterRefusal, Registered, Reply, SLOTS, Seen, Table, TrapReason, Verdict as Judged,
+    Allowed, Ask, Call, CallerId, CodePart, Failed, Failure, FunctionName, Load, Moving, Observed, Open,
+    Place, Recall, Register, RegisterRefusal, Registered, Reply, SLOTS, Seen, Table, TrapReason,
+    Verdict as Judged,
 };
 use outboard_wire::{DecodeError, Generation, Incarnation, RegionId, RegionKey, Rights};
 
@@ -34,6 +35,12 @@ pub(crate) fn calling(bytes: &[u8]) -> Verdict {
         8 => Table::decode(bytes).map(|table| returns(&table, bytes, &table.encode())),
         9 => Load::decode(bytes).map(|load| returns(&load, bytes, &load.encode())),
         10 => Observed::decode(bytes).map(|observed| returns(&observed, bytes, &observed.encode())),
+        11 => Recall::decode(bytes).map(|recall| returns(&recall, bytes, &recall.encode())),
+        12 => Moving::decode(bytes).map(|moving| {
+            let mut encoded = Vec::new();
+            moving.encode(&mut encoded);
+            returns(&moving, bytes, &encoded)
+        }),
         _ => return Verdict::Refused,
     };
     verdict.unwrap_or_else(refused)
@@ -60,7 +67,9 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
     let load = Load { span_ns: 1_000_000, workers: 2, calls: 500, ..Load::default() };
     let seen = Seen { is_usable: true, calls: 5, round_trips_ns: 30_000, oldest_ns: 0 };
     let with_bytes = |head: &[u8]| [head, &[1; 16]].concat();
-    let seeds: [(u8, Vec<u8>); 13] = [
+    let mut moving = Vec::new();
+    Moving { call: 7, handle: 1, spent: 16, reply: b"so far", state: &[1; 40] }.encode(&mut moving);
+    let seeds: [(u8, Vec<u8>); 15] = [
         (0, Open { caller: CallerId([9; 16]), server: Incarnation(5) }.encode().to_vec()),
         (1, register),
         (2, ready),
@@ -74,6 +83,8 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
         (8, Table { epoch: 3, places }.encode().to_vec()),
         (9, load.encode().to_vec()),
         (10, Observed { sites: [Seen::default(), seen, seen] }.encode().to_vec()),
+        (11, Recall { calls: vec![7, 8, 9] }.encode()),
+        (12, moving),
     ];
     seeds.map(|(which, bytes)| [&[which][..], &bytes].concat()).to_vec()
 }

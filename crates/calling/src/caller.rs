@@ -20,8 +20,12 @@ impl Fault {
     /// Whether the function may have run, in part or as a whole.
     pub fn may_have_run(self) -> bool {
         match self {
-            Self::Failed(Failure::NoFunction | Failure::Expired | Failure::ArgumentsTooLong { .. }) => false,
-            Self::Failed(Failure::Repeated | Failure::Trapped { .. }) | Self::Late | Self::Lost => true,
+            Self::Failed(
+                Failure::NoFunction | Failure::Expired | Failure::ArgumentsTooLong { .. } | Failure::Recalled,
+            ) => false,
+            Self::Failed(Failure::Repeated | Failure::NotResumed | Failure::Trapped { .. })
+            | Self::Late
+            | Self::Lost => true,
         }
     }
 }

@@ -19,7 +19,8 @@ mod window;
 pub use caller::{Calls, Fault};
 pub use controller::{Controller, ControllerConfig, Shift};
 pub use executor::{
-    Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Site, Submitted, Ticket,
+    Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Recalled, Site,
+    Submitted, Ticket,
 };
 pub use helpers::helpers;
 pub use image::{FunctionImage, ImageError};

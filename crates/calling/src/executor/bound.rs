@@ -10,6 +10,8 @@ use crate::table::Function;
 use crate::turns::Turns;
 use crate::window::CallWindow;
 
+use super::run::Run;
+
 /// What a number of a client means.
 #[derive(Debug)]
 pub struct Binding<R> {
@@ -31,18 +33,20 @@ impl<R> Binding<R> {
 }
 
 /// A call that waits for its turn.
-pub(super) struct Waiting {
+pub(super) struct Waiting<R> {
     pub(super) call: u64,
     /// After this it does not run any more.
     pub(super) until: Option<Time>,
     pub(super) arguments: Vec<u8>,
+    /// The run, if it has begun at another site.
+    pub(super) run: Option<Box<Run<R>>>,
 }
 
 /// A binding with the calls of it that wait.
 pub(super) struct Bound<R> {
     /// Shared with the calls of it that are suspended, which outlast a new meaning of the number.
     pub(super) binding: Arc<Binding<R>>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Waiting<R>>,
     debt: i64,
     /// What calls have cost that were resumed since its last turn.
     owed: u64,
@@ -101,7 +105,7 @@ impl<R> Session<R> {
     }
 
     /// Adds a call. Returns whether it is the only one that waits.
-    pub(super) fn push(&mut self, handle: u32, waiting: Waiting) -> bool {
+    pub(super) fn push(&mut self, handle: u32, waiting: Waiting<R>) -> bool {
         let Some(Some(bound)) = self.bound.get_mut(handle as usize) else { return false };
         let was_idle = self.turns.is_empty();
         if bound.waiting.is_empty() {
@@ -113,7 +117,7 @@ impl<R> Session<R> {
     }
 
     /// The call whose turn it is.
-    pub(super) fn next(&mut self) -> Option<(u32, Waiting)> {
+    pub(super) fn next(&mut self) -> Option<(u32, Waiting<R>)> {
         loop {
             let handle = self.turns.next()?;
             match self.bound.get_mut(handle as usize).and_then(Option::as_mut) {
@@ -147,6 +151,22 @@ impl<R> Session<R> {
         if let Some(Some(bound)) = self.bound.get_mut(handle as usize) {
             bound.owed = bound.owed.saturating_add(cost);
         }
+    }
+
+    /// Takes out calls that have not begun here or elsewhere. Returns their numbers.
+    pub(super) fn take_back(&mut self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut taken = Vec::new();
+        for bound in self.bound.iter_mut().flatten() {
+            bound.waiting.retain(|waiting| {
+                let stays = waiting.run.is_some() || !is_wanted(waiting.call);
+                if !stays {
+                    taken.push(waiting.call);
+                }
+                stays
+            });
+        }
+        self.calls -= taken.len();
+        taken
     }
 
     /// Whether no call waits.

@@ -68,28 +68,20 @@ impl<'a, S: Site> RunHost<'a, S> {
         let access = match id {
             READ => {
                 self.charge(fourth)?;
-                let region = self.region(first, Rights::READ)?;
-                let length = usize::try_from(fourth).unwrap_or(usize::MAX);
-                let into = memory.writable(third, length).map_err(no_memory)?;
-                self.site.read(region, offset, into)
+                self.read(arguments, memory)?
             }
             FETCH => {
                 self.charge(third)?;
                 let region = self.region(first, Rights::READ)?;
-                let length = usize::try_from(third).unwrap_or(usize::MAX);
                 // Calls that change something run in their order.
                 if self.overlap == Overlap::Allowed
                     && self.binding.only_reads()
-                    && self.site.approach(region, offset, length)
+                    && self.site.approach(region, offset, usize::try_from(third).unwrap_or(usize::MAX))
                 {
                     self.overlap = Overlap::Begun;
                     return Ok(Answer::Pending);
                 }
-                let (address, into) = memory.grant(length).map_err(no_memory)?;
-                match self.site.read(region, offset, into) {
-                    Access::Done(_) => Access::Done(address),
-                    access => access,
-                }
+                self.fetch(arguments, memory)?
             }
             WRITE => {
                 self.charge(fourth)?;
@@ -127,11 +119,57 @@ impl<'a, S: Site> RunHost<'a, S> {
             RANDOM => Access::Done(self.site.random()),
             _ => Access::Refused(TrapReason::Site),
         };
-        Ok(match access {
-            Access::Done(value) => Answer::Value(value),
-            Access::Pending => Answer::Pending,
-            Access::Refused(reason) => trap(reason),
+        Ok(answer(access))
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        [region, offset, address, length, _]: [u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> Result<Access, Answer> {
+        let region = self.region(region, Rights::READ)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let into = memory.writable(address, length).map_err(|_| trap(TrapReason::Memory))?;
+        Ok(self.site.read(region, offset, into))
+    }
+
+    #[inline]
+    fn fetch(
+        &mut self,
+        [region, offset, length, ..]: [u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> Result<Access, Answer> {
+        let region = self.region(region, Rights::READ)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let (address, into) = memory.grant(length).map_err(|_| trap(TrapReason::Memory))?;
+        Ok(match self.site.read(region, offset, into) {
+            Access::Done(_) => Access::Done(address),
+            access => access,
         })
+    }
+
+    /// Begins a read again that was begun at another site, where it was paid for.
+    pub(super) fn read_again(
+        &mut self,
+        id: u32,
+        arguments: [u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> Answer {
+        let access = match id {
+            READ => self.read(arguments, memory),
+            FETCH => self.fetch(arguments, memory),
+            _ => Ok(Access::Refused(TrapReason::Site)),
+        };
+        access.map_or_else(|trapped| trapped, answer)
+    }
+}
+
+fn answer(access: Access) -> Answer {
+    match access {
+        Access::Done(value) => Answer::Value(value),
+        Access::Pending => Answer::Pending,
+        Access::Refused(reason) => trap(reason),
     }
 }
 

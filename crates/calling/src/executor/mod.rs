@@ -6,10 +6,12 @@
 
 mod bound;
 mod host;
+mod moving;
 mod run;
 mod site;
 
 pub use bound::Binding;
+pub use moving::Recalled;
 pub use site::{Access, Answered, Operation, Site, Ticket};
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -176,7 +178,7 @@ impl<R> Executor<R> {
         arguments(&mut buffer);
         let patience = std::time::Duration::from_micros(call.patience_us.into());
         let until = (call.patience_us > 0).then(|| now + patience);
-        if session.push(call.handle, Waiting { call: call.call, until, arguments: buffer }) {
+        if session.push(call.handle, Waiting { call: call.call, until, arguments: buffer, run: None }) {
             self.turns.join(client, session.debt);
         }
         Submitted::Taken
@@ -224,7 +226,7 @@ impl<R> Executor<R> {
                 self.turns.leave(|other| *other == client);
                 continue;
             };
-            let Some((handle, waiting)) = session.next() else {
+            let Some((handle, mut waiting)) = session.next() else {
                 session.debt = self.turns.leave(|other| *other == client);
                 continue;
             };
@@ -234,7 +236,7 @@ impl<R> Executor<R> {
                 tell(Outcome { client, call, result: Err(Failure::Expired) });
                 EXPIRED_COST
             } else {
-                Self::start(&mut self.runs, session, (client, handle, &waiting), site, tell)
+                Self::start(&mut self.runs, session, (client, handle, &mut waiting), site, tell)
             };
             session.spend(cost);
             self.turns.spend(cost.saturating_add(std::mem::take(&mut session.owed)));
@@ -252,7 +254,7 @@ impl<R> Executor<R> {
     fn start<S: Site<Region = R>>(
         runs: &mut Runs<R>,
         session: &mut Session<R>,
-        (client, handle, waiting): (Client, u32, &Waiting),
+        (client, handle, waiting): (Client, u32, &mut Waiting<R>),
         site: &mut S,
         tell: &mut impl FnMut(Outcome<'_>),
     ) -> u64 {
@@ -262,10 +264,19 @@ impl<R> Executor<R> {
             tell(Outcome { client, call, result: Err(Failure::NoFunction) });
             return EXPIRED_COST;
         };
-        let mut run = runs.take(client, call, handle);
         let is_alone = session.calls <= 1 && runs.near.is_empty();
         let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
-        let (ended, cost) = run.start(&waiting.arguments, bound, site, overlap);
+        let (run, (ended, cost)) = match waiting.run.take() {
+            Some(mut run) => {
+                let went_on = run.read_again(site, overlap);
+                (run, went_on)
+            }
+            None => {
+                let mut run = runs.take(client, call, handle);
+                let started = run.start(&waiting.arguments, bound, site, overlap);
+                (run, started)
+            }
+        };
         if Self::settle(runs, run, ended, site, tell) {
             session.calls -= 1;
         }
@@ -304,7 +315,8 @@ impl<R> Executor<R> {
             self.turns.leave(|other| *other == client);
             while let Some((_, waiting)) = session.next() {
                 session.spend(0);
-                tell(Outcome { client, call: waiting.call, result: Err(Failure::NoFunction) });
+                let failure = if waiting.run.is_some() { Failure::NotResumed } else { Failure::NoFunction };
+                tell(Outcome { client, call: waiting.call, result: Err(failure) });
             }
             session.calls = 0;
         }

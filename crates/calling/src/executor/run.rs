@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use outboard_ebpf::{Executor as _, Exit, Fault, Instance, Limits, Trap, Why};
-use outboard_wire::calling::{Failure, TrapReason};
+use outboard_ebpf::{Answer, Continuation, Executor as _, Exit, Fault, Instance, Limits, Trap, Why};
+use outboard_wire::calling::{Failure, Moving, TrapReason};
 
 use super::bound::{Binding, Bound};
 use super::host::{Overlap, RunHost};
@@ -60,6 +60,45 @@ impl<R> Run<R> {
             self.binding = Some(Arc::clone(binding));
         }
         (ended(exit), cost)
+    }
+
+    /// Goes on with the read that it waited for at another site, which is begun again here.
+    pub(super) fn read_again<S: Site<Region = R>>(
+        &mut self,
+        site: &mut S,
+        overlap: Overlap,
+    ) -> (Option<Ended>, u64) {
+        let (Some(binding), Some(pending)) = (&self.binding, self.instance.pending()) else {
+            return (Some(Err(Failure::NotResumed)), 0);
+        };
+        let (id, arguments) = (pending.helper.id, pending.arguments);
+        let Some(mut memory) = self.instance.pending_memory() else {
+            return (Some(Err(Failure::NotResumed)), 0);
+        };
+        let (reply, cost, never) = (&mut self.reply, &mut self.cost, Overlap::Never);
+        let mut host = RunHost { site, binding, reply, cost, overlap: never };
+        self.is_near = false;
+        match host.read_again(id, arguments, &mut memory) {
+            Answer::Value(value) => self.resume(Ok(value), site, overlap),
+            Answer::Pending => (None, 0),
+            Answer::Trap(code) => self.resume(Err(reason_of(code)), site, overlap),
+        }
+    }
+
+    /// Becomes a run that comes from another site, of whoever has registered `binding`.
+    fn restore(&mut self, moving: &Moving<'_>, binding: &Arc<Binding<R>>) -> Option<()> {
+        let continuation = Continuation::parse(moving.state).ok()?;
+        let reads = matches!(continuation.helper(), READ | FETCH);
+        let is_within = moving.reply.len() <= binding.reply_max as usize && moving.spent <= binding.fuel;
+        if !reads || !is_within {
+            return None;
+        }
+        self.instance.restore(binding.function.code.program(), &continuation, binding.fuel).ok()?;
+        self.reply.clear();
+        self.reply.extend_from_slice(moving.reply);
+        self.cost = moving.spent;
+        self.binding = Some(Arc::clone(binding));
+        Some(())
     }
 
     /// Goes on with the answer that it waited for.
@@ -250,6 +289,54 @@ impl<R> Runs<R> {
             }
             self.free.push(run);
         }
+    }
+
+    /// A run that comes from another site.
+    pub(super) fn restore(
+        &mut self,
+        client: Client,
+        moving: &Moving<'_>,
+        binding: &Arc<Binding<R>>,
+    ) -> Option<Room<R>> {
+        let mut run = self.take(client, moving.call, moving.handle);
+        match run.restore(moving, binding) {
+            Some(()) => Some(run),
+            None => {
+                self.give_back(run);
+                None
+            }
+        }
+    }
+
+    /// Takes out runs that wait for reads and are to go on elsewhere. `give` says whether it has taken one.
+    pub(super) fn take_back(
+        &mut self,
+        client: Client,
+        is_wanted: impl Fn(u64) -> bool,
+        mut give: impl FnMut(&Moving<'_>) -> bool,
+    ) -> usize {
+        let (mut count, mut state) = (0, Vec::new());
+        for (number, place) in self.places.iter_mut().enumerate() {
+            let is_it = |run: &mut Room<R>| {
+                if run.client != Some(client) || !is_wanted(run.call) {
+                    return false;
+                }
+                state.clear();
+                let reads = run.instance.pending().is_some_and(|it| matches!(it.helper.id, READ | FETCH));
+                let Run { call, handle, cost: spent, .. } = **run;
+                let is_saved = reads && run.instance.save(&mut state);
+                is_saved && give(&Moving { call, handle, spent, reply: &run.reply, state: &state })
+            };
+            if let Some(mut run) = place.run.take_if(is_it) {
+                self.vacant.push(number as u32);
+                count += 1;
+                if self.free.len() < ROOMS_KEPT {
+                    run.binding = None;
+                    self.free.push(run);
+                }
+            }
+        }
+        count
     }
 
     pub(super) fn suspend(&mut self, run: Box<Run<R>>) -> Ticket {

@@ -1,3 +1,4 @@
+mod moving;
 mod site;
 
 use std::cell::RefCell;

@@ -5,6 +5,7 @@
 
 mod agents;
 mod kv;
+mod moving;
 mod refused;
 mod sites;
 mod steering;

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use outboard_calling::{
-    Answered, Binding, Client, Executor, ExecutorConfig, Found, FunctionImage, Outcome, Site, Submitted,
-    Ticket,
+    Answered, Binding, Client, Executor, ExecutorConfig, Found, FunctionImage, Outcome, Recalled, Site,
+    Submitted, Ticket,
 };
 use outboard_link::memory::Window;
 use outboard_link::{Disposition, Frame};
 use outboard_wire::calling::{
-    Allowed, CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, FunctionName, OPEN, Open,
-    REGISTER, REGISTERED, REPLY, Register, RegisterRefusal, Registered, Reply, Verdict,
+    Allowed, CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, FunctionName, Moving, OPEN, Open,
+    RECALL, REGISTER, REGISTERED, REPLY, RESUME, RETURNED, Recall, Register, RegisterRefusal, Registered,
+    Reply, Verdict,
 };
 use outboard_wire::{Flow, FrameHead, Rights, Time};
 
@@ -108,6 +109,8 @@ impl<R> CallingDesk<R> {
         match frame.head.kind {
             CALL => return self.take_call(link, payload, now, outbox),
             REGISTER => self.register(link, &payload.to_vec(), regions, outbox),
+            RESUME => return self.take_moving(link, &payload.to_vec(), outbox),
+            RECALL => self.recall(link, &payload.to_vec(), outbox),
             CODE => self.take_code(link, &payload.to_vec()),
             OPEN => self.open(link, &payload.to_vec()),
             // Answers to questions that a site does not ask.
@@ -177,6 +180,44 @@ impl<R> CallingDesk<R> {
             Submitted::Failed(failure) => {
                 self.counts.failed += 1;
                 fail(outbox, (link, self.label), number, failure);
+                Disposition::Taken
+            }
+        }
+    }
+
+    /// Gives calls back that are to go on elsewhere.
+    fn recall(&mut self, link: LinkId, bytes: &[u8], outbox: &mut Outbox) {
+        let (Ok(Recall { calls }), Some(client)) = (Recall::decode(bytes), self.client(link)) else {
+            self.counts.meaningless += 1;
+            return;
+        };
+        let Self { executor, answer, label, .. } = self;
+        executor.recall(client, &calls, |recalled| match recalled {
+            Recalled::Waiting(call) => fail(outbox, (link, *label), call, Failure::Recalled),
+            Recalled::Suspended(moving) => {
+                answer.clear();
+                moving.encode(answer);
+                outbox.push_copy(link, FrameHead::new(RETURNED).with_tag(moving.call as u32), answer);
+            }
+        });
+    }
+
+    /// Takes a call that has begun elsewhere.
+    fn take_moving(&mut self, link: LinkId, bytes: &[u8], outbox: &mut Outbox) -> Disposition {
+        let Ok(moving) = Moving::decode(bytes) else {
+            self.counts.meaningless += 1;
+            return Disposition::Taken;
+        };
+        let submitted = match self.client(link) {
+            Some(client) => self.executor.admit(client, &moving),
+            None => Submitted::Failed(Failure::NotResumed),
+        };
+        match submitted {
+            Submitted::Taken => Disposition::Taken,
+            Submitted::Full => Disposition::Deferred,
+            Submitted::Failed(failure) => {
+                self.counts.failed += 1;
+                fail(outbox, (link, self.label), moving.call, failure);
                 Disposition::Taken
             }
         }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use outboard_calling::{Binding, Client, Executor, ExecutorConfig, Function, Outcome, Submitted, WINDOW};
+use outboard_calling::{
+    Binding, Client, Executor, ExecutorConfig, Function, Outcome, Recalled, Submitted, WINDOW,
+};
 use outboard_link::{Completion, RemoteMemory};
 use outboard_wire::Time;
-use outboard_wire::calling::{Allowed, Call};
+use outboard_wire::calling::{Allowed, Call, Moving};
 
 use super::desk::{Refused, Regions};
 use super::remote::{RemoteAccess, RemoteRegion};
@@ -50,6 +52,16 @@ impl LocalSite {
     pub(super) fn submit(&mut self, now: Time, call: &Call, arguments: &[u8]) -> Submitted {
         let fill = |buffer: &mut [u8]| buffer.copy_from_slice(arguments);
         self.executor.submit(now, self.client, call, (arguments.len(), fill))
+    }
+
+    /// Gives calls up that can go on elsewhere.
+    pub(super) fn recall(&mut self, calls: &[u64], give: impl FnMut(Recalled<'_>)) {
+        self.executor.recall(self.client, calls, give);
+    }
+
+    /// Takes a call that has begun elsewhere.
+    pub(super) fn resume(&mut self, moving: &Moving<'_>) -> Submitted {
+        self.executor.admit(self.client, moving)
     }
 
     /// An operation that this site has begun on the link has ended.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, SendError, WaitOn};
 use outboard_wire::calling::{
-    CALL, Call, CallerId, FAILED, Failed, Failure, OPEN, Open, REGISTERED, REPLY, Registered, Reply, TABLE,
-    Table,
+    CALL, Call, CallerId, FAILED, Failed, Failure, OPEN, Open, REGISTERED, REPLY, RETURNED, Registered,
+    Reply, TABLE, Table,
 };
 use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 
@@ -44,14 +44,16 @@ pub struct SiteLink<L> {
     table: Option<Table>,
     /// What the latest answer says of the table that the site knows.
     label: Flow,
+    /// Calls that the site has given back, as they travel.
+    returned: VecDeque<Vec<u8>>,
 }
 
 impl<L: Link> SiteLink<L> {
     /// Opens the site at the other end of `link` for calls of functions on the regions of `server`.
     pub fn new(link: L, caller: CallerId, server: Incarnation) -> Self {
         let (registered, answer) = (VecDeque::new(), Vec::new());
-        let (table, label) = (None, Flow(0));
-        let mut site = Self { link, registered, answer, lost: None, is_sent: true, table, label };
+        let (table, label, returned) = (None, Flow(0), VecDeque::new());
+        let mut site = Self { link, registered, answer, lost: None, is_sent: true, table, label, returned };
         // A link that is new has room for it.
         match site.link.send(FrameHead::new(OPEN), &Open { caller, server }.encode()) {
             Err(SendError::Lost(error)) => site.lost = Some(error),
@@ -116,7 +118,7 @@ impl<L: Link> SiteLink<L> {
             self.is_sent = true;
         }
         let mut moved = self.link.progress(now)?;
-        let Self { link, answer, registered, table, label, .. } = self;
+        let Self { link, answer, registered, table, label, returned, .. } = self;
         let hear = |frame: Frame<'_>| {
             answer.resize(frame.payload.len(), 0);
             frame.payload.read(0, answer);
@@ -133,6 +135,7 @@ impl<L: Link> SiteLink<L> {
                         tell(call, Err(failure));
                     }
                 }
+                RETURNED => returned.push_back(answer.clone()),
                 REGISTERED => registered.extend(Registered::decode(answer)),
                 TABLE => *table = Table::decode(answer).ok(),
                 _ => {}
@@ -161,6 +164,8 @@ pub trait SiteEnd: Send {
     fn next_table(&mut self) -> Option<Table>;
     /// What the latest answer says of the table that the site knows.
     fn label(&self) -> Flow;
+    /// The next call that the site has given back, as it travels.
+    fn next_returned(&mut self) -> Option<Vec<u8>>;
     /// The longest payload that the link carries, in bytes.
     fn payload_max(&self) -> usize;
     /// Why the site is gone, if it is.
@@ -208,6 +213,10 @@ impl<L: Link + Send> SiteEnd for SiteLink<L> {
 
     fn label(&self) -> Flow {
         self.label
+    }
+
+    fn next_returned(&mut self) -> Option<Vec<u8>> {
+        self.returned.pop_front()
     }
 
     fn payload_max(&self) -> usize {

@@ -33,6 +33,9 @@ pub enum CallError {
     /// The site has seen a call of this number before, and ran it then if ever.
     #[error("the site has seen a call of this number before")]
     Repeated,
+    /// It was moved to another site in the middle of its run, and that could not go on with it. It has run in part.
+    #[error("the call was moved in the middle of its run to a site that cannot go on with it")]
+    NotResumed,
     /// There was no answer in time.
     #[error("no answer in time, {}", if *may_have_run { "it may have run" } else { "it did not run" })]
     Deadline {
@@ -59,7 +62,8 @@ impl CallError {
     pub(super) fn new(fault: Fault, lost: impl FnOnce() -> Option<LinkError>) -> Self {
         let may_have_run = fault.may_have_run();
         match fault {
-            Fault::Failed(Failure::NoFunction) => Self::NoSuchFunction,
+            Fault::Failed(Failure::NoFunction | Failure::Recalled) => Self::NoSuchFunction,
+            Fault::Failed(Failure::NotResumed) => Self::NotResumed,
             Fault::Failed(Failure::ArgumentsTooLong { max }) => Self::ArgumentsTooLong { max: max as usize },
             Fault::Failed(Failure::Repeated) => Self::Repeated,
             Fault::Failed(Failure::Trapped { index, reason, address }) => {
@@ -76,7 +80,7 @@ impl CallError {
     /// Whether the function may have run, in part or as a whole.
     pub fn may_have_run(&self) -> bool {
         match self {
-            Self::Trapped { .. } | Self::Repeated => true,
+            Self::Trapped { .. } | Self::Repeated | Self::NotResumed => true,
             Self::NoSuchFunction | Self::ArgumentsTooLong { .. } | Self::NoRoom { .. } => false,
             Self::Deadline { may_have_run } | Self::SiteLost { may_have_run, .. } => *may_have_run,
         }

@@ -50,6 +50,10 @@ pub enum Failure {
     },
     /// A call with this number has begun before, or may have: its window has passed.
     Repeated,
+    /// It was recalled before it began. It did not run.
+    Recalled,
+    /// It came from another site in a state that this site cannot go on from. It has run in part.
+    NotResumed,
     /// The function did something it must not. What it wrote until then stays written.
     Trapped {
         /// The instruction, counted from the beginning of its program.
@@ -209,6 +213,8 @@ impl Failed {
             Failure::Expired => (2, 0, 0, 0),
             Failure::ArgumentsTooLong { max } => (3, 0, max, 0),
             Failure::Repeated => (4, 0, 0, 0),
+            Failure::Recalled => (6, 0, 0, 0),
+            Failure::NotResumed => (7, 0, 0, 0),
             Failure::Trapped { index, reason, address } => (5, reason as u8, index, address),
         };
         let (call, reserved) = (self.call.into(), [0; 2]);
@@ -226,6 +232,8 @@ impl Failed {
             2 => Failure::Expired,
             3 => Failure::ArgumentsTooLong { max: index },
             4 => Failure::Repeated,
+            6 => Failure::Recalled,
+            7 => Failure::NotResumed,
             5 => {
                 let found = TrapReason::ALL.into_iter().find(|reason| *reason as u8 == bytes.reason);
                 let value = bytes.reason.into();

@@ -12,10 +12,12 @@
 //! table that the site knows. Agents tell their [`Load`], and callers what they have [`Observed`].
 
 mod call;
+mod moving;
 mod register;
 mod steer;
 
 pub use call::{Call, Failed, Failure, Reply, TrapReason};
+pub use moving::{MOVING_LEN_MAX, Moving, RECALL_MAX, Recall};
 pub use register::{
     Allowed, CODE_LEN_MAX, CodePart, DETAIL_LEN_MAX, HANDLES_MAX, REGIONS_MAX, Register, RegisterRefusal,
     Registered, Verdict,
@@ -32,6 +34,10 @@ pub const REGISTER: Kind = Kind::new(Room::Calling, 2);
 pub const CODE: Kind = Kind::new(Room::Calling, 3);
 /// The kind of a [`Call`].
 pub const CALL: Kind = Kind::new(Room::Calling, 4);
+/// The kind of a [`Recall`].
+pub const RECALL: Kind = Kind::new(Room::Calling, 5);
+/// The kind of a [`Moving`] that goes to a site, answered as a [`Call`].
+pub const RESUME: Kind = Kind::new(Room::Calling, 6);
 /// The kind of an [`Ask`].
 pub const ASK: Kind = Kind::new(Room::Calling, 8);
 /// The kind of a [`Load`]. It is not answered.
@@ -44,6 +50,8 @@ pub const REGISTERED: Kind = Kind::new(Room::Calling, 32);
 pub const REPLY: Kind = Kind::new(Room::Calling, 33);
 /// The kind of a [`Failed`], the other answer to a [`Call`].
 pub const FAILED: Kind = Kind::new(Room::Calling, 34);
+/// The kind of a [`Moving`] that comes from a site.
+pub const RETURNED: Kind = Kind::new(Room::Calling, 35);
 /// The kind of a [`Table`], the answer to an [`Ask`], then and at every change.
 pub const TABLE: Kind = Kind::new(Room::Calling, 40);
 

@@ -12,6 +12,8 @@ fn failures() -> impl Strategy<Value = Failure> {
         Just(Failure::NoFunction),
         Just(Failure::Expired),
         Just(Failure::Repeated),
+        Just(Failure::Recalled),
+        Just(Failure::NotResumed),
         any::<u32>().prop_map(|max| Failure::ArgumentsTooLong { max }),
         trapped,
     ]
@@ -65,6 +67,23 @@ proptest! {
         let mut bytes = Vec::new();
         registered.encode(&mut bytes);
         prop_assert_eq!(Registered::decode(&bytes).unwrap(), registered);
+    }
+
+    #[test]
+    fn moving_calls_are_read_as_they_were_written(
+        call: u64, handle in 0..HANDLES_MAX, spent: u64, reply: Vec<u8>, state: Vec<u8>,
+        calls in proptest::collection::vec(any::<u64>(), 0..=RECALL_MAX),
+    ) {
+        let moving = Moving { call, handle, spent, reply: &reply, state: &state };
+        let mut bytes = Vec::new();
+        moving.encode(&mut bytes);
+        prop_assert_eq!(bytes.len(), moving.encoded_len());
+        prop_assert_eq!(Moving::decode(&bytes).unwrap(), moving);
+        let short = Moving::FIXED_LEN + reply.len();
+        prop_assert!(reply.is_empty() || Moving::decode(&bytes[..short - 1]).is_err());
+        let recall = Recall { calls };
+        prop_assert_eq!(Recall::decode(&recall.encode()).unwrap(), recall);
+        prop_assert!(Recall::decode(&[0; 8 * RECALL_MAX + 8]).is_err() && Recall::decode(&[0; 9]).is_err());
     }
 
     #[test]

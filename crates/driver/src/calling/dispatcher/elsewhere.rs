@@ -9,14 +9,14 @@ use super::register::Known;
 use super::{CallBeginError, CallOutcome, Dispatcher, Flight, Placement, SiteEnd};
 
 /// In which order sites are tried when the one that was meant cannot be used.
-const ORDER: [Site; 3] = [Site::Server, Site::Agent, Site::Application];
+pub(super) const ORDER: [Site; 3] = [Site::Server, Site::Agent, Site::Application];
 
 /// Whether a call that failed so can be begun again at another site: it did not run, or it only reads.
 pub(super) fn may_help(functions: &[Known], flight: &Flight, failure: Failure) -> bool {
     let only_reads = functions.get(flight.handle as usize).is_some_and(|function| function.only_reads);
     let is_its_fault = match failure {
-        Failure::NoFunction => true,
-        Failure::Trapped { reason: TrapReason::NotReached, .. } => only_reads,
+        Failure::NoFunction | Failure::Recalled => true,
+        Failure::NotResumed | Failure::Trapped { reason: TrapReason::NotReached, .. } => only_reads,
         _ => false,
     };
     is_its_fault && flight.arguments.is_some()
@@ -54,12 +54,12 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     }
 
     #[inline]
-    fn is_usable(&self, site: Site, handle: u32) -> bool {
+    pub(super) fn is_usable(&self, site: Site, handle: u32) -> bool {
         self.knows(site, handle) && !self.watch.is_silent(site) && self.lost_of(site).is_none()
     }
 
     #[inline]
-    fn knows(&self, site: Site, handle: u32) -> bool {
+    pub(super) fn knows(&self, site: Site, handle: u32) -> bool {
         self.functions.get(handle as usize).is_some_and(|function| function.is_at(site))
     }
 
@@ -93,6 +93,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 self.leave(site, false, tell);
             }
         }
+        self.pass_on(tell);
         for _ in 0..self.again.len() {
             let Some((call, failure)) = self.again.pop_front() else { break };
             self.begin_again(call, failure, tell);
@@ -120,7 +121,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
     }
 
-    fn give_up(&mut self, call: u64, fault: Fault, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+    pub(super) fn give_up(&mut self, call: u64, fault: Fault, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
         if let Some(flight) = self.calls.end(call) {
             self.watch.ended(flight.site, call, None);
             super::recycle(&mut self.spare, Some(flight));

@@ -2,6 +2,7 @@
 //! has one.
 
 mod elsewhere;
+mod moving;
 mod register;
 mod report;
 mod watch;
@@ -108,6 +109,9 @@ pub struct Dispatcher<L> {
     reporter: Reporter,
     /// Calls that are to begin again at another site, and why.
     again: VecDeque<(u64, Option<Failure>)>,
+    /// Calls that have begun at one site and are to go on at another, as they travel.
+    moving: VecDeque<Vec<u8>>,
+    moved_total: u64,
     /// Buffers for arguments that wait for their next use.
     spare: Vec<Vec<u8>>,
     /// Calls that ended while somebody waited for something else.
@@ -135,6 +139,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             watch: Watch::default(),
             reporter: Reporter::default(),
             again: VecDeque::new(),
+            moving: VecDeque::new(),
+            moved_total: 0,
             spare: Vec::new(),
             kept: VecDeque::new(),
             is_wanted_here: false,
@@ -301,7 +307,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     /// Sleeps until there may be something to do, at most until `limit`.
     pub fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
-        if !self.here.is_idle() || !self.again.is_empty() {
+        if !self.here.is_idle() || !self.again.is_empty() || !self.moving.is_empty() {
             return Ok(());
         }
         let due = self.calls.next_deadline().into_iter().chain(self.watch.next_deadline());
@@ -337,6 +343,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             self.is_wanted_here |= table.counts()[Site::Application as usize] > 0;
             self.table = table;
             self.watch.forgive();
+            self.recall();
         }
     }
 
@@ -353,6 +360,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// What is known of the sites.
     pub fn sites(&self) -> [SiteReport; 3] {
         Site::ALL.map(|site| self.watch.report(site))
+    }
+
+    /// How many calls have gone on at another site in the middle of their run.
+    pub fn moved_total(&self) -> u64 {
+        self.moved_total
     }
 
     /// Why a site is gone, if one is.

@@ -1,0 +1,66 @@
+//! Calls that leave for another site, and that come from one.
+
+use std::sync::{Arc, PoisonError};
+
+use outboard_wire::calling::{Failure, MOVING_LEN_MAX, Moving};
+
+use super::bound::Waiting;
+use super::{Client, Executor, Submitted};
+
+/// A call that goes on elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recalled<'a> {
+    /// It has not begun.
+    Waiting(u64),
+    /// It waits for a read.
+    Suspended(Moving<'a>),
+}
+
+impl<R> Executor<R> {
+    /// Gives up calls of a client that can go on at another site: those that have not begun, and those that wait for a read,
+    /// whose answer will be for nobody. What is waited for by a call with a change under way stays here, and so does a call
+    /// with more memory than [`MOVING_LEN_MAX`].
+    pub fn recall(&mut self, client: Client, calls: &[u64], mut give: impl FnMut(Recalled<'_>)) {
+        let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        let is_wanted = |call: u64| calls.contains(&call);
+        for call in session.take_back(is_wanted) {
+            give(Recalled::Waiting(call));
+        }
+        session.calls -= self.runs.take_back(client, is_wanted, |moving| {
+            let fits = moving.encoded_len() <= MOVING_LEN_MAX;
+            if fits {
+                give(Recalled::Suspended(*moving));
+            }
+            fits
+        });
+    }
+
+    /// Takes in a call that has begun at another site, as input from a stranger. The read that it waits for is begun again
+    /// when it is its turn.
+    pub fn admit(&mut self, client: Client, moving: &Moving<'_>) -> Submitted {
+        let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
+            return Submitted::Failed(Failure::NotResumed);
+        };
+        if session.calls >= self.config.calls_per_client {
+            return Submitted::Full;
+        }
+        let Some(bound) = session.bound(moving.handle) else {
+            return Submitted::Failed(Failure::NotResumed);
+        };
+        let binding = Arc::clone(&bound.binding);
+        let Some(run) = self.runs.restore(client, moving, &binding) else {
+            return Submitted::Failed(Failure::NotResumed);
+        };
+        if !session.window.lock().unwrap_or_else(PoisonError::into_inner).begin(moving.call) {
+            self.runs.give_back(run);
+            return Submitted::Failed(Failure::Repeated);
+        }
+        let waiting = Waiting { call: moving.call, until: None, arguments: Vec::new(), run: Some(run) };
+        if session.push(moving.handle, waiting) {
+            self.turns.join(client, session.debt);
+        }
+        Submitted::Taken
+    }
+}

@@ -1,0 +1,164 @@
+//! Slots that move while calls are in the middle of their run.
+
+use std::time::{Duration, Instant};
+
+use outboard::{FarRegion, Rights};
+use outboard_calling::{SLOTS, SlotTable};
+use outboard_driver::calling::{
+    Begin, CallBeginError, Dispatcher, DispatcherConfig, Placement, SiteLink, Wanted, draw_caller,
+};
+use outboard_link::shm::ShmLink;
+use outboard_link::tcp::TcpLink;
+use outboard_link::{Address, Exports, Link, RemoteMemory, shm, tcp};
+use outboard_steering::Site;
+use outboard_wire::calling::{Allowed, Place, Table};
+
+use crate::support::PATIENCE;
+use crate::world::{Daemons, identity, image, memory};
+
+/// Reads a word several times, counts in another, reads again, and replies as much as it has read.
+const READ_COUNT_READ: &str = "
+    ldxdw r6, [r1+0]
+    mov r7, 4
+    again:
+    mov r1, 0
+    mov r2, 8
+    mov r3, r10
+    add r3, -8
+    mov r4, 8
+    call region_read
+    mov r1, r10
+    add r1, -8
+    mov r2, 8
+    call reply
+    jne r7, 2, next
+    mov r1, 0
+    mov r2, 16
+    mov r3, 1
+    call region_fetch_add
+    next:
+    add r7, -1
+    jne r7, 0, again
+    mov r0, r6
+    exit";
+
+/// How many calls a site answers before slots go on to the next.
+const STAY: u64 = 10;
+
+fn tcp_link(address: &Address) -> TcpLink {
+    let Address::Tcp(socket) = address else { panic!("{address}") };
+    tcp::connect(*socket, identity(), Exports::new(), tcp::Config::default()).unwrap()
+}
+
+fn shm_link(address: &Address) -> ShmLink {
+    shm::connect(address, identity(), Exports::new(), shm::Config::default()).unwrap()
+}
+
+fn allowed(region: &FarRegion, rights: Rights) -> Allowed {
+    let grant = region.descriptor.grant;
+    let (region, generation, key, size) = (grant.region, grant.generation, grant.key, grant.size);
+    Allowed { region, generation, key, rights, size }
+}
+
+/// Makes calls while all slots move from site to site, and looks what became of them. Returns how many have moved in the
+/// middle of their run.
+fn wander<L: Link + RemoteMemory + Send>(link: L, agent: &Address, region: &FarRegion, calls: u64) -> u64 {
+    let caller = draw_caller();
+    let server = link.peer().incarnation();
+    let agent = Box::new(SiteLink::new(shm_link(agent), caller, server));
+    let config = DispatcherConfig { under_way_max: 256, placement: Placement::Steered, log: |_| {} };
+    let mut dispatcher = Dispatcher::new(link, Some(agent), caller, config);
+    let wanted = Wanted { regions: vec![allowed(region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
+    let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+    // What the memory server would say itself is older.
+    let mut table = SlotTable::from_wire(&Table { epoch: 1 << 20, places: [Place::Server; SLOTS] });
+    let (mut ended, mut begun, mut step, mut to, mut answered_before) = (0, 0, 0, Site::Server, 0);
+    dispatcher.adopt(table);
+    let until = Instant::now() + PATIENCE;
+    while ended < calls {
+        assert!(Instant::now() < until, "{ended} of {calls} have ended: {:?}", dispatcher.sites());
+        let arguments = u64::to_le_bytes(begun);
+        let (slot, patience) = (begun as u8, None);
+        let mut is_full = begun == calls;
+        if begun < calls {
+            match dispatcher.begin(&Begin { handle, slot, arguments: &arguments, patience }) {
+                Ok(_) => begun += 1,
+                Err(CallBeginError::Full) => is_full = true,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        if is_full || begun.is_multiple_of(16) {
+            dispatcher.turn(|_, result| {
+                let (_, reply) = result.unwrap();
+                assert_eq!(reply, 7u64.to_le_bytes().repeat(4));
+                ended += 1;
+            });
+            // Some calls end there before slots go on, and others do not.
+            let answered = dispatcher.sites()[to as usize].answered;
+            if answered >= answered_before + STAY {
+                step += 1;
+                to = [Site::Application, Site::Agent, Site::Server, Site::Agent][step % 4];
+                answered_before = dispatcher.sites()[to as usize].answered;
+                table.assign(0..=(SLOTS - 1) as u8, to);
+                dispatcher.adopt(table);
+            }
+        }
+    }
+    let answered = dispatcher.sites().map(|report| report.answered);
+    assert!(answered.iter().all(|count| *count > 0), "{answered:?}");
+    let moved = dispatcher.moved_total();
+    dispatcher.close();
+    moved
+}
+
+#[test]
+fn calls_whose_slots_move_run_once_and_give_the_same() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    memory.write(&region, 8, &7u64.to_le_bytes()).unwrap();
+    let agent = daemons.agent(&daemons.tcp());
+    let mut moved = wander(tcp_link(&daemons.tcp()), &agent.shm(), &region, 3000);
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), 3000);
+    moved += wander(shm_link(&daemons.shm()), &agent.shm(), &region, 3000);
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), 6000, "every call once");
+    assert!(moved > 0, "none was in the middle of its run");
+}
+
+#[test]
+fn a_state_that_no_site_understands_ends_the_call() {
+    use outboard_link::{Disposition, Waiter};
+    use outboard_wire::FrameHead;
+    use outboard_wire::calling::{FAILED, Failed, Failure, Moving, OPEN, Open, RECALL, RESUME, Recall};
+
+    let daemons = Daemons::start();
+    let agent = daemons.agent(&daemons.shm());
+    let server = shm_link(&daemons.shm()).peer().incarnation();
+    for address in [daemons.shm(), agent.shm()] {
+        let mut link = shm_link(&address);
+        let mut ask = |kind, payload: &[u8]| {
+            link.send(FrameHead::new(kind), payload).unwrap();
+            link.flush().unwrap();
+        };
+        ask(OPEN, &Open { caller: draw_caller(), server }.encode());
+        ask(RECALL, &Recall { calls: vec![1, 2, 3] }.encode());
+        ask(RECALL, &[1, 2, 3]);
+        ask(RESUME, &[0; 5]);
+        let mut bytes = Vec::new();
+        Moving { call: 9, handle: 3, spent: 0, reply: b"so far", state: b"nonsense" }.encode(&mut bytes);
+        ask(RESUME, &bytes);
+        let mut heard = None;
+        let hear = |link: &mut ShmLink| {
+            link.receive(1, |frame| {
+                heard = Some((frame.head.kind, frame.payload.to_vec()));
+                Disposition::Taken
+            })?;
+            Ok(heard.take())
+        };
+        let waiter = Waiter::new().with_spin(Duration::ZERO);
+        let (kind, payload) = waiter.until(&mut link, PATIENCE, "an answer", hear).unwrap();
+        assert_eq!(kind, FAILED);
+        let failed = Failed { call: 9, failure: Failure::NotResumed };
+        assert_eq!(Failed::decode(&payload).unwrap(), failed);
+    }
+}

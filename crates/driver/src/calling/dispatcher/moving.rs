@@ -1,0 +1,113 @@
+//! Calls that go on at another site than they began, because their slot has moved.
+
+use outboard_calling::{Fault, Recalled, Submitted};
+use outboard_link::{Link, RemoteMemory, SendError};
+use outboard_steering::Site;
+use outboard_wire::FrameHead;
+use outboard_wire::calling::{Failure, Moving, RECALL, RECALL_MAX, RESUME, Recall};
+
+use super::elsewhere::ORDER;
+use super::{CallOutcome, Dispatcher, Placement, SiteEnd};
+
+/// What became of a call that was to go on somewhere.
+enum Passed {
+    Taken,
+    NotYet,
+    Failed(Failure),
+}
+
+impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+    /// Asks for calls back whose slots are elsewhere now. What a site does not give back ends there.
+    pub(super) fn recall(&mut self) {
+        if self.placement != Placement::Steered {
+            return;
+        }
+        let mut wanted: [Vec<u64>; 3] = Default::default();
+        let table = self.table;
+        for (call, flight) in self.calls.all() {
+            let to = table.site(flight.slot);
+            if to != flight.site && flight.tried & 1 << to as u8 == 0 {
+                wanted[flight.site as usize].push(call);
+            }
+        }
+        if let Some(agent) = &mut self.agent {
+            for calls in wanted[Site::Agent as usize].chunks(RECALL_MAX) {
+                let recall = Recall { calls: calls.to_vec() };
+                // Without room for it there they go on where they are.
+                let _ = agent.send(FrameHead::new(RECALL), &recall.encode());
+            }
+        }
+        let Self { here, again, moving, .. } = self;
+        here.recall(&wanted[Site::Application as usize], |recalled| match recalled {
+            Recalled::Waiting(call) => again.push_back((call, Some(Failure::Recalled))),
+            Recalled::Suspended(suspended) => {
+                let mut bytes = Vec::with_capacity(suspended.encoded_len());
+                suspended.encode(&mut bytes);
+                moving.push_back(bytes);
+            }
+        });
+    }
+
+    /// Has calls go on that were given back.
+    pub(super) fn pass_on(&mut self, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+        while let Some(returned) = self.agent.as_mut().and_then(|agent| agent.next_returned()) {
+            let call = Moving::decode(&returned).map(|moving| moving.call);
+            let flight = call.ok().and_then(|call| self.calls.get_mut(call));
+            // Otherwise it was begun again elsewhere meanwhile, or nobody waits for it.
+            if flight.is_some_and(|flight| flight.site == Site::Agent) {
+                self.moving.push_back(returned);
+            }
+        }
+        for _ in 0..self.moving.len() {
+            let Some(bytes) = self.moving.pop_front() else { break };
+            let Ok(moving) = Moving::decode(&bytes) else { continue };
+            match self.pass_on_one(&moving, &bytes) {
+                Passed::Taken => {}
+                Passed::NotYet => self.moving.push_back(bytes),
+                Passed::Failed(failure) => self.give_up(moving.call, Fault::Failed(failure), tell),
+            }
+        }
+    }
+
+    fn pass_on_one(&mut self, moving: &Moving<'_>, bytes: &[u8]) -> Passed {
+        // Nobody may wait for it any more.
+        let Some(flight) = self.calls.get_mut(moving.call) else { return Passed::Taken };
+        let (from, tried, handle, slot) = (flight.site, flight.tried, flight.handle, flight.slot);
+        if !self.functions[handle as usize].only_reads {
+            // It has run in part, and must not begin again.
+            self.spare.extend(flight.arguments.take());
+        }
+        let is_fresh = |site: &Site| tried & 1 << *site as u8 == 0;
+        let meant = std::iter::once(self.table.site(slot)).chain(ORDER);
+        let Some(to) = meant.filter(is_fresh).find(|site| self.is_usable(*site, handle)) else {
+            let may_come = |site: Site| self.lost_of(site).is_none() && self.knows(site, handle);
+            let is_hopeless = !ORDER.into_iter().filter(is_fresh).any(may_come);
+            return if is_hopeless { Passed::Failed(Failure::NotResumed) } else { Passed::NotYet };
+        };
+        let head = FrameHead::new(RESUME).with_tag(moving.call as u32);
+        let sent = match (to, &mut self.agent) {
+            (Site::Server, _) => self.server.send(head, bytes),
+            (Site::Agent, Some(agent)) => agent.send(head, bytes),
+            _ => match self.here.resume(moving) {
+                Submitted::Taken => Ok(()),
+                Submitted::Full => Err(SendError::Full),
+                Submitted::Failed(failure) => return Passed::Failed(failure),
+            },
+        };
+        match sent {
+            Ok(()) => {
+                self.watch.ended(from, moving.call, None);
+                self.watch.begun(to, moving.call);
+                self.moved_total += 1;
+                if let Some(flight) = self.calls.get_mut(moving.call) {
+                    (flight.site, flight.tried) = (to, tried | 1 << to as u8);
+                }
+                Passed::Taken
+            }
+            Err(SendError::Full) => Passed::NotYet,
+            // Another site may be found.
+            Err(SendError::Lost(_)) => Passed::NotYet,
+            Err(SendError::TooLong { .. }) => Passed::Failed(Failure::NotResumed),
+        }
+    }
+}
