@@ -32,4 +32,9 @@ extern u64 reply(const void *bytes, u64 length);
 // are 11, the first is 0; what a buffer had before is gone.
 extern const void *region_fetch(u64 region, u64 offset, u64 length, u64 buffer);
 
+// Number 22. When this function returns, the call goes on as the function that its caller has registered with that number,
+// with these arguments and what is left of the fuel; what this one has replied stays, and what it returns is not looked
+// at. Answers 0. The latest counts.
+extern u64 forward(u64 function, const void *arguments, u64 length);
+
 #endif

@@ -11,6 +11,7 @@ pub(crate) const COMPARE_SWAP: u32 = 18;
 pub(crate) const FETCH_ADD: u32 = 19;
 pub(crate) const REPLY: u32 = 20;
 pub(crate) const FETCH: u32 = 21;
+pub(crate) const FORWARD: u32 = 22;
 
 /// The longest message that a function can log, in bytes.
 pub(crate) const LOG_LEN_MAX: u64 = 1024;
@@ -28,7 +29,7 @@ pub fn helpers() -> Helpers {
     let fetched = Returns::Buffer { slot: Quantity::Argument(3), length: Quantity::Argument(2) };
     let fetch = helper(FETCH, "region_fetch", &[Scalar, Scalar, Scalar, Scalar], true);
     let second = Quantity::Argument(1);
-    let fourth = Quantity::Argument(3);
+    let (third, fourth) = (Quantity::Argument(2), Quantity::Argument(3));
     let all = vec![
         helper(LOG, "outboard_log", &[Reads(second), Scalar], false),
         helper(TIME, "outboard_time", &[], false),
@@ -39,6 +40,7 @@ pub fn helpers() -> Helpers {
         helper(FETCH_ADD, "region_fetch_add", &[Scalar, Scalar, Scalar], true),
         helper(REPLY, "reply", &[Reads(second), Scalar], false),
         Helper { returns: fetched, ..fetch },
+        helper(FORWARD, "forward", &[Scalar, Reads(third), Scalar], false),
     ];
     // The list is fixed, and a test makes it.
     Helpers::new(all).unwrap_or_default()
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_table_is_one() {
-        assert_eq!(helpers().all().len(), 9);
+        assert_eq!(helpers().all().len(), 10);
         assert_eq!(helpers().get(REPLY).map(|helper| helper.name.as_str()), Some("reply"));
     }
 

@@ -3,7 +3,7 @@
 use outboard_ebpf::insn::{decode, encode};
 use outboard_ebpf::program::{MAX_DATA, MAX_SLOTS};
 use outboard_ebpf::text::{AssembleError, assemble};
-use outboard_ebpf::{Parts, Program, ProgramError, elf};
+use outboard_ebpf::{Insn, Parts, Program, ProgramError, elf};
 use outboard_wire::calling::{CODE_LEN_MAX, FunctionName, INTERFACE_VERSION};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -118,6 +118,13 @@ impl FunctionImage {
     /// What travels.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether it can go on as another function. Nobody knows of one that cannot be read.
+    pub fn may_forward(&self) -> bool {
+        let forwards =
+            |insn: &Insn| matches!(insn, Insn::CallHelper { id } if *id == crate::helpers::FORWARD);
+        self.program().is_ok_and(|(program, _)| program.code().iter().any(forwards))
     }
 
     /// The program, and which of its functions is called.

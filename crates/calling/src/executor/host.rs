@@ -6,7 +6,9 @@ use outboard_wire::calling::TrapReason;
 
 use super::bound::Binding;
 use super::site::{Access, Site};
-use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE};
+use crate::helpers::{
+    COMPARE_SWAP, FETCH, FETCH_ADD, FORWARD, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE,
+};
 
 /// What an access costs in fuel, besides its bytes.
 const ACCESS_COST: u64 = 8;
@@ -20,8 +22,19 @@ pub(super) struct RunHost<'a, S: Site> {
     pub(super) reply: &'a mut Vec<u8>,
     /// What accesses have cost so far.
     pub(super) cost: &'a mut u64,
+    /// As which function it goes on, and with which arguments.
+    pub(super) forward: &'a mut Forward,
     /// Whether there is something else to do while bytes come nearer; then, whether they do.
     pub(super) overlap: Overlap,
+}
+
+/// How a run goes on when its function returns.
+#[derive(Debug, Default)]
+pub(super) struct Forward {
+    /// As which function, if any.
+    pub(super) to: Option<u64>,
+    /// What that is given.
+    pub(super) arguments: Vec<u8>,
 }
 
 /// Whether a run makes room for others while what it reads comes nearer.
@@ -113,6 +126,15 @@ impl<'a, S: Site> RunHost<'a, S> {
                 self.charge(offset.min(LOG_LEN_MAX))?;
                 let bytes = memory.read(first, offset as usize).map_err(no_memory)?;
                 self.site.log(&bytes[..bytes.len().min(LOG_LEN_MAX as usize)]);
+                Access::Done(0)
+            }
+            FORWARD => {
+                self.charge(third)?;
+                let bytes = memory.read(offset, third as usize).map_err(no_memory)?;
+                let Forward { to, arguments } = &mut *self.forward;
+                *to = Some(first);
+                arguments.clear();
+                arguments.extend_from_slice(bytes);
                 Access::Done(0)
             }
             TIME => Access::Done(self.site.time()),

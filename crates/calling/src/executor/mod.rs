@@ -266,7 +266,7 @@ impl<R> Executor<R> {
         };
         let is_alone = session.calls <= 1 && runs.near.is_empty();
         let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
-        let (run, (ended, cost)) = match waiting.run.take() {
+        let (mut run, begun) = match waiting.run.take() {
             Some(mut run) => {
                 let went_on = run.read_again(site, overlap);
                 (run, went_on)
@@ -277,10 +277,32 @@ impl<R> Executor<R> {
                 (run, started)
             }
         };
+        let (ended, cost) = Self::follow(session, &mut run, begun, (&mut *site, overlap));
         if Self::settle(runs, run, ended, site, tell) {
             session.calls -= 1;
         }
         cost
+    }
+
+    /// Goes on with a run that has returned and is to go on as another function. It ends at the latest with its fuel.
+    #[inline]
+    fn follow<S: Site<Region = R>>(
+        session: &Session<R>,
+        run: &mut Run<R>,
+        (mut ended, mut cost): (Option<Ended>, u64),
+        (site, overlap): (&mut S, Overlap),
+    ) -> (Option<Ended>, u64) {
+        while let Some(Ok(_)) = ended
+            && let Some(to) = run.forwarded()
+        {
+            let found = u32::try_from(to).ok().and_then(|handle| Some((handle, session.bound(handle)?)));
+            let Some((handle, bound)) = found else {
+                return (Some(Err(run.trapped(TrapReason::NoForward))), cost);
+            };
+            let (next, more) = run.go_on_as(handle, bound, site, overlap);
+            (ended, cost) = (next, cost.saturating_add(more));
+        }
+        (ended, cost)
     }
 
     /// Tells how a run has ended, or keeps it if it has not.
@@ -383,7 +405,8 @@ impl<R> Executor<R> {
         };
         let is_alone = self.turns.is_empty() && self.runs.near.is_empty();
         let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
-        let (ended, cost) = run.resume(answer, site, overlap);
+        let resumed = run.resume(answer, site, overlap);
+        let (ended, cost) = Self::follow(session, &mut run, resumed, (&mut *site, overlap));
         session.owe(run.handle, cost);
         if Self::settle(&mut self.runs, run, ended, site, tell) {
             session.calls -= 1;

@@ -7,7 +7,7 @@ use outboard_ebpf::{Answer, Continuation, Executor as _, Exit, Fault, Instance, 
 use outboard_wire::calling::{Failure, Moving, TrapReason};
 
 use super::bound::{Binding, Bound};
-use super::host::{Overlap, RunHost};
+use super::host::{Forward, Overlap, RunHost};
 use super::site::{Access, Answered, Operation, Site, Ticket};
 use super::{Client, ExecutorConfig};
 use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, READ, WRITE};
@@ -32,6 +32,8 @@ pub(super) struct Run<R> {
     pub(super) handle: u32,
     /// What is run, while it is suspended.
     binding: Option<Arc<Binding<R>>>,
+    /// As which function it goes on when this one returns.
+    forward: Forward,
     /// Whether it is suspended because what it reads comes nearer meanwhile.
     pub(super) is_near: bool,
 }
@@ -51,15 +53,51 @@ impl<R> Run<R> {
         if let Err(error) = self.instance.set_context(arguments) {
             return (Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 })), 0);
         }
-        let function = &binding.function;
-        let mut host = RunHost { site, binding, reply: &mut self.reply, cost: &mut self.cost, overlap };
-        let exit = function.code.start(&mut self.instance, function.entry, &mut host, binding.fuel);
+        self.forward.to = None;
+        self.begin(binding, binding.fuel, site, overlap)
+    }
+
+    /// Runs a function from its beginning, on the arguments that are there.
+    #[inline]
+    fn begin<S: Site<Region = R>>(
+        &mut self,
+        binding: &Arc<Binding<R>>,
+        fuel: u64,
+        site: &mut S,
+        overlap: Overlap,
+    ) -> (Option<Ended>, u64) {
+        let (function, before) = (&binding.function, self.cost);
+        let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
+        let mut host = RunHost { site, binding, reply, cost, forward, overlap };
+        let exit = function.code.start(&mut self.instance, function.entry, &mut host, fuel);
         self.is_near = host.overlap == Overlap::Begun;
-        let cost = binding.fuel - self.instance.fuel() + self.cost;
+        let cost = fuel - self.instance.fuel() + self.cost - before;
         if exit == Exit::Suspended {
             self.binding = Some(Arc::clone(binding));
         }
         (ended(exit), cost)
+    }
+
+    /// As which function it is to go on, now that the one before has returned.
+    #[inline]
+    pub(super) fn forwarded(&mut self) -> Option<u64> {
+        self.forward.to.take()
+    }
+
+    /// Goes on as another function, with what is left of the fuel.
+    pub(super) fn go_on_as<S: Site<Region = R>>(
+        &mut self,
+        handle: u32,
+        bound: &Bound<R>,
+        site: &mut S,
+        overlap: Overlap,
+    ) -> (Option<Ended>, u64) {
+        if self.instance.set_context(&self.forward.arguments).is_err() {
+            return (Some(Err(self.trapped(TrapReason::NoForward))), 0);
+        }
+        self.handle = handle;
+        let fuel = self.instance.fuel().min(bound.binding.fuel);
+        self.begin(&bound.binding, fuel, site, overlap)
     }
 
     /// Goes on with the read that it waited for at another site, which is begun again here.
@@ -75,8 +113,8 @@ impl<R> Run<R> {
         let Some(mut memory) = self.instance.pending_memory() else {
             return (Some(Err(Failure::NotResumed)), 0);
         };
-        let (reply, cost, never) = (&mut self.reply, &mut self.cost, Overlap::Never);
-        let mut host = RunHost { site, binding, reply, cost, overlap: never };
+        let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
+        let mut host = RunHost { site, binding, reply, cost, forward, overlap: Overlap::Never };
         self.is_near = false;
         match host.read_again(id, arguments, &mut memory) {
             Answer::Value(value) => self.resume(Ok(value), site, overlap),
@@ -97,6 +135,7 @@ impl<R> Run<R> {
         self.reply.clear();
         self.reply.extend_from_slice(moving.reply);
         self.cost = moving.spent;
+        self.forward.to = None;
         self.binding = Some(Arc::clone(binding));
         Some(())
     }
@@ -116,8 +155,8 @@ impl<R> Run<R> {
             return (Some(Err(self.trapped(TrapReason::Site))), 0);
         };
         let before = (self.instance.fuel(), self.cost);
-        let (reply, cost) = (&mut self.reply, &mut self.cost);
-        let mut host = RunHost { site, binding: &binding, reply, cost, overlap };
+        let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
+        let mut host = RunHost { site, binding: &binding, reply, cost, forward, overlap };
         let exit = binding.function.code.resume(&mut self.instance, &mut host, value);
         self.is_near = host.overlap == Overlap::Begun;
         let cost = before.0 - self.instance.fuel() + self.cost - before.1;
@@ -274,6 +313,7 @@ impl<R> Runs<R> {
                 call,
                 handle,
                 binding: None,
+                forward: Forward::default(),
                 is_near: false,
             })
         });
@@ -318,7 +358,8 @@ impl<R> Runs<R> {
         let (mut count, mut state) = (0, Vec::new());
         for (number, place) in self.places.iter_mut().enumerate() {
             let is_it = |run: &mut Room<R>| {
-                if run.client != Some(client) || !is_wanted(run.call) {
+                // What it goes on as does not travel.
+                if run.client != Some(client) || !is_wanted(run.call) || run.forward.to.is_some() {
                     return false;
                 }
                 state.clear();

@@ -1,3 +1,4 @@
+mod forward;
 mod moving;
 mod site;
 

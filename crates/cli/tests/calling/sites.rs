@@ -188,3 +188,41 @@ fn rights_are_the_servers_business_wherever_functions_run() {
         }
     }
 }
+
+#[test]
+fn a_call_goes_on_as_another_function_at_every_site() {
+    // Goes on as the function whose number it is given, with the rest of its arguments.
+    let first = "
+        ldxdw r6, [r1+0]
+        mov r7, r1
+        mov r2, 8
+        call reply
+        mov r1, r6
+        mov r2, r7
+        add r2, 8
+        mov r3, 8
+        call forward
+        mov r0, 0
+        exit";
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    let agent = daemons.agent(&daemons.tcp());
+    let callers = [
+        caller_at(&daemons.shm(), CallSite::Server),
+        caller_at(&daemons.tcp(), CallSite::Application),
+        caller_by(&daemons.shm(), &agent.shm()),
+    ];
+    for (number, mut caller) in (0u64..).zip(callers) {
+        let first = caller.register(&image(first), FunctionOptions::default()).unwrap();
+        let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+        let count = caller.register(&image(COUNT), options).unwrap();
+        let arguments = [count.number().into(), 5u64].map(u64::to_le_bytes).concat();
+        let reply = caller.call(first, &arguments).unwrap();
+        let words = [count.number().into(), 5 * number + 5].map(u64::to_le_bytes).concat();
+        assert_eq!((reply.value, reply.bytes), (5 * number, words));
+        let nowhere = [77u64, 5].map(u64::to_le_bytes).concat();
+        let error = caller.call(first, &nowhere).unwrap_err();
+        assert!(matches!(error, CallError::Trapped { reason: TrapReason::NoForward, .. }), "{error}");
+    }
+}

@@ -97,6 +97,11 @@ pub struct FunctionHandle {
 }
 
 impl FunctionHandle {
+    /// Its number, by which another function of the same caller can go on as this one.
+    pub fn number(self) -> u32 {
+        self.handle
+    }
+
     #[inline]
     fn without_key(self, arguments: &[u8], patience: Option<Duration>) -> Begin<'_> {
         Begin { handle: self.handle, slot: self.slot, arguments, patience }

@@ -93,11 +93,13 @@ pub enum TrapReason {
     CopiedTooMuch = 11,
     /// The site could not reach the region, which may still be there. What was begun may have been done.
     NotReached = 12,
+    /// It was to go on as a function that its caller has not registered, or with arguments that are too long.
+    NoForward = 13,
 }
 
 impl TrapReason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::OutOfFuel,
         Self::Memory,
         Self::TooDeep,
@@ -110,6 +112,7 @@ impl TrapReason {
         Self::ReplyTooLong,
         Self::CopiedTooMuch,
         Self::NotReached,
+        Self::NoForward,
     ];
 
     /// What was wrong, for people.
@@ -127,6 +130,7 @@ impl TrapReason {
             Self::ReplyTooLong => "the reply is longer than was agreed",
             Self::CopiedTooMuch => "copied more than its fuel allows",
             Self::NotReached => "the site could not reach the region",
+            Self::NoForward => "no such function to go on as, or arguments that are too long",
         }
     }
 }

@@ -77,6 +77,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             // It has run in part, and must not begin again.
             self.spare.extend(flight.arguments.take());
         }
+        // It may have gone on as another function meanwhile.
+        let handle = moving.handle;
         let is_fresh = |site: &Site| tried & 1 << *site as u8 == 0;
         let meant = std::iter::once(self.table.site(slot)).chain(ORDER);
         let Some(to) = meant.filter(is_fresh).find(|site| self.is_usable(*site, handle)) else {

@@ -106,7 +106,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         if handle >= HANDLES_MAX {
             return Err(RegisterError::TooManyFunctions { max: HANDLES_MAX });
         }
-        let only_reads = wanted.regions.iter().all(|allowed| !allowed.rights.includes(Rights::WRITE));
+        // What goes on as another function may write then.
+        let writes = wanted.regions.iter().any(|allowed| allowed.rights.includes(Rights::WRITE));
+        let only_reads = !writes && !image.may_forward();
         let known = Known { image: image.clone(), wanted, at: [false; 3], not_here: None, only_reads };
         self.functions.push(known);
         let introduced = self.introduce(handle, patience);
