@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calling;
 mod courier;
 mod daemons;
 mod digest;
@@ -45,4 +46,5 @@ pub const SCENARIOS: &[Scenario] = &[
     paging_cache::SCENARIO,
     pager::SCENARIO,
     routing::SCENARIO,
+    calling::SCENARIO,
 ];

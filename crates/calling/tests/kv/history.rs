@@ -37,32 +37,52 @@ pub(crate) fn check(events: &[Event]) -> Result<(), u8> {
 }
 
 /// Looks for an order in which everything makes sense: nothing is taken before something that had ended when it began.
+///
+/// What may have happened or not is taken only right before something that needs it: earlier it would change nothing.
 fn fits(events: &[Event]) -> bool {
     let mut tried = HashSet::new();
     let mut stack = vec![(vec![false; events.len()], None)];
     while let Some((taken, value)) = stack.pop() {
         let left = || events.iter().enumerate().filter(|(at, _)| !taken[*at]);
         let Some(first_end) = left().filter_map(|(_, event)| event.ended).min() else { return true };
-        for (at, event) in left().filter(|(_, event)| event.began < first_end) {
-            let Some(next) = apply(event, value) else { continue };
+        let mut take = |which: &[usize], next| {
             let mut taken = taken.clone();
-            taken[at] = true;
+            which.iter().for_each(|at| taken[*at] = true);
             if tried.insert((taken.clone(), next)) {
                 stack.push((taken, next));
+            }
+        };
+        let may_be_next = || left().filter(|(_, event)| event.began < first_end);
+        for (at, event) in may_be_next().filter(|(_, event)| event.ended.is_some()) {
+            if let Some(next) = apply(event.op, value) {
+                take(&[at], next);
+                continue;
+            }
+            for (before, perhaps) in may_be_next().filter(|(_, event)| event.ended.is_none()) {
+                if let Some(next) = perhaps.changes_to().and_then(|value| apply(event.op, value)) {
+                    take(&[before, at], next);
+                }
             }
         }
     }
     false
 }
 
-/// The value afterwards, if the event can have happened here.
-fn apply(event: &Event, value: Option<u64>) -> Option<Option<u64>> {
-    match event.op {
-        Op::Put(new) => Some(Some(new)),
-        _ if event.ended.is_none() => match event.op {
+impl Event {
+    /// What is there after it, if it happens and nobody knows what it gave.
+    fn changes_to(&self) -> Option<Option<u64>> {
+        match self.op {
+            Op::Put(new) => Some(Some(new)),
             Op::Delete(_) => Some(None),
-            _ => Some(value),
-        },
+            Op::Get(_) => None,
+        }
+    }
+}
+
+/// The value afterwards, if this can have happened here.
+fn apply(op: Op, value: Option<u64>) -> Option<Option<u64>> {
+    match op {
+        Op::Put(new) => Some(Some(new)),
         Op::Get(found) => (found == value).then_some(value),
         Op::Delete(was_there) => (was_there == value.is_some()).then_some(None),
     }
