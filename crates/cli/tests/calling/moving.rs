@@ -126,6 +126,34 @@ fn calls_whose_slots_move_run_once_and_give_the_same() {
 }
 
 #[test]
+fn an_agent_that_finds_its_server_late_is_used_then() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    let link = shm_link(&daemons.shm());
+    daemons.stop();
+    let agent = daemons.agent_soon(&daemons.shm());
+    let (caller, server) = (draw_caller(), link.peer().incarnation());
+    let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, server));
+    let placement = Placement::Hinted(Site::Agent);
+    let config = DispatcherConfig { under_way_max: 16, placement, log: |_| {} };
+    let mut dispatcher = Dispatcher::new(link, Some(by_agent), caller, config);
+    daemons.go_on();
+    let wanted = Wanted { regions: vec![allowed(&region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
+    let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+    let (until, mut calls) = (Instant::now() + PATIENCE, 0);
+    while dispatcher.sites()[Site::Agent as usize].answered < 10 {
+        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
+        if dispatcher.under_way() == 0 {
+            dispatcher.begin(&Begin { handle, slot: 0, arguments: &[0; 8], patience: None }).unwrap();
+            calls += 1;
+        }
+        dispatcher.turn(|_, result| assert!(result.is_ok()));
+    }
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), calls);
+}
+
+#[test]
 fn a_state_that_no_site_understands_ends_the_call() {
     use outboard_link::{Disposition, Waiter};
     use outboard_wire::FrameHead;

@@ -46,9 +46,14 @@ impl Daemons {
 
     /// An agent that reaches the memory server there, and does so by all its workers.
     pub(crate) fn agent(&self, memory: &Address) -> Daemons {
-        let agent = Daemons(Server::agent(&memory.to_string()));
+        let agent = self.agent_soon(memory);
         await_workers(&self.shm(), &agent.shm());
         agent
+    }
+
+    /// The same, whether it does or not.
+    pub(crate) fn agent_soon(&self, memory: &Address) -> Daemons {
+        Daemons(Server::agent(&memory.to_string()))
     }
 
     pub(crate) fn go_on(&self) {

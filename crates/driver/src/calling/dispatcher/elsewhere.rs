@@ -138,7 +138,13 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     ) {
         let Some(flight) = self.calls.get_mut(call) else { return };
         let (from, tried, handle, slot) = (flight.site, flight.tried, flight.handle, flight.slot);
-        let Some(arguments) = flight.arguments.take() else { return };
+        let Some(arguments) = flight.arguments.take() else {
+            // It has to stay where it is, and has failed there.
+            if let Some(failure) = failure {
+                self.give_up(call, Fault::Failed(failure), tell);
+            }
+            return;
+        };
         let fresh = |site: &Site| tried & 1 << *site as u8 == 0 && self.is_usable(*site, handle);
         let found = ORDER.into_iter().find(fresh);
         let request = Call { call, handle, patience_us: 0 };

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod moving;
 mod register;
+mod remind;
 mod report;
 mod watch;
 
@@ -21,6 +22,7 @@ use super::remote::is_of_call;
 use super::site_link::{CallBeginError, Said, SiteEnd, SiteLink};
 use register::Known;
 pub use register::{RegisterError, Wanted};
+use remind::Reminder;
 use report::Reporter;
 pub use watch::SiteReport;
 use watch::Watch;
@@ -107,6 +109,7 @@ pub struct Dispatcher<L> {
     table: SlotTable,
     watch: Watch,
     reporter: Reporter,
+    reminder: Reminder,
     /// Calls that are to begin again at another site, and why.
     again: VecDeque<(u64, Option<Failure>)>,
     /// Calls that have begun at one site and are to go on at another, as they travel.
@@ -138,6 +141,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             table: SlotTable::default(),
             watch: Watch::default(),
             reporter: Reporter::default(),
+            reminder: Reminder::default(),
             again: VecDeque::new(),
             moving: VecDeque::new(),
             moved_total: 0,
@@ -230,6 +234,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         moved |= self.hear(now, &mut tell);
         self.look_after_sites(&mut tell);
         self.introduce_here();
+        self.remind_agent();
         self.talk_of_sites();
         let Self { calls, watch, spare, .. } = self;
         calls.on_time(now, |call, flight| {
@@ -243,7 +248,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     /// Hears what all sites say.
     fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        let Self { server, agent, here, calls, functions, watch, again, spare, .. } = self;
+        let Self { server, agent, here, calls, functions, watch, again, spare, reminder, .. } = self;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
             watch.heard(site, now);
             let Some(flight) = calls.get_mut(call) else { return };
@@ -255,6 +260,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 }
                 // It is under way elsewhere meanwhile.
                 Err(_) if flight.site != site => {}
+                Err(Failure::NoFunction) if site == Site::Agent => {
+                    functions[flight.handle as usize].set_at(site, false);
+                    reminder.is_needed = true;
+                    again.push_back((call, Some(Failure::NoFunction)));
+                }
                 Err(failure) if elsewhere::may_help(functions, flight, failure) => {
                     again.push_back((call, Some(failure)))
                 }

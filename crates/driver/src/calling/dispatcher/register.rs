@@ -17,7 +17,7 @@ use super::{Dispatcher, Placement, SiteEnd};
 use crate::calling::desk::Refused;
 
 /// How much code one frame brings, in bytes.
-const PART_LEN: usize = 16 << 10;
+pub(super) const PART_LEN: usize = 16 << 10;
 /// How long to wait before asking again for a function that the site is looking at.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How long a site may take that calls can do without.
@@ -50,6 +50,19 @@ impl Known {
     #[inline]
     pub(super) fn is_at(&self, site: Site) -> bool {
         self.at[site as usize]
+    }
+
+    /// From now on the site knows it, or does not.
+    pub(super) fn set_at(&mut self, site: Site, knows: bool) {
+        self.at[site as usize] = knows;
+    }
+
+    pub(super) fn image(&self) -> &FunctionImage {
+        &self.image
+    }
+
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 }
 
@@ -111,10 +124,16 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         let only_reads = !writes && !image.may_forward();
         let known = Known { image: image.clone(), wanted, at: [false; 3], not_here: None, only_reads };
         self.functions.push(known);
+        // Whoever waits hears the answers.
+        self.reminder.is_needed = false;
         let introduced = self.introduce(handle, patience);
         if introduced.is_err() {
             self.functions.pop();
         }
+        let may_be_there = self.placement.is_free() || self.placement == Placement::Fixed(Site::Agent);
+        let forgotten = |known: &Known| !known.is_at(Site::Agent);
+        self.reminder.is_needed =
+            may_be_there && self.agent.is_some() && self.functions.iter().any(forgotten);
         introduced.map(|()| handle)
     }
 

@@ -1,0 +1,81 @@
+//! How an agent learns again what it has forgotten, because it has lost its memory server for a while or found it late.
+
+use std::time::Duration;
+
+use outboard_link::{Link, RemoteMemory};
+use outboard_steering::Site;
+use outboard_wire::calling::{CODE, CodePart, REGISTER, Register, Verdict};
+use outboard_wire::{FrameHead, Time};
+
+use super::register::{Known, PART_LEN};
+use super::{Dispatcher, SiteEnd};
+
+/// How soon an agent is told of a function again, at first and at last.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// When the agent is told next.
+#[derive(Debug)]
+pub(super) struct Reminder {
+    /// There is a function that the agent does not know, and nobody waits for the agent to know it.
+    pub(super) is_needed: bool,
+    due: Time,
+    pause: Duration,
+}
+
+impl Default for Reminder {
+    fn default() -> Self {
+        Self { is_needed: false, due: Time::ZERO, pause: PAUSE_MIN }
+    }
+}
+
+impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+    /// Tells the agent of a function that it does not know, if it is time for that. Nobody waits for it.
+    #[inline]
+    pub(super) fn remind_agent(&mut self) {
+        if self.reminder.is_needed && self.reminder.due <= self.now {
+            self.remind();
+        }
+    }
+
+    #[cold]
+    fn remind(&mut self) {
+        let Self { agent, functions, reminder, now, .. } = self;
+        let Some(agent) = agent.as_mut().filter(|agent| agent.lost().is_none()) else { return };
+        while let Some(answer) = agent.next_registered() {
+            let Some(known) = functions.get_mut(answer.handle as usize) else { continue };
+            match answer.verdict {
+                Verdict::Ready => {
+                    known.set_at(Site::Agent, true);
+                    reminder.pause = PAUSE_MIN;
+                }
+                Verdict::NeedsCode => ship(agent.as_mut(), known),
+                Verdict::Preparing | Verdict::Refused(_) => {}
+            }
+        }
+        let forgotten = functions.iter().position(|known| !known.is_at(Site::Agent));
+        reminder.is_needed = forgotten.is_some();
+        if let Some(handle) = forgotten {
+            let (mut question, known) = (Vec::new(), &functions[handle]);
+            let (name, regions) = (known.image().name(), known.wanted().regions.clone());
+            let (fuel, reply_max) = (known.wanted().fuel, known.wanted().reply_max);
+            Register { handle: handle as u32, reply_max, fuel, name, regions }.encode(&mut question);
+            // Without room for it there is another time.
+            let _ = agent.send(FrameHead::new(REGISTER), &question);
+        }
+        reminder.due = *now + reminder.pause;
+        reminder.pause = (reminder.pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Sends a function's code, as far as there is room: what is missing shows the next time.
+fn ship(agent: &mut dyn SiteEnd, known: &Known) {
+    let (bytes, name) = (known.image().bytes(), known.image().name());
+    let most = agent.payload_max().min(PART_LEN + CodePart::LEN).saturating_sub(CodePart::LEN).max(1);
+    for (number, code) in bytes.chunks(most).enumerate() {
+        let part = CodePart { name, total: bytes.len() as u32, offset: (number * most) as u32 };
+        if agent.send(FrameHead::new(CODE), &[part.encode().as_slice(), code].concat()).is_err() {
+            return;
+        }
+    }
+}
