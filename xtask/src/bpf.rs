@@ -28,6 +28,7 @@ const FOLDERS: &[(&str, Sources)] = &[
         ],
     ),
     ("apps/kv/functions", &[("kv", &["v3"])]),
+    ("apps/btree/functions", &[("btree", &["v3"])]),
     ("bench/functions", &[("mix", &["v3"])]),
 ];
 

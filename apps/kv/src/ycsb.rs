@@ -188,6 +188,11 @@ impl Load {
         Self { is_timed: true, ..self }
     }
 
+    /// The table that it uses.
+    pub fn kv(&self) -> &Kv {
+        &self.kv
+    }
+
     /// Puts every key below `keys` once.
     pub fn fill(&mut self, keys: u32) -> Result<Tally, KvError> {
         self.run(Operation::puts(0..keys))

@@ -1,5 +1,6 @@
 //! What calls of functions cost, beside the same work without eBPF, and beside memcached.
 
+mod btree;
 mod kv;
 mod memcached;
 mod mix;
@@ -13,7 +14,7 @@ use crate::harness::{Environment, Progress, Report};
 use crate::pair::Control;
 use crate::{BenchError, Options};
 
-const QUESTIONS: usize = kv::COUNT + memcached::COUNT + overhead::COUNT + mix::COUNT;
+const QUESTIONS: usize = kv::COUNT + btree::COUNT + memcached::COUNT + overhead::COUNT + mix::COUNT;
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
@@ -23,6 +24,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let mut environment = Environment::survey(options.effort, cores_allowed, pinned);
     let mut progress = Progress::new(options.effort, QUESTIONS);
     let mut figures = kv::figures(options, &mut stage, &mut progress)?;
+    figures.push(btree::figure(options, &mut stage, &mut progress)?);
     match memcached::figures(options, &mut stage, &mut progress)? {
         Ok(beside) => figures.extend(beside),
         Err(why) => environment.notes.push(format!("nothing beside memcached: {why}")),

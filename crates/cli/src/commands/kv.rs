@@ -1,5 +1,7 @@
 //! `outboard kv`: a hash table at a memory server, and what can be asked of one.
 
+mod bench;
+
 use anyhow::{Context, Result, bail};
 use outboard::{Caller, CallerOptions, Client, Memory};
 use outboard_agent::Daemon;
@@ -19,7 +21,8 @@ use crate::{numbers, terminal};
   outboard kv serve --keys 1000000                     a memory server with an empty table
   outboard kv put greeting hello                       a key and its value
   outboard kv get greeting
-  outboard kv delete greeting")]
+  outboard kv delete greeting
+  outboard kv bench                                    how many gets and puts in a second, as YCSB measures")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -31,6 +34,7 @@ enum What {
     Get(Get),
     Put(Put),
     Delete(Delete),
+    Bench(bench::Bench),
 }
 
 /// Run a memory server in the foreground with an empty table in it
@@ -147,6 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             Ok(())
         }
+        What::Bench(bench) => bench.run(),
     }
 }
 
@@ -184,17 +189,42 @@ impl Serve {
     }
 }
 
+/// A memory server that was found.
+struct Open {
+    address: Address,
+    link: LinkSettings,
+}
+
+impl Open {
+    /// A table there.
+    fn kv(&self, table: &str, options: CallerOptions) -> Result<Kv> {
+        let mut memory = connect(&self.address, &self.link)?;
+        let table = Table::open(&mut memory, table)?;
+        let identity = Identity::new(Role::Tool, "outboard kv");
+        let caller = Caller::connect(&self.address, identity, &self.link, options)?;
+        Ok(Kv::new(caller, &table)?)
+    }
+}
+
 impl At {
     /// Says where the call ran, if that was asked.
     fn explain(&self, kv: &Kv, key: &str) {
         if self.explain {
             let caller = kv.caller();
             eprintln!("{}", caller.explain_key(key.as_bytes()));
-            caller.explain().iter().for_each(|line| eprintln!("{line}"));
+            self.explain_sites(kv);
         }
     }
 
-    fn open(&self) -> Result<Option<Kv>> {
+    /// Says where calls run, if that was asked.
+    fn explain_sites(&self, kv: &Kv) {
+        if self.explain {
+            kv.caller().explain().iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
+
+    /// The server; nothing, if the settings were only to be shown.
+    fn find(&self) -> Result<Option<Open>> {
         let Some(configuration) = self.config.open(false)? else { return Ok(None) };
         let settings = &configuration.settings;
         let configured = || settings.job.memory.address("memory");
@@ -203,10 +233,11 @@ impl At {
                 "the settings say to go without a memory server (job.memory); name one with --server ADDRESS"
             );
         };
-        let mut memory = connect(&address, &settings.link)?;
-        let table = Table::open(&mut memory, &self.table)?;
-        let identity = Identity::new(Role::Tool, "outboard kv");
-        let caller = Caller::connect(&address, identity, &settings.link, CallerOptions::default())?;
-        Ok(Some(Kv::new(caller, &table)?))
+        Ok(Some(Open { address, link: settings.link.clone() }))
+    }
+
+    fn open(&self) -> Result<Option<Kv>> {
+        let Some(open) = self.find()? else { return Ok(None) };
+        Ok(Some(open.kv(&self.table, CallerOptions::default())?))
     }
 }

@@ -134,3 +134,58 @@ fn the_command_line_serves_a_table_and_uses_it() {
     let (code, _, error) = kv(&["put", "greeting", &"x".repeat(1000)], &server.shm);
     assert!(code == Some(1) && error.contains("do not fit"), "{error}");
 }
+
+#[test]
+fn the_command_line_measures_a_table_and_refuses_what_makes_no_sense() {
+    let server = Server::start_with(&["kv", "serve", "--keys", "500", "--key-max", "8", "--value-max", "64"]);
+    let bench = |arguments: &[&str]| {
+        let mut command = program(&["kv", "bench", "--server", &server.shm]);
+        for (flag, value) in [("--seconds", "0.05"), ("--keys", "500")] {
+            if !arguments.contains(&flag) {
+                command.args([flag, value]);
+            }
+        }
+        let output = command.args(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for (workload, distribution, clients, site) in
+        [("A", "zipf", "2", "server"), ("b", "uniform", "1", "steered"), ("C", "zipf", "2", "application")]
+    {
+        let (code, said, error) = bench(&[
+            "--json",
+            "--workload",
+            workload,
+            "--distribution",
+            distribution,
+            "--clients",
+            clients,
+            "--site",
+            site,
+        ]);
+        assert_eq!(code, Some(0), "{error}");
+        let found: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert!(found["operations"].as_u64().unwrap() > 0 && found["wrong"] == 0, "{found}");
+        assert!(found["p50_us"].as_f64().unwrap() <= found["p99_us"].as_f64().unwrap(), "{found}");
+        assert_eq!(found["clients"].to_string(), clients);
+    }
+    let (code, said, _) = bench(&["--batch", "1"]);
+    assert!(code == Some(0) && said.contains("in a second"), "{said}");
+    for (arguments, complaint) in [
+        (&["--keys", "0"][..], "--keys 0"),
+        (&["--clients", "0"], "--clients 0"),
+        (&["--batch", "0"], "--batch 0"),
+        (&["--batch", "5000"], "--batch 5000"),
+        (&["--value-size", "7"], "--value-size 7"),
+        (&["--value-size", "200"], "do not fit"),
+        (&["--seconds", "NaN"], "--seconds"),
+        (&["--seconds", "0"], "--seconds 0"),
+        (&["--site", "agent"], "--agent"),
+        (&["--keys", "100000"], "full"),
+        (&["--table", "other"], "other"),
+        (&["--workload", "D"], "--workload"),
+    ] {
+        let (code, _, error) = bench(arguments);
+        assert!(code.is_some_and(|code| code > 0) && error.contains(complaint), "{arguments:?}: {error}");
+    }
+}

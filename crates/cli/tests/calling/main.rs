@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agents;
+mod btree;
 mod kv;
 mod moving;
 mod refused;

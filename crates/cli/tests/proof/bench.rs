@@ -98,6 +98,7 @@ fn calls_have_their_figures_and_memcached_is_named_if_it_is_missing() {
     for (name, unit) in [
         ("calling.kv.ycsb_b.server.shm", "operations/s"),
         ("calling.kv.ycsb_b.server.shm.uniform", "operations/s"),
+        ("calling.btree.lookup.server.shm", "operations/s"),
         ("calling.overhead", "ns"),
         ("calling.mix.p99_128_over_1", "ratio"),
         ("calling.mix.p99_512_over_1", "ratio"),

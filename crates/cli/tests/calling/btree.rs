@@ -1,0 +1,112 @@
+//! The B-tree at a real memory server, beside a plain one.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outboard::CallSite;
+use outboard_btree::{BTree, BTreeError, Inserter, Tree, TreeOptions};
+
+use crate::world::{Daemons, caller_at, memory};
+
+#[test]
+fn a_tree_holds_what_an_ordered_map_holds_at_every_site() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut map: BTreeMap<u64, u64> = (0..2000).map(|key| (key * 1000, key)).collect();
+    let shape = TreeOptions { keys: 20_000 };
+    let pairs = map.iter().map(|(key, value)| (*key, *value)).collect::<Vec<_>>();
+    Tree::create_with(&mut memory, "tree", &shape, pairs).unwrap();
+    let tree = Tree::open(&mut memory, "tree").unwrap();
+    let mut inserter = Inserter::new(caller_at(&daemons.tcp(), CallSite::Server), &tree).unwrap();
+    for value in 0..3000 {
+        let key = random.u64(..2_000_000);
+        inserter.insert(key, value).unwrap();
+        map.insert(key, value);
+    }
+    for (address, site) in [
+        (daemons.shm(), CallSite::Server),
+        (daemons.tcp(), CallSite::Server),
+        (daemons.shm(), CallSite::Application),
+        (daemons.tcp(), CallSite::Application),
+    ] {
+        let mut user = BTree::new(caller_at(&address, site), &tree).unwrap();
+        for (key, value) in map.iter().step_by(7) {
+            assert_eq!(user.lookup(*key).unwrap(), Some(*value), "{key} at {site:?}");
+        }
+        assert_eq!(user.lookup(u64::MAX - 1).unwrap(), None);
+        for from in [0, 1, 999_999, 1_999_000] {
+            let expected: Vec<_> = map.range(from..).take(700).map(|(key, value)| (*key, *value)).collect();
+            assert_eq!(user.scan(from, 700).unwrap(), expected, "from {from} at {site:?}");
+        }
+        assert!(matches!(user.scan(0, 1001), Err(BTreeError::BadArguments { .. })));
+        assert!(matches!(user.lookup(u64::MAX), Err(BTreeError::BadArguments { .. })));
+    }
+}
+
+#[test]
+fn what_was_inserted_is_found_while_others_insert() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let tree = Tree::create(&mut memory, "tree", &TreeOptions { keys: 30_000 }).unwrap();
+    let inserted = [AtomicU64::new(0), AtomicU64::new(0)];
+    std::thread::scope(|scope| {
+        for (number, address) in [daemons.shm(), daemons.tcp()].into_iter().enumerate() {
+            let (tree, inserted) = (&tree, &inserted[number]);
+            scope.spawn(move || {
+                let mut inserter = Inserter::new(caller_at(&address, CallSite::Server), tree).unwrap();
+                for index in 0..4000u64 {
+                    // One goes up and the other down: both meet in the middle.
+                    let key = if number == 0 { index } else { 8000 - index };
+                    inserter.insert(key, key * 3).unwrap();
+                    inserted.store(index + 1, Ordering::Release);
+                }
+            });
+        }
+        for (address, site) in [(daemons.shm(), CallSite::Server), (daemons.shm(), CallSite::Application)] {
+            let (tree, inserted) = (&tree, &inserted);
+            scope.spawn(move || {
+                let mut user = BTree::new(caller_at(&address, site), tree).unwrap();
+                let mut random = fastrand::Rng::with_seed(site as u64);
+                while inserted.iter().any(|count| count.load(Ordering::Acquire) < 4000) {
+                    let [up, down] = [0, 1].map(|number| inserted[number].load(Ordering::Acquire));
+                    let known = if random.bool() {
+                        random.u64(..up.max(1))
+                    } else {
+                        8000 - random.u64(..down.max(1))
+                    };
+                    if (known < up) || (known > 8000 - down) {
+                        assert_eq!(user.lookup(known).unwrap(), Some(known * 3), "{known} at {site:?}");
+                    }
+                    let pairs = user.scan(0, 50).unwrap();
+                    let expected = (0..up.min(50)).map(|key| (key, key * 3));
+                    assert!(pairs.iter().copied().zip(expected.clone()).all(|(is, should)| is == should));
+                    assert!(pairs.len() as u64 >= up.min(50), "{} of {up}", pairs.len());
+                }
+            });
+        }
+    });
+    let mut user = BTree::new(caller_at(&daemons.shm(), CallSite::Server), &tree).unwrap();
+    assert!((0..4000).chain(4001..=8000).all(|key| user.lookup(key).unwrap() == Some(key * 3)));
+    assert_eq!(user.lookup(4000).unwrap(), None);
+}
+
+#[test]
+fn trees_that_cannot_be_are_refused() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let options = TreeOptions::default();
+    let unordered = Tree::create_with(&mut memory, "tree", &options, [(2, 0), (2, 1)]);
+    assert!(matches!(unordered, Err(BTreeError::NotInOrder { key: 2, before: 2 })), "{unordered:?}");
+    let infinite = Tree::create_with(&mut memory, "tree", &options, [(u64::MAX, 0)]);
+    assert!(matches!(infinite, Err(BTreeError::NotInOrder { .. })), "{infinite:?}");
+    let small = TreeOptions { keys: 10 };
+    let full = Tree::create_with(&mut memory, "tree", &small, (0..10_000).map(|key| (key, 0)));
+    assert!(matches!(full, Err(BTreeError::Full)), "{full:?}");
+    let too_large = Tree::create(&mut memory, "tree", &TreeOptions { keys: u64::MAX });
+    assert!(matches!(too_large, Err(BTreeError::TooLarge { .. })), "{too_large:?}");
+    memory.reserve_shared(4096, "no tree").unwrap();
+    assert!(matches!(Tree::open(&mut memory, "no tree"), Err(BTreeError::NoTree { .. })));
+    // Nothing of those that failed is left in the way.
+    Tree::create(&mut memory, "tree", &options).unwrap();
+}
