@@ -88,6 +88,7 @@ impl Parts {
         let desk = FrontDeskConfig {
             shm: settings.link.shm(),
             tcp: settings.link.tcp(),
+            ofi: settings.link.ofi(),
             ..FrontDeskConfig::default()
         };
         let bind = |address: &Address| Listener::bind(address, &identity, &exports, &desk);

@@ -50,7 +50,8 @@ impl Child {
 
     /// Where processes of this machine reach it through shared memory.
     pub(crate) fn local(&self) -> Result<&Address> {
-        let address = self.listening.iter().find(|address| !matches!(address, Address::Tcp(_)));
+        let address =
+            self.listening.iter().find(|address| matches!(address, Address::Abstract(_) | Address::Path(_)));
         address.with_context(|| format!("{} listens at no Unix socket", self.process.name()))
     }
 

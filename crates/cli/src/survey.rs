@@ -120,7 +120,7 @@ fn rates(before: &StatusView, after: &StatusView, time: Duration) -> Vec<f64> {
 fn found_here() -> Vec<Address> {
     let prefix = match default_socket("") {
         Address::Abstract(prefix) => prefix,
-        Address::Path(_) | Address::Tcp(_) => return Vec::new(),
+        Address::Path(_) | Address::Tcp(_) | Address::Ofi(_) => return Vec::new(),
     };
     let names = listening().into_iter().filter(|name| name.starts_with(&prefix) && !is_meeting(name));
     names.map(Address::Abstract).collect()

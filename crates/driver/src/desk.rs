@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outboard_link::ofi::{self, OfiListener};
 use outboard_link::shm::{self, ShmListener};
 use outboard_link::tcp::{self, TcpListener};
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
@@ -23,6 +24,8 @@ pub enum Listener {
     Shm(ShmListener),
     /// From other nodes.
     Tcp(TcpListener),
+    /// From other nodes of a fabric.
+    Ofi(OfiListener),
 }
 
 impl Listener {
@@ -41,6 +44,9 @@ impl Listener {
             Address::Tcp(socket) => {
                 TcpListener::bind(*socket, identity, exports, config.tcp.clone()).map(Self::Tcp)
             }
+            Address::Ofi(socket) => {
+                OfiListener::bind(*socket, identity, exports, config.ofi.clone()).map(Self::Ofi)
+            }
         }
     }
 
@@ -49,6 +55,7 @@ impl Listener {
         match self {
             Self::Shm(listener) => listener.address().clone(),
             Self::Tcp(listener) => Address::Tcp(listener.address()),
+            Self::Ofi(listener) => Address::Ofi(listener.address()),
         }
     }
 
@@ -56,6 +63,7 @@ impl Listener {
         match self {
             Self::Shm(listener) => listener.descriptor(),
             Self::Tcp(listener) => listener.descriptor(),
+            Self::Ofi(listener) => listener.descriptor(),
         }
     }
 
@@ -66,6 +74,7 @@ impl Listener {
         Ok(match self {
             Self::Shm(listener) => listener.accept(now)?.map(boxed),
             Self::Tcp(listener) => listener.accept(now)?.map(boxed),
+            Self::Ofi(listener) => listener.accept(now)?.map(boxed),
         })
     }
 }
@@ -90,6 +99,8 @@ pub struct FrontDeskConfig {
     pub shm: shm::Config,
     /// The settings of links between nodes.
     pub tcp: tcp::Config,
+    /// The settings of links between nodes of a fabric.
+    pub ofi: ofi::Config,
     /// How many handshakes may be under way; when another comes, the oldest is dropped. Default 1024, a
     /// descriptor and about 1 KiB each.
     pub handshakes_max: usize,
@@ -102,6 +113,7 @@ impl Default for FrontDeskConfig {
         Self {
             shm: shm::Config::default(),
             tcp: tcp::Config::default(),
+            ofi: ofi::Config::default(),
             handshakes_max: 1024,
             redial: Duration::from_millis(50),
         }
@@ -370,6 +382,9 @@ fn begin(dial: &Dial, config: &FrontDeskConfig, now: Time) -> Result<Box<dyn Pen
     Ok(match &dial.address {
         Address::Tcp(socket) => {
             Box::new(tcp::Dialing::new(*socket, identity, exports, config.tcp.clone(), now)?)
+        }
+        Address::Ofi(socket) => {
+            Box::new(ofi::Dialing::new(*socket, identity, exports, config.ofi.clone(), now)?)
         }
         address => Box::new(shm::Dialing::new(address, identity, exports, config.shm.clone(), now)?),
     })

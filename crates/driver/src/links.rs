@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outboard_link::ofi::OfiLink;
 use outboard_link::shaped::{Shaped, Wire};
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
@@ -37,6 +38,8 @@ pub enum NewLink {
     Shm(Box<ShmLink>),
     /// Between nodes.
     Tcp(Box<TcpLink>),
+    /// Between nodes of a fabric.
+    Ofi(Box<OfiLink>),
 }
 
 impl NewLink {
@@ -45,6 +48,7 @@ impl NewLink {
         match self {
             Self::Shm(link) => link.peer(),
             Self::Tcp(link) => link.peer(),
+            Self::Ofi(link) => link.peer(),
         }
     }
 
@@ -53,6 +57,7 @@ impl NewLink {
         match self {
             Self::Shm(link) => link.wait_on(),
             Self::Tcp(link) => link.wait_on(),
+            Self::Ofi(link) => link.wait_on(),
         }
     }
 }
@@ -71,8 +76,10 @@ pub(crate) struct Held<L> {
 pub(crate) struct Links {
     pub(crate) shm: Vec<Held<ShmLink>>,
     pub(crate) tcp: Vec<Held<TcpLink>>,
+    pub(crate) ofi: Vec<Held<OfiLink>>,
     pub(crate) slow_shm: Vec<Held<Shaped<ShmLink>>>,
     pub(crate) slow_tcp: Vec<Held<Shaped<TcpLink>>>,
+    pub(crate) slow_ofi: Vec<Held<Shaped<OfiLink>>>,
 }
 
 /// Runs the same code for the links of each type.
@@ -88,11 +95,19 @@ macro_rules! for_each_kind {
             $body
         }
         {
+            let $held = &mut links.ofi;
+            $body
+        }
+        {
             let $held = &mut links.slow_shm;
             $body
         }
         {
             let $held = &mut links.slow_tcp;
+            $body
+        }
+        {
+            let $held = &mut links.slow_ofi;
             $body
         }
     }};
@@ -114,18 +129,22 @@ impl Links {
         match (new, wire) {
             (NewLink::Shm(link), None) => hold(&mut self.shm, known, *link),
             (NewLink::Tcp(link), None) => hold(&mut self.tcp, known, *link),
+            (NewLink::Ofi(link), None) => hold(&mut self.ofi, known, *link),
             (NewLink::Shm(link), Some(wire)) => hold(&mut self.slow_shm, known, Shaped::new(*link, wire)?),
             (NewLink::Tcp(link), Some(wire)) => hold(&mut self.slow_tcp, known, Shaped::new(*link, wire)?),
+            (NewLink::Ofi(link), Some(wire)) => hold(&mut self.slow_ofi, known, Shaped::new(*link, wire)?),
         }
         Ok(())
     }
 
     /// Whether looking for work costs nothing but time.
     pub(crate) fn can_spin(&self) -> bool {
-        !self.shm.is_empty() || !self.slow_shm.is_empty() || !self.slow_tcp.is_empty()
+        let is_slowed = !self.slow_shm.is_empty() || !self.slow_tcp.is_empty() || !self.slow_ofi.is_empty();
+        !self.shm.is_empty() || is_slowed
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.shm.len() + self.tcp.len() + self.slow_shm.len() + self.slow_tcp.len()
+        let slow = self.slow_shm.len() + self.slow_tcp.len() + self.slow_ofi.len();
+        self.shm.len() + self.tcp.len() + self.ofi.len() + slow
     }
 }

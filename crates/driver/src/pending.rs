@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use outboard_link::{ConnectError, shm, tcp};
+use outboard_link::{ConnectError, ofi, shm, tcp};
 use outboard_wire::Time;
 
 use crate::NewLink;
@@ -41,3 +41,5 @@ pending!(shm::Accepting, Shm);
 pending!(shm::Dialing, Shm);
 pending!(tcp::Accepting, Tcp);
 pending!(tcp::Dialing, Tcp);
+pending!(ofi::Accepting, Ofi);
+pending!(ofi::Dialing, Ofi);

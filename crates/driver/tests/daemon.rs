@@ -201,3 +201,44 @@ fn a_flood_does_not_make_a_desk_forget_whom_it_dials() {
     server.stop();
     agent.stop();
 }
+
+/// By the desk and the worker on both sides, which sleep in between: whoever does not wake is missed.
+#[test]
+fn fabrics_are_listened_on_and_dialled() {
+    for provider in ["tcp;ofi_rxm", "shm"] {
+        if let Err(why) = outboard_link::ofi::choose(None, Some(provider)) {
+            println!("skipped: {why}");
+            continue;
+        }
+        let mut config = FrontDeskConfig { redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
+        config.ofi.provider = Some(provider.to_owned());
+        config.ofi.handshake_timeout = PATIENCE;
+        let any = "ofi:127.0.0.1:0".parse().unwrap();
+        let server = start_with(config.clone(), "server", &any, &[], false);
+        let Address::Ofi(socket) = server.address else { panic!("it listens on a fabric") };
+        let silent: Vec<_> = (0..50).map(|_| std::net::TcpStream::connect(socket).unwrap()).collect();
+        let dials = [server.address.clone()];
+        let agent = start_with(config.clone(), "agent", &fresh("fabric"), &dials, false);
+        assert_eq!(agent.next(), Event::Opened("server".into(), Origin::Dialled(0)));
+        assert_eq!(server.next(), Event::Opened("agent".into(), Origin::Accepted));
+        let identity = Identity::new(Role::Tool, "friend");
+        let mut friend = outboard_link::ofi::connect(socket, identity, Exports::new(), config.ofi).unwrap();
+        assert_eq!(server.next(), Event::Opened("friend".into(), Origin::Accepted));
+        let waiter = Waiter::new();
+        for count in 1..=20 {
+            friend.send(FrameHead::new(Kind::new(Room::Trial, 1)), &[7; 5000]).unwrap();
+            friend.flush().unwrap();
+            let taken = waiter.until(&mut friend, PATIENCE, "a frame to be taken", |_| {
+                Ok((*server.frames.lock().unwrap() == count).then_some(()))
+            });
+            taken.unwrap();
+        }
+        friend.close("enough");
+        drop(friend);
+        assert_eq!(server.next(), Event::Lost("friend".into()));
+        server.stop();
+        assert_eq!(agent.next(), Event::Lost("server".into()));
+        drop(silent);
+        agent.stop();
+    }
+}

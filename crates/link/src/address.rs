@@ -16,11 +16,13 @@ pub enum Address {
     Path(PathBuf),
     /// A TCP port, `tcp:host:port`.
     Tcp(SocketAddr),
+    /// A TCP port at which two sides tell each other where they are on a fabric, `ofi:host:port`.
+    Ofi(SocketAddr),
 }
 
 /// Why a text is no address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("“{text}” is no address: {why}; write unix:@name, unix:/path or tcp:ip:port")]
+#[error("“{text}” is no address: {why}; write unix:@name, unix:/path, tcp:ip:port or ofi:ip:port")]
 pub struct AddressError {
     text: String,
     why: &'static str,
@@ -49,8 +51,11 @@ impl FromStr for Address {
         } else if let Some(socket) = text.strip_prefix("tcp:") {
             let address = socket.parse().map_err(|_| error("what follows tcp: is not ip:port"))?;
             Ok(Self::Tcp(address))
+        } else if let Some(socket) = text.strip_prefix("ofi:") {
+            let address = socket.parse().map_err(|_| error("what follows ofi: is not ip:port"))?;
+            Ok(Self::Ofi(address))
         } else {
-            Err(error("it begins with neither unix: nor tcp:"))
+            Err(error("it begins with neither unix: nor tcp: nor ofi:"))
         }
     }
 }
@@ -61,6 +66,7 @@ impl fmt::Display for Address {
             Self::Abstract(name) => write!(f, "unix:@{name}"),
             Self::Path(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Ofi(address) => write!(f, "ofi:{address}"),
         }
     }
 }
@@ -71,14 +77,21 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_they_are_shown() {
-        for text in ["unix:@outboard-7", "unix:/run/outboard.sock", "tcp:127.0.0.1:7000", "tcp:[::1]:0"] {
+        for text in [
+            "unix:@outboard-7",
+            "unix:/run/outboard.sock",
+            "tcp:127.0.0.1:7000",
+            "tcp:[::1]:0",
+            "ofi:10.0.0.1:7",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_address_says_what_would_be() {
-        for text in ["", "unix:", "unix:@", "unix:run/x", "tcp:localhost", "tcp:1.2.3.4", "http://x"] {
+        for text in ["", "unix:", "unix:@", "unix:run/x", "tcp:localhost", "tcp:1.2.3.4", "ofi:x", "http://x"]
+        {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains("unix:@name"), "{error}");
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::{Buffer, Window};
+use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
 use outboard_link::{
@@ -22,6 +23,7 @@ pub use self::error::AskError;
 enum AnyLink {
     Shm(Box<ShmLink>),
     Tcp(Box<TcpLink>),
+    Ofi(Box<OfiLink>),
 }
 
 macro_rules! on_link {
@@ -29,6 +31,7 @@ macro_rules! on_link {
         match $any {
             AnyLink::Shm($link) => $body,
             AnyLink::Tcp($link) => $body,
+            AnyLink::Ofi($link) => $body,
         }
     };
 }
@@ -63,10 +66,13 @@ impl Client {
             Address::Tcp(socket) => {
                 AnyLink::Tcp(Box::new(tcp::connect(*socket, identity, exports, settings.tcp())?))
             }
+            Address::Ofi(socket) => {
+                AnyLink::Ofi(Box::new(ofi::connect(*socket, identity, exports, settings.ofi())?))
+            }
             address => AnyLink::Shm(Box::new(shm::connect(address, identity, exports, settings.shm())?)),
         };
         let (peer, link_name) = on_link!(&link, link => (link.peer().clone(), link.capabilities().name));
-        let is_silent_between_calls = matches!(link, AnyLink::Tcp(_));
+        let is_silent_between_calls = matches!(link, AnyLink::Tcp(_) | AnyLink::Ofi(_));
         let (link, waiter) = (Arc::new(Mutex::new(link)), Waiter::new());
         if is_silent_between_calls {
             keep_alive(&link, waiter, settings.heartbeat / 2);
@@ -74,6 +80,7 @@ impl Client {
         let patience = settings.deadline;
         let regions_max = match address {
             Address::Tcp(_) => settings.tcp().regions_max,
+            Address::Ofi(_) => settings.ofi().regions_max,
             Address::Path(_) | Address::Abstract(_) => settings.shm().regions_max,
         };
         Ok(Self { peer, link_name, link, waiter, patience, next_tag: 1, buffer: None, regions_max })
@@ -151,6 +158,7 @@ impl Client {
         let outcome = self.operate("a region to open", |link, token| match link {
             AnyLink::Shm(link) => link.open(grant, rights, token),
             AnyLink::Tcp(link) => link.open(grant, rights, token),
+            AnyLink::Ofi(link) => link.open(grant, rights, token),
         });
         let daemon = self.peer().clone();
         match outcome {

@@ -186,6 +186,7 @@ impl Job {
                     let config = FrontDeskConfig {
                         shm: settings.link.shm(),
                         tcp: settings.link.tcp(),
+                        ofi: settings.link.ofi(),
                         ..FrontDeskConfig::default()
                     };
                     let expected = Expected { job: id, secret, size };
@@ -285,11 +286,15 @@ fn listen(
     let usual = Address::Abstract(format!("outboard-rank-{}-{unique}", identity.rank.0));
     let addresses = match settings.job.listen.clone() {
         None => vec![usual],
-        Some(tcp @ Address::Tcp(_)) => vec![tcp, usual],
+        Some(port @ (Address::Tcp(_) | Address::Ofi(_))) => vec![port, usual],
         Some(other) => vec![other],
     };
-    let config =
-        FrontDeskConfig { shm: settings.link.shm(), tcp: settings.link.tcp(), ..FrontDeskConfig::default() };
+    let config = FrontDeskConfig {
+        shm: settings.link.shm(),
+        tcp: settings.link.tcp(),
+        ofi: settings.link.ofi(),
+        ..FrontDeskConfig::default()
+    };
     let open = |address: Address| {
         Listener::bind(&address, identity, exports, &config)
             .map_err(|source| JobError::Unreachable { address, source: Box::new(source) })

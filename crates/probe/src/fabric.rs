@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use outboard_link::ofi;
 use serde::Serialize;
 
 use crate::finding::{Area, Finding, State};
@@ -10,8 +11,10 @@ use crate::finding::{Area, Finding, State};
 /// libfabric and the network cards it would drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fabric {
-    /// The library, if it is installed. It is looked for by name and not loaded.
+    /// The library, if it is installed.
     pub libfabric: Option<Libfabric>,
+    /// Which of its providers a link would use, and why; or why it cannot be used.
+    pub provider: Option<Result<String, String>>,
     /// Network cards that read and write memory by themselves, by name.
     pub rdma_devices: Vec<String>,
 }
@@ -23,6 +26,8 @@ pub struct Libfabric {
     pub path: PathBuf,
     /// The number of its interface, which its file is named by; not that of its release.
     pub interface: Option<String>,
+    /// Its release, such as 1.17, once it is loaded.
+    pub release: Option<String>,
 }
 
 const LIBRARY: &str = "libfabric.so.1";
@@ -35,13 +40,21 @@ impl Fabric {
         let mut rdma_devices: Vec<_> =
             devices.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         rdma_devices.sort_unstable();
-        Self { libfabric: find(&library_folders()), rdma_devices }
+        let mut libfabric = find(&library_folders());
+        let provider = libfabric.as_mut().map(|library| {
+            library.release = ofi::version().ok().map(|(major, minor)| format!("{major}.{minor}"));
+            ofi::choose(None, None).map(|choice| choice.to_string()).map_err(|error| error.to_string())
+        });
+        Self { libfabric, provider, rdma_devices }
     }
 
     /// What it means for Outboard.
     pub fn findings(&self) -> Vec<Finding> {
         let library = match &self.libfabric {
-            Some(library) => format!("{}, not loaded", library.path.display()),
+            Some(Libfabric { path, release: Some(release), .. }) => {
+                format!("{release}, {}; links to addresses that begin with ofi: use it", path.display())
+            }
+            Some(library) => library.path.display().to_string(),
             None => format!("{LIBRARY} not found: other machines are reached by tcp"),
         };
         let devices = match &self.rdma_devices[..] {
@@ -49,11 +62,19 @@ impl Fabric {
             devices => devices.join(", "),
         };
         let fix = "install it: sudo apt install libfabric1 (Debian, Ubuntu) or sudo dnf install libfabric";
-        vec![
+        let mut findings = vec![
             Finding::new(Area::Links, "RDMA devices", State::Good, devices),
             Finding::new(Area::Links, "libfabric", State::Good, library)
                 .limited_unless(self.libfabric.is_some(), fix),
-        ]
+        ];
+        findings.extend(self.provider.as_ref().map(|provider| match provider {
+            Ok(choice) => Finding::new(Area::Links, "fabric provider", State::Good, choice.clone()),
+            Err(why) => Finding {
+                fix: Some("see fi_info -l, and name one that works: link.provider".to_owned()),
+                ..Finding::new(Area::Links, "fabric provider", State::Limited, why.clone())
+            },
+        }));
+        findings
     }
 }
 
@@ -85,7 +106,7 @@ fn configured(text: &str) -> impl Iterator<Item = PathBuf> {
 fn find(folders: &[PathBuf]) -> Option<Libfabric> {
     let path = folders.iter().find_map(|folder| folder.join(LIBRARY).canonicalize().ok())?;
     let interface = path.file_name().and_then(|name| interface_of(&name.to_string_lossy()));
-    Some(Libfabric { path, interface })
+    Some(Libfabric { path, interface, release: None })
 }
 
 /// `1.20.0` of `libfabric.so.1.20.0`.
@@ -112,6 +133,22 @@ mod tests {
         let text = "# libc default\n/usr/local/lib\n\ninclude x/*.conf\n  /opt/fabric/lib # ours\n";
         let folders: Vec<_> = configured(text).collect();
         assert_eq!(folders, [Path::new("/usr/local/lib"), Path::new("/opt/fabric/lib")]);
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_used_says_why_and_what_to_do() {
+        let fabric = Fabric { provider: Some(Err("no provider".to_owned())), ..Fabric::default() };
+        let findings = fabric.findings();
+        let finding = findings.iter().find(|finding| finding.name == "fabric provider").unwrap();
+        assert_eq!((finding.state, &finding.detail[..]), (State::Limited, "no provider"));
+        assert!(finding.fix.as_ref().unwrap().contains("link.provider"));
+    }
+
+    #[test]
+    fn the_chosen_provider_is_a_line() {
+        let chosen = "tcp;ofi_rxm on eth0: there is no other";
+        let fabric = Fabric { provider: Some(Ok(chosen.to_owned())), ..Fabric::default() };
+        assert!(fabric.findings().iter().any(|finding| finding.detail == chosen));
     }
 
     #[test]

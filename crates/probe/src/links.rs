@@ -27,6 +27,8 @@ pub enum LinkKind {
     Shm,
     /// A stream, with anybody.
     Tcp,
+    /// A fabric, with whoever is on it.
+    Ofi,
 }
 
 impl fmt::Display for LinkKind {
@@ -34,6 +36,7 @@ impl fmt::Display for LinkKind {
         f.write_str(match self {
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            Self::Ofi => "ofi",
         })
     }
 }
@@ -83,6 +86,11 @@ impl Links {
                 Some(LinkKind::Tcp),
                 "another machine, or a network card with processors of its own: \
                     memory cannot be shared with it",
+                None,
+            ),
+            Address::Ofi(_) => (
+                Some(LinkKind::Ofi),
+                "the address asks for libfabric; its provider is in the line on libfabric",
                 None,
             ),
         };

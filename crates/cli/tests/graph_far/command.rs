@@ -97,6 +97,22 @@ fn results_are_those_in_memory_whoever_serves_the_graph() {
 }
 
 #[test]
+fn results_are_those_in_memory_over_a_fabric() {
+    if let Err(why) = outboard_link::ofi::choose(None, None) {
+        println!("skipped: {why}");
+        return;
+    }
+    let place = Place::new();
+    for way in ["--path direct --state far", "--path agent --cache dynamic"] {
+        let far =
+            place.in_far("bc", &format!("--graph directed.el --link ofi --chunk 4KiB --buffer 1/4 {way}"));
+        assert_eq!(far["result"], place.in_dram("bc", "directed.el"), "{way}");
+        let server = far["far"]["server"].as_str();
+        assert!(server.is_some_and(|server| server.starts_with("ofi:127.0.0.1:")), "{far}");
+    }
+}
+
+#[test]
 fn a_graph_that_a_server_has_is_opened_there() {
     let place = Place::new();
     let mut settings = Settings::default();

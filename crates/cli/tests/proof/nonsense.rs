@@ -27,7 +27,7 @@ struct Stranger(OwnedFd);
 impl Stranger {
     fn connect(at: &Address) -> Self {
         match at {
-            Address::Tcp(socket) => Self(TcpStream::connect(socket).unwrap().into()),
+            Address::Tcp(socket) | Address::Ofi(socket) => Self(TcpStream::connect(socket).unwrap().into()),
             Address::Abstract(name) => Self(connect_unix(name)),
             Address::Path(path) => panic!("{} is not used here", path.display()),
         }

@@ -1,5 +1,6 @@
 //! The link to an agent that passes batches on.
 
+use outboard_link::ofi::OfiLink;
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, SendError};
@@ -11,6 +12,8 @@ pub enum Relay {
     Shm(Box<ShmLink>),
     /// Over a network.
     Tcp(Box<TcpLink>),
+    /// Over a fabric.
+    Ofi(Box<OfiLink>),
 }
 
 macro_rules! on_relay {
@@ -18,6 +21,7 @@ macro_rules! on_relay {
         match $relay {
             Relay::Shm($link) => $body,
             Relay::Tcp($link) => $body,
+            Relay::Ofi($link) => $body,
         }
     };
 }

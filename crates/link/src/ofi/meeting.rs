@@ -11,6 +11,8 @@ use super::Config;
 use super::bytes::{OfiBytes, new_epoll, watch};
 use super::choice::{FabricError, select};
 use super::endpoint::{Endpoint, Sizes};
+use super::leftovers;
+use super::offer::WITHIN_A_MACHINE;
 use super::preface::{PREFACE_LEN, Preface};
 use super::side::Side;
 use crate::ConnectError;
@@ -92,6 +94,9 @@ impl Meeting {
     fn open(&self, provider: Option<&str>) -> Result<(Endpoint, Preface), FabricError> {
         super::departed::close_due();
         let (offer, choice) = select(self.local_address(), provider)?;
+        if choice.provider == WITHIN_A_MACHINE {
+            leftovers::remove_once();
+        }
         let Config { slots, slot_bytes, operations_max, .. } = self.config;
         let sizes = Sizes { receives: slots, sends: slots, accesses: operations_max, slot_bytes };
         let mut endpoint = Endpoint::open(offer, sizes)?;

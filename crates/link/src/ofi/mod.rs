@@ -23,6 +23,7 @@ mod dial;
 mod endpoint;
 #[doc(hidden)]
 pub mod layout;
+mod leftovers;
 mod library;
 mod meeting;
 mod object;
@@ -57,5 +58,5 @@ fn open_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
 }
 
 fn shown(address: SocketAddr) -> String {
-    format!("ofi:{address}")
+    crate::Address::Ofi(address).to_string()
 }

@@ -22,7 +22,7 @@ const REACH: u64 = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRIT
 /// The demands on memory that can be met here.
 const MEMORY_MODES: i32 = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 /// The provider that connects processes of one machine, and knows no network addresses.
-const WITHIN_A_MACHINE: &str = "shm";
+pub(super) const WITHIN_A_MACHINE: &str = "shm";
 
 /// One way to open an endpoint, as libfabric described it.
 pub(crate) struct Offer {

@@ -21,6 +21,7 @@ const PARTING_TIME: Duration = Duration::from_millis(200);
 
 impl ByteStream for OfiBytes {
     const NAME: &'static str = "ofi";
+    const DESCRIPTOR_TELLS: bool = false;
 
     fn begin_records(&mut self) {
         self.is_handshake = false;

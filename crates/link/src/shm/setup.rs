@@ -96,7 +96,7 @@ pub(super) fn socket_address(address: &Address) -> Result<SocketAddrUnix, Errno>
     match address {
         Address::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
         Address::Path(path) => SocketAddrUnix::new(path),
-        Address::Tcp(_) => Err(Errno::AFNOSUPPORT),
+        Address::Tcp(_) | Address::Ofi(_) => Err(Errno::AFNOSUPPORT),
     }
 }
 

@@ -102,6 +102,9 @@ pub trait ByteStream {
         true
     }
 
+    /// Whether the descriptor tells of everything at every moment, and not only to those who have prepared to wait.
+    const DESCRIPTOR_TELLS: bool = true;
+
     /// Whether memory can be reached past the frames at all, so that handles of it mean something.
     #[doc(hidden)]
     const REACHES: bool = false;

@@ -352,7 +352,7 @@ impl<S: ByteStream> Link for StreamLink<S> {
     }
 
     fn polled(&mut self, has_something: bool) {
-        self.is_drained = !has_something;
+        self.is_drained = !has_something && S::DESCRIPTOR_TELLS;
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {

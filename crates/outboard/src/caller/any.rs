@@ -8,9 +8,10 @@ use outboard_driver::calling::{
     Begin, CallBeginError, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError,
     SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
 };
+use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer, RemoteMemory};
 use outboard_settings::LinkSettings;
 use outboard_steering::Site;
 use outboard_wire::calling::CallerId;
@@ -26,6 +27,8 @@ pub(super) enum AnyDispatcher {
     Shm(Box<Dispatcher<ShmLink>>),
     /// Shared with the thread that shows that we live while the application computes.
     Tcp(Arc<Mutex<Dispatcher<TcpLink>>>),
+    /// As over TCP.
+    Ofi(Arc<Mutex<Dispatcher<OfiLink>>>),
 }
 
 macro_rules! on {
@@ -36,11 +39,15 @@ macro_rules! on {
                 let $site = &mut *lock(shared);
                 $body
             }
+            AnyDispatcher::Ofi(shared) => {
+                let $site = &mut *lock(shared);
+                $body
+            }
         }
     };
 }
 
-fn lock(shared: &Mutex<Dispatcher<TcpLink>>) -> MutexGuard<'_, Dispatcher<TcpLink>> {
+fn lock<L: Link>(shared: &Mutex<Dispatcher<L>>) -> MutexGuard<'_, Dispatcher<L>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -74,6 +81,13 @@ impl AnyDispatcher {
                 let shared = Arc::new(Mutex::new(Dispatcher::new(link, agent, caller, config)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Tcp(shared))
+            }
+            Address::Ofi(socket) => {
+                let link = ofi::connect(*socket, identity.clone(), exports, settings.ofi())?;
+                let agent = dial(link.peer().incarnation())?;
+                let shared = Arc::new(Mutex::new(Dispatcher::new(link, agent, caller, config)));
+                keep_alive(&shared, settings.heartbeat / 2);
+                Ok(Self::Ofi(shared))
             }
             address => {
                 let link = shm::connect(address, identity.clone(), exports, settings.shm())?;
@@ -153,7 +167,7 @@ impl AnyDispatcher {
     pub(super) fn spin(&self) -> Duration {
         match self {
             Self::Shm(_) => SPIN,
-            Self::Tcp(_) => Duration::ZERO,
+            Self::Tcp(_) | Self::Ofi(_) => Duration::ZERO,
         }
     }
 
@@ -175,6 +189,10 @@ fn dial(
             let link = tcp::connect(*socket, identity, exports, settings.tcp())?;
             Box::new(SiteLink::new(link, caller, server))
         }
+        Address::Ofi(socket) => {
+            let link = ofi::connect(*socket, identity, exports, settings.ofi())?;
+            Box::new(SiteLink::new(link, caller, server))
+        }
         address => {
             let link = shm::connect(address, identity, exports, settings.shm())?;
             Box::new(SiteLink::new(link, caller, server))
@@ -183,7 +201,10 @@ fn dial(
 }
 
 /// Lets the link show that it lives while the application computes and makes no calls. Ends with the caller.
-fn keep_alive(shared: &Arc<Mutex<Dispatcher<TcpLink>>>, pause: Duration) {
+fn keep_alive<L>(shared: &Arc<Mutex<Dispatcher<L>>>, pause: Duration)
+where
+    L: Link + RemoteMemory + Send + 'static,
+{
     let shared = Arc::downgrade(shared);
     let pause = pause.max(Duration::from_millis(1));
     let beat = move || {

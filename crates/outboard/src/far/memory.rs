@@ -86,6 +86,7 @@ impl FarMemory {
             desk: FrontDeskConfig {
                 shm: options.link.shm(),
                 tcp: options.link.tcp(),
+                ofi: options.link.ofi(),
                 ..FrontDeskConfig::default()
             },
             worker: WorkerConfig { spin: options.spin, ..WorkerConfig::default() },

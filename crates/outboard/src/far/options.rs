@@ -201,7 +201,7 @@ impl FarOptions {
     fn usual_threads(&self, copiers: usize) -> usize {
         match self.server {
             // One that receives waits more than it works.
-            Address::Tcp(_) => copiers / 2,
+            Address::Tcp(_) | Address::Ofi(_) => copiers / 2,
             Address::Abstract(_) | Address::Path(_) => copiers,
         }
     }
@@ -229,14 +229,14 @@ fn size(size: ByteSize) -> usize {
 fn is_there(address: &Address) -> bool {
     match address {
         Address::Path(path) => std::path::Path::new(path).exists(),
-        Address::Abstract(_) | Address::Tcp(_) => true,
+        Address::Abstract(_) | Address::Tcp(_) | Address::Ofi(_) => true,
     }
 }
 
 /// The NUMA node nearest the link to a peer: that of the network interface. Within the machine no node is nearer.
 fn node_near(server: &Address) -> Option<u32> {
     match server {
-        Address::Tcp(socket) => {
+        Address::Tcp(socket) | Address::Ofi(socket) => {
             // One without memory has none to give.
             outboard_probe::node_towards(*socket).filter(|node| outboard_probe::memory_nodes().contains(node))
         }

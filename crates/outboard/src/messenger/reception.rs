@@ -37,8 +37,8 @@ impl Reception {
             Ok(Dial { address: address?, identity, exports, worker: None })
         });
         let dials = dials.collect::<Result<Vec<_>, MessengerError>>()?;
-        let (shm, tcp) = (job.link().shm(), job.link().tcp());
-        let config = FrontDeskConfig { shm, tcp, ..FrontDeskConfig::default() };
+        let (shm, tcp, ofi) = (job.link().shm(), job.link().tcp(), job.link().ofi());
+        let config = FrontDeskConfig { shm, tcp, ofi, ..FrontDeskConfig::default() };
         let last_error = Arc::new(Mutex::new("no answer".to_owned()));
         let heard = Arc::clone(&last_error);
         let desk = FrontDesk::new(config, clock, (doors, dials), vec![handle], move |error| {

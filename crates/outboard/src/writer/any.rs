@@ -4,9 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outboard_driver::writing::{BeginError, Completed, Initiator, Relay, draw_identity};
+use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
-use outboard_link::{AccessError, Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer};
+use outboard_link::{
+    AccessError, Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer, RemoteMemory,
+};
 use outboard_settings::LinkSettings;
 use outboard_wire::{Grant, Time};
 use outboard_writing::{PolicyExplanation, Write, WriteId, WriterCounts};
@@ -21,6 +24,8 @@ pub(super) enum AnyInitiator {
     Shm(Box<Initiator<ShmLink>>),
     /// Shared with the thread that shows that we live while the application computes.
     Tcp(Arc<Mutex<Initiator<TcpLink>>>),
+    /// As over TCP.
+    Ofi(Arc<Mutex<Initiator<OfiLink>>>),
 }
 
 macro_rules! on {
@@ -31,17 +36,24 @@ macro_rules! on {
                 let $initiator = &mut *lock(shared);
                 $body
             }
+            AnyInitiator::Ofi(shared) => {
+                let $initiator = &mut *lock(shared);
+                $body
+            }
         }
     };
 }
 
-fn lock(shared: &Mutex<Initiator<TcpLink>>) -> MutexGuard<'_, Initiator<TcpLink>> {
+fn lock<L: Link + RemoteMemory>(shared: &Mutex<Initiator<L>>) -> MutexGuard<'_, Initiator<L>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Apart from the rest, so that a write that ends at once is no more than a few checks and a copy.
 #[inline(never)]
-fn begin_shared(shared: &Mutex<Initiator<TcpLink>>, write: Write<'_>) -> Result<WriteId, BeginError> {
+fn begin_shared<L: Link + RemoteMemory>(
+    shared: &Mutex<Initiator<L>>,
+    write: Write<'_>,
+) -> Result<WriteId, BeginError> {
     lock(shared).begin(&write)
 }
 
@@ -65,6 +77,13 @@ impl AnyInitiator {
                 let shared = Arc::new(Mutex::new(initiator));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Tcp(shared))
+            }
+            Address::Ofi(socket) => {
+                let link = ofi::connect(*socket, identity, exports, settings.ofi())?;
+                let initiator = Initiator::new(link, relay, draw_identity(), config);
+                let shared = Arc::new(Mutex::new(initiator));
+                keep_alive(&shared, settings.heartbeat / 2);
+                Ok(Self::Ofi(shared))
             }
             address => {
                 let link = shm::connect(address, identity, exports, settings.shm())?;
@@ -101,6 +120,7 @@ impl AnyInitiator {
         match self {
             Self::Shm(initiator) => initiator.begin(write),
             Self::Tcp(shared) => begin_shared(shared, *write),
+            Self::Ofi(shared) => begin_shared(shared, *write),
         }
     }
 
@@ -149,7 +169,7 @@ impl AnyInitiator {
     pub(super) fn spin(&self) -> Duration {
         match self {
             Self::Shm(_) => SPIN,
-            Self::Tcp(_) => Duration::ZERO,
+            Self::Tcp(_) | Self::Ofi(_) => Duration::ZERO,
         }
     }
 
@@ -179,12 +199,18 @@ fn dial(address: &Address, identity: Identity, settings: &LinkSettings) -> Resul
         Address::Tcp(socket) => {
             Relay::Tcp(Box::new(tcp::connect(*socket, identity, exports, settings.tcp())?))
         }
+        Address::Ofi(socket) => {
+            Relay::Ofi(Box::new(ofi::connect(*socket, identity, exports, settings.ofi())?))
+        }
         address => Relay::Shm(Box::new(shm::connect(address, identity, exports, settings.shm())?)),
     })
 }
 
 /// Lets the link show that it lives while the application computes and makes no calls. Ends with the writer.
-fn keep_alive(shared: &Arc<Mutex<Initiator<TcpLink>>>, pause: Duration) {
+fn keep_alive<L>(shared: &Arc<Mutex<Initiator<L>>>, pause: Duration)
+where
+    L: Link + RemoteMemory + Send + 'static,
+{
     let shared = Arc::downgrade(shared);
     let pause = pause.max(Duration::from_millis(1));
     let beat = move || {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboard_link::shm::{self, Users};
-use outboard_link::tcp;
+use outboard_link::{ofi, tcp};
 
 use crate::ByteSize;
 use crate::section::section;
@@ -24,8 +24,11 @@ section! {
         /// Who may connect through a Unix socket besides root: same (the user that the daemon runs as),
         /// everyone, or user ids.
         pub users: Users = Users::Same,
-        /// Whether a daemon may listen on TCP addresses that other machines can reach.
+        /// Whether a daemon may listen on addresses that other machines can reach.
         pub allow_remote: bool = false,
+        /// Who moves the bytes of links over libfabric, by libfabric's name, such as verbs;ofi_rxm. Without it, the
+        /// best that there is; where others connect, what they chose.
+        pub provider: Option<String> = None,
     }
 }
 
@@ -50,6 +53,23 @@ impl LinkSettings {
             handshake_timeout: self.handshake_timeout,
             allow_remote: self.allow_remote,
             ..tcp::Config::default()
+        }
+    }
+}
+
+impl LinkSettings {
+    /// What links over libfabric are built with.
+    pub fn ofi(&self) -> ofi::Config {
+        let defaults = ofi::Config::default();
+        ofi::Config {
+            buffer_bytes: usize::try_from(self.ring.0).unwrap_or(usize::MAX),
+            heartbeat: self.heartbeat,
+            deadline: self.deadline,
+            // Providers take their time, which nobody else has to wait for.
+            handshake_timeout: self.handshake_timeout.max(defaults.handshake_timeout),
+            allow_remote: self.allow_remote,
+            provider: self.provider.clone(),
+            ..defaults
         }
     }
 }
@@ -82,5 +102,6 @@ mod tests {
         let settings = LinkSettings::default();
         assert_eq!(format!("{:?}", settings.shm()), format!("{:?}", shm::Config::default()));
         assert_eq!(format!("{:?}", settings.tcp()), format!("{:?}", tcp::Config::default()));
+        assert_eq!(format!("{:?}", settings.ofi()), format!("{:?}", ofi::Config::default()));
     }
 }

@@ -42,6 +42,7 @@ impl Daemons {
         let place = |daemon: &str| match plan.link {
             LinkName::Shm => default_socket(&format!("graph-{}-{number:08x}-{daemon}", std::process::id())),
             LinkName::Tcp => Address::Tcp(([127, 0, 0, 1], 0).into()),
+            LinkName::Ofi => Address::Ofi(([127, 0, 0, 1], 0).into()),
         };
         let mut settings = children::quiet(configuration);
         settings.metrics.listen = None;

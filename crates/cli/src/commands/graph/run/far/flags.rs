@@ -94,6 +94,8 @@ pub(super) enum LinkName {
     Shm,
     /// Over TCP
     Tcp,
+    /// Over libfabric
+    Ofi,
 }
 
 /// What was asked for, and makes sense.
