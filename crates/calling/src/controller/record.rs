@@ -14,8 +14,10 @@ use crate::slots::SLOTS;
 const LOOKS: usize = 32;
 const MEAN_LOOKS: usize = 6;
 const MEAN_SPAN: Duration = Duration::from_millis(25);
-/// How fast averages follow that are not about calls themselves, in looks.
-const SMOOTH: f64 = 24.0;
+/// How fast averages follow that are not about calls themselves.
+const SMOOTH_NS: f64 = 24e6;
+/// A site that has not reported for so long has no calls.
+const IDLE_AFTER: Duration = Duration::from_millis(50);
 /// Calls that make a mean to go by, or as many looks as they take, up to `RECENT_MAX`.
 const RECENT_CALLS: u64 = 16;
 const RECENT_MAX: usize = 8;
@@ -98,6 +100,15 @@ pub(super) struct Work {
     pub(super) call_ns: f64,
     pub(super) usual_call_ns: f64,
     pub(super) workers: f64,
+    /// Time that workers had and time that they were busy, in parts of the time that passed, smoothed.
+    capacity: f64,
+    spent: f64,
+    reported_at: Time,
+}
+
+/// How much a time of this length counts in an average.
+fn smoothing(span_ns: f64) -> f64 {
+    (span_ns / SMOOTH_NS).min(1.0)
 }
 
 impl Work {
@@ -106,16 +117,23 @@ impl Work {
         (self.usual_call_ns > 0.0).then(|| self.workers / self.usual_call_ns)
     }
 
-    fn new() -> Self {
-        Self { busy: 0.0, call_ns: 0.0, usual_call_ns: 0.0, workers: 1.0 }
+    fn new(now: Time) -> Self {
+        let (capacity, spent) = (0.0, 0.0);
+        Self { busy: 0.0, call_ns: 0.0, usual_call_ns: 0.0, workers: 1.0, capacity, spent, reported_at: now }
     }
 
-    /// Takes in what came in so long.
-    fn learn(&mut self, reports: &Reports, span_ns: f64) {
-        let capacity_ns = reports.capacity_ns as f64;
-        let workers = (capacity_ns / span_ns).clamp(1.0, WORKERS_MAX.into());
-        self.workers += (workers - self.workers) / SMOOTH;
-        self.busy += (reports.busy_ns as f64 / capacity_ns - self.busy) / SMOOTH;
+    /// Takes in what came in so long, which may be nothing: reports of a longer time come less often.
+    fn learn(&mut self, now: Time, reports: &Reports, span_ns: f64) {
+        let weight = smoothing(span_ns);
+        self.capacity += (reports.capacity_ns as f64 / span_ns - self.capacity) * weight;
+        self.spent += (reports.busy_ns as f64 / span_ns - self.spent) * weight;
+        if reports.capacity_ns > 0 {
+            self.reported_at = now;
+        }
+        // Who says nothing for long has no calls, or is far worse than busy.
+        let is_idle = now - self.reported_at > IDLE_AFTER;
+        self.busy = if is_idle { 0.0 } else { (self.spent / self.capacity).clamp(0.0, 1.0) };
+        self.workers = self.capacity.clamp(1.0, WORKERS_MAX.into());
         let calls = reports.served;
         if calls == 0 {
             return;
@@ -178,13 +196,12 @@ impl Record {
         self.is_usable = reports.is_usable.unwrap_or(self.is_usable);
         let (calls, span_ns) = (reports.calls.max(reports.served), elapsed.as_nanos().max(1) as f64);
         let usual_calls = self.rate * span_ns;
-        self.rate += (calls as f64 / span_ns - self.rate) / SMOOTH;
+        self.rate += (calls as f64 / span_ns - self.rate) * smoothing(span_ns);
         if reports.capacity_ns > 0 {
-            let work = self.work.get_or_insert_with(Work::new);
-            work.learn(&reports, span_ns);
-        } else if let Some(work) = &mut self.work {
-            // Who says nothing has no calls, or is far worse than busy.
-            work.busy -= work.busy / SMOOTH;
+            self.work.get_or_insert_with(|| Work::new(now));
+        }
+        if let Some(work) = &mut self.work {
+            work.learn(now, &reports, span_ns);
         }
         while self.looks.back().is_some_and(|look| now - look.at > stale_after) {
             self.looks.pop_back();

@@ -224,6 +224,29 @@ fn every_move_is_explained() {
 }
 
 #[test]
+fn how_busy_a_site_is_does_not_depend_on_how_often_it_says_so() {
+    for every in [1, 2, 10] {
+        let mut record = Record::new(true);
+        for tick in 1..=200u64 {
+            if tick % every == 0 {
+                // Two workers say each for itself that they were busy for half of the time.
+                let (span_ns, busy_ns) = (every * MS, every * MS / 2);
+                let load = Load { span_ns, workers: 1, calls: 100, busy_ns, ..Load::default() };
+                (0..2).for_each(|_| record.on_load(&load));
+            }
+            let now = Time::from_nanos(tick * MS);
+            record.look(now, Duration::from_millis(1), SECOND);
+        }
+        let work = record.work.unwrap();
+        assert!((work.busy - 0.5).abs() < 0.01, "every {every} ms: {work:?}");
+        assert!((work.workers - 2.0).abs() < 0.5, "every {every} ms: {work:?}");
+        let later = Time::from_nanos(300 * MS);
+        record.look(later, Duration::from_millis(100), SECOND);
+        assert_eq!(record.work.unwrap().busy, 0.0, "nothing was heard");
+    }
+}
+
+#[test]
 fn without_calls_there_is_nothing_to_do() {
     let mut controller = Controller::new(ControllerConfig::default(), Time::ZERO);
     assert_eq!(controller.next_deadline(), None);
