@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::Peer;
+use crate::tcp::{Distrust, TrustError};
 
 /// Why a frame was not taken.
 #[derive(Clone, Debug, Error)]
@@ -71,6 +72,9 @@ pub enum Loss {
     /// The peer wrote something that a correct peer never writes.
     #[error("it broke the protocol: {0}")]
     Broke(#[from] Violation),
+    /// The peer cannot be trusted any more, or never could.
+    #[error("it is not trusted: {0}")]
+    Untrusted(#[source] Distrust),
     /// The operating system refused.
     #[error("{call} failed")]
     System {
@@ -206,8 +210,11 @@ pub enum ConnectError {
         /// Why not.
         why: &'static str,
     },
-    /// An address beyond this machine, without leave.
-    #[error("{address} is not a loopback address; set allow_remote to listen beyond this machine")]
+    /// An address beyond this machine, without a credential or leave.
+    #[error(
+        "{address} is not a loopback address, and there is no credential: make one by `outboard keys init`, or set \
+         link.secret on both sides (link.allow_remote goes without, unencrypted)"
+    )]
     NotLoopback {
         /// Where.
         address: String,
@@ -219,6 +226,22 @@ pub enum ConnectError {
         address: String,
         /// Why.
         source: crate::ofi::FabricError,
+    },
+    /// The two sides do not trust each other.
+    #[error("no trust between us and {address}: {source}")]
+    Untrusted {
+        /// Where.
+        address: String,
+        /// Why.
+        source: Distrust,
+    },
+    /// What we would show cannot be used.
+    #[error("no encrypted link with {address}: {source}")]
+    Credential {
+        /// Where.
+        address: String,
+        /// What is wrong with it.
+        source: TrustError,
     },
     /// The operating system refused.
     #[error("{call} for {address} failed: {source}")]

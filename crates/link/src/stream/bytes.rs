@@ -65,6 +65,12 @@ pub trait ByteStream {
         Ok(true)
     }
 
+    /// Whether both sides know whom they are talking to, where that has to be found out first. Asked again until it
+    /// is so, when the connection stands and something may have arrived.
+    fn secure(&mut self) -> Result<bool, Loss> {
+        Ok(true)
+    }
+
     /// Called once when the handshake is over and records begin.
     fn begin_records(&mut self) {}
 
@@ -86,6 +92,11 @@ pub trait ByteStream {
 
     /// Whether the last attempt to receive took all there was, if the stream knows.
     fn is_drained(&self) -> bool {
+        false
+    }
+
+    /// Whether something has arrived that the descriptor does not tell of any more.
+    fn holds_back(&self) -> bool {
         false
     }
 

@@ -11,7 +11,11 @@ use super::bytes::{Arrival, ByteStream};
 use super::link::StreamLink;
 use super::terms::{PAYLOAD_MIN, Terms};
 use crate::hello::{check_hello, refuse};
+use crate::tcp::Distrust;
 use crate::{ConnectError, Exports, Identity, Loss, Peer};
+
+/// How an alert of TLS begins.
+const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// What every link of this process starts from.
 #[derive(Clone)]
@@ -29,12 +33,33 @@ impl Setup {
         match loss {
             Loss::System { call, source } => ConnectError::System { call, address, source },
             Loss::Broke(source) => ConnectError::Violation { address, source },
+            Loss::Untrusted(source) => ConnectError::Untrusted { address, source },
             _ => ConnectError::HungUp { address },
         }
     }
 
     fn hung_up(&self) -> ConnectError {
         ConnectError::HungUp { address: self.address.clone() }
+    }
+
+    /// Who hangs up after an alert of TLS had expected TLS.
+    fn hung_up_after(&self, heard: &[u8]) -> ConnectError {
+        match heard.starts_with(&TLS_ALERT) {
+            true => ConnectError::Untrusted { address: self.address.clone(), source: Distrust::WantsTls },
+            false => self.hung_up(),
+        }
+    }
+
+    fn timed_out(&self) -> ConnectError {
+        ConnectError::TimedOut { address: self.address.clone(), waited: self.terms.handshake_timeout }
+    }
+
+    /// Whether both sides know whom they are talking to.
+    fn secure(&self, stream: &mut impl ByteStream, now: Time, deadline: Time) -> Result<bool, ConnectError> {
+        match stream.secure().map_err(|loss| self.lost(loss))? {
+            false if now >= deadline => Err(self.timed_out()),
+            is_secure => Ok(is_secure),
+        }
     }
 
     fn link<S: ByteStream>(
@@ -74,11 +99,8 @@ impl Incoming {
             let arrival = stream.receive(now, &mut self.bytes[self.len..]);
             match arrival.map_err(|loss| setup.lost(loss))? {
                 Arrival::Bytes(len) => self.len += len,
-                Arrival::End => return Err(setup.hung_up()),
-                Arrival::Nothing if now >= self.deadline => {
-                    let waited = setup.terms.handshake_timeout;
-                    return Err(ConnectError::TimedOut { address: setup.address.clone(), waited });
-                }
+                Arrival::End => return Err(setup.hung_up_after(&self.bytes[..self.len])),
+                Arrival::Nothing if now >= self.deadline => return Err(setup.timed_out()),
                 Arrival::Nothing => return Ok(false),
             }
             if self.len >= size_of::<u64>() && is_hopeless(&self.bytes) {
@@ -116,6 +138,9 @@ impl<S: ByteStream> Accepting<S> {
     pub fn poll(&mut self, now: Time) -> Result<Option<StreamLink<S>>, ConnectError> {
         let Some(stream) = &mut self.stream else { return Err(self.setup.hung_up()) };
         let is_hopeless = |bytes: &[u8]| matches!(Hello::decode(bytes), Err(DecodeError::NotOutboard { .. }));
+        if !self.setup.secure(stream, now, self.incoming.deadline)? {
+            return Ok(None);
+        }
         if !self.incoming.poll(stream, &self.setup, now, is_hopeless)? {
             return Ok(None);
         }
@@ -172,6 +197,7 @@ fn check_stream_hello(bytes: &[u8; HANDSHAKE_LEN]) -> Result<(Hello, u16), Box<R
 pub struct Dialing<S: ByteStream> {
     stream: Option<S>,
     hello: [u8; HANDSHAKE_LEN],
+    is_connected: bool,
     has_sent: bool,
     incoming: Incoming,
     setup: Setup,
@@ -181,7 +207,8 @@ impl<S: ByteStream> Dialing<S> {
     pub(crate) fn start(stream: S, setup: Setup, now: Time) -> Self {
         let deadline = now + setup.terms.handshake_timeout;
         let hello = setup.identity.hello(setup.terms.max_payload() as u32).encode();
-        Self { stream: Some(stream), hello, has_sent: false, incoming: Incoming::new(deadline), setup }
+        let incoming = Incoming::new(deadline);
+        Self { stream: Some(stream), hello, is_connected: false, has_sent: false, incoming, setup }
     }
 
     /// Says something else than the right hello: for tests of the other side.
@@ -198,7 +225,7 @@ impl<S: ByteStream> Dialing<S> {
 
     /// Whether the connection stands and the handshake has begun.
     pub fn is_connected(&self) -> bool {
-        self.has_sent
+        self.is_connected
     }
 
     /// When [`poll`](Dialing::poll) gives up.
@@ -209,17 +236,21 @@ impl<S: ByteStream> Dialing<S> {
     /// Goes on with the handshake; `None` means not yet.
     pub fn poll(&mut self, now: Time) -> Result<Option<StreamLink<S>>, ConnectError> {
         let Some(stream) = &mut self.stream else { return Err(self.setup.hung_up()) };
-        if !self.has_sent {
-            let address = || self.setup.address.clone();
+        if !self.is_connected {
             match stream.is_connected() {
-                Ok(true) => send_whole(stream, &self.setup, now, &self.hello)?,
+                Ok(true) => self.is_connected = true,
                 Ok(false) if now < self.incoming.deadline => return Ok(None),
-                Ok(false) => {
-                    let waited = self.setup.terms.handshake_timeout;
-                    return Err(ConnectError::TimedOut { address: address(), waited });
+                Ok(false) => return Err(self.setup.timed_out()),
+                Err(source) => {
+                    return Err(ConnectError::Unreachable { address: self.setup.address.clone(), source });
                 }
-                Err(source) => return Err(ConnectError::Unreachable { address: address(), source }),
             }
+        }
+        if !self.has_sent {
+            if !self.setup.secure(stream, now, self.incoming.deadline)? {
+                return Ok(None);
+            }
+            send_whole(stream, &self.setup, now, &self.hello)?;
             self.has_sent = true;
         }
         let is_hopeless =

@@ -348,11 +348,14 @@ impl<S: ByteStream> Link for StreamLink<S> {
         let has_record = !matches!(self.inbox.peek(), Ok(None));
         let has_work = self.lost.is_some() || self.ended.is_some() || self.desk.requester.has_ended();
         let can_answer = self.desk.can_answer() || self.desk.server.has_torn();
-        (!has_record || self.is_deferred) && !has_work && !can_answer && self.stream.prepare_to_wait()
+        let can_take = self.stream.holds_back() && !self.inbox.is_full();
+        (!has_record || self.is_deferred)
+            && !(has_work || can_answer || can_take)
+            && self.stream.prepare_to_wait()
     }
 
     fn polled(&mut self, has_something: bool) {
-        self.is_drained = !has_something && S::DESCRIPTOR_TELLS;
+        self.is_drained = !has_something && S::DESCRIPTOR_TELLS && !self.stream.holds_back();
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {

@@ -6,16 +6,20 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use outboard_wire::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use rustix::net::{Shutdown, shutdown, sockopt};
 
+use super::records::Source;
+use super::session::Session;
+use super::socket::{departure, lost, receive_some, send_some};
 use crate::Loss;
 use crate::memory::Window;
 use crate::stream::{Arrival, ByteStream, Scatter};
 
-/// A non-blocking TCP socket.
+/// A non-blocking TCP socket, encrypted or not.
 pub struct TcpBytes {
     socket: OwnedFd,
     is_connected: bool,
+    session: Option<Box<Session>>,
     /// The last attempt to receive found less than it had room for.
     is_drained: bool,
 }
@@ -36,7 +40,12 @@ impl TcpBytes {
             // Where it may not be chosen, the default does.
             let _ = sockopt::set_tcp_congestion(&socket, UNPACED);
         }
-        Ok(Self { socket, is_connected, is_drained: false })
+        Ok(Self { socket, is_connected, session: None, is_drained: false })
+    }
+
+    /// The same, with everything encrypted.
+    pub(super) fn encrypted(self, session: Session) -> Self {
+        Self { session: Some(Box::new(session)), ..self }
     }
 
     /// What came of an attempt to receive `asked` bytes.
@@ -54,23 +63,6 @@ impl TcpBytes {
             Err(Errno::AGAIN) => Ok(Arrival::Nothing),
             Err(source) => Err(lost(call, source)),
         }
-    }
-}
-
-/// What came of an attempt to send.
-#[inline]
-fn departure(call: &'static str, sent: Result<usize, Errno>) -> Result<usize, Loss> {
-    match sent {
-        Ok(len) => Ok(len),
-        Err(Errno::AGAIN) => Ok(0),
-        Err(source) => Err(lost(call, source)),
-    }
-}
-
-fn lost(call: &'static str, source: Errno) -> Loss {
-    match source {
-        Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Loss::Gone,
-        source => Loss::System { call, source },
     }
 }
 
@@ -92,6 +84,18 @@ fn retry(mut call: impl FnMut() -> isize) -> Result<usize, Errno> {
     }
 }
 
+/// Ends our half of the connection, so that the peer gets all that was sent.
+fn say_no_more(socket: &OwnedFd) {
+    // A connection that is gone needs no farewell.
+    let _ = shutdown(socket, Shutdown::Write);
+    let mut scrap = [0u8; 1 << 14];
+    for _ in 0..DRAIN_CALLS {
+        if !receive_some(socket, &mut scrap).is_ok_and(|len| len > 0) {
+            break;
+        }
+    }
+}
+
 impl ByteStream for TcpBytes {
     const NAME: &'static str = "tcp";
 
@@ -109,28 +113,35 @@ impl ByteStream for TcpBytes {
         Ok(true)
     }
 
+    fn secure(&mut self) -> Result<bool, Loss> {
+        let Some(session) = &mut self.session else { return Ok(true) };
+        session.secure(&self.socket).inspect_err(|_| say_no_more(&self.socket))
+    }
+
     #[inline]
     fn send(&mut self, _now: Time, bytes: &[u8]) -> Result<usize, Loss> {
-        loop {
-            return match send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Err(Errno::INTR) => continue,
-                sent => departure("send", sent),
-            };
+        match &mut self.session {
+            None => send_some(&self.socket, bytes),
+            Some(session) => session.send(&self.socket, &Source::Bytes(bytes)),
         }
     }
 
     #[inline]
     fn receive(&mut self, _now: Time, into: &mut [u8]) -> Result<Arrival, Loss> {
-        loop {
-            return match recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
-                Err(Errno::INTR) => continue,
-                received => self.arrival("recv", received.map(|(len, _)| len), into.len()),
-            };
+        if let Some(session) = &mut self.session {
+            return session.receive(&self.socket, into.len(), |at, bytes| {
+                into[at..at + bytes.len()].copy_from_slice(bytes);
+            });
         }
+        let received = receive_some(&self.socket, into);
+        self.arrival("recv", received, into.len())
     }
 
     #[inline]
     fn send_gathered(&mut self, _now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss> {
+        if let Some(session) = &mut self.session {
+            return session.send(&self.socket, &Source::Pieces(head, body));
+        }
         let mut pieces = [piece(head.as_ptr(), head.len()), piece(body.as_ptr(), body.len())];
         // SAFETY: plain data of pointers and lengths, of which zero means none.
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
@@ -144,6 +155,9 @@ impl ByteStream for TcpBytes {
     #[inline]
     fn receive_scattered(&mut self, now: Time, mut into: Scatter<'_>) -> Result<Arrival, Loss> {
         let asked = into.len();
+        if let Some(session) = &mut self.session {
+            return session.receive(&self.socket, asked, |at, bytes| into.write(at, bytes));
+        }
         let Scatter { head, body, rest } = &mut into;
         let pieces = [
             piece(head.as_mut_ptr(), head.len()),
@@ -169,19 +183,16 @@ impl ByteStream for TcpBytes {
 
     #[inline]
     fn is_drained(&self) -> bool {
-        self.is_drained
+        self.session.as_ref().map_or(self.is_drained, |session| session.is_drained())
+    }
+
+    #[inline]
+    fn holds_back(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.holds_back())
     }
 
     fn finish(&mut self) {
-        // A connection that is gone needs no farewell.
-        let _ = shutdown(&self.socket, Shutdown::Write);
-        let mut scrap = [0u8; 1 << 14];
-        for _ in 0..DRAIN_CALLS {
-            match recv(&self.socket, &mut scrap[..], RecvFlags::DONTWAIT) {
-                Ok((len, _)) if len > 0 => {}
-                _ => break,
-            }
-        }
+        say_no_more(&self.socket);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -1,8 +1,12 @@
 //! The settings of TCP links.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::trust::Trust;
+use super::{Credential, Encryption};
 use crate::stream::{OPERATIONS_MAX, Terms};
+use crate::{Address, ConnectError};
 
 /// The settings of TCP links. The accepting side's count for the heartbeat and the deadline.
 #[derive(Clone, Debug)]
@@ -23,8 +27,13 @@ pub struct Config {
     pub deadline: Duration,
     /// How long a handshake may take, the connecting included; default 2 s.
     pub handshake_timeout: Duration,
-    /// Whether a listener may bind to an address that other machines reach; default no.
+    /// Whether to listen on and connect to addresses beyond this machine without encryption, if there is no credential
+    /// or `encryption` is off; default no.
     pub allow_remote: bool,
+    /// Which connections are encrypted; default those between machines. Costs 300 KiB for each link that is.
+    pub encryption: Encryption,
+    /// What is shown to others, and asked of them, on encrypted connections; default nothing.
+    pub credential: Option<Credential>,
 }
 
 impl Default for Config {
@@ -37,6 +46,8 @@ impl Default for Config {
             deadline: Duration::from_secs(5),
             handshake_timeout: Duration::from_secs(2),
             allow_remote: false,
+            encryption: Encryption::Remote,
+            credential: None,
         }
     }
 }
@@ -52,4 +63,42 @@ impl Config {
             handshake_timeout: self.handshake_timeout,
         }
     }
+
+    /// What connections at `address`, where we listen, start from: `None` if they are not encrypted, an error if they
+    /// have to be and cannot.
+    pub(super) fn trust_at(&self, address: SocketAddr) -> Result<Option<Trust>, ConnectError> {
+        self.trust(address, is_loopback(address.ip()))
+    }
+
+    /// The same for a connection to `address`.
+    pub(super) fn trust_towards(&self, address: SocketAddr) -> Result<Option<Trust>, ConnectError> {
+        // Whoever connects to all addresses is connected to this machine, from a loopback address.
+        self.trust(address, is_loopback(address.ip()) || address.ip().is_unspecified())
+    }
+
+    fn trust(&self, address: SocketAddr, is_here: bool) -> Result<Option<Trust>, ConnectError> {
+        let shown = || Address::Tcp(address).to_string();
+        let load = |credential: &Credential| {
+            Trust::load(credential)
+                .map(Some)
+                .map_err(|source| ConnectError::Credential { address: shown(), source })
+        };
+        match (self.encryption, &self.credential) {
+            (Encryption::Remote, Some(credential)) if !is_here => load(credential),
+            (Encryption::All, Some(credential)) => load(credential),
+            (Encryption::All, None) => Err(ConnectError::NotLoopback { address: shown() }),
+            _ if is_here || self.allow_remote => Ok(None),
+            _ => Err(ConnectError::NotLoopback { address: shown() }),
+        }
+    }
+
+    /// Whether someone from there has to speak TLS at a listener that can.
+    pub(super) fn expects_tls(&self, from: Option<SocketAddr>) -> bool {
+        // The kernel lets nobody else use such an address.
+        self.encryption == Encryption::All || !from.is_some_and(|from| is_loopback(from.ip()))
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }

@@ -13,7 +13,9 @@ use rustix::net::{
 };
 
 use super::bytes::TcpBytes;
-use super::{Config, TcpLink};
+use super::session::Session;
+use super::trust::Trust;
+use super::{Config, TcpLink, TrustError};
 use crate::stream::{self, Setup};
 use crate::{Address, Clock, ConnectError, Exports, Identity};
 
@@ -34,6 +36,10 @@ fn shown(address: SocketAddr) -> String {
     Address::Tcp(address).to_string()
 }
 
+fn unusable(address: SocketAddr, error: &rustls::Error) -> ConnectError {
+    ConnectError::Credential { address: shown(address), source: TrustError::Library(error.to_string()) }
+}
+
 /// Accepts TCP links on a port.
 pub struct TcpListener {
     socket: OwnedFd,
@@ -41,6 +47,7 @@ pub struct TcpListener {
     identity: Identity,
     exports: Arc<Exports>,
     config: Config,
+    trust: Option<Trust>,
 }
 
 impl TcpListener {
@@ -52,9 +59,7 @@ impl TcpListener {
         config: Config,
     ) -> Result<Self, ConnectError> {
         config.terms().check()?;
-        if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
-            return Err(ConnectError::NotLoopback { address: shown(address) });
-        }
+        let trust = config.trust_at(address)?;
         let failed = |call| {
             move |source| match source {
                 Errno::ADDRINUSE => ConnectError::InUse { address: shown(address) },
@@ -67,7 +72,7 @@ impl TcpListener {
         bind(&socket, &address).map_err(failed("bind"))?;
         listen(&socket, BACKLOG).map_err(failed("listen"))?;
         let bound = getsockname(&socket).and_then(SocketAddr::try_from).map_err(failed("getsockname"))?;
-        Ok(Self { socket, address: bound, identity, exports, config })
+        Ok(Self { socket, address: bound, identity, exports, config, trust })
     }
 
     /// Where it listens, with the port that was taken.
@@ -95,7 +100,13 @@ impl TcpListener {
             exports: Arc::clone(&self.exports),
             terms: self.config.terms(),
         };
-        let stream = TcpBytes::new(socket, from, true).map_err(failed)?;
+        let mut stream = TcpBytes::new(socket, from, true).map_err(failed)?;
+        if let Some(trust) = &self.trust
+            && self.config.expects_tls(from)
+        {
+            let session = Session::accept(trust).map_err(|error| unusable(self.address, &error))?;
+            stream = stream.encrypted(session);
+        }
         Ok(Some(Accepting::start(stream, setup, now)))
     }
 }
@@ -111,6 +122,7 @@ impl Dialing {
     ) -> Result<Self, ConnectError> {
         let terms = config.terms();
         terms.check()?;
+        let trust = config.trust_towards(address)?;
         let failed = |call| move |source| ConnectError::System { call, address: shown(address), source };
         let socket = open_socket(address).map_err(failed("socket"))?;
         let is_connected = match connect_socket(&socket, &address) {
@@ -118,7 +130,10 @@ impl Dialing {
             Err(Errno::INPROGRESS | Errno::INTR) => false,
             Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),
         };
-        let stream = TcpBytes::new(socket, Some(address), is_connected).map_err(failed("setsockopt"))?;
+        let mut stream = TcpBytes::new(socket, Some(address), is_connected).map_err(failed("setsockopt"))?;
+        if let Some(trust) = &trust {
+            stream = stream.encrypted(Session::dial(trust).map_err(|error| unusable(address, &error))?);
+        }
         Ok(Self::start(stream, Setup { address: shown(address), identity, exports, terms }, now))
     }
 }

@@ -3,8 +3,10 @@
 //! One connection carries everything: frames, one-sided access served by the owner's link, heartbeats. The
 //! protocol is that of every link over a stream; this folder holds the sockets.
 //!
-//! A listener binds to loopback addresses unless its configuration allows others: nothing here authenticates or
-//! encrypts, and whoever reaches the port and knows a region's key can use the region.
+//! Between machines everything is encrypted, and both sides show a [`Credential`] before the first byte of a link
+//! travels. Without one, neither is an address beyond this machine listened on nor connected to, unless the
+//! configuration allows it in so many words. Within the machine nothing is encrypted: whoever reaches a loopback port
+//! and knows a region's key can use the region.
 //!
 //! A peer that is dead, stopped or unreachable is an error once it has been silent for the deadline; heartbeats
 //! tell it from one that has nothing to say. The kernel's own `TCP_USER_TIMEOUT` stays off: it would also end a
@@ -12,13 +14,23 @@
 
 mod bytes;
 mod config;
+mod distrust;
 mod listener;
+mod records;
+mod session;
+mod shared_key;
+mod socket;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub use bytes::TcpBytes;
 pub use config::Config;
+pub use distrust::Distrust;
 pub use listener::{Accepting, Dialing, TcpListener, connect};
+#[doc(hidden)]
+pub use trust::configurations;
+pub use trust::{AUTHORITY_FILE, CERTIFICATE_FILE, Credential, Encryption, KEY_FILE, NODE_NAME, TrustError};
 
 /// A link over a TCP connection.
 pub type TcpLink = crate::stream::StreamLink<TcpBytes>;

@@ -59,6 +59,8 @@ macro_rules! each_check {
 conformance! {
     shm: fixtures::Shm;
     tcp: fixtures::Tcp;
+    tls_by_secret: fixtures::Tls<fixtures::Secret>;
+    tls_by_keys: fixtures::Tls<fixtures::Keys>;
     loopback: fixtures::Loopback;
     ofi_tcp: fixtures::OfiTcp;
     ofi_tcp_lent: fixtures::OfiTcpLent;
@@ -68,5 +70,6 @@ conformance! {
     ofi_verbs_lent: fixtures::OfiVerbsLent;
     shaped_shm: fixtures::Slow<fixtures::Shm>;
     shaped_tcp: fixtures::Slow<fixtures::Tcp>;
+    shaped_tls: fixtures::Slow<fixtures::Tls<fixtures::Secret>>;
     shaped_loopback: fixtures::Slow<fixtures::Loopback>;
 }
