@@ -93,6 +93,11 @@ impl Parts {
         };
         let bind = |address: &Address| Listener::bind(address, &identity, &exports, &desk);
         let listeners = listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        for listener in &listeners {
+            if let Some(protection) = listener.protection() {
+                tracing::info!("connections at {} are {protection}", listener.address());
+            }
+        }
         let counts = Arc::new(Counts::new(&page));
         Ok(Self { identity, exports, page, counts, desk, listeners, clock: Clock::start() })
     }
@@ -164,6 +169,8 @@ fn kind_of(error: &ConnectError) -> &'static str {
         ConnectError::Refused { .. } => "refused by peer",
         ConnectError::TurnedAway { .. } => "turned away",
         ConnectError::Violation { .. } => "peer broke the protocol",
+        ConnectError::Untrusted { source, .. } => source.kind(),
+        ConnectError::Credential { .. } => "no usable credential",
         _ => "connection failed",
     }
 }

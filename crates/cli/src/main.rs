@@ -36,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   outboard app histogram -n 2        an application made of small messages
   outboard advise -- COMMAND         who should move a program's messages
   outboard status --watch            what the daemons are doing
+  outboard keys init                 by what the machines of a cluster know each other
   outboard doctor                    what this machine can do, and how to mend the rest
   outboard bpf check function.o      what is proven about an eBPF function, and what is checked
   outboard bench link --quick        what the links cost on this machine, within a minute

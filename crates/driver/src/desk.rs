@@ -59,6 +59,14 @@ impl Listener {
         }
     }
 
+    /// How connections that come in here are protected, where they may come from elsewhere.
+    pub fn protection(&self) -> Option<tcp::Protection<'_>> {
+        match self {
+            Self::Shm(_) => None,
+            Self::Tcp(listener) => Some(listener.protection()),
+        }
+    }
+
     fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Shm(listener) => listener.descriptor(),
@@ -102,7 +110,7 @@ pub struct FrontDeskConfig {
     /// The settings of links between nodes of a fabric.
     pub ofi: ofi::Config,
     /// How many handshakes may be under way; when another comes, the oldest is dropped. Default 1024, a
-    /// descriptor and about 1 KiB each.
+    /// descriptor and about 1 KiB each, up to 20 KiB where they are encrypted.
     pub handshakes_max: usize,
     /// How long to wait before a lost or refused peer is dialled again; default 50 ms, doubled up to 2 s.
     pub redial: Duration,

@@ -121,6 +121,7 @@ impl Job {
 
     /// The same with settings from elsewhere.
     pub fn with_settings(settings: &Settings) -> Result<Self, JobError> {
+        let settings = &Settings { link: settings.link.of_job(&settings.job), ..settings.clone() };
         let job = &settings.job;
         let size = job.size.unwrap_or(1);
         let rank = match job.rank {
@@ -316,7 +317,11 @@ fn find(
     };
     match (Client::connect(&address, identity.clone(), &settings.link), whereabouts) {
         (Ok(client), _) => {
-            explanation.push(format!("{daemon}: {} over {}", client.peer(), client.link_name()));
+            let mut line = format!("{daemon}: {} over {}", client.peer(), client.link_name());
+            if let Address::Tcp(socket) = &address {
+                line += &format!(", {}", settings.link.tcp().protection(*socket));
+            }
+            explanation.push(line);
             Ok(Some(client))
         }
         (Err(error), Whereabouts::Auto) => {

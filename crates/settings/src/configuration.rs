@@ -41,6 +41,7 @@ impl Configuration {
         let mut reader = Reader { inputs, document: document.as_ref(), entries: Vec::new() };
         let mut settings = Settings::default();
         settings.visit(&mut reader)?;
+        settings.link = settings.link.of_job(&settings.job);
         let entries = reader.entries;
         Ok(Self { settings, entries, notices: unknown_variables(inputs, &known), document })
     }

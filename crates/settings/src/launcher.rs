@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
+use crate::secret::SIBLINGS;
+
 /// A value that a launcher's variables stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
@@ -169,7 +171,7 @@ impl Launched {
             all.push(Said { key: "job.secret", variable, value: secret });
         } else if self.here.as_ref() == Some(&self.size.1) {
             // Ranks of one machine meet where only their user is let in. That they name the job is enough.
-            let value = format!("ranks-of-{id:016x}");
+            let value = format!("{SIBLINGS}{id:016x}");
             all.push(Said { key: "job.secret", variable: self.name.0, value });
         }
         if self.here.as_ref() == Some(&self.size.1) {

@@ -17,6 +17,9 @@ const LEN_MIN: usize = 16;
 /// What [`Secret::draw`] draws, in bytes.
 const DRAWN_LEN: usize = 16;
 
+/// What the secret of ranks begins with that need none.
+pub(crate) const SIBLINGS: &str = "ranks-of-";
+
 impl Secret {
     /// Keeps a text of at least 16 bytes.
     pub fn new(text: impl Into<String>) -> Result<Self, ValueError> {
@@ -35,6 +38,11 @@ impl Secret {
             return Err(Errno::AGAIN);
         }
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// Whether it only names the ranks of one machine, who meet where nobody else is let in.
+    pub(crate) fn is_guessable(&self) -> bool {
+        self.0.starts_with(SIBLINGS)
     }
 
     /// The text itself.

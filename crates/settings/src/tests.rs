@@ -310,6 +310,8 @@ fn a_process_hands_its_values_to_another_by_environment() {
     let variables = given.job.variables().into_iter().chain(given.agent.variables());
     let inputs = variables
         .fold(Inputs::empty().config(contrary), |inputs, (name, value)| inputs.variable(name, value));
+    // Without a credential of its own it shows that of the job.
+    given.link = given.link.of_job(&given.job);
     assert_eq!(load(inputs).settings, given);
 }
 

@@ -11,6 +11,8 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/steering", &["crates/wire"]),
     ("crates/ebpf", &[]),
     ("crates/link", &["crates/wire"]),
+    // Certificates are made for links, and by people.
+    ("crates/keys", &["crates/link", "crates/wire"]),
     // System calls without an opinion, so that it can be used, tried and measured alike.
     ("crates/userfaultfd", &[]),
     // It looks at the machine; for an address it names the link.
@@ -70,6 +72,7 @@ const RULES: &[(&str, &[&str])] = &[
             "crates/driver",
             "crates/settings",
             "crates/link",
+            "crates/keys",
             "crates/probe",
             SERVICES,
         ],

@@ -12,6 +12,7 @@ const SAFE_ROOMS: &[&str] = &[
     "crates/wire",
     "crates/steering",
     "crates/settings",
+    "crates/keys",
     "crates/sim",
     "crates/cli",
     "fuzz/src/lib.rs",

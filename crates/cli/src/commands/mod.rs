@@ -13,6 +13,7 @@ mod demo;
 mod demo_rank;
 mod doctor;
 mod graph;
+mod keys;
 mod kv;
 mod man;
 mod memory;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Graph(graph::Args),
     Kv(kv::Args),
+    Keys(keys::Args),
     App(app::Args),
     AppRank(app_rank::Args),
     Advise(advise::Args),
@@ -62,6 +64,7 @@ impl Command {
             Self::Status(args) => status::run(&args),
             Self::Graph(args) => graph::run(&args),
             Self::Kv(args) => kv::run(&args),
+            Self::Keys(args) => keys::run(&args),
             Self::App(args) => app::run(&args),
             Self::AppRank(args) => app_rank::run(&args),
             Self::Advise(args) => advise::run(&args),

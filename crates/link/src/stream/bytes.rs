@@ -60,6 +60,11 @@ pub trait ByteStream {
     /// What people call links of this kind.
     const NAME: &'static str;
 
+    /// What people call this one.
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
     /// Whether the connection stands, on the side that asked for it.
     fn is_connected(&mut self) -> Result<bool, Errno> {
         Ok(true)

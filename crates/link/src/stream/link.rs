@@ -61,7 +61,7 @@ impl<S: ByteStream> StreamLink<S> {
         // What the peer cannot take is never sent, and what we can take it may send.
         let max_payload = ours.min(peer.intro().max_payload as usize);
         let capabilities = Capabilities {
-            name: S::NAME,
+            name: stream.name(),
             max_payload,
             one_sided: OneSided::Served,
             max_access: max_payload,

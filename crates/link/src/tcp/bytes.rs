@@ -99,6 +99,10 @@ fn say_no_more(socket: &OwnedFd) {
 impl ByteStream for TcpBytes {
     const NAME: &'static str = "tcp";
 
+    fn name(&self) -> &'static str {
+        if self.session.is_some() { "tcp+tls" } else { Self::NAME }
+    }
+
     fn is_connected(&mut self) -> Result<bool, Errno> {
         if self.is_connected {
             return Ok(true);

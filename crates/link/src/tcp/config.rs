@@ -1,5 +1,6 @@
 //! The settings of TCP links.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -52,6 +53,30 @@ impl Default for Config {
     }
 }
 
+/// How a connection is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection<'a> {
+    /// Encrypted, and both sides show this.
+    Encrypted(&'a Credential),
+    /// Not at all, because it does not leave the machine.
+    Unneeded,
+    /// Not at all, because the configuration says so.
+    Waived,
+    /// There is no such connection: it would have to be encrypted, and there is no credential.
+    Forbidden,
+}
+
+impl fmt::Display for Protection<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Encrypted(credential) => write!(f, "encrypted, by {credential}"),
+            Self::Unneeded => f.write_str("not encrypted, as it stays within this machine"),
+            Self::Waived => f.write_str("not encrypted, as link.allow_remote and link.encryption say"),
+            Self::Forbidden => f.write_str("not possible without a credential"),
+        }
+    }
+}
+
 impl Config {
     pub(super) fn terms(&self) -> Terms {
         Terms {
@@ -64,38 +89,54 @@ impl Config {
         }
     }
 
+    /// How a connection to `address` is protected.
+    pub fn protection(&self, address: SocketAddr) -> Protection<'_> {
+        // Whoever connects to all addresses is connected to this machine, from a loopback address.
+        self.protect(is_loopback(address.ip()) || address.ip().is_unspecified())
+    }
+
+    fn protect(&self, is_here: bool) -> Protection<'_> {
+        match (self.encryption, &self.credential) {
+            (Encryption::Remote, Some(credential)) if !is_here => Protection::Encrypted(credential),
+            (Encryption::All, Some(credential)) => Protection::Encrypted(credential),
+            (Encryption::All, None) => Protection::Forbidden,
+            _ if is_here => Protection::Unneeded,
+            _ if self.allow_remote => Protection::Waived,
+            _ => Protection::Forbidden,
+        }
+    }
+
     /// What connections at `address`, where we listen, start from: `None` if they are not encrypted, an error if they
     /// have to be and cannot.
     pub(super) fn trust_at(&self, address: SocketAddr) -> Result<Option<Trust>, ConnectError> {
-        self.trust(address, is_loopback(address.ip()))
+        load(self.protection_at(address), address)
+    }
+
+    /// How connections with a listener of ours at `address` are protected.
+    pub(super) fn protection_at(&self, address: SocketAddr) -> Protection<'_> {
+        self.protect(is_loopback(address.ip()))
     }
 
     /// The same for a connection to `address`.
     pub(super) fn trust_towards(&self, address: SocketAddr) -> Result<Option<Trust>, ConnectError> {
-        // Whoever connects to all addresses is connected to this machine, from a loopback address.
-        self.trust(address, is_loopback(address.ip()) || address.ip().is_unspecified())
-    }
-
-    fn trust(&self, address: SocketAddr, is_here: bool) -> Result<Option<Trust>, ConnectError> {
-        let shown = || Address::Tcp(address).to_string();
-        let load = |credential: &Credential| {
-            Trust::load(credential)
-                .map(Some)
-                .map_err(|source| ConnectError::Credential { address: shown(), source })
-        };
-        match (self.encryption, &self.credential) {
-            (Encryption::Remote, Some(credential)) if !is_here => load(credential),
-            (Encryption::All, Some(credential)) => load(credential),
-            (Encryption::All, None) => Err(ConnectError::NotLoopback { address: shown() }),
-            _ if is_here || self.allow_remote => Ok(None),
-            _ => Err(ConnectError::NotLoopback { address: shown() }),
-        }
+        load(self.protection(address), address)
     }
 
     /// Whether someone from there has to speak TLS at a listener that can.
     pub(super) fn expects_tls(&self, from: Option<SocketAddr>) -> bool {
         // The kernel lets nobody else use such an address.
         self.encryption == Encryption::All || !from.is_some_and(|from| is_loopback(from.ip()))
+    }
+}
+
+fn load(protection: Protection<'_>, address: SocketAddr) -> Result<Option<Trust>, ConnectError> {
+    let address = || Address::Tcp(address).to_string();
+    match protection {
+        Protection::Encrypted(credential) => Trust::load(credential)
+            .map(Some)
+            .map_err(|source| ConnectError::Credential { address: address(), source }),
+        Protection::Unneeded | Protection::Waived => Ok(None),
+        Protection::Forbidden => Err(ConnectError::NotLoopback { address: address() }),
     }
 }
 

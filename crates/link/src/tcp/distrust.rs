@@ -62,6 +62,24 @@ pub enum Distrust {
     },
 }
 
+impl Distrust {
+    /// What happened, in few words that are the same for all of a kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::PlainText => "peer does not speak TLS",
+            Self::WantsTls => "peer wants TLS",
+            Self::Expired { .. } => "peer's certificate has expired",
+            Self::NotYetValid { .. } => "peer's certificate is not valid yet",
+            Self::UnknownIssuer => "peer's certificate is from another authority",
+            Self::OtherSecret => "peer has another secret",
+            Self::NoCredential => "peer shows no certificate",
+            Self::OtherKind => "peer has another kind of credential",
+            Self::RefusedUs { .. } => "refused by peer",
+            Self::Broken { .. } => "peer broke off the encryption",
+        }
+    }
+}
+
 fn days(span: &Duration, direction: &str) -> String {
     match span.as_secs() / (24 * 3600) {
         0 => format!("less than a day {direction}"),

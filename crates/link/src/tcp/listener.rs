@@ -15,7 +15,7 @@ use rustix::net::{
 use super::bytes::TcpBytes;
 use super::session::Session;
 use super::trust::Trust;
-use super::{Config, TcpLink, TrustError};
+use super::{Config, Protection, TcpLink, TrustError};
 use crate::stream::{self, Setup};
 use crate::{Address, Clock, ConnectError, Exports, Identity};
 
@@ -78,6 +78,11 @@ impl TcpListener {
     /// Where it listens, with the port that was taken.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How connections from other machines are protected, or from this one where that is all it listens to.
+    pub fn protection(&self) -> Protection<'_> {
+        self.config.protection_at(self.address)
     }
 
     /// Becomes readable when someone connects.

@@ -25,7 +25,7 @@ mod tests;
 mod trust;
 
 pub use bytes::TcpBytes;
-pub use config::Config;
+pub use config::{Config, Protection};
 pub use distrust::Distrust;
 pub use listener::{Accepting, Dialing, TcpListener, connect};
 #[doc(hidden)]

@@ -64,6 +64,13 @@ pub enum Credential {
     Secret(Arc<str>),
 }
 
+impl Credential {
+    /// Whether it can be used, and others would accept it.
+    pub fn check(&self) -> Result<(), TrustError> {
+        Trust::load(self).map(drop)
+    }
+}
+
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use outboard_link::ofi;
 use outboard_link::shm::{self, Users};
-use outboard_link::{ofi, tcp};
+use outboard_link::tcp::{self, Credential, Encryption};
 
-use crate::ByteSize;
+use crate::keys_place::KeysPlace;
 use crate::section::section;
+use crate::value::Choice;
+use crate::{ByteSize, JobSettings, Secret};
 
 section! {
     /// The settings of links between processes. Where the two sides differ, the accepting side's count.
@@ -24,7 +27,17 @@ section! {
         /// Who may connect through a Unix socket besides root: same (the user that the daemon runs as),
         /// everyone, or user ids.
         pub users: Users = Users::Same,
-        /// Whether a daemon may listen on addresses that other machines can reach.
+        /// Which TCP connections are encrypted: remote (those between machines), all or none. Encryption needs keys
+        /// or a secret; without them nobody listens on or connects to addresses of other machines.
+        pub encryption: Encryption = Encryption::Remote,
+        /// The folder of keys that this node shows to others: a path, none, or auto for the first that exists of
+        /// outboard/keys in the user's configuration folder and /etc/outboard/keys.
+        pub keys: KeysPlace = KeysPlace::Auto,
+        /// What all processes that belong together know and others do not, in place of keys; without either, it is
+        /// the job's secret. Has to be random: outboard keys secret draws one.
+        pub secret: Option<Secret> = None,
+        /// Whether to go without encryption to and from other machines: where there are neither keys nor a secret,
+        /// where encryption is none, and on fabrics, which have none.
         pub allow_remote: bool = false,
         /// Who moves the bytes of links over libfabric, by libfabric's name, such as verbs;ofi_rxm. Without it, the
         /// best that there is; where others connect, what they chose.
@@ -52,6 +65,8 @@ impl LinkSettings {
             deadline: self.deadline,
             handshake_timeout: self.handshake_timeout,
             allow_remote: self.allow_remote,
+            encryption: self.encryption,
+            credential: self.credential(),
             ..tcp::Config::default()
         }
     }
@@ -72,6 +87,32 @@ impl LinkSettings {
             ..defaults
         }
     }
+
+    /// What is shown to other machines. What was said beats what was found.
+    pub fn credential(&self) -> Option<Credential> {
+        let secret = || self.secret.as_ref().map(|secret| Credential::Secret(secret.expose().into()));
+        match &self.keys {
+            KeysPlace::At(folder) => Some(Credential::Keys(folder.clone())),
+            KeysPlace::None => secret(),
+            KeysPlace::Auto => secret().or_else(|| KeysPlace::find().map(Credential::Keys)),
+        }
+    }
+
+    /// The same for a process of this job: where there is nothing else, it shows the job's secret.
+    pub fn of_job(&self, job: &JobSettings) -> Self {
+        let secret = job.secret.clone().filter(|secret| !secret.is_guessable());
+        match self.credential() {
+            Some(_) => self.clone(),
+            None => Self { secret, ..self.clone() },
+        }
+    }
+}
+
+impl Choice for Encryption {
+    const KIND: &'static str = "encryption";
+    const EXAMPLE: &'static str = "remote, all or none";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("remote", Self::Remote), ("all", Self::All), ("none", Self::None)];
 }
 
 fn ring_size(ring: &ByteSize) -> Result<(), &'static str> {
@@ -99,9 +140,27 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_links() {
-        let settings = LinkSettings::default();
+        let settings = LinkSettings { keys: KeysPlace::None, ..LinkSettings::default() };
         assert_eq!(format!("{:?}", settings.shm()), format!("{:?}", shm::Config::default()));
         assert_eq!(format!("{:?}", settings.tcp()), format!("{:?}", tcp::Config::default()));
         assert_eq!(format!("{:?}", settings.ofi()), format!("{:?}", ofi::Config::default()));
+    }
+
+    #[test]
+    fn what_was_said_beats_what_was_found_and_that_the_job() {
+        let secret = |text: &str| Some(Secret::new(text).unwrap());
+        let job = JobSettings { secret: secret("the secret of the job"), ..JobSettings::default() };
+        let nothing = LinkSettings { keys: KeysPlace::None, ..LinkSettings::default() };
+        assert_eq!(nothing.credential(), None);
+        assert_eq!(
+            nothing.of_job(&job).credential(),
+            Some(Credential::Secret("the secret of the job".into()))
+        );
+        let own = LinkSettings { secret: secret("the secret of links"), ..nothing.clone() };
+        assert_eq!(own.of_job(&job).credential(), Some(Credential::Secret("the secret of links".into())));
+        let keys = LinkSettings { keys: KeysPlace::At("/keys".into()), ..own };
+        assert_eq!(keys.of_job(&job).credential(), Some(Credential::Keys("/keys".into())));
+        let siblings = JobSettings { secret: secret("ranks-of-0123456789abcdef"), ..job };
+        assert_eq!(nothing.of_job(&siblings).credential(), None, "others could guess it");
     }
 }

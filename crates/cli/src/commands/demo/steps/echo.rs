@@ -20,7 +20,7 @@ pub(super) fn over_tcp(stage: &mut Stage) -> Result<Finding> {
 }
 
 fn echo(stage: &mut Stage, by: By) -> Result<Finding> {
-    let link = stage.agent_links.iter_mut().find(|link| link.link_name() == by.name());
+    let link = stage.agent_links.iter_mut().find(|link| link.link_name().starts_with(by.name()));
     let link = link.with_context(|| format!("no {} link to the agent is open", by.name()))?;
     let mut parts = Vec::new();
     let mut finding = Finding::text("");

@@ -1,0 +1,169 @@
+//! `outboard keys`: by what the machines of a cluster know each other.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use outboard_keys::{AUTHORITY_DAYS, Certificate, NODE_DAYS};
+use outboard_link::tcp::Credential;
+use outboard_settings::{KeysPlace, Secret};
+use time::OffsetDateTime;
+
+use crate::terminal;
+
+/// Make the keys by which the machines of a cluster know each other
+///
+/// Links between machines are encrypted, and both sides show a certificate of the same authority before anything
+/// else. Run init on one machine, issue there for each of the others, and copy the folder to its place. For a single
+/// job a random secret will do instead.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard keys init                                   an authority, and this machine's keys
+  outboard keys issue node7 --for ./node7              another machine's keys …
+  scp -r ./node7 node7:.config/outboard/keys           … and where they go; delete ./node7 then
+  outboard keys show                                   what is here, and when it expires
+  export OUTBOARD_LINK_SECRET=$(outboard keys secret)  or, on every machine, the same secret")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Init(Init),
+    Issue(Issue),
+    Show(Show),
+    Secret(DrawSecret),
+}
+
+/// Make a new authority, and the keys of this machine
+///
+/// The folder holds the authority's private key, ca.key, too: whoever has that can let anybody in.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard keys init
+  outboard keys init --dir /etc/outboard/keys --name head --days 90")]
+struct Init {
+    /// Where to put them; by default where this user's processes look
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// This machine's name in its certificate, for people
+    #[arg(long, default_value = "head")]
+    name: String,
+    /// For how many days this machine's certificate is valid
+    #[arg(long, default_value_t = NODE_DAYS)]
+    days: u32,
+}
+
+/// Make the keys of another machine, by the authority that is here
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard keys issue node7 --for ./node7
+  outboard keys issue node7 --for ./node7 --days 30 --dir /etc/outboard/keys")]
+struct Issue {
+    /// The machine's name in its certificate, for people
+    name: String,
+    /// A new folder for its keys
+    #[arg(long = "for", value_name = "FOLDER")]
+    into: PathBuf,
+    /// Where the authority is; by default where this user's processes look
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// For how many days the certificate is valid
+    #[arg(long, default_value_t = NODE_DAYS)]
+    days: u32,
+}
+
+/// Show what is in a folder of keys, and when it expires
+///
+/// Fails if links cannot use it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard keys show
+  outboard keys show ./node7")]
+struct Show {
+    /// The folder; by default where this user's processes look
+    folder: Option<PathBuf>,
+}
+
+/// Draw a random secret, for OUTBOARD_LINK_SECRET or link.secret
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  export OUTBOARD_LINK_SECRET=$(outboard keys secret)")]
+struct DrawSecret {}
+
+/// Makes or shows keys.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        What::Init(args) => init(args),
+        What::Issue(args) => issue(args),
+        What::Show(args) => show(args),
+        What::Secret(DrawSecret {}) => {
+            let secret = Secret::draw().context("the kernel gives no random bytes")?;
+            terminal::print(secret.expose())
+        }
+    }
+}
+
+fn init(args: &Init) -> Result<()> {
+    let folder = args.dir.clone().map_or_else(usual_folder, Ok)?;
+    outboard_keys::init(&folder, &args.name, args.days)?;
+    terminal::print(&format!(
+        "{folder}: an authority for {AUTHORITY_DAYS} days, and this machine's keys for {days}\n\
+         next: `outboard keys issue NAME --for FOLDER` for each other machine, and keep ca.key to yourself",
+        folder = folder.display(),
+        days = args.days,
+    ))
+}
+
+fn issue(args: &Issue) -> Result<()> {
+    let authority = args.dir.clone().map_or_else(found_folder, Ok)?;
+    outboard_keys::issue(&authority, &args.name, &args.into, args.days)?;
+    terminal::print(&format!(
+        "{into}: the keys of {name} for {days} days\n\
+         next: copy the folder to {name}, as ~/.config/outboard/keys or /etc/outboard/keys, and delete it here",
+        into = args.into.display(),
+        name = args.name,
+        days = args.days,
+    ))
+}
+
+fn show(args: &Show) -> Result<()> {
+    let folder = args.folder.clone().map_or_else(found_folder, Ok)?;
+    let facts = outboard_keys::look(&folder)?;
+    let now = OffsetDateTime::now_utc();
+    let issues = if facts.can_issue { ", issues certificates here" } else { "" };
+    terminal::print(&format!(
+        "folder     {}\nauthority  {}{issues}\nnode       {}",
+        folder.display(),
+        line(&facts.authority, now),
+        line(&facts.node, now)
+    ))?;
+    Credential::Keys(folder).check()?;
+    Ok(())
+}
+
+fn line(certificate: &Certificate, now: OffsetDateTime) -> String {
+    let left = match certificate.days_left(now) {
+        days @ ..0 => format!("expired {} days ago", -days),
+        days => format!("{days} days left"),
+    };
+    format!("{}, valid until {} ({left})", certificate.name, certificate.until.date())
+}
+
+/// Where this user's processes look first; root's keys are those of the machine.
+fn usual_folder() -> Result<PathBuf> {
+    let places = KeysPlace::places();
+    let place = if rustix::process::geteuid().is_root() { places.last() } else { places.first() };
+    place.cloned().context("there is no usual place for keys; name one by --dir")
+}
+
+fn found_folder() -> Result<PathBuf> {
+    KeysPlace::find().with_context(|| {
+        let places: Vec<_> = KeysPlace::places().iter().map(|place: &PathBuf| shown(place)).collect();
+        format!("there are no keys in {}; `outboard keys init` makes some", places.join(" or "))
+    })
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
