@@ -5,6 +5,7 @@
 
 mod calling;
 pub mod characterize;
+mod cluster;
 mod daemon;
 mod daemons;
 mod ebpf;
@@ -23,7 +24,8 @@ pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
 
 /// The benchmarks there are.
-pub const NAMES: &[&str] = &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling"];
+pub const NAMES: &[&str] =
+    &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling", "cluster"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -40,6 +42,7 @@ pub struct Options {
 pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
     match name {
         "link" => link::run(options),
+        "cluster" => cluster::run(options),
         "daemon" => daemon::run(options),
         "paging" => paging::run(options),
         "graph" => graph::run(options),
@@ -54,6 +57,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
 /// Plays the second process in `question`, with the control socket as standard input.
 pub fn serve(question: &str) -> Result<(), BenchError> {
     let served = link::serve(question)
+        .or_else(|| cluster::serve(question))
         .or_else(|| daemon::serve(question))
         .or_else(|| daemons::serve(question))
         .or_else(|| graph::serve(question))

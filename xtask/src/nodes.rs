@@ -21,7 +21,7 @@ use crate::workspace::Workspace;
 ///
 /// Needs root and the program ip. Runs a command and takes the nodes down when it ends; without a command, when the
 /// standard input ends. The command finds in CLUSTER_HOSTS a file that names the nodes, for `outboard run --hosts`, and
-/// the program outboard on its search path. Nothing is left behind, however this ends.
+/// the program outboard on its search path; links between the nodes are encrypted by a secret in its environment. Nothing is left behind, however this ends.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask nodes 4                                         four nodes, until Ctrl-D
@@ -78,7 +78,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)
         Some((program, rest)) => {
             let mut command = Command::new(program);
             command.args(rest).env("CLUSTER_HOSTS", &nodes.hosts).env("PATH", path_with(&programs)?);
-            command.env("OUTBOARD_LINK_ALLOW_REMOTE", "true");
+            command.env(SECRET_VARIABLE, &nodes.secret);
             process::run_tests(command)
         }
     };
@@ -117,7 +117,18 @@ struct Nodes {
     prefix: String,
     count: u8,
     hosts: PathBuf,
+    /// By what they know each other.
+    secret: String,
     cleaner: Child,
+}
+
+const SECRET_VARIABLE: &str = "OUTBOARD_LINK_SECRET";
+
+/// 128 random bits.
+fn draw_secret() -> Result<String> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Nodes {
@@ -137,7 +148,7 @@ impl Nodes {
         cleaner.args(["-c", &script]).process_group(0);
         cleaner.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let cleaner = cleaner.spawn().context("cannot start sh, which takes the nodes down in the end")?;
-        let nodes = Self { prefix, count, hosts, cleaner };
+        let nodes = Self { prefix, count, hosts, secret: draw_secret()?, cleaner };
         let lines: String =
             nodes.all().map(|index| format!("{}={}\n", nodes.name(index), address(index))).collect();
         std::fs::write(&nodes.hosts, lines)?;
@@ -198,7 +209,7 @@ impl Nodes {
 
     fn start(&self, program: &Path, index: u8, daemon: &str, flags: &str) -> Result<Daemon> {
         let mut command = self.inside(index, program);
-        command.args([daemon, "--config", "none", "--log-level", "warn", "--link-allow-remote"]);
+        command.args([daemon, "--config", "none", "--log-level", "warn"]);
         command.args(flags.split_whitespace()).stdin(Stdio::null());
         Ok(Daemon(command.spawn().with_context(|| format!("cannot start `{}`", process::show(&command)))?))
     }
@@ -206,7 +217,7 @@ impl Nodes {
     /// A program in a node.
     fn inside(&self, index: u8, program: &Path) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(index)]).arg(program);
+        command.args(["netns", "exec", &self.name(index)]).arg(program).env(SECRET_VARIABLE, &self.secret);
         command
     }
 
@@ -234,6 +245,7 @@ impl Nodes {
             );
         }
         text + &format!("in a node: ip netns exec {} outboard status\n", self.name(1))
+            + &format!("links between them are encrypted: {SECRET_VARIABLE}={}\n", self.secret)
             + &format!("on all:    outboard run --hosts {} --shell 'ip netns exec' …", self.hosts.display())
     }
 }

@@ -12,9 +12,11 @@ mod stage;
 mod stream;
 mod tcp_roundtrip;
 mod tcp_stream;
+mod tls_stream;
 mod transport;
 
 use stage::Stage;
+pub(crate) use tls_stream::QUESTION as TLS_STREAM;
 
 use crate::harness::{Environment, Figure, Progress, Report};
 use crate::pair::{Control, Cores, Peer};
@@ -26,7 +28,7 @@ const RING_BYTES: usize = 1 << 19;
 const KIB_64: usize = 1 << 16;
 
 /// One thing to find out, and the two parts in finding it out.
-struct Question {
+pub(crate) struct Question {
     name: &'static str,
     lead: fn(&Stage<'_>) -> Result<Vec<Figure>, BenchError>,
     serve: fn(&Control) -> Result<(), BenchError>,
@@ -60,12 +62,21 @@ const QUESTIONS: &[Question] = &[
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+    ask("link", QUESTIONS, options)
+}
+
+/// Asks these questions, for the benchmark `bench`.
+pub(crate) fn ask(
+    bench: &'static str,
+    questions: &[Question],
+    options: &Options,
+) -> Result<Report, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = Cores::take()?;
     let environment = Environment::survey(options.effort, cores_allowed, cores.chosen().to_vec());
-    let mut progress = Progress::new(options.effort, QUESTIONS.len());
+    let mut progress = Progress::new(options.effort, questions.len());
     let mut figures = Vec::new();
-    for question in QUESTIONS {
+    for question in questions {
         progress.begin(question.name);
         let peer = Peer::start(&options.peer, question.name)?;
         let stage = Stage { effort: options.effort, progress: &progress, cores: &cores, peer };
@@ -73,11 +84,16 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         stage.peer.stop()?;
         progress.end();
     }
-    Ok(Report { bench: "link", figures, environment })
+    Ok(Report { bench, figures, environment })
 }
 
 /// The peer's part in a question; `None` if there is no such question here.
 pub(crate) fn serve(question: &str) -> Option<Result<(), BenchError>> {
-    let question = QUESTIONS.iter().find(|known| known.name == question)?;
+    play(QUESTIONS, question)
+}
+
+/// The peer's part in one of these questions.
+pub(crate) fn play(questions: &[Question], question: &str) -> Option<Result<(), BenchError>> {
+    let question = questions.iter().find(|known| known.name == question)?;
     Some(Control::play(question.serve))
 }

@@ -85,14 +85,36 @@ impl Transport for Shm {
 /// TCP on loopback.
 pub(super) struct Tcp;
 
-impl Transport for Tcp {
+/// The same, encrypted.
+pub(super) struct Tls;
+
+/// A kind of TCP.
+trait Configured {
+    fn config() -> tcp::Config;
+}
+
+impl Configured for Tcp {
+    fn config() -> tcp::Config {
+        tcp::Config::default()
+    }
+}
+
+impl Configured for Tls {
+    fn config() -> tcp::Config {
+        // Nothing is kept secret here: it is only measured what that costs.
+        let credential = Some(tcp::Credential::Secret("known to whoever reads this".into()));
+        tcp::Config { encryption: tcp::Encryption::All, credential, ..tcp::Config::default() }
+    }
+}
+
+impl<T: Configured> Transport for T {
     type Link = tcp::TcpLink;
     type Listener = tcp::TcpListener;
     type Accepting = tcp::Accepting;
 
     fn listen() -> Result<(Self::Listener, Address), ConnectError> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = tcp::TcpListener::bind(any_port, identity(), Exports::new(), tcp::Config::default())?;
+        let listener = tcp::TcpListener::bind(any_port, identity(), Exports::new(), T::config())?;
         let address = Address::Tcp(listener.address());
         Ok((listener, address))
     }
@@ -107,7 +129,7 @@ impl Transport for Tcp {
 
     fn connect(address: &Address, exports: Arc<Exports>) -> Result<Self::Link, ConnectError> {
         match address {
-            Address::Tcp(address) => tcp::connect(*address, identity(), exports, tcp::Config::default()),
+            Address::Tcp(address) => tcp::connect(*address, identity(), exports, T::config()),
             other => unreachable!("the lead listens on TCP, not on {other}"),
         }
     }

@@ -61,10 +61,7 @@ impl Listener {
 
     /// How connections that come in here are protected, where they may come from elsewhere.
     pub fn protection(&self) -> Option<tcp::Protection<'_>> {
-        match self {
-            Self::Shm(_) => None,
-            Self::Tcp(listener) => Some(listener.protection()),
-        }
+        if let Self::Tcp(listener) = self { Some(listener.protection()) } else { None }
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {

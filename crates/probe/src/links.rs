@@ -1,9 +1,10 @@
 //! Which link leads to which peer, and why.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use outboard_link::Address;
+use outboard_link::tcp::{self, Protection};
 use serde::Serialize;
 
 use crate::files::Files;
@@ -108,7 +109,48 @@ impl Links {
     }
 }
 
+/// What those who have no credential can do.
+const GET_KEYS: &str = "outboard keys init here, and outboard keys issue for the other machine; or the same random \
+                        link.secret on both";
+
+/// What cannot be helped.
+const FABRICS: &str = "links over libfabric never are";
+
+/// How links to other machines are protected.
+pub(crate) fn encryption(config: &tcp::Config) -> Finding {
+    let finding = |state, detail: String| Finding::new(Area::Links, "encryption", state, detail);
+    // Reserved for documentation, so certainly another machine.
+    match config.protection(SocketAddr::from(([192, 0, 2, 1], 1))) {
+        Protection::Encrypted(credential) => match credential.check() {
+            Ok(()) => finding(
+                State::Good,
+                format!("tcp links to other machines are encrypted, by {credential}; {FABRICS}"),
+            ),
+            Err(error) => {
+                Finding { fix: Some(GET_KEYS.to_owned()), ..finding(State::Limited, error.to_string()) }
+            }
+        },
+        Protection::Forbidden => {
+            let detail =
+                "no credential, so no tcp links to other machines; within this one nothing is encrypted";
+            finding(State::Good, format!("{detail} (outboard keys init makes one)"))
+        }
+        other => finding(State::Good, format!("tcp links to other machines are {other}")),
+    }
+}
+
 impl LinkChoice {
+    /// The same, with a word on how it is protected.
+    pub(crate) fn protected(mut self, peer: &Address, config: &tcp::Config) -> Self {
+        let Address::Tcp(socket) = peer else { return self };
+        let protection = config.protection(*socket);
+        self.reason += &format!("; {protection}");
+        if protection == Protection::Forbidden {
+            self.better = Some(GET_KEYS.to_owned());
+        }
+        self
+    }
+
     /// What it means for whoever asks for this peer.
     pub fn finding(&self) -> Finding {
         let (state, detail) = match (&self.link, &self.better) {
@@ -205,6 +247,27 @@ fe8000000000000000fc00fffe000001 04 40 20 80     eth0
             let choice = chosen(&links, peer);
             assert_eq!((choice.link, choice.finding().state), (Some(LinkKind::Tcp), State::Good), "{peer}");
         }
+    }
+
+    #[test]
+    fn how_a_link_is_protected_is_said_and_what_is_missing_too() {
+        let credential = tcp::Credential::Secret("what only the two know".into());
+        let with = tcp::Config { credential: Some(credential), ..tcp::Config::default() };
+        let said = |peer: &str, config: &tcp::Config| {
+            let peer = peer.parse().unwrap();
+            links(true).choose(&peer).protected(&peer, config).finding()
+        };
+        assert!(said("tcp:192.0.2.3:1", &with).detail.contains("encrypted, by a shared secret"));
+        assert!(said("tcp:127.0.0.1:1", &with).detail.contains("not encrypted, as it stays"));
+        assert!(!said("unix:@agent", &with).detail.contains("encrypted"));
+        let without = said("tcp:192.0.2.3:1", &tcp::Config::default());
+        assert_eq!(without.state, State::Limited);
+        assert!(without.fix.unwrap().contains("outboard keys init"));
+        assert!(encryption(&with).detail.contains("shared secret"));
+        assert!(encryption(&tcp::Config::default()).detail.contains("no credential"));
+        let missing = tcp::Credential::Keys("/nowhere".into());
+        let unusable = tcp::Config { credential: Some(missing), ..tcp::Config::default() };
+        assert_eq!(encryption(&unusable).state, State::Limited);
     }
 
     #[test]

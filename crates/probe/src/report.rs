@@ -1,6 +1,6 @@
 //! Everything that was found out.
 
-use outboard_link::Address;
+use outboard_link::{Address, tcp};
 use serde::Serialize;
 
 use crate::cgroup::Cgroup;
@@ -19,6 +19,8 @@ use crate::userfaultfd::UserfaultfdSupport;
 pub struct Options {
     /// Peers for which to say which link leads to them. Default: none.
     pub peers: Vec<Address>,
+    /// How TCP links are set up, which says how they are protected. Default: that of links.
+    pub tcp: tcp::Config,
 }
 
 /// Everything that was found out: for programs by area, for people as findings.
@@ -73,7 +75,8 @@ impl Report {
         let kernel = Kernel::probe(&files);
         let fabric = Fabric::probe();
         let links = Links::probe(&files, kernel.memfd_sealing);
-        let choices: Vec<_> = options.peers.iter().map(|peer| links.choose(peer)).collect();
+        let choices: Vec<_> =
+            options.peers.iter().map(|peer| links.choose(peer).protected(peer, &options.tcp)).collect();
 
         let mut findings = userfaultfd.findings();
         findings.extend(privileges.findings());
@@ -82,6 +85,7 @@ impl Report {
         findings.extend(memory.findings());
         findings.extend(kernel.findings());
         findings.extend(fabric.findings());
+        findings.push(crate::links::encryption(&options.tcp));
         findings.extend(choices.iter().map(LinkChoice::finding));
         let summary = Summary::of(&findings);
         Self {
@@ -133,7 +137,7 @@ mod tests {
     #[test]
     fn a_report_of_this_machine_is_complete_and_consistent() {
         let peers = vec!["unix:@a".parse().unwrap(), "tcp:192.0.2.200:1".parse().unwrap()];
-        let report = Report::gather(&Options { peers });
+        let report = Report::gather(&Options { peers, ..Options::default() });
         assert!(report.findings.is_sorted_by_key(|finding| finding.area));
         for finding in &report.findings {
             assert!(!finding.name.is_empty() && !finding.detail.is_empty(), "{finding:?}");

@@ -22,7 +22,8 @@ use crate::terminal;
   outboard bench routing             what a message between ranks costs
   outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust
   outboard bench calling             what calls of functions cost, beside Rust and memcached
-  outboard bench writing             does choosing the path of each remote write pay")]
+  outboard bench writing             does choosing the path of each remote write pay
+  outboard bench cluster             what encryption between machines costs")]
 pub(crate) struct Args {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]

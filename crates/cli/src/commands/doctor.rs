@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
 use outboard_probe::{Address, Options, Report, State, Summary};
+use outboard_settings::{Configuration, Inputs};
 
 use crate::terminal;
 
@@ -26,7 +27,8 @@ pub(crate) struct Args {
 
 /// Looks around and prints what was found.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = Report::gather(&Options { peers: args.peers.clone() });
+    let settings = Configuration::load(&Inputs::from_process())?.settings;
+    let report = Report::gather(&Options { peers: args.peers.clone(), tcp: settings.link.tcp() });
     let text = if args.json { report.to_json() } else { for_people(&report, terminal::width()) };
     terminal::print(&text)?;
     let missing: Vec<_> = report.missing().map(|finding| finding.name.as_str()).collect();
@@ -82,7 +84,10 @@ mod tests {
 
     #[test]
     fn people_see_every_finding_and_every_fix_within_their_width() {
-        let report = Report::gather(&Options { peers: vec!["tcp:127.0.0.1:7000".parse().unwrap()] });
+        let report = Report::gather(&Options {
+            peers: vec!["tcp:127.0.0.1:7000".parse().unwrap()],
+            ..Options::default()
+        });
         for width in [60, 80, 120] {
             let table = table(&report, width).to_string();
             assert!(table.lines().all(|line| line.chars().count() <= usize::from(width)), "{table}");

@@ -22,7 +22,7 @@ const ROOM_OF_STRANGER: usize = HEAD_LEN + PLAIN_MAX + OVERHEAD;
 /// Then several records are taken by one call.
 const ROOM_OF_PEER: usize = 128 << 10;
 /// How many plain bytes are encrypted before they are sent.
-const BATCH: usize = 64 << 10;
+const BATCH: usize = 128 << 10;
 
 /// What came from the socket and is not decrypted yet.
 pub(super) struct Sealed {

@@ -1,0 +1,17 @@
+//! What does it cost that the two ends are on different machines?
+
+use crate::harness::Report;
+use crate::link::{self, Question};
+use crate::{BenchError, Options};
+
+const QUESTIONS: &[Question] = &[link::TLS_STREAM];
+
+/// Asks all questions.
+pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+    link::ask("cluster", QUESTIONS, options)
+}
+
+/// The peer's part in a question; `None` if there is no such question here.
+pub(crate) fn serve(question: &str) -> Option<Result<(), BenchError>> {
+    link::play(QUESTIONS, question)
+}
