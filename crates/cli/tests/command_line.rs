@@ -117,3 +117,13 @@ fn bench_link_prints_a_table_for_people() {
         assert!(table.contains(name), "{table}");
     }
 }
+
+#[test]
+fn bench_cluster_compares_a_link_with_itself_without_encryption() {
+    let output = outboard(&["bench", "cluster", "--tiny", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figure = &json["figures"][0];
+    assert_eq!(figure["name"], "cluster.tls.overhead");
+    assert!(figure["ratio"].as_f64().unwrap() > 0.0, "{figure}");
+}

@@ -227,6 +227,15 @@ pub enum ConnectError {
         /// Why.
         source: crate::ofi::FabricError,
     },
+    /// A link that cannot be encrypted, to an address beyond this machine, without leave.
+    #[error(
+        "{address} is not a loopback address, and links over a fabric are not encrypted; set link.allow_remote if you \
+         trust everyone on it"
+    )]
+    NeverEncrypted {
+        /// Where.
+        address: String,
+    },
     /// The two sides do not trust each other.
     #[error("no trust between us and {address}: {source}")]
     Untrusted {

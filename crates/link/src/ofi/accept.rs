@@ -37,7 +37,7 @@ impl OfiListener {
     ) -> Result<Self, ConnectError> {
         config.check()?;
         if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
-            return Err(ConnectError::NotLoopback { address: shown(address) });
+            return Err(ConnectError::NeverEncrypted { address: shown(address) });
         }
         let unusable = |source| ConnectError::Fabric { address: shown(address), source };
         Library::get().map_err(|error| unusable(FabricError::Load(error)))?;
