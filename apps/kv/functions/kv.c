@@ -15,11 +15,14 @@
 #define REGION 0
 
 // The header: what it is, how many buckets less one, how many slots, bytes of a slot, where slots begin, how many slots
-// were ever used, the first free slot (its number and one, and a count that makes every value new).
-#define MAGIC 0x3130764b6274754full
-#define HEADER 64
+// were ever used; then lists of free slots, each by its first one (its number and one, and a count that makes every value
+// new). There are many, and each use is of any: whoever is far away would never be the first to change a word that others
+// change all the time.
+#define MAGIC 0x3230764b6274754full
+#define LISTS 64
+#define LISTS_AT 64
+#define HEADER (LISTS_AT + LISTS * 8)
 #define USED_AT 40
-#define FREE_AT 48
 
 #define ENTRIES 15
 #define BUCKET 128
@@ -58,8 +61,7 @@ struct header {
     u64 slot_bytes;
     u64 slots_at;
     u64 used;
-    u64 free;
-    u64 unused;
+    u64 unused[2];
 };
 
 static inline u64 value_length(u64 head) { return head & 0xffffffff; }
@@ -152,36 +154,53 @@ static inline u64 bucket_at(const struct header *header, u64 hash) {
     return HEADER + (hash & header->mask) * BUCKET;
 }
 
-// A slot that nobody uses and its next generation, as in entries; 0 if there is none.
+static inline u64 any_list(void) { return LISTS_AT + (outboard_random() & (LISTS - 1)) * 8; }
+
+// Whether no list has a slot.
+static u64 all_used(void) {
+    const u64 *lists = region_fetch(REGION, LISTS_AT, LISTS * 8, 2);
+    for (u64 list = 0; list < LISTS; list++)
+        if (lists[list] & 0xffffffff)
+            return 0;
+    return 1;
+}
+
+// A slot that nobody uses and its next generation, as in entries; 0 if there is none, ~0 if others were faster.
 static u64 allocate(const struct header *header) {
+    u64 used = header->used;
     for (u64 tried = 0; tried < TRIES; tried++) {
-        u64 first = read_word(FREE_AT);
+        u64 list = any_list();
+        u64 first = read_word(list);
         if (!(first & 0xffffffff)) {
-            if (header->used >= header->slots)
+            if (used < header->slots) {
+                used = region_fetch_add(REGION, USED_AT, 1);
+                if (used < header->slots)
+                    return 1ull << 32 | used;
+            } else if (tried % 8 == 7 && all_used())
                 return 0;
-            u64 fresh = region_fetch_add(REGION, USED_AT, 1);
-            return fresh < header->slots ? 1ull << 32 | fresh : 0;
+            continue;
         }
         u64 number = (first & 0xffffffff) - 1;
         u64 slot[2];
         region_read(REGION, header->slots_at + number * header->slot_bytes, slot, sizeof(slot));
         u64 next = ((first >> 32) + 1) << 32 | (slot[1] & 0xffffffff);
-        if (region_compare_swap(REGION, FREE_AT, first, next) != first)
+        if (region_compare_swap(REGION, list, first, next) != first)
             continue;
         u64 last = generation(slot[0]);
         return (last == 0xfffff ? 1 : last + 1) << 32 | number;
     }
-    return 0;
+    return ~0ull;
 }
 
 static void give_back(const struct header *header, u64 slot) {
     u64 number = slot & 0xffffffff;
     for (u64 tried = 0; tried < TRIES; tried++) {
-        u64 first = read_word(FREE_AT);
+        u64 list = any_list();
+        u64 first = read_word(list);
         u64 next = first & 0xffffffff;
         region_write(REGION, header->slots_at + number * header->slot_bytes + 8, &next, 8);
         u64 changed = ((first >> 32) + 1) << 32 | (number + 1);
-        if (region_compare_swap(REGION, FREE_AT, first, changed) == first)
+        if (region_compare_swap(REGION, list, first, changed) == first)
             return;
     }
 }
@@ -276,6 +295,8 @@ u64 kv_put(struct slot *wanted, u64 length) {
     u64 slot = allocate(&header);
     if (!slot)
         return NO_ROOM;
+    if (slot == ~0ull)
+        return BUSY_TABLE;
     wanted->head |= (slot >> 32) << 44;
     u64 words = words_in(wanted->head, header.slot_bytes);
     wanted->sum = sum_of(wanted, words);

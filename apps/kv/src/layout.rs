@@ -2,8 +2,9 @@
 
 use crate::{KvError, TableOptions};
 
-const MAGIC: u64 = 0x3130_764b_6274_754f;
-const HEADER: u64 = 64;
+const MAGIC: u64 = 0x3230_764b_6274_754f;
+/// What is known of the table, and 64 lists of free slots.
+const HEADER: u64 = 64 + 64 * 8;
 const BUCKET: u64 = 128;
 /// What a slot has besides key and value.
 const SLOT_HEAD: u64 = 24;

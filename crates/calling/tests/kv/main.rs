@@ -35,8 +35,8 @@ fn functions() -> [Arc<Function>; 3] {
 
 /// A table of so many buckets.
 fn table(buckets: u64) -> Vec<u8> {
-    let slots_at = 64 + buckets * 128;
-    let header = [0x3130_764b_6274_754f, buckets - 1, SLOTS, SLOT_BYTES, slots_at, 0, 0, 0];
+    let slots_at = 576 + buckets * 128;
+    let header = [0x3230_764b_6274_754f, buckets - 1, SLOTS, SLOT_BYTES, slots_at, 0, 0, 0];
     let mut bytes = header.map(u64::to_le_bytes).as_flattened().to_vec();
     bytes.resize((slots_at + SLOTS * SLOT_BYTES) as usize, 0);
     bytes

@@ -49,7 +49,7 @@ fn a_killed_agent_costs_no_acknowledged_put() {
             if number == 400 + 7 * round as u64 {
                 drop(agent.take());
             }
-            while kv.under_way() > 4 || number == 999 && kv.under_way() > 0 {
+            while kv.under_way() > 20 || number == 999 && kv.under_way() > 0 {
                 kv.drain(|id, result| {
                     let (key, number) = under_way.remove(&id).expect("told once");
                     let latest = acknowledged.entry(key).or_insert((None, Vec::new()));

@@ -1,13 +1,10 @@
 //! Functions give the same answers at every site.
 
-use std::time::Instant;
-
 use outboard::{
     Address, CallError, CallSite, Caller, FunctionOptions, RegisterError, RegisterRefusal, Rights, TrapReason,
 };
 use outboard_kv::{Kv, KvError, Table, TableOptions};
 
-use crate::support::PATIENCE;
 use crate::world::{COUNT, Daemons, caller_at, caller_by, image, memory};
 
 const OPTIONS: TableOptions = TableOptions { keys: 300, key_max: 24, value_max: 100 };
@@ -55,14 +52,6 @@ fn a_table_gives_the_same_answers_at_every_site() {
     }
 }
 
-/// Puts a value, however often those who are nearer are faster.
-fn put(kv: &mut Kv, key: &[u8], value: &[u8]) {
-    let until = Instant::now() + PATIENCE;
-    while let Err(error) = kv.put(key, value) {
-        assert!(matches!(error, KvError::Full | KvError::Busy) && Instant::now() < until, "{error}");
-    }
-}
-
 #[test]
 fn callers_at_different_sites_share_a_table() {
     let daemons = Daemons::start();
@@ -85,9 +74,9 @@ fn callers_at_different_sites_share_a_table() {
                 let mut kv = Kv::new(caller, table).unwrap();
                 for round in 0u64..200 {
                     let value = [number as u64, round].map(u64::to_le_bytes).concat();
-                    put(&mut kv, b"everybody's", &value.repeat(4));
+                    kv.put(b"everybody's", &value.repeat(4)).unwrap();
                     let own = format!("of {number}");
-                    put(&mut kv, own.as_bytes(), &value);
+                    kv.put(own.as_bytes(), &value).unwrap();
                     assert_eq!(kv.get(own.as_bytes()).unwrap(), Some(value));
                     let shared = kv.get(b"everybody's").unwrap().expect("nobody deletes it");
                     assert_eq!(shared, shared[..16].repeat(4), "in one piece");

@@ -18,7 +18,7 @@ pub(super) const KEY: RegionKey = RegionKey([9; 16]);
 const SLOT_BYTES: u64 = 64;
 const SLOTS: u64 = 96;
 const BUCKETS: u64 = 2;
-const SLOTS_AT: u64 = 64 + BUCKETS * 128;
+const SLOTS_AT: u64 = 576 + BUCKETS * 128;
 /// How long the region is.
 pub(super) const SIZE: usize = (SLOTS_AT + SLOTS * SLOT_BYTES).next_multiple_of(4096) as usize;
 
@@ -28,7 +28,7 @@ const BUSY: u64 = 3;
 
 /// The beginning of an empty table.
 pub(super) fn header() -> Vec<u8> {
-    let words = [0x3130_764b_6274_754f, BUCKETS - 1, SLOTS, SLOT_BYTES, SLOTS_AT, 0, 0, 0];
+    let words = [0x3230_764b_6274_754f, BUCKETS - 1, SLOTS, SLOT_BYTES, SLOTS_AT, 0, 0, 0];
     words.map(u64::to_le_bytes).concat()
 }
 

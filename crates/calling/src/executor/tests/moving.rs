@@ -35,8 +35,8 @@ fn kv() -> Vec<Arc<Function>> {
 /// An empty table with four buckets.
 fn table() -> Vec<u8> {
     let (buckets, slots, slot_bytes) = (4u64, 96u64, 64u64);
-    let slots_at = 64 + buckets * 128;
-    let header = [0x3130_764b_6274_754f, buckets - 1, slots, slot_bytes, slots_at, 0, 0, 0];
+    let slots_at = 576 + buckets * 128;
+    let header = [0x3230_764b_6274_754f, buckets - 1, slots, slot_bytes, slots_at, 0, 0, 0];
     let mut bytes = header.map(u64::to_le_bytes).as_flattened().to_vec();
     bytes.resize((slots_at + slots * slot_bytes) as usize, 0);
     bytes
