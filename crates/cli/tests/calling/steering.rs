@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use outboard::{CallSite, Caller, CallerOptions, FunctionHandle, FunctionOptions, Rights};
+use outboard::{
+    CallError, CallSite, Caller, CallerOptions, FarRegion, FunctionHandle, FunctionOptions, Rights,
+};
 
 use crate::support::{PATIENCE, Server, program};
 use crate::world::{Daemons, caller_with, image, memory};
@@ -29,13 +31,24 @@ struct Load {
 }
 
 impl Load {
+    fn new(mut caller: Caller, region: &FarRegion) -> Self {
+        let options = FunctionOptions::default().with_region(region, Rights::ALL);
+        let add = caller.register(&image(ADD), options).unwrap();
+        Self { caller: caller.with_patience(RUNS), add, key: 0, done: 0 }
+    }
+
     /// Calls for a while.
     fn call_for(&mut self, span: Duration) {
         let until = Instant::now() + span;
         while Instant::now() < until {
             while self.caller.under_way() < 32 {
                 self.key += 1;
-                self.caller.begin_keyed(self.add, &self.key.to_le_bytes(), &[]).unwrap();
+                match self.caller.begin_keyed(self.add, &self.key.to_le_bytes(), &[]) {
+                    Ok(_) => {}
+                    // A call that waits for the daemon that hangs is in the way.
+                    Err(CallError::NoRoom { .. }) => break,
+                    Err(error) => panic!("{error}"),
+                }
             }
             let done = &mut self.done;
             self.caller.drain(|_, result| {
@@ -70,10 +83,8 @@ fn slots_leave_a_daemon_that_hangs_again_and_again_and_every_call_runs_once() {
     let agent = daemons.agent(&daemons.shm());
     let mut memory = memory(&daemons.shm());
     let region = memory.reserve(4096, None).unwrap();
-    let mut caller = caller_with(&daemons.shm(), CallerOptions::default().with_agent(Some(agent.shm())));
-    let options = FunctionOptions::default().with_region(&region, Rights::ALL);
-    let add = caller.register(&image(ADD), options).unwrap();
-    let mut load = Load { caller, add, key: 0, done: 0 };
+    let caller = caller_with(&daemons.shm(), CallerOptions::default().with_agent(Some(agent.shm())));
+    let mut load = Load::new(caller, &region);
     load.call_until(CallSite::Agent, 1, None);
     load.call_until(CallSite::Agent, 200, Some(&daemons));
     load.call_until(CallSite::Server, 200, Some(&agent));
@@ -82,6 +93,22 @@ fn slots_leave_a_daemon_that_hangs_again_and_again_and_every_call_runs_once() {
         load.caller.wait(PATIENCE).expect("it ends").result.unwrap();
         load.done += 1;
     }
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), load.done);
+}
+
+#[test]
+fn calls_are_moved_to_an_application_that_says_so() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    let mut load = Load::new(caller_with(&daemons.shm(), CallerOptions::default()).also_here(), &region);
+    load.call_until(CallSite::Application, 1, None);
+    load.call_until(CallSite::Application, 200, Some(&daemons));
+    while load.caller.under_way() > 0 {
+        load.caller.wait(PATIENCE).expect("it ends").result.unwrap();
+        load.done += 1;
+    }
+    assert!(load.caller.sites()[CallSite::Application as usize].answered > 0);
     assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), load.done);
 }
 

@@ -152,6 +152,10 @@ impl AnyDispatcher {
         on!(self, site => site.sites())
     }
 
+    pub(super) fn open_here(&mut self) {
+        on!(self, site => site.open_here());
+    }
+
     pub(super) fn table(&self) -> SlotTable {
         on!(self, site => *site.table())
     }

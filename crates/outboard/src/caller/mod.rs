@@ -192,6 +192,13 @@ impl Caller {
         self
     }
 
+    /// The same caller, to which the memory server may move calls as well: they run in the thread that calls, whenever it
+    /// asks for what has ended. Not so by default, since only the application knows what else it has to do.
+    pub fn also_here(mut self) -> Self {
+        self.site.open_here();
+        self
+    }
+
     /// Makes a function known to the site, which is sent the code if it has not got it yet.
     pub fn register(
         &mut self,

@@ -20,9 +20,16 @@ pub(super) struct Reporter {
     /// The label of a newer table that was asked for.
     asked_for: Option<Flow>,
     is_introduced: bool,
+    /// Calls may be moved here as well.
+    is_open_here: bool,
 }
 
 impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+    /// Lets the server move calls here as well, to whoever calls.
+    pub fn open_here(&mut self) {
+        self.reporter.is_open_here = true;
+    }
+
     /// Takes over a table that has come, asks for one that was heard of, and says what it sees of sites when it is time.
     pub(super) fn talk_of_sites(&mut self) {
         if self.placement != Placement::Steered {
@@ -52,11 +59,12 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     }
 
     fn report(&mut self) {
+        self.is_wanted_here |= self.reporter.is_open_here;
         let sites = Site::ALL.map(|site| {
             let is_here = match site {
                 Site::Server => true,
                 Site::Agent => self.agent.is_some(),
-                Site::Application => self.is_wanted_here,
+                Site::Application => self.reporter.is_open_here,
             };
             let is_known = self.functions.iter().any(|function| function.is_at(site));
             let is_usable =
