@@ -6,6 +6,7 @@
 mod agents;
 mod btree;
 mod kv;
+mod linear;
 mod moving;
 mod refused;
 mod sites;
