@@ -24,7 +24,9 @@ impl<R> Executor<R> {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
             return;
         };
-        let is_wanted = |call: u64| calls.contains(&call);
+        let mut sorted = calls.to_vec();
+        sorted.sort_unstable();
+        let is_wanted = |call: u64| sorted.binary_search(&call).is_ok();
         for call in session.take_back(is_wanted) {
             give(Recalled::Waiting(call));
         }

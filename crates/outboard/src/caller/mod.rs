@@ -9,7 +9,7 @@ use std::time::Duration;
 use outboard_calling::{Fault, slot_of};
 use outboard_driver::calling::{Begin, CallBeginError, CallEnded, Wanted};
 use outboard_link::{Address, ConnectError, Identity};
-use outboard_settings::LinkSettings;
+use outboard_settings::{LinkSettings, Settings};
 use outboard_wire::calling::Allowed;
 use outboard_wire::{Grant, Rights};
 
@@ -42,6 +42,11 @@ impl Default for CallerOptions {
 }
 
 impl CallerOptions {
+    /// As configured: with the agent of the job, or of this user, if there is one.
+    pub fn from_settings(settings: &Settings) -> Self {
+        Self { agent: crate::far::agent_of(settings), ..Self::default() }
+    }
+
     /// The same with all calls at this site.
     pub fn at(self, site: CallSite) -> Self {
         Self { placement: CallPlacement::Fixed(site), ..self }
@@ -135,13 +140,14 @@ pub struct CallCompletion {
     pub result: Result<CallReply, CallError>,
 }
 
-/// Calls functions at one memory server.
+/// Calls functions on the regions of one memory server.
 ///
-/// A function is eBPF code that runs at the server, on regions that whoever registers it has keys to. Everybody's calls
-/// are served by turns, so that nobody waits because of others' long ones.
+/// A function is eBPF code that runs at the server, at an agent or in this process ([`CallSite`]), on regions that whoever
+/// registers it has keys to. Everybody's calls are served by turns, so that nobody waits because of others' long ones.
 ///
-/// - A call runs at most once. Its [error](CallError) says whether it may have run.
-/// - Calls of one caller to one function run in the order in which they were begun; those to different functions may not.
+/// - A call that can write runs at most once. Its [error](CallError) says whether it may have run.
+/// - Calls go where the memory server's table says for the slot of their key, or elsewhere if nothing is heard from there;
+///   those that may go to different sites may overtake each other ([`CallPlacement`]).
 /// - Functions of several callers run at the same time: what they share they must change by atomic operations.
 ///
 /// A call goes on while any call of this caller is made; [`flush`](Self::flush), [`poll`](Self::poll) or

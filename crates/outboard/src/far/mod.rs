@@ -22,5 +22,6 @@ pub use array::{FarSlice, FarVec, Plain};
 pub use error::{BufferTooLarge, FarError};
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
+pub(crate) use options::agent_of;
 pub use options::{Buffer, BufferError, CacheMode, FarOptions, Mover, Path, RegionOptions};
 pub use outboard_driver::paging::{PagingStats as FarStats, RegionTraffic, Traffic};

@@ -132,11 +132,7 @@ impl FarOptions {
     pub fn from_settings(settings: &Settings) -> Result<Self, FarError> {
         let far = &settings.far;
         let server = settings.job.memory.address("memory").ok_or(FarError::NoServer)?;
-        let agent = match &settings.job.agent {
-            // One whose socket is not there is not looked for again and again.
-            Whereabouts::Auto if !is_there(&default_socket("agent")) => None,
-            whereabouts => whereabouts.address("agent"),
-        };
+        let agent = agent_of(settings);
         let node = match far.node {
             NodeChoice::Auto => node_near(&server),
             NodeChoice::None => None,
@@ -223,6 +219,15 @@ impl FarOptions {
 
 fn size(size: ByteSize) -> usize {
     usize::try_from(size.0).unwrap_or(usize::MAX)
+}
+
+/// Where the agent is: that of the job, or of this user, if there is one.
+pub(crate) fn agent_of(settings: &Settings) -> Option<Address> {
+    match &settings.job.agent {
+        // One whose socket is not there is not looked for again and again.
+        Whereabouts::Auto if !is_there(&default_socket("agent")) => None,
+        whereabouts => whereabouts.address("agent"),
+    }
 }
 
 /// Whether somebody listens at a local address.
