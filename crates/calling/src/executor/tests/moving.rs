@@ -6,6 +6,7 @@ use super::*;
 use crate::Recalled;
 
 const KV: &[u8] = include_bytes!("../../../../../apps/kv/functions/kv-v3.o");
+const BTREE: &[u8] = include_bytes!("../../../../../apps/btree/functions/btree-v3.o");
 const FUEL: u64 = 500_000;
 
 /// A call as it travels.
@@ -25,11 +26,13 @@ impl Travelling {
     }
 }
 
+fn functions(object: &[u8], entries: [&str; 3]) -> Vec<Arc<Function>> {
+    let image = |entry| FunctionImage::from_object(object, entry).unwrap();
+    entries.map(|entry| Arc::new(Function::prepare(&image(entry)).unwrap())).to_vec()
+}
+
 fn kv() -> Vec<Arc<Function>> {
-    let image = |entry| FunctionImage::from_object(KV, entry).unwrap();
-    ["kv_get", "kv_put", "kv_delete"]
-        .map(|entry| Arc::new(Function::prepare(&image(entry)).unwrap()))
-        .to_vec()
+    functions(KV, ["kv_get", "kv_put", "kv_delete"])
 }
 
 /// An empty table with four buckets.
@@ -56,7 +59,7 @@ fn site(memory: &Words, functions: &[Arc<Function>], is_far: bool) -> (World, Cl
     let client = world.client();
     for (handle, function) in functions.iter().enumerate() {
         let regions = vec![(Rc::clone(memory), Rights::ALL)];
-        let binding = Binding { function: Arc::clone(function), regions, fuel: FUEL, reply_max: 64 };
+        let binding = Binding { function: Arc::clone(function), regions, fuel: FUEL, reply_max: 1024 };
         world.executor.bind(client, handle as u32, binding);
     }
     (world, client)
@@ -123,36 +126,70 @@ fn history() -> Vec<(u32, Vec<u8>)> {
     calls
 }
 
-#[test]
-fn a_call_gives_the_same_wherever_and_whenever_it_moves() {
-    let functions = kv();
+/// Runs the calls of a history at home, and those that `is_moved` names with a move at every suspension as well.
+fn moved_everywhere(
+    functions: &[Arc<Function>],
+    empty: Vec<u8>,
+    history: Vec<(u32, Vec<u8>)>,
+    is_moved: impl Fn(usize) -> bool,
+) {
     let mut moved = 0;
-    let reference: Words = Rc::new(RefCell::new(table()));
-    let (mut at_home, client) = site(&reference, &functions, false);
-    for (handle, arguments) in history() {
+    let reference: Words = Rc::new(RefCell::new(empty));
+    let (mut at_home, client) = site(&reference, functions, false);
+    for (number, (handle, arguments)) in history.into_iter().enumerate() {
         let before = reference.borrow().clone();
         let given = at_home.call(client, handle, &arguments);
         assert!(given.is_ok(), "{given:?}");
+        if !is_moved(number) {
+            continue;
+        }
         for stay in 0..40 {
-            let mut moves_here = 0;
             for next_is_far in [false, true] {
                 let memory = Rc::new(RefCell::new(before.clone()));
                 let plan = [(stay, next_is_far)];
-                let (there, moves) = wander(&memory, &functions, (handle, &arguments), &plan);
-                assert_eq!(there, given, "moved after {stay} accesses");
-                assert_eq!(*memory.borrow(), *reference.borrow(), "moved after {stay} accesses");
-                moves_here += moves;
+                let (there, moves) = wander(&memory, functions, (handle, &arguments), &plan);
+                assert_eq!(there, given, "call {number} moved after {stay} accesses");
+                assert!(*memory.borrow() == *reference.borrow(), "call {number} moved after {stay} accesses");
+                moved += moves;
             }
-            moved += moves_here;
         }
         // From site to site, at every read.
         let memory = Rc::new(RefCell::new(before.clone()));
         let plan: Vec<(usize, bool)> = (0..200).map(|step| (step % 2, true)).collect();
-        let (there, moves) = wander(&memory, &functions, (handle, &arguments), &plan);
-        assert_eq!((there, memory.borrow().clone()), (given, reference.borrow().clone()));
+        let (there, moves) = wander(&memory, functions, (handle, &arguments), &plan);
+        assert_eq!(there, given, "call {number} moved at every read");
+        assert!(*memory.borrow() == *reference.borrow(), "call {number} moved at every read");
         assert!(moves > 1, "there are several reads");
     }
     assert!(moved > 200, "only {moved} moves");
+}
+
+#[test]
+fn a_call_gives_the_same_wherever_and_whenever_it_moves() {
+    moved_everywhere(&kv(), table(), history(), |_| true);
+}
+
+#[test]
+fn so_does_one_of_a_tree() {
+    let functions = functions(BTREE, ["btree_lookup", "btree_scan", "btree_insert"]);
+    let (lookup, scan, insert) = (0, 1, 2);
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let nodes = 16;
+    let header = [0x3130_6565_7274_6274, 1024, nodes, 1, 1, 0, 0, 0];
+    let leaf = [0, 0, 0, 0, u64::MAX, 0, 0, 0];
+    let mut empty = words(&[header, leaf].concat());
+    empty.resize(64 + nodes as usize * 1024, 0);
+    let mut calls: Vec<(u32, Vec<u8>)> =
+        (0..130).map(|number| (insert, words(&[number * 37 % 131, number]))).collect();
+    for key in [0, 5, 64, 130, 900] {
+        calls.push((lookup, words(&[key])));
+        calls.push((scan, words(&[key, 40])));
+        calls.push((insert, words(&[key, 7])));
+    }
+    // Leaves become full about here.
+    moved_everywhere(&functions, empty, calls, |number| {
+        number % 20 == 0 || (56..64).contains(&number) || number >= 130
+    });
 }
 
 #[test]
@@ -199,7 +236,7 @@ fn what_a_stranger_sends_is_looked_at() {
     };
     refused(&|bad| bad.handle = 7);
     refused(&|bad| bad.spent = FUEL + 1);
-    refused(&|bad| bad.reply = vec![0; 65]);
+    refused(&|bad| bad.reply = vec![0; 1025]);
     refused(&|bad| bad.state.truncate(100));
     refused(&|bad| bad.state.clear());
     // A write under way: the helper's number comes behind magic, hash and fuel.
