@@ -8,18 +8,19 @@ use thiserror::Error;
 use super::library::{Fault, Library, LoadError};
 use super::offer::Offer;
 
-/// Providers that are passed over unless they are asked for by name, and why.
-const PASSED_OVER: &[(&str, &str)] = &[
-    (
-        "shm",
-        "shared memory has a link of its own, and this provider leaves files behind when a process is killed",
-    ),
-    ("sockets", "it is no longer maintained"),
-    ("udp", "its datagrams get lost"),
-    ("ofi_rxd", "it is an experiment"),
-    ("ofi_mrail", "it is an experiment"),
-    ("ofi_hook", "it is for debugging"),
-    ("net", "it is an experiment"),
+/// Providers that are passed over unless they are asked for by name.
+const PASSED_OVER: &[&str] = &[
+    // Shared memory has a link of its own, and a process that is killed may leave a lock that its peer waits for.
+    "shm",
+    // No longer maintained.
+    "sockets",
+    // Datagrams that get lost, and what tries to make up for it.
+    "udp",
+    "ofi_rxd",
+    // Experiments, and what is for debugging.
+    "net",
+    "ofi_mrail",
+    "ofi_hook",
 ];
 
 /// What runs on any network.
@@ -118,7 +119,7 @@ fn pick<'a>(
         return Some((index, "it was asked for"));
     }
     let is_passed_over = |provider: &str| {
-        provider.split(';').any(|part| PASSED_OVER.iter().any(|(name, _)| part.starts_with(name)))
+        provider.split(';').any(|part| PASSED_OVER.iter().any(|name| part.starts_with(name)))
     };
     let usable = numbered.filter(|(_, (provider, _))| !is_passed_over(provider));
     let hardware = usable.clone().find(|(_, (_, is_hardware))| *is_hardware);

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use outboard_link::memory::Segment;
+use outboard_link::ofi::{self, OfiListener};
 use outboard_link::shm::{self, ShmLink, ShmListener, raw};
 use outboard_link::tcp::{self, TcpListener};
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, RemoteMemory};
@@ -32,7 +33,11 @@ pub(crate) fn run(spec: &Spec) -> End {
             Ok(link) => trade(link, spec),
             Err(error) => never_met(&error),
         },
-        (Transport::Tcp, _) => panic!("{address} is no TCP address"),
+        (Transport::Ofi, Address::Ofi(socket)) => match meet_ofi(spec, *socket) {
+            Ok(link) => trade(link, spec),
+            Err(error) => never_met(&error),
+        },
+        (transport, _) => panic!("{address} is no address for {transport:?}"),
     }
 }
 
@@ -71,7 +76,7 @@ fn wait_for(descriptors: &[BorrowedFd<'_>]) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// Accepts one connection; the two listeners differ only in their types.
+/// Accepts one connection; the listeners differ only in their types.
 macro_rules! accept_one {
     ($listener:expr) => {{
         let clock = Clock::start();
@@ -115,6 +120,24 @@ fn meet_tcp(spec: &Spec, address: std::net::SocketAddr) -> Result<tcp::TcpLink, 
     }
     let listener = TcpListener::bind(address, identity(spec), exports(), config)?;
     say(&format!("at {}", Address::Tcp(listener.address())));
+    accept_one!(listener)
+}
+
+fn meet_ofi(spec: &Spec, address: std::net::SocketAddr) -> Result<ofi::OfiLink, ConnectError> {
+    let config = ofi::Config {
+        buffer_bytes: 1 << 17,
+        heartbeat: trade::DEADLINE / 5,
+        deadline: trade::DEADLINE,
+        provider: spec.transport.provider().map(str::to_owned),
+        // What is read is never written here, and what is written is never read.
+        lends_all: true,
+        ..ofi::Config::default()
+    };
+    if spec.side == Side::Dial {
+        return ofi::connect(address, identity(spec), exports(), config);
+    }
+    let listener = OfiListener::bind(address, identity(spec), exports(), config)?;
+    say(&format!("at {}", Address::Ofi(listener.address())));
     accept_one!(listener)
 }
 

@@ -17,6 +17,15 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
+/// Whether this machine lacks what the transport needs.
+pub(crate) fn is_missing(transport: Transport) -> bool {
+    let chosen = transport.provider().map(|provider| outboard_link::ofi::choose(None, Some(provider)));
+    if let Some(Err(why)) = &chosen {
+        println!("skipped: {why}");
+    }
+    matches!(chosen, Some(Err(_)))
+}
+
 /// Two processes that have found each other, or are about to.
 pub(crate) struct Couple {
     listening: Process,

@@ -42,6 +42,7 @@ impl Leftovers {
         match transport {
             Transport::Shm => format!("unix:@{}-{seed:x}", self.mark),
             Transport::Tcp => "tcp:127.0.0.1:0".to_owned(),
+            Transport::Ofi => "ofi:127.0.0.1:0".to_owned(),
         }
     }
 

@@ -8,6 +8,26 @@ const VARIABLE: &str = "OUTBOARD_KILL_CHILD";
 pub(crate) enum Transport {
     Shm,
     Tcp,
+    /// libfabric, by its provider for any network. That for one machine has locks in shared memory, and whoever is
+    /// killed while it holds one takes its peer along.
+    Ofi,
+}
+
+impl Transport {
+    const ALL: [Self; 3] = [Self::Shm, Self::Tcp, Self::Ofi];
+
+    /// What libfabric calls the provider.
+    pub(crate) fn provider(self) -> Option<&'static str> {
+        match self {
+            Self::Shm | Self::Tcp => None,
+            Self::Ofi => Some("tcp;ofi_rxm"),
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        let found = Self::ALL.into_iter().find(|transport| format!("{transport:?}") == name);
+        found.expect("the parent knows transports")
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +98,7 @@ impl Spec {
         let mut words = text.split(' ');
         let mut word = || words.next().expect("the variable has five words");
         Some(Self {
-            transport: if word() == "Shm" { Transport::Shm } else { Transport::Tcp },
+            transport: Transport::named(word()),
             side: if word() == "Listen" { Side::Listen } else { Side::Dial },
             act: match word() {
                 "Trade" => Act::Trade,
