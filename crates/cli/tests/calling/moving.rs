@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use outboard::{FarRegion, Rights};
+use outboard::{FarRegion, RegisterRefusal, Rights};
 use outboard_calling::{SLOTS, SlotTable};
 use outboard_driver::calling::{
-    Begin, CallBeginError, Dispatcher, DispatcherConfig, Placement, SiteLink, Wanted, draw_caller,
+    Begin, CallBeginError, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteLink, Wanted,
+    draw_caller,
 };
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
@@ -188,5 +189,44 @@ fn a_state_that_no_site_understands_ends_the_call() {
         assert_eq!(kind, FAILED);
         let failed = Failed { call: 9, failure: Failure::NotResumed };
         assert_eq!(Failed::decode(&payload).unwrap(), failed);
+    }
+}
+
+#[test]
+fn whoever_lies_about_a_region_costs_others_nothing() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    for link in [daemons.shm(), daemons.tcp()] {
+        let agent = daemons.agent(&link);
+        let dispatcher = |site| {
+            let (caller, link) = (draw_caller(), shm_link(&daemons.shm()));
+            let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation()));
+            let config =
+                DispatcherConfig { under_way_max: 16, placement: Placement::Fixed(site), log: |_| {} };
+            Dispatcher::new(link, Some(by_agent), caller, config)
+        };
+        let wanted = |allowed| Wanted { regions: vec![allowed], fuel: 10_000, reply_max: 64 };
+        let mut honest = dispatcher(Site::Agent);
+        let good = wanted(allowed(&region, Rights::ALL));
+        let handle = honest.register(&image(READ_COUNT_READ), good, PATIENCE).unwrap();
+        for site in [Site::Agent, Site::Server] {
+            let mut liar = dispatcher(site);
+            let larger = Allowed { size: 1 << 40, ..allowed(&region, Rights::ALL) };
+            let mut key = allowed(&region, Rights::ALL);
+            key.key.0[3] ^= 1;
+            for lie in [larger, key] {
+                match liar.register(&image(READ_COUNT_READ), wanted(lie), PATIENCE) {
+                    Err(RegisterError::Refused { refusal: RegisterRefusal::NoRegion, .. }) => {}
+                    other => panic!("{other:?} at {site:?}"),
+                }
+            }
+        }
+        honest.begin(&Begin { handle, slot: 0, arguments: &[0; 8], patience: None }).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while honest.under_way() > 0 {
+            assert!(Instant::now() < until, "{:?}", honest.sites());
+            honest.turn(|_, result| assert!(result.is_ok(), "{result:?}"));
+        }
     }
 }
