@@ -2,6 +2,9 @@
 
 use outboard_wire::{Auth, HANDSHAKE_LEN, Hello, Refusal, RefusalReason, Versions};
 
+/// How somebody begins who speaks TLS.
+const TLS_HANDSHAKE: [u8; 2] = [22, 3];
+
 /// A refusal in the caller's hand, with words for people.
 pub(crate) fn refuse<T>(reason: RefusalReason, detail: &str) -> Result<T, Box<Refusal>> {
     Err(Box::new(Refusal::new(reason, detail)))
@@ -11,6 +14,10 @@ pub(crate) fn refuse<T>(reason: RefusalReason, detail: &str) -> Result<T, Box<Re
 pub(crate) fn check_hello(bytes: &[u8]) -> Result<(Hello, u16), Box<Refusal>> {
     let hello = match Hello::decode(bytes) {
         Ok(hello) => hello,
+        Err(_) if bytes.starts_with(&TLS_HANDSHAKE) => {
+            let detail = "expected an Outboard hello, and this is TLS: this side has no credential for it";
+            return refuse(RefusalReason::Credentials, detail);
+        }
         Err(error) => {
             let detail = format!("expected an Outboard hello of {HANDSHAKE_LEN} bytes: {error}");
             return refuse(RefusalReason::Malformed, &detail);

@@ -251,6 +251,8 @@ impl Session {
             let hands = Hands { open: &mut |bytes| opened.extend_from_slice(bytes), seal: Some(&mut seal) };
             match self.step(socket, hands) {
                 Ok(Step::Blocked) => break Ok(()),
+                // Told once by a peer that stops sending; again, when this side may not send either.
+                Ok(Step::Ended) if self.has_ended => break Err(Loss::Gone),
                 Ok(Step::Ended) => self.has_ended = true,
                 Ok(Step::Sent | Step::Opened) => {}
                 Err(loss) => break Err(loss),

@@ -111,6 +111,7 @@ fn plain_text_in_either_direction() {
     let (dialler, listener) = port.refused(&config(secret("what only one knows")));
     assert_eq!(distrust(&dialler), &Distrust::PlainText);
     assert!(matches!(listener, ConnectError::TurnedAway { .. }), "{listener}");
+    assert!(listener.to_string().contains("this is TLS"), "{listener}");
 }
 
 #[test]
