@@ -8,8 +8,7 @@ use outboard_wire::Time;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, bind, getsockname, listen, sockopt};
 
-use super::choice::FabricError;
-use super::library::Library;
+use super::choice::choose;
 use super::meeting::Meeting;
 use super::{Config, OfiBytes, OfiLink, open_socket, shown};
 use crate::stream::{self, Setup};
@@ -39,8 +38,10 @@ impl OfiListener {
         if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
             return Err(ConnectError::NeverEncrypted { address: shown(address) });
         }
-        let unusable = |source| ConnectError::Fabric { address: shown(address), source };
-        Library::get().map_err(|error| unusable(FabricError::Load(error)))?;
+        // Whoever cannot be reached says so at once, and not to those who try.
+        let source = Some(address.ip()).filter(|ip| !ip.is_unspecified());
+        choose(source, config.provider.as_deref())
+            .map_err(|source| ConnectError::Fabric { address: shown(address), source })?;
         let failed = |call| {
             move |source| match source {
                 Errno::ADDRINUSE => ConnectError::InUse { address: shown(address) },

@@ -1,11 +1,13 @@
 //! What is reached past the owner's processor, and what is not.
 
+use std::net::Ipv4Addr;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
-use outboard_link::{AccessError, Link, Outcome, RemoteMemory, Token};
-use outboard_wire::{RegionId, Rights};
+use outboard_link::ofi::{Config, OfiListener};
+use outboard_link::{AccessError, Exports, Identity, Link, Outcome, RemoteMemory, Token};
+use outboard_wire::{RegionId, Rights, Role};
 
 use crate::pair::{PROVIDERS, Pair};
 
@@ -79,6 +81,16 @@ fn a_region_that_is_withdrawn_is_reached_no_more() {
         let refused = pair.run(|ada| ada.open(&grant, Rights::READ, Token(4))).unwrap_err();
         assert!(matches!(refused, AccessError::NotOpen), "{provider}: {refused}");
     }
+}
+
+#[test]
+fn nobody_listens_by_a_provider_that_is_not_there() {
+    let config = Config { provider: Some("nobody".to_owned()), ..Config::default() };
+    let identity = Identity::new(Role::Tool, "ben");
+    let listener = OfiListener::bind((Ipv4Addr::LOCALHOST, 0).into(), identity, Exports::new(), config);
+    // Without libfabric it says what to install.
+    let error = listener.err().unwrap().to_string();
+    assert!(error.contains("“nobody”") || error.contains("apt install"), "{error}");
 }
 
 #[test]
