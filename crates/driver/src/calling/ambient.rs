@@ -17,6 +17,11 @@ impl Ambient {
         Self { random: u64::from_le_bytes(seed) }
     }
 
+    /// With random numbers that follow from `seed`.
+    pub fn seeded(seed: u64) -> Self {
+        Self { random: seed }
+    }
+
     /// Nanoseconds since 1970.
     pub fn time(&self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

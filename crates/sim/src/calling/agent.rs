@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use outboard_calling::{Client, Executor, ExecutorConfig};
-use outboard_driver::calling::{FindRegion, RemoteAccess, RemoteRegion, is_of_call};
+use outboard_driver::calling::{Ambient, FindRegion, RemoteAccess, RemoteRegion, is_of_call};
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::calling::CALL;
@@ -21,9 +22,10 @@ pub(super) struct Afar {
 }
 
 impl Afar {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(random: &mut Rng) -> Self {
         let executor = Executor::new(ExecutorConfig::default());
-        Self { access: RemoteAccess::new(|_| {}, false), executor, region: None }
+        let access = RemoteAccess::new(|_| {}, false).with_ambient(Ambient::seeded(random.u64(..)));
+        Self { access, executor, region: None }
     }
 
     /// Runs calls while the link to their regions is at hand.
@@ -58,6 +60,7 @@ impl Afar {
 
 /// An agent. It forgets everything when it crashes, and its clients' calls when its server is lost.
 pub(super) struct Agent {
+    random: Rng,
     afar: Afar,
     server: Option<LinkId>,
     outbox: Outbox,
@@ -66,9 +69,9 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(mut random: Rng) -> Self {
         let (outbox, clients, links) = (Outbox::default(), BTreeMap::new(), Vec::new());
-        Self { afar: Afar::new(), server: None, outbox, clients, links }
+        Self { afar: Afar::new(&mut random), random, server: None, outbox, clients, links }
     }
 
     fn client(&mut self, link: LinkId) -> Option<Client> {
@@ -132,7 +135,7 @@ impl Service for Agent {
         if self.server.take_if(|server| *server == link).is_some() {
             let Self { afar, outbox, links, .. } = self;
             afar.executor.abandon(|outcome| answer(outbox, links, outcome));
-            self.afar = Afar::new();
+            self.afar = Afar::new(&mut self.random);
             self.clients.clear();
         }
     }

@@ -10,7 +10,9 @@ use outboard_calling::{Outcome, SlotTable, slot_of};
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
 use outboard_steering::Site;
-use outboard_wire::calling::{CALL, Call, FAILED, Failed, Failure, REPLY, Reply, TABLE, Table, TrapReason};
+use outboard_wire::calling::{
+    CALL, Call, FAILED, Failed, Failure, OBSERVED, Observed, REPLY, Reply, Seen, TABLE, Table, TrapReason,
+};
 use outboard_wire::{FrameHead, Role, Time};
 
 use super::agent::Afar;
@@ -20,6 +22,8 @@ use crate::{Boot, Recorder};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_millis(60);
+/// How often the server is told what was seen of sites.
+const REPORT_EVERY: Duration = Duration::from_millis(1);
 
 /// Everything that was done, by everybody.
 #[derive(Default)]
@@ -47,6 +51,7 @@ struct UnderWay {
     event: usize,
     call: u64,
     site: Site,
+    began: Time,
     until: Time,
     /// What is not sent yet.
     frame: Option<(FrameHead, Vec<u8>)>,
@@ -66,6 +71,8 @@ pub(super) struct Caller {
     next_call: u64,
     under_way: Option<UnderWay>,
     next_at: Time,
+    observed: Observed,
+    report_at: Time,
     answers: VecDeque<(u64, Answer)>,
 }
 
@@ -76,19 +83,22 @@ impl Caller {
         (history, left): (Rc<RefCell<History>>, Rc<RefCell<u32>>),
         habits: Habits,
     ) -> Self {
+        let mut random = boot.random;
         Self {
             recorder,
             history,
             left,
             habits,
-            random: boot.random,
             table: SlotTable::default(),
             server: None,
             agent: None,
-            here: Afar::new(),
+            here: Afar::new(&mut random),
+            random,
             next_call: 1,
             under_way: None,
             next_at: boot.now,
+            observed: Observed::default(),
+            report_at: boot.now,
             answers: VecDeque::new(),
         }
     }
@@ -125,7 +135,7 @@ impl Caller {
             frame = Some((FrameHead::new(CALL), [call.encode().as_slice(), &arguments].concat()));
         }
         let until = now + PATIENCE;
-        self.under_way = Some(UnderWay { event, call: call.call, site, until, frame });
+        self.under_way = Some(UnderWay { event, call: call.call, site, began: now, until, frame });
     }
 
     /// Whatever was said of the call that is under way.
@@ -137,6 +147,9 @@ impl Caller {
             let mut history = self.history.borrow_mut();
             history.now += 1;
             history.answered[under_way.site as usize] += 1;
+            let seen = &mut self.observed.sites[under_way.site as usize];
+            seen.calls += 1;
+            seen.round_trips_ns += now.since(under_way.began).as_nanos() as u64;
             let ended = history.now;
             let event = &mut history.events[under_way.event];
             match result {
@@ -157,6 +170,27 @@ impl Caller {
             }
             drop(history);
             self.next_at = now + Duration::from_micros(self.random.u64(1..300));
+        }
+    }
+
+    /// Tells the server what was seen of sites, when it is time.
+    fn report<L: Link>(&mut self, link: &mut L, now: Time) -> Result<bool, LinkError> {
+        if now < self.report_at {
+            return Ok(false);
+        }
+        self.report_at = now + REPORT_EVERY;
+        let mut observed = std::mem::take(&mut self.observed);
+        let usable = [self.here.region.is_some(), self.agent.is_some(), true];
+        for (site, seen) in Site::ALL.into_iter().zip(&mut observed.sites) {
+            let here = self.under_way.as_ref().filter(|under_way| under_way.site == site);
+            let oldest_ns = here.map_or(0, |under_way| now.since(under_way.began).as_nanos() as u64);
+            *seen = Seen { is_usable: usable[site as usize], oldest_ns, ..*seen };
+        }
+        match link.send(FrameHead::new(OBSERVED), &observed.encode()) {
+            Ok(()) => Ok(true),
+            Err(SendError::Lost(lost)) => Err(lost),
+            // What is not said now is said the next time, of other calls.
+            Err(_) => Ok(false),
         }
     }
 
@@ -226,6 +260,7 @@ impl Service for Caller {
                 answers.push_back((call, result.map(|(value, reply)| (value, reply.to_vec()))));
             })?;
             self.settle(now);
+            moved |= self.report(link, now)?;
         }
         let (server, agent) = (self.server, self.agent);
         let Some(under_way) = &mut self.under_way else { return Ok(moved) };
@@ -245,7 +280,7 @@ impl Service for Caller {
     fn on_lost(&mut self, link: LinkId, _: &LinkError, now: Time) {
         let is_agent = self.agent.take_if(|agent| *agent == link).is_some();
         if self.server.take_if(|server| *server == link).is_some() {
-            self.here = Afar::new();
+            self.here = Afar::new(&mut self.random);
         }
         if self.under_way.as_ref().is_some_and(|under_way| (under_way.site == Site::Agent) == is_agent) {
             self.give_up(now);
@@ -254,7 +289,7 @@ impl Service for Caller {
 
     fn next_deadline(&self) -> Option<Time> {
         match &self.under_way {
-            Some(under_way) => Some(under_way.until),
+            Some(under_way) => Some(under_way.until.min(self.report_at)),
             None => (*self.left.borrow() > 0 && self.server.is_some()).then_some(self.next_at),
         }
     }

@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_calling::{
-    Access, Client, Executor, ExecutorConfig, Operation, Outcome, Site, SlotTable, Ticket,
+    Access, Client, Controller, ControllerConfig, Executor, ExecutorConfig, Operation, Outcome, Site,
+    SlotTable, Ticket,
 };
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::memory::Segment;
 use outboard_link::{Disposition, Export, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_steering::Site as Where;
-use outboard_wire::calling::{CALL, TABLE, TrapReason};
+use outboard_steering::{Reason, Site as Where};
+use outboard_wire::calling::{CALL, OBSERVED, Observed, TABLE, TrapReason};
 use outboard_wire::{FrameHead, Rights, Time};
 
 use super::desk::{answer, submit};
 use super::table::{self, GENERATION, KEY, REGION, SIZE};
-use crate::Boot;
+use crate::{Boot, Recorder};
 
 /// How much is done in one turn: little, so that calls of different sites mingle.
 const FUEL_PER_TURN: u64 = 500;
@@ -86,14 +87,29 @@ pub(super) struct Server {
     outbox: Outbox,
     clients: BTreeMap<LinkId, Client>,
     links: Vec<LinkId>,
-    table: SlotTable,
-    random: Rng,
-    move_at: Time,
-    move_every: Duration,
+    mover: Mover,
+    recorder: Recorder,
+}
+
+/// Who moves slots.
+enum Mover {
+    /// Chance, far more often than anybody would.
+    Chance { table: Box<SlotTable>, random: Rng, at: Time, every: Duration },
+    /// What does it in earnest, by what callers tell, and when it did.
+    Controller { controller: Box<Controller>, shifts: Vec<Time> },
+}
+
+impl Mover {
+    fn table(&self) -> &SlotTable {
+        match self {
+            Self::Chance { table, .. } => table,
+            Self::Controller { controller, .. } => controller.table(),
+        }
+    }
 }
 
 impl Server {
-    pub(super) fn new(mut boot: Boot) -> Self {
+    pub(super) fn new(mut boot: Boot, recorder: Recorder) -> Self {
         // Without a page of memory there is nothing to simulate.
         let memory = Arc::new(Segment::create(c"outboard-sim", SIZE).expect("a page of memory"));
         let header = table::header();
@@ -111,15 +127,42 @@ impl Server {
             outbox: Outbox::default(),
             clients: BTreeMap::new(),
             links: Vec::new(),
-            table: SlotTable::default(),
-            move_at: boot.now,
-            move_every: Duration::from_micros(boot.random.u64(200..20_000)),
-            random: boot.random,
+            mover: if boot.random.bool() {
+                let every = Duration::from_micros(boot.random.u64(200..20_000));
+                Mover::Chance { table: Box::default(), random: boot.random, at: boot.now, every }
+            } else {
+                let controller = Controller::new(ControllerConfig::default(), boot.now);
+                Mover::Controller { controller: Box::new(controller), shifts: Vec::new() }
+            },
+            recorder,
         }
     }
 
+    /// Moves slots. Returns whether any were.
+    fn move_slots(&mut self, now: Time) -> bool {
+        let before = self.mover.table().epoch();
+        match &mut self.mover {
+            Mover::Chance { table, random, at, every } => {
+                *at = now + *every;
+                let (first, last) = (random.u8(..), random.u8(..));
+                table.assign(first.min(last)..=first.max(last), Where::ALL[random.usize(..3)]);
+            }
+            Mover::Controller { controller, shifts } => {
+                let total = controller.shifts_total();
+                controller.on_time(now);
+                let is_choice =
+                    controller.shifts().next().is_some_and(|shift| shift.reason == Reason::Cheaper);
+                if controller.shifts_total() > total && is_choice {
+                    shifts.push(now);
+                    check_budget(shifts, &self.recorder);
+                }
+            }
+        }
+        self.mover.table().epoch() > before
+    }
+
     fn push_table(&mut self, link: LinkId) {
-        self.outbox.push_copy(link, FrameHead::new(TABLE), &self.table.to_wire().encode());
+        self.outbox.push_copy(link, FrameHead::new(TABLE), &self.mover.table().to_wire().encode());
     }
 }
 
@@ -146,6 +189,12 @@ impl Service for Server {
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
+        if let (OBSERVED, Mover::Controller { controller, .. }) = (frame.head.kind, &mut self.mover) {
+            match Observed::decode(&frame.payload.to_vec()) {
+                Ok(observed) => controller.on_observed(now, &observed),
+                Err(error) => self.recorder.fail(format!("reports can be read: {error}")),
+            }
+        }
         match self.clients.get(&link) {
             Some(client) if frame.head.kind == CALL => {
                 submit(&mut self.executor, (*client, link), frame, now, &mut self.outbox)
@@ -166,16 +215,27 @@ impl Service for Server {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        Some(self.move_at)
+        match &self.mover {
+            Mover::Chance { at, .. } => Some(*at),
+            Mover::Controller { controller, .. } => controller.next_deadline(),
+        }
     }
 
-    /// Moves some slots anywhere.
     fn on_time(&mut self, now: Time) {
-        self.move_at = now + self.move_every;
-        let (first, last) = (self.random.u8(..), self.random.u8(..));
-        let site = Where::ALL[self.random.usize(..3)];
-        self.table.assign(first.min(last)..=first.max(last), site);
-        let links: Vec<LinkId> = self.clients.keys().copied().collect();
-        links.into_iter().for_each(|link| self.push_table(link));
+        if self.move_slots(now) {
+            let links: Vec<LinkId> = self.clients.keys().copied().collect();
+            links.into_iter().for_each(|link| self.push_table(link));
+        }
+    }
+}
+
+/// Any span holds at most so many moves.
+fn check_budget(shifts: &[Time], recorder: &Recorder) {
+    let ControllerConfig { shift_burst, shift_period, .. } = ControllerConfig::default();
+    for (index, first) in shifts.iter().enumerate() {
+        let (count, span) = (shifts.len() - index, shifts[shifts.len() - 1].since(*first));
+        let most = f64::from(shift_burst) + span.as_secs_f64() / shift_period.as_secs_f64();
+        recorder
+            .expect(count as f64 <= most + 1e-9, || format!("{count} moves within {span:?} are too many"));
     }
 }

@@ -45,6 +45,11 @@ impl RemoteAccess {
         Self { openings, operations, ambient: Ambient::new(), log }
     }
 
+    /// The same with other random numbers.
+    pub fn with_ambient(self, ambient: Ambient) -> Self {
+        Self { ambient, ..self }
+    }
+
     /// A region that the server is to be asked about before it is opened, with a number below 256. A grant that promises
     /// more than there is would end the link.
     pub fn next_unproven(&mut self) -> Option<(u32, Allowed)> {
