@@ -115,7 +115,25 @@ pub enum HelperError {
 
 /// The helpers of a site, ordered by number. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Helpers(Arc<[Helper]>);
+pub struct Helpers(Arc<Table>);
+
+/// Helpers by number, and where those with low numbers are: whoever is resumed looks for its helper.
+#[derive(Debug)]
+struct Table {
+    all: Box<[Helper]>,
+    places: [u8; LOW],
+}
+
+/// Numbers below this are found at once.
+const LOW: usize = 64;
+/// No helper has this number.
+const NOWHERE: u8 = u8::MAX;
+
+impl Default for Table {
+    fn default() -> Table {
+        Table { all: Box::default(), places: [NOWHERE; LOW] }
+    }
+}
 
 impl Helpers {
     /// A table of these.
@@ -130,22 +148,35 @@ impl Helpers {
                 return Err(HelperError::Name { id: helper.id, name: helper.name.clone() });
             }
         }
-        Ok(Helpers(helpers.into()))
+        let mut places = [NOWHERE; LOW];
+        for (index, helper) in helpers.iter().enumerate() {
+            // There are no more than `LOW` with such numbers, so their places fit.
+            if let Some(place) = places.get_mut(helper.id as usize) {
+                *place = index as u8;
+            }
+        }
+        Ok(Helpers(Arc::new(Table { all: helpers.into(), places })))
     }
 
     /// The helper with this number.
+    #[inline]
     pub fn get(&self, id: u32) -> Option<&Helper> {
-        self.index_of(id).map(|index| &self.0[index])
+        self.index_of(id).map(|index| &self.0.all[index])
     }
 
     /// Where in [`all`](Self::all) the helper with this number is.
+    #[inline]
     pub fn index_of(&self, id: u32) -> Option<usize> {
-        self.0.binary_search_by_key(&id, |helper| helper.id).ok()
+        match self.0.places.get(id as usize) {
+            Some(&place) => (place != NOWHERE).then_some(usize::from(place)),
+            None => self.0.all.binary_search_by_key(&id, |helper| helper.id).ok(),
+        }
     }
 
     /// All of them, by number.
+    #[inline]
     pub fn all(&self) -> &[Helper] {
-        &self.0
+        &self.0.all
     }
 }
 

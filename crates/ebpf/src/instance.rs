@@ -126,6 +126,12 @@ impl Instance {
         Some(Pending { helper, arguments: self.arguments })
     }
 
+    /// Registers r1 to r5 of the helper call that a suspended run waits for.
+    #[inline]
+    pub fn pending_arguments(&self) -> Option<[u64; ARGUMENTS]> {
+        (self.state != State::Idle).then_some(self.arguments)
+    }
+
     /// The instruction that a suspended run waits at: the call of the helper.
     pub fn pending_index(&self) -> Option<u32> {
         self.suspended().map(|(_, frame)| frame.index)
@@ -139,6 +145,7 @@ impl Instance {
 
     /// The memory of a suspended run, as far as the helper it waits for may reach: to leave what it has asked
     /// for before the run is resumed.
+    #[inline]
     pub fn pending_memory(&mut self) -> Option<HelperMemory<'_>> {
         let program = self.program.as_ref().filter(|_| self.state != State::Idle)?;
         Some(HelperMemory::new(&mut self.memory, program.helpers().get(self.helper)?, self.arguments))

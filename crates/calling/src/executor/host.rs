@@ -54,12 +54,14 @@ fn trap(reason: TrapReason) -> Answer {
 
 impl<'a, S: Site> RunHost<'a, S> {
     /// Charges for a helper that moves so many bytes.
+    #[inline(always)]
     fn charge(&mut self, bytes: u64) -> Result<(), Answer> {
         *self.cost = self.cost.saturating_add(ACCESS_COST + bytes / BYTES_PER_FUEL);
         if *self.cost > self.binding.fuel { Err(trap(TrapReason::CopiedTooMuch)) } else { Ok(()) }
     }
 
     /// The region of that number, if the function may do this with it.
+    #[inline(always)]
     fn region(&self, number: u64, rights: Rights) -> Result<&'a S::Region, Answer> {
         let found = usize::try_from(number).ok().and_then(|number| self.binding.regions.get(number));
         match found {
@@ -69,6 +71,9 @@ impl<'a, S: Site> RunHost<'a, S> {
         }
     }
 
+    // Inlined, as are those that it calls: otherwise every answer is put together in memory several times over, which
+    // takes longer than most helpers.
+    #[inline(always)]
     fn answer(
         &mut self,
         id: u32,
@@ -144,7 +149,7 @@ impl<'a, S: Site> RunHost<'a, S> {
         Ok(answer(access))
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(
         &mut self,
         [region, offset, address, length, _]: [u64; 5],
@@ -156,7 +161,7 @@ impl<'a, S: Site> RunHost<'a, S> {
         Ok(self.site.read(region, offset, into))
     }
 
-    #[inline]
+    #[inline(always)]
     fn fetch(
         &mut self,
         [region, offset, length, ..]: [u64; 5],

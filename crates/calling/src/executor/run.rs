@@ -174,7 +174,7 @@ impl<R> Run<R> {
     /// Reads what has come nearer. Nothing, if it takes longer after all.
     pub(super) fn read_near<S: Site<Region = R>>(&mut self, site: &mut S) -> Option<Result<u64, TrapReason>> {
         let binding = self.binding.as_ref();
-        let pending = self.instance.pending().map(|pending| pending.arguments);
+        let pending = self.instance.pending_arguments();
         let (Some(binding), Some([region, offset, length, ..])) = (binding, pending) else {
             return Some(Err(TrapReason::Site));
         };
