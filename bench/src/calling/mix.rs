@@ -26,7 +26,7 @@ const LOAD: f64 = 0.7;
 const ARRIVALS: usize = 1 << 16;
 
 /// Copy `number` of the function.
-fn image(number: u32) -> Result<FunctionImage, BenchError> {
+pub(super) fn image(number: u32) -> Result<FunctionImage, BenchError> {
     let place = OBJECT.windows(4).position(|bytes| bytes == NUMBER.to_le_bytes());
     let at = place.ok_or_else(|| BenchError::Function { why: "mix.c has no NUMBER".to_owned() })?;
     let mut object = OBJECT.to_vec();
@@ -35,7 +35,7 @@ fn image(number: u32) -> Result<FunctionImage, BenchError> {
 }
 
 /// What the copy `number` gives for an argument, as all of its memory is zero.
-fn expected(number: u32, argument: u64) -> u64 {
+pub(super) fn expected(number: u32, argument: u64) -> u64 {
     let step = |sum: u64, _| {
         let sum = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         sum ^ sum >> 32

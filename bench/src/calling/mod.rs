@@ -8,13 +8,15 @@ mod native;
 mod native_table;
 mod overhead;
 mod stage;
+mod steer;
 
 use self::stage::Stage;
 use crate::harness::{Environment, Progress, Report};
 use crate::pair::Control;
 use crate::{BenchError, Options};
 
-const QUESTIONS: usize = kv::COUNT + btree::COUNT + memcached::COUNT + overhead::COUNT + mix::COUNT;
+const QUESTIONS: usize =
+    kv::COUNT + btree::COUNT + memcached::COUNT + overhead::COUNT + mix::COUNT + steer::COUNT;
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
@@ -31,10 +33,21 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     }
     figures.push(overhead::figure(options, &mut stage, &mut progress)?);
     figures.extend(mix::figures(options, &mut stage, &mut progress)?);
+    match steer::figures(options, &mut stage, &mut progress)? {
+        Ok(steered) => figures.extend(steered),
+        Err(why) => environment.notes.push(format!("nothing about steering: {why}")),
+    }
+    if cores_allowed < 3 {
+        environment.notes.push("the agent had no core of its own: steering shares the caller's".to_owned());
+    }
     Ok(Report { bench: "calling", figures, environment })
 }
 
-/// The yardstick's part; `None` if something else is asked for.
+/// The part of a yardstick or of a rival; `None` if something else is asked for.
 pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
-    (part == native::PART).then(|| Control::play(native::serve))
+    match part {
+        native::PART => Some(Control::play(native::serve)),
+        steer::rival::PART => Some(Control::play(steer::rival::serve)),
+        _ => None,
+    }
 }

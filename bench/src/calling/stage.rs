@@ -8,7 +8,7 @@ use outboard::{
 use outboard_link::{Address, Identity};
 use outboard_wire::Role;
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::daemons::{Host, HostSpec};
 use crate::error::Named;
@@ -20,17 +20,21 @@ pub(super) struct Stage {
     pub(super) host: Host,
     pub(super) memory: Memory,
     pub(super) cores: Cores,
+    /// All cores that may be used.
+    pub(super) allowed: Vec<usize>,
 }
 
 impl Stage {
     pub(super) fn set(program: &PeerProgram) -> Result<Self, BenchError> {
+        let set = sched_getaffinity(None).named("sched_getaffinity")?;
+        let allowed = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect();
         let cores = Cores::take()?;
         let host = Host::start(program, &HostSpec::Memory { data_dir: None })?;
         if let Some(core) = cores.chosen().get(1) {
             pin_process(host.pid(), *core)?;
         }
         let client = Client::connect(&host.local, identity(), &Settings::default().link)?;
-        Ok(Self { host, memory: Memory::new(client), cores })
+        Ok(Self { host, memory: Memory::new(client), cores, allowed })
     }
 
     /// The core for whoever serves.

@@ -64,6 +64,9 @@ pub enum Unit {
     /// Milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
+    /// Moves of slots.
+    #[serde(rename = "shifts")]
+    Shifts,
     /// Processor time over time: 1 is one core that does nothing else.
     #[serde(rename = "cores")]
     Cores,
@@ -80,9 +83,12 @@ impl Unit {
             | Self::BytesPerSecond
             | Self::BytesPerBundle
             | Self::Ratio => Better::Higher,
-            Self::Nanoseconds | Self::Milliseconds | Self::Cores | Self::Bytes | Self::Slowdown => {
-                Better::Lower
-            }
+            Self::Nanoseconds
+            | Self::Milliseconds
+            | Self::Cores
+            | Self::Bytes
+            | Self::Slowdown
+            | Self::Shifts => Better::Lower,
         }
     }
 
@@ -92,6 +98,7 @@ impl Unit {
             Self::Milliseconds => return Self::Nanoseconds.show(value * 1e6),
             Self::Ratio | Self::Slowdown => return format!("{value:.2}"),
             Self::Cores => return format!("{value:.5} cores"),
+            Self::Shifts => return format!("{value:.0} shifts"),
             Self::FramesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "frames/s"),
             Self::FaultsPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "faults/s"),
             Self::MessagesPerSecond => (&[(1e9, "G"), (1e6, "M"), (1e3, "k")], "messages/s"),

@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Draw latency over the share of cold writes into this SVG file (writing only)
+    /// Draw a picture into this SVG file: latency over the share of cold writes (writing), or which site answers calls over
+    /// time while others take their cores (calling)
     #[arg(long, value_name = "FILE")]
     plot: Option<std::path::PathBuf>,
     /// Only show that it works
@@ -44,8 +45,10 @@ pub(crate) struct Args {
 
 /// Runs the benchmark and prints its report.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.plot.is_some() && args.name != "writing" {
-        anyhow::bail!("only `outboard bench writing` draws a picture; leave out --plot");
+    if args.plot.is_some() && !["writing", "calling"].contains(&args.name.as_str()) {
+        anyhow::bail!(
+            "only `outboard bench writing` and `outboard bench calling` draw a picture; leave out --plot"
+        );
     }
     let path = std::env::current_exe().context("cannot find this program to start its second process")?;
     let arguments = vec![super::bench_peer::NAME.to_owned()];

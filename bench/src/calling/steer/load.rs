@@ -1,0 +1,94 @@
+//! Calls for all kinds of keys, as fast as they are answered.
+
+use std::time::{Duration, Instant};
+
+use outboard::{
+    CallPlacement, Caller, CallerOptions, FarRegion, FunctionHandle, FunctionOptions, Rights, Settings,
+};
+use outboard_link::{Address, Identity};
+use outboard_wire::Role;
+
+use super::super::mix::{expected, image};
+use super::super::stage::{register, wrong};
+use crate::BenchError;
+
+/// How many calls are under way at once.
+const DEPTH: usize = 64;
+/// Numbers of calls that are under way at the same time differ by less.
+const PLACES: usize = 8192;
+
+/// A caller at work.
+pub(super) struct SteeredLoad {
+    pub(super) caller: Caller,
+    function: FunctionHandle,
+    key: u64,
+    values: Vec<u64>,
+}
+
+impl SteeredLoad {
+    pub(super) fn start(
+        server: &Address,
+        agent: &Address,
+        placement: CallPlacement,
+        region: &FarRegion,
+    ) -> Result<Self, BenchError> {
+        let options = CallerOptions { under_way_max: DEPTH, placement, agent: Some(agent.clone()) };
+        let identity = Identity::new(Role::Tool, "bench calling");
+        let mut caller = Caller::connect(server, identity, &Settings::default().link, options)?;
+        let rights = FunctionOptions::default().with_reply_max(8).with_region(region, Rights::READ);
+        let function = register(&mut caller, &image(0)?, rights)?;
+        Ok(Self { caller, function, key: 0, values: vec![0; PLACES] })
+    }
+
+    /// Calls until `look` says that it is enough, or for so long. Returns how many calls ended, each with the right value.
+    pub(super) fn call(
+        &mut self,
+        span: Duration,
+        mut look: impl FnMut(&Caller) -> bool,
+    ) -> Result<u64, BenchError> {
+        let began = Instant::now();
+        let mut ended = 0;
+        while began.elapsed() < span && !look(&self.caller) {
+            while self.caller.under_way() < DEPTH {
+                self.begin()?;
+            }
+            ended += self.drain()?;
+        }
+        Ok(ended)
+    }
+
+    fn begin(&mut self) -> Result<(), BenchError> {
+        self.key += 1;
+        let key = self.key.to_le_bytes();
+        let id = self.caller.begin_keyed(self.function, &key, &key).map_err(wrong)?;
+        self.values[id.0 as usize % PLACES] = expected(0, self.key);
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<u64, BenchError> {
+        let (values, mut failed) = (&self.values, None);
+        let ended = self.caller.drain(|id, result| match result {
+            Ok((value, _)) if value == values[id.0 as usize % PLACES] => {}
+            Ok(_) => failed = Some(BenchError::Calls { why: "a function gave a wrong value".to_owned() }),
+            Err(error) => failed = Some(wrong(error)),
+        });
+        if ended == 0 {
+            // An agent may be waiting for this core.
+            std::thread::yield_now();
+        }
+        failed.map_or(Ok(ended as u64), Err)
+    }
+
+    /// Waits for what is under way: nothing is lost.
+    pub(super) fn finish(&mut self) -> Result<(), BenchError> {
+        let began = Instant::now();
+        while self.caller.under_way() > 0 {
+            if began.elapsed() > crate::pair::PATIENCE {
+                let awaited = "calls that are under way";
+                return Err(BenchError::Stalled { waited: crate::pair::PATIENCE, awaited });
+            }
+            self.drain()?;
+        }
+        Ok(())
+    }
+}
