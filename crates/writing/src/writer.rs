@@ -395,6 +395,17 @@ impl Writer {
         self.unloaded.is_empty() && self.offloads.is_empty()
     }
 
+    /// The number that the next write gets.
+    #[inline]
+    pub fn next_id(&self) -> WriteId {
+        WriteId(self.next_id)
+    }
+
+    /// Begins nothing while so many writes have ended and were not asked for, because whoever asks keeps others.
+    pub fn set_untold_max(&mut self, most: usize) {
+        self.config.untold_max = most;
+    }
+
     /// How many writes are under way.
     pub fn under_way(&self) -> usize {
         self.unloaded.len() + self.offloads.len()

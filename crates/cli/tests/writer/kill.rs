@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use outboard::{Address, Settings, WriterOptions};
+use outboard::{Address, Settings, WriteOptions, WritePath, WriterOptions};
+use outboard_link::AccessError;
 
 use crate::support::{PATIENCE, Running, socket};
 use crate::world::{Checker, Daemons, identity, memory, writer};
@@ -131,7 +133,7 @@ fn the_servers_death_ends_every_write_with_its_name() {
 #[test]
 fn a_flush_does_not_call_visible_what_a_dead_server_never_took() {
     let daemons = Daemons::start();
-    let options = WriterOptions { path: Some(outboard::WritePath::Unload), ..WriterOptions::default() };
+    let options = WriterOptions { path: Some(WritePath::Unload), ..WriterOptions::default() };
     let (_memory, region, mut writer) = daemons.writer(&daemons.shm(), options);
     let target = writer.open(&region).unwrap();
     writer.write(target, 0, b"taken").unwrap();
@@ -143,4 +145,56 @@ fn a_flush_does_not_call_visible_what_a_dead_server_never_took() {
     assert!(lost.to_string().contains("memory"), "{lost}");
     assert!(writer.flush().is_err(), "and it stays so");
     assert!(writer.poll().expect("it is told").result.is_err());
+}
+
+/// How often a link over shared memory looks whether its peer lives; longer than it needs to.
+const LOOK: Duration = Duration::from_millis(2);
+
+#[test]
+fn a_completion_does_not_call_visible_what_a_dead_server_can_show_nobody() {
+    for path in [None, Some(WritePath::Offload)] {
+        let daemons = Daemons::start();
+        let options = WriterOptions { path, ..WriterOptions::default() };
+        let (_memory, region, mut writer) = daemons.writer(&daemons.shm(), options);
+        let target = writer.open(&region).unwrap();
+        writer.write_with_signal(target, 0, b"seen").unwrap();
+        writer.wait(PATIENCE).unwrap().result.unwrap();
+        for number in 0..100_000 {
+            writer.write(target, number % 1000 * 64, &[1; 64]).unwrap();
+        }
+        writer.flush().unwrap();
+        drop(daemons);
+        std::thread::sleep(LOOK);
+        // As long as nobody has looked these may begin.
+        let begun: Vec<_> =
+            (0..100).map_while(|_| writer.write_with_signal(target, 0, b"unseen").ok()).collect();
+        for id in begun {
+            let told = writer.wait(PATIENCE).expect("it is told");
+            assert!(told.id == id && matches!(told.result, Err(AccessError::Lost(_))), "{told:?}");
+        }
+        let lost = writer.write_with_signal(target, 0, b"unseen").unwrap_err();
+        assert!(matches!(lost, AccessError::Lost(_)), "{lost}");
+        assert!(writer.flush().is_err());
+    }
+}
+
+#[test]
+fn whoever_only_writes_hears_within_1024_writes_that_the_server_is_gone() {
+    for path in [None, Some(WritePath::Offload)] {
+        for signal in [false, true] {
+            let daemons = Daemons::start();
+            let options = WriterOptions { path, ..WriterOptions::default() };
+            let (_memory, region, mut writer) = daemons.writer(&daemons.shm(), options);
+            let target = writer.open(&region).unwrap();
+            for number in 0..100_000 {
+                writer.write(target, number % 1000 * 64, &[1; 64]).unwrap();
+            }
+            drop(daemons);
+            std::thread::sleep(LOOK);
+            let options = WriteOptions { signal, ..WriteOptions::default() };
+            let begun = (0..5000).take_while(|_| writer.write_with(target, 0, b"unseen", options).is_ok());
+            let begun = begun.count();
+            assert!(begun <= 1056, "{begun} writes to memory that nobody has");
+        }
+    }
 }

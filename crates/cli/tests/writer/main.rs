@@ -12,6 +12,7 @@ mod world;
 use std::time::Duration;
 
 use outboard::{WriteOptions, WritePath, WriterOptions};
+use outboard_link::AccessError;
 use world::{Checker, Daemons};
 
 #[test]
@@ -43,6 +44,40 @@ fn several_writers_share_a_region_without_disturbing_each_other() {
     first.rounds(15, |_| {});
     for other in others {
         other.join().expect("its region is as it wrote it");
+    }
+}
+
+#[test]
+fn completions_that_nobody_asks_for_are_bounded_whoever_moves_them() {
+    const MOST: usize = 16384;
+    let daemons = Daemons::start();
+    for (flushes, closes) in [(true, false), (false, true), (false, false)] {
+        // What is offloaded here ends at once; what is under way may come on top.
+        let options = WriterOptions { path: Some(WritePath::Offload), ..WriterOptions::default() };
+        let (mut memory, region, mut writer) = daemons.writer(&daemons.shm(), options);
+        let target = writer.open(&region).unwrap();
+        let other = memory.reserve(4096, None).unwrap();
+        let mut begun = 0;
+        let refused = loop {
+            assert!(begun <= MOST, "{begun} completions are kept");
+            if let Err(error) = writer.write_with_signal(target, 0, b"x") {
+                break error;
+            }
+            begun += 1;
+            if flushes && begun % 32 == 0 {
+                writer.flush().unwrap();
+            }
+            if closes && begun % 512 == 0 {
+                let other = writer.open(&other).unwrap();
+                writer.close_region(other).unwrap();
+            }
+        };
+        assert!(matches!(refused, AccessError::Full) && begun == MOST, "{refused} after {begun}");
+        writer.poll().expect("one of many").result.unwrap();
+        writer.write_with_signal(target, 0, b"x").expect("there is room for one");
+        assert!(matches!(writer.write(target, 0, b"x"), Err(AccessError::Full)));
+        assert_eq!(std::iter::from_fn(|| writer.poll()).count(), MOST);
+        writer.write(target, 0, b"x").expect("there is room again");
     }
 }
 

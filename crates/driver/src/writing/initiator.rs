@@ -67,6 +67,8 @@ pub struct Initiator<L> {
     is_introduced: bool,
     lost: Option<LinkError>,
     unheard: u32,
+    /// The number of the write before which the link is looked at, if nobody does earlier.
+    look_at: u64,
     /// Since when whoever passes on has been awaited.
     awaited_since: Option<Time>,
     relay_patience: Duration,
@@ -101,6 +103,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
             is_introduced: false,
             lost: None,
             unheard: 0,
+            look_at: 0,
             awaited_since: None,
             relay_patience: RELAY_PATIENCE,
             attach_after: now,
@@ -177,6 +180,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
             return false;
         }
         self.now = self.waiter.clock.now();
+        self.look_at = self.writer.next_id().0 + beginning::UNLOOKED_MAX;
         match self.listen() {
             Ok(moved) => {
                 self.collect();
@@ -250,6 +254,15 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         let Self { link, writer, now, .. } = self;
         link.completions(|completion| end(writer, *now, &completion));
         self.writer.lost(self.now);
+        if self.is_mapped {
+            // They ended without a word of the server.
+            self.writer.doubt_offloaded();
+        }
+    }
+
+    /// How many completions may wait to be asked for before no other write begins.
+    pub fn set_untold_max(&mut self, most: usize) {
+        self.writer.set_untold_max(most);
     }
 
     /// The next write that has ended and is to be told.

@@ -136,6 +136,10 @@ impl AnyInitiator {
         on!(self, initiator => initiator.next_completed())
     }
 
+    pub(super) fn set_untold_max(&mut self, most: usize) {
+        on!(self, initiator => initiator.set_untold_max(most));
+    }
+
     pub(super) fn fence(&mut self) {
         on!(self, initiator => initiator.fence());
     }

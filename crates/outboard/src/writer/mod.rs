@@ -149,7 +149,7 @@ impl Writer {
     pub fn close_region(&mut self, target: WriteTarget) -> Result<(), AccessError> {
         self.until_idle()?;
         // Failures are told in terms of the region.
-        self.gather();
+        self.look_and_gather();
         self.initiator.close_region(target.slot);
         Ok(())
     }
@@ -209,7 +209,7 @@ impl Writer {
             Ok(id) => Some(Ok(id)),
             Err(BeginError::Access(error)) => Some(Err(error)),
             Err(BeginError::NotYet(NotYet::Untold)) => {
-                writer.gather();
+                writer.look_and_gather();
                 // Only the caller can ask for them, so that waiting would be in vain.
                 (writer.completed.len() >= COMPLETED_MAX).then_some(Err(AccessError::Full))
             }
@@ -275,12 +275,17 @@ impl Writer {
 
     /// The next write that has ended and was to be told of, or that has failed.
     pub fn poll(&mut self) -> Option<WriteCompletion> {
-        self.gather();
         if self.completed.is_empty() {
-            self.initiator.turn();
-            self.gather();
+            self.look_and_gather();
         }
         self.completed.pop_front()
+    }
+
+    /// Where writes end at once nobody may have looked for long whether the server lives: what has ended is told as
+    /// visible only after such a look.
+    fn look_and_gather(&mut self) {
+        self.initiator.turn();
+        self.gather();
     }
 
     fn gather(&mut self) {
@@ -292,6 +297,7 @@ impl Writer {
                 self.completed.push_back(completion);
             }
         }
+        self.initiator.set_untold_max(COMPLETED_MAX.saturating_sub(self.completed.len()));
     }
 
     /// Waits for the next completion. `None` if `limit` has passed, or if nothing is under way that could bring one.

@@ -92,6 +92,17 @@ impl Writer {
         self.end(Ended { id, span, path: Path::Offload, result: Err(fault) }, false);
     }
 
+    /// The target is gone, and nobody knows since when: whatever was offloaded and was not told yet may never have been
+    /// seen by anybody.
+    pub fn doubt_offloaded(&mut self) {
+        let untold =
+            self.ended.iter_mut().filter(|ended| ended.path == Path::Offload && ended.result.is_ok());
+        for ended in untold {
+            ended.result = Err(Fault::Lost);
+            self.counts.failed += 1;
+        }
+    }
+
     fn meets(&self, write: &Write<'_>) -> bool {
         let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
         self.offloads.overlaps(&span) || self.overlaps_unloaded(&span)
@@ -141,6 +152,21 @@ mod tests {
         assert_eq!((told.id, told.span.offset), (WriteId(2), 64));
         assert_eq!(told.result, Err(Fault::Refused(Status::NotOpen)));
         assert_eq!((writer.counts().offloaded, writer.counts().failed), (2, 1));
+    }
+
+    #[test]
+    fn what_was_not_told_before_the_target_was_gone_is_lost() {
+        let mut writer = attached(Preference::Fixed(Path::Offload));
+        let signalled = Write { signal: true, ..WRITE };
+        for _ in 0..2 {
+            let begun = writer.begin_at_once(Time::ZERO, &signalled).unwrap();
+            let BegunAtOnce::Offload(at_once) = begun else { panic!("{begun:?}") };
+            writer.offloaded_at_once(Time::ZERO, at_once, Ok(()));
+        }
+        assert_eq!(writer.next_ended().unwrap().result, Ok(()));
+        writer.doubt_offloaded();
+        assert_eq!(writer.next_ended().unwrap().result, Err(Fault::Lost));
+        assert_eq!(writer.counts().failed, 1);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use super::{BeginError, Initiator, PASSED};
 pub(super) const UNCOLLECTED_MAX: u64 = 32;
 /// Writes that are begun while others are under way before it is looked whether those have ended.
 const UNHEARD_MAX: u32 = 16;
+/// Writes after which it is looked whether the link lives, where they end without a word of the server.
+pub(super) const UNLOOKED_MAX: u64 = 1024;
 
 impl<L: Link + RemoteMemory> Initiator<L> {
     /// Begins a write.
@@ -27,6 +29,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
                 // behind it would wait too.
                 if id.0.is_multiple_of(UNCOLLECTED_MAX) {
                     self.collect();
+                    self.look_by_the_way();
                 }
                 if let Err(error) = written {
                     self.fail_in_passing(id, *write, &error);
@@ -51,6 +54,7 @@ impl<L: Link + RemoteMemory> Initiator<L> {
     #[inline(never)]
     fn begin_with_care(&mut self, write: Write<'_>) -> Result<WriteId, BeginError> {
         let write = &write;
+        self.look_by_the_way();
         if let Some(lost) = &self.lost {
             return Err(BeginError::Access(AccessError::Lost(lost.clone())));
         }
@@ -68,6 +72,14 @@ impl<L: Link + RemoteMemory> Initiator<L> {
         }
         let begun = self.writer.begin(self.now, write).map_err(BeginError::NotYet)?;
         self.go_on(begun, write, open)
+    }
+
+    /// Somebody who only writes must hear that the server is gone too, though mapped memory can be written still.
+    #[inline]
+    fn look_by_the_way(&mut self) {
+        if self.writer.next_id().0 >= self.look_at {
+            self.turn();
+        }
     }
 
     /// Somebody who only writes must hear of what has ended too, or everything to the same bytes would have to follow.
