@@ -63,10 +63,19 @@ pub struct Policy {
     until_look: u32,
     look_one_in: u32,
     since_check: u32,
+    /// A bit for each class of which something was learnt since the latest check.
+    used: u8,
+    /// For each class how many checks in a row have found that nothing was.
+    unused_checks: [u32; CLASSES],
 }
 
 /// Lessons after which it is thought over whether to look at every write.
 const CHECK: u32 = 64;
+/// The same where few writes are looked at, and each lesson stands for many writes.
+const SAMPLED_CHECK: u32 = 16;
+/// Checks in a row without a lesson after which a size of writes counts as given up. It would keep all others waiting for a
+/// look otherwise.
+const GIVEN_UP: u32 = 16;
 
 impl Policy {
     /// One with the usual settings that decides every write by itself.
@@ -87,6 +96,8 @@ impl Policy {
             until_look: 1,
             look_one_in: 1,
             since_check: CHECK,
+            used: 0,
+            unused_checks: [0; CLASSES],
         }
     }
 
@@ -181,6 +192,7 @@ impl Policy {
                 }
             }
         }
+        self.used |= 1 << lesson.class();
         self.since_check -= 1;
         if self.since_check == 0 {
             self.check();
@@ -190,16 +202,21 @@ impl Policy {
     /// Thinks over whether every write is worth a look.
     #[cold]
     fn check(&mut self) {
-        self.since_check = CHECK;
+        for (class, unused) in self.unused_checks.iter_mut().enumerate() {
+            *unused = if self.used & 1 << class == 0 { unused.saturating_add(1) } else { 0 };
+        }
+        self.used = 0;
         let is_fast = |class: &Class| {
             class.chosen == Path::Offload
                 && class.averages().is_some_and(|(offload, unload)| {
                     offload < self.config.fast_ns as f64 && unload > 4.0 * offload
                 })
         };
-        let mut known = self.classes.iter().filter(|class| class.averages().is_some()).peekable();
+        let in_use = self.classes.iter().zip(self.unused_checks).filter(|(_, unused)| *unused < GIVEN_UP);
+        let mut known = in_use.map(|(class, _)| class).filter(|class| class.averages().is_some()).peekable();
         let all_fast = known.peek().is_some() && known.all(is_fast);
-        self.look_one_in = if all_fast { self.config.sample_one_in.max(1) } else { 1 };
+        (self.look_one_in, self.since_check) =
+            if all_fast { (self.config.sample_one_in.max(1), SAMPLED_CHECK) } else { (1, CHECK) };
     }
 
     /// For each size of writes, what becomes of those to pages that are not hot, and why.

@@ -19,7 +19,11 @@ impl World {
     }
 
     fn write(&mut self, page: u64, hint: Hint) -> Path {
-        let span = Span { slot: 0, offset: page << PAGE_LOG2, len: 64 };
+        self.write_bytes(64, page, hint)
+    }
+
+    fn write_bytes(&mut self, len: u64, page: u64, hint: Hint) -> Path {
+        let span = Span { slot: 0, offset: page << PAGE_LOG2, len };
         let (path, lesson) = self.policy.choose(&span, hint);
         let found = self.at_hand.iter().position(|held| *held == page);
         let [unload, warm, cold] = self.costs;
@@ -109,9 +113,52 @@ fn where_offloading_is_a_copy_few_writes_are_looked_at() {
     assert_eq!(world.policy.explain(world.now).looks_one_in, 512);
     let [hot, cold] = world.mixed(100_000, 0);
     assert!(hot > 0.9999 && cold > 0.9999, "{hot} {cold}");
-    // And when that changes, all of them are again.
+}
+
+#[test]
+fn that_offloading_is_no_copy_any_more_is_known_within_20480_writes() {
+    // Checks are 8192 writes apart, so that the shift comes at all times between two of them.
+    for shift_after in (0..8).map(|eighth| 12_000 + 1024 * eighth) {
+        let mut world = World::new([5000, 60, 90]);
+        world.mixed(shift_after, 0);
+        assert_eq!(world.policy.explain(world.now).looks_one_in, 512);
+        world.costs = USUAL;
+        world.mixed(20_480, 0);
+        assert_eq!(world.policy.explain(world.now).looks_one_in, 1, "a shift after {shift_after}");
+    }
+}
+
+#[test]
+fn cold_pages_are_unloaded_once_that_was_measured_when_offloading_is_no_copy_any_more() {
+    let mut world = World::new([5000, 60, 90]);
+    world.mixed(40_000, 0);
     world.costs = USUAL;
-    world.mixed(700_000, 0);
-    let [hot, cold] = world.mixed(20_000, 0);
+    world.mixed(20_480, 0);
+    let measured_by = world.now + STEERING.explore_after;
+    while world.now < measured_by {
+        world.mixed(1024, 0);
+    }
+    world.mixed(8192, 0);
+    let [hot, cold] = world.mixed(8192, 0);
     assert!(hot > 0.95 && cold < 0.05, "{hot} {cold}");
+}
+
+#[test]
+fn sizes_that_are_not_written_any_more_have_no_say_after_8192_writes() {
+    let mut world = World::new([30_000, 2000, 4000]);
+    for _ in 0..20_000 {
+        let page = world.random.u64(..1000);
+        world.write_bytes(16 << 10, page, Hint::None);
+    }
+    let explained = world.policy.explain(world.now);
+    assert!(explained.looks_one_in == 1 && explained.sizes[2].cost.is_some(), "{explained}");
+    world.costs = [5000, 60, 90];
+    world.mixed(8192, 0);
+    assert_eq!(world.policy.explain(world.now).looks_one_in, 512);
+    // And as soon as they are written again and slow, everything is looked at.
+    world.costs = [30_000, 2000, 4000];
+    for page in 0..20_480 {
+        world.write_bytes(16 << 10, page, Hint::None);
+    }
+    assert_eq!(world.policy.explain(world.now).looks_one_in, 1);
 }
