@@ -1,5 +1,7 @@
 //! Vectored writes: several writes that end as one.
 
+use std::collections::BTreeMap;
+
 use outboard_writing::WriteId;
 
 use super::WriteCompletion;
@@ -7,7 +9,6 @@ use super::WriteCompletion;
 /// The parts of one vectored write. No other write begins between its first and its last.
 #[derive(Debug)]
 struct Group {
-    first: WriteId,
     last: WriteId,
     /// Parts that have begun and not ended.
     left: u64,
@@ -17,21 +18,22 @@ struct Group {
     told: Option<WriteCompletion>,
 }
 
-/// The vectored writes under way.
+/// The vectored writes under way, each by its first part.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    groups: Vec<Group>,
+    groups: BTreeMap<WriteId, Group>,
 }
 
 impl Groups {
     /// The first of several parts has begun, and so many others will.
     pub(super) fn begin(&mut self, first: WriteId, others: usize) {
-        self.groups.push(Group { first, last: first, left: 1, to_begin: others, told: None });
+        self.groups.insert(first, Group { last: first, left: 1, to_begin: others, told: None });
     }
 
     /// The next part of the latest has begun.
     pub(super) fn go_on(&mut self, part: WriteId) {
-        if let Some(group) = self.groups.last_mut() {
+        if let Some(mut latest) = self.groups.last_entry() {
+            let group = latest.get_mut();
             group.last = part;
             group.left += 1;
             group.to_begin -= 1;
@@ -40,16 +42,18 @@ impl Groups {
 
     /// The other parts of the latest will never begin. Returns what is to be told of it, if those that began have ended.
     pub(super) fn give_up(&mut self) -> Option<WriteCompletion> {
-        let at = self.groups.len().checked_sub(1)?;
-        self.groups[at].to_begin = 0;
-        self.finish(at)
+        let (first, group) = self.groups.iter_mut().next_back()?;
+        group.to_begin = 0;
+        let first = *first;
+        self.finish(first)
     }
 
     /// What is to be told of this completion: itself, or of a vectored write the whole when it was the last part.
     pub(super) fn filter(&mut self, completion: WriteCompletion) -> Option<WriteCompletion> {
-        let found = self.groups.iter().position(|group| (group.first..=group.last).contains(&completion.id));
-        let Some(at) = found else { return Some(completion) };
-        let group = &mut self.groups[at];
+        let before = self.groups.range_mut(..=completion.id).next_back();
+        let Some((first, group)) = before.filter(|(_, group)| completion.id <= group.last) else {
+            return Some(completion);
+        };
         group.left -= 1;
         let is_news = match &group.told {
             None => true,
@@ -58,16 +62,16 @@ impl Groups {
         if is_news {
             group.told = Some(completion);
         }
-        self.finish(at)
+        let first = *first;
+        self.finish(first)
     }
 
-    fn finish(&mut self, at: usize) -> Option<WriteCompletion> {
-        let group = &self.groups[at];
+    fn finish(&mut self, first: WriteId) -> Option<WriteCompletion> {
+        let group = self.groups.get(&first)?;
         if group.left > 0 || group.to_begin > 0 {
             return None;
         }
-        // The latest stays the last.
-        let group = self.groups.remove(at);
+        let group = self.groups.remove(&first)?;
         group.told.map(|told| WriteCompletion { id: group.last, ..told })
     }
 }
@@ -94,6 +98,24 @@ mod tests {
         assert!(groups.filter(end(4, Err(AccessError::NotOpen))).is_none());
         let told = groups.filter(end(3, Ok(()))).unwrap();
         assert!(told.id == WriteId(5) && told.result.is_err(), "{told:?}");
+        assert!(groups.groups.is_empty());
+    }
+
+    #[test]
+    fn many_end_in_any_order() {
+        const MANY: u64 = 16_384;
+        let mut groups = Groups::default();
+        // Each has two parts, and a write by itself comes after it.
+        for first in (0..MANY).map(|number| 3 * number) {
+            groups.begin(WriteId(first), 1);
+            groups.go_on(WriteId(first + 1));
+        }
+        let mut ids: Vec<u64> = (0..3 * MANY).collect();
+        fastrand::Rng::with_seed(4).shuffle(&mut ids);
+        let told = ids.into_iter().filter_map(|id| groups.filter(end(id, Ok(()))));
+        let mut told: Vec<u64> = told.map(|told| told.id.0).collect();
+        told.sort_unstable();
+        assert!(told.into_iter().eq((0..3 * MANY).filter(|id| id % 3 > 0)));
         assert!(groups.groups.is_empty());
     }
 
