@@ -10,7 +10,7 @@ use outboard_wire::{FrameHead, Generation, Incarnation, Kind, RegionId, RegionKe
 
 use crate::kill::start_agent;
 use crate::support::{PATIENCE, socket};
-use crate::world::{Daemons, identity};
+use crate::world::{Daemons, PART, identity, memory};
 
 /// How many places a server has.
 const PLACES: u16 = 1024;
@@ -99,8 +99,19 @@ fn a_writer_whom_the_server_refuses_offloads_until_there_is_room() {
     writer.write(target, 0, b"refused").unwrap();
     writer.flush().unwrap();
     assert_eq!(writer.counts().unloaded, 0);
+    // What is opened while the server takes nothing is presented when it does.
+    let mut memory = memory(&daemons.shm());
+    let other = memory.reserve(PART as u64, None).unwrap();
+    let later = writer.open(&other).unwrap();
     drop(raw);
     write_until_unloaded(&mut writer, target);
+    let options = WriteOptions { signal: true, ..WriteOptions::default() };
+    writer.write_with(later, 8, b"later", options).unwrap();
+    let told = writer.wait(PATIENCE).expect("it ends");
+    assert!(told.path == WritePath::Unload && told.result.is_ok(), "{told:?}");
+    let mut bytes = [0; 5];
+    memory.read(&other, 8, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"later");
 }
 
 #[test]

@@ -215,7 +215,8 @@ impl<L: Link + RemoteMemory> Initiator<L> {
     }
 
     fn try_send(&mut self) -> Result<(), SendError> {
-        if !self.is_introduced {
+        // A stranded writer waits before it attaches again, under another name and with all regions that it has then.
+        if !self.is_introduced && !self.writer.is_stranded() {
             self.introduce()?;
             self.is_introduced = true;
         }
