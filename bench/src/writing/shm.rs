@@ -133,7 +133,7 @@ fn region_figures(options: &Options, host: &Host, name: &str, size: u64) -> Resu
         let seconds = if side == Side::Ours { ours.round(writes)? } else { bare.round(writes)? };
         Ok(Round::rate(writes, seconds))
     })?;
-    let versus = "the link's own writes, without a writer";
+    let versus = "the link's own writes, without a writer, completions taken by the 32";
     let ratio = over_bare.figure("", Unit::MessagesPerSecond, 1.0, versus).ratio;
     figures.push(Figure::new(format!("writing.shm.{name}.over_bare_link"), Unit::Ratio, ratio, 1.0, versus));
     drop((ours, fixed, bare));

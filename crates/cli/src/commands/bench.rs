@@ -23,6 +23,8 @@ use crate::terminal;
   outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust
   outboard bench calling             what calls of functions cost, beside Rust and memcached
   outboard bench writing             does choosing the path of each remote write pay
+  outboard bench writing --quick     the same figures; the model with 2 million writes instead of 3, and with its numbers
+                                     scaled by 1/4 and 4 only, not by 1/2 and 2
   outboard bench cluster             what encryption between machines costs")]
 pub(crate) struct Args {
     /// What to measure

@@ -38,6 +38,9 @@ const COMPLETED_MAX: usize = 16384;
 /// writer is made: [`poll`](Self::poll), [`wait`](Self::wait) or [`flush`](Self::flush) at the latest. A write that
 /// fails is told by [`poll`](Self::poll), with or without a signal.
 ///
+/// A call that has waited for as long as the writer's [patience](Self::with_patience) ends with [`AccessError::Lost`] and
+/// [`Loss::Stalled`]; the writer goes on, and so does what is under way. After any other loss every call says so at once.
+///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use outboard::{Job, Writer, WriterOptions};
