@@ -164,6 +164,7 @@ fn a_completion_does_not_call_visible_what_a_dead_server_can_show_nobody() {
         }
         writer.flush().unwrap();
         drop(daemons);
+        // tidy: allow(sleep) the promise begins when the link has had time to look
         std::thread::sleep(LOOK);
         // As long as nobody has looked these may begin.
         let begun: Vec<_> =
@@ -190,6 +191,7 @@ fn whoever_only_writes_hears_within_1024_writes_that_the_server_is_gone() {
                 writer.write(target, number % 1000 * 64, &[1; 64]).unwrap();
             }
             drop(daemons);
+            // tidy: allow(sleep) the promise begins when the link has had time to look
             std::thread::sleep(LOOK);
             let options = WriteOptions { signal, ..WriteOptions::default() };
             let begun = (0..5000).take_while(|_| writer.write_with(target, 0, b"unseen", options).is_ok());
