@@ -355,3 +355,6 @@ fn end(writer: &mut Writer, now: Time, completion: &Completion) {
     };
     writer.offloaded(now, completion.token.0, result);
 }
+
+#[cfg(test)]
+mod tests;
