@@ -159,7 +159,10 @@ impl CallingWorker {
     /// A client calls no more by this link.
     fn leave(&mut self, link: LinkId) {
         self.clients.remove(&link);
-        self.servers.iter_mut().for_each(|side| side.desk.on_lost(link));
+        for side in &mut self.servers {
+            side.desk.on_lost(link);
+            side.access.close_unused();
+        }
     }
 
     /// A link is gone. Clients whose server it led to are told of every call, and find no function here until they register

@@ -33,6 +33,28 @@ fn answered(caller: &Caller, site: CallSite) -> u64 {
 }
 
 #[test]
+fn an_agent_gives_back_regions_of_callers_that_have_gone() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let agent = daemons.agent(&daemons.shm());
+    for _ in 0..10 {
+        let region = memory.reserve(1 << 20, None).unwrap();
+        let mut caller = caller_by(&daemons.shm(), &agent.shm());
+        let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+        let count = caller.register(&image(COUNT), options).unwrap();
+        caller.call(count, &1u64.to_le_bytes()).unwrap();
+        assert!(agent.mapped_regions() > 0, "they are reached through shared memory");
+        drop(caller);
+        memory.free(region).unwrap();
+    }
+    let until = Instant::now() + PATIENCE;
+    while agent.mapped_regions() > 0 {
+        assert!(Instant::now() < until, "{} regions are still mapped", agent.mapped_regions());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_killed_agent_costs_no_acknowledged_put() {
     let daemons = Daemons::start();
     let mut memory = memory(&daemons.shm());

@@ -1,5 +1,7 @@
 //! What cannot be registered is refused in words.
 
+use std::time::Duration;
+
 use outboard::{FunctionImage, FunctionOptions, RegisterError, RegisterRefusal, Rights, Settings};
 use outboard_link::{Disposition, Exports, Link, Waiter, shm};
 use outboard_wire::calling::{
@@ -44,6 +46,28 @@ fn keys_that_allow_less_than_the_function_wants() {
     let options = FunctionOptions::default().with_region(&gone, Rights::READ);
     memory.free(gone).unwrap();
     refused(caller.register(&image(COUNT), options).unwrap_err(), RegisterRefusal::NoRegion, "no region");
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_not_taken_for_that_of_another_function() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    for address in [daemons.shm(), daemons.tcp()] {
+        let region = memory.reserve(4096, None).unwrap();
+        let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+        let mut caller = caller(&address);
+        let counts = caller.register(&image(COUNT), options.clone()).unwrap();
+        daemons.stop();
+        caller = caller.with_patience(Duration::from_millis(100));
+        caller.register(&image(COUNT), options).unwrap_err();
+        daemons.go_on();
+        caller = caller.with_patience(PATIENCE);
+        let other = caller.register(&image("mov r0, 553735\nexit"), FunctionOptions::default()).unwrap();
+        for _ in 0..3 {
+            assert_eq!(caller.call(other, &5u64.to_le_bytes()).unwrap().value, 553_735);
+        }
+        assert_eq!(caller.call(counts, &[0; 8]).unwrap().value, 0, "nobody has counted");
+    }
 }
 
 #[test]

@@ -66,6 +66,10 @@ impl Server {
         Self::start_with(&["agent", "--memory-servers", memory, "--workers", "2"])
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Lets it go on after [`stop`](Self::stop).
     pub(crate) fn go_on(&self) {
         kill_process(Pid::from_child(&self.child), Signal::CONT).expect("it lives");

@@ -56,6 +56,12 @@ impl Daemons {
         Daemons(Server::agent(&memory.to_string()))
     }
 
+    /// How many regions its process has in its memory.
+    pub(crate) fn mapped_regions(&self) -> usize {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.0.pid())).unwrap();
+        maps.lines().filter(|line| line.contains("memfd:outboard-region")).count()
+    }
+
     pub(crate) fn go_on(&self) {
         self.0.go_on();
     }

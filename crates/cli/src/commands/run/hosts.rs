@@ -60,16 +60,16 @@ pub(super) fn find(text: &str) -> Result<Vec<Host>> {
 fn parse(line: &str) -> Result<Host> {
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or_default();
+    // It is an argument of a remote shell.
+    if name.is_empty() || name.starts_with(['-', '=']) {
+        bail!("“{line}” is no host: write its name, or name=address, and slots=N behind it if you like");
+    }
     let (name, address) = match name.split_once('=') {
         None => (name, None),
         Some((name, address)) => {
             (name, Some(address.parse().with_context(|| format!("{address} in “{line}” is no IP address"))?))
         }
     };
-    // It is an argument of a remote shell.
-    if name.is_empty() || name.starts_with('-') {
-        bail!("“{line}” is no host: write its name, or name=address, and slots=N behind it if you like");
-    }
     let slots = match words.next() {
         None => None,
         Some(word) => {

@@ -44,12 +44,20 @@ pub(super) struct Known {
     not_here: Option<Refused>,
     /// It has no right to write, so that it does no harm to run it twice.
     pub(super) only_reads: bool,
+    /// Nobody calls it: its registration was not answered in time. An answer may come still, so that its number cannot be
+    /// given to another.
+    is_given_up: bool,
 }
 
 impl Known {
     #[inline]
     pub(super) fn is_at(&self, site: Site) -> bool {
         self.at[site as usize]
+    }
+
+    /// Whether somebody may call it, and the agent does not know it.
+    pub(super) fn is_missed_by_agent(&self) -> bool {
+        !self.is_given_up && !self.is_at(Site::Agent)
     }
 
     /// From now on the site knows it, or does not.
@@ -122,18 +130,20 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         // What goes on as another function may write then.
         let writes = wanted.regions.iter().any(|allowed| allowed.rights.includes(Rights::WRITE));
         let only_reads = !writes && !image.may_forward();
-        let known = Known { image: image.clone(), wanted, at: [false; 3], not_here: None, only_reads };
-        self.functions.push(known);
+        let (at, not_here, is_given_up) = ([false; 3], None, false);
+        self.functions.push(Known { image: image.clone(), wanted, at, not_here, only_reads, is_given_up });
         // Whoever waits hears the answers.
         self.reminder.is_needed = false;
         let introduced = self.introduce(handle, patience);
-        if introduced.is_err() {
-            self.functions.pop();
+        match &introduced {
+            Ok(()) => {}
+            // That was the answer.
+            Err(RegisterError::Refused { .. }) => drop(self.functions.pop()),
+            Err(_) => self.functions[handle as usize].is_given_up = true,
         }
         let may_be_there = self.placement.is_free() || self.placement == Placement::Fixed(Site::Agent);
-        let forgotten = |known: &Known| !known.is_at(Site::Agent);
-        self.reminder.is_needed =
-            may_be_there && self.agent.is_some() && self.functions.iter().any(forgotten);
+        let is_missed = self.functions.iter().any(Known::is_missed_by_agent);
+        self.reminder.is_needed = may_be_there && self.agent.is_some() && is_missed;
         introduced.map(|()| handle)
     }
 

@@ -53,7 +53,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 Verdict::Preparing | Verdict::Refused(_) => {}
             }
         }
-        let forgotten = functions.iter().position(|known| !known.is_at(Site::Agent));
+        let forgotten = functions.iter().position(Known::is_missed_by_agent);
         reminder.is_needed = forgotten.is_some();
         if let Some(handle) = forgotten {
             let (mut question, known) = (Vec::new(), &functions[handle]);

@@ -61,6 +61,11 @@ impl RemoteAccess {
         self.openings.judged(number, verdict);
     }
 
+    /// Somebody has gone: regions that no function uses any more are given back.
+    pub fn close_unused(&mut self) {
+        self.openings.close_unused();
+    }
+
     /// Gives to the link what it had no room for. Returns whether anything moved.
     pub fn work<L: RemoteMemory>(&mut self, link: &mut L) -> Result<bool, LinkError> {
         Ok(self.openings.work(link)? | self.operations.work(link))

@@ -37,6 +37,8 @@ enum State {
 struct Entry {
     grant: Grant,
     state: State,
+    /// Whether a function has had it: until then somebody is about to.
+    was_given: bool,
 }
 
 /// The regions that functions use, or are to use.
@@ -75,7 +77,10 @@ impl Openings {
         match place.take_if(|entry| matches!(entry.state, State::Failed(_))) {
             Some(Entry { state: State::Failed(refused), .. }) => Err(refused),
             _ => Ok(match place {
-                Some(Entry { state: State::Open(region), .. }) => Some(region.clone()),
+                Some(Entry { state: State::Open(region), was_given, .. }) => {
+                    *was_given = true;
+                    Some(region.clone())
+                }
                 _ => None,
             }),
         }
@@ -84,7 +89,7 @@ impl Openings {
     fn want(&mut self, grant: Grant) -> Result<(), Refused> {
         let mut free = self.entries.iter().position(Option::is_none);
         if free.is_none() && self.entries.len() >= REGIONS_MAX {
-            self.forget_unused();
+            self.forget_unused(|_| true);
             free = self.entries.iter().position(Option::is_none);
         }
         if free.is_none() && self.entries.len() >= REGIONS_MAX {
@@ -96,7 +101,7 @@ impl Openings {
             self.entries.push(None);
         }
         let state = if self.trusts_nobody { State::Unproven } else { State::Wanted };
-        self.entries[place] = Some(Entry { grant, state });
+        self.entries[place] = Some(Entry { grant, state, was_given: false });
         if self.trusts_nobody {
             self.unproven.push_back(place as u32);
         }
@@ -121,11 +126,16 @@ impl Openings {
         }
     }
 
-    /// Closes regions that no function uses any more.
-    fn forget_unused(&mut self) {
+    /// Closes regions that no function uses any more: whoever keeps one open keeps its memory.
+    pub(super) fn close_unused(&mut self) {
+        self.forget_unused(|entry| entry.was_given);
+        self.is_anything_wanted |= !self.to_close.is_empty();
+    }
+
+    fn forget_unused(&mut self, may_go: impl Fn(&Entry) -> bool) {
         for place in &mut self.entries {
             let unused = place.take_if(|entry| match &entry.state {
-                State::Open(region) => Arc::strong_count(&region.0) == 1,
+                State::Open(region) => Arc::strong_count(&region.0) == 1 && may_go(entry),
                 State::Failed(_) => true,
                 State::Unproven | State::Wanted | State::Asked => false,
             });
