@@ -100,6 +100,11 @@ impl<T> Calls<T> {
         self.places[place].as_mut().filter(|under_way| under_way.call == call).map(|there| &mut there.note)
     }
 
+    /// Until when a call that is under way is waited for.
+    pub fn until(&self, call: u64) -> Option<Time> {
+        self.places[self.place(call)].as_ref().filter(|there| there.call == call)?.until
+    }
+
     /// An answer has come. Returns what was noted, if anybody waits for it.
     #[inline]
     pub fn end(&mut self, call: u64) -> Option<T> {

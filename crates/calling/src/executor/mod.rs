@@ -202,13 +202,16 @@ impl<R> Executor<R> {
         fuel: u64,
         mut tell: impl FnMut(Outcome<'_>),
     ) -> u64 {
-        let mut spent = self.go_on(site, &mut tell);
+        // Calls that wait for their first turn have half of it, whatever those cost that go on.
+        let resumed = self.go_on(site, fuel / 2, &mut tell);
+        let mut spent = resumed.min(fuel / 2);
+        let beyond = resumed - spent;
         loop {
             let may_start = spent < fuel && self.runs.near.len() < NEAR_MAX;
             let started = if may_start { self.start_next(now, site, &mut tell) } else { None };
             match started.or_else(|| self.go_on_near(site, &mut tell)) {
                 Some(cost) => spent += cost,
-                None => return spent,
+                None => return spent + beyond,
             }
         }
     }
@@ -364,12 +367,26 @@ impl<R> Executor<R> {
         self.runs.answer(ticket, answered);
     }
 
-    /// Goes on with the calls whose accesses have ended.
-    fn go_on<S: Site<Region = R>>(&mut self, site: &mut S, tell: &mut impl FnMut(Outcome<'_>)) -> u64 {
+    /// Goes on with calls whose accesses have ended, until about so much fuel was spent. After one that took long it is
+    /// another client's turn. Returns how much it was.
+    fn go_on<S: Site<Region = R>>(
+        &mut self,
+        site: &mut S,
+        fuel: u64,
+        tell: &mut impl FnMut(Outcome<'_>),
+    ) -> u64 {
         let mut spent = 0;
         for _ in 0..self.runs.answered() {
+            if spent >= fuel {
+                break;
+            }
             let Some((run, answer)) = self.runs.next_answered() else { break };
-            spent += self.resume(run, answer, site, tell);
+            let client = run.client;
+            let cost = self.resume(run, answer, site, tell);
+            if cost > u64::from(self.config.quantum) {
+                self.runs.let_another_go_on(client);
+            }
+            spent += cost;
         }
         spent
     }

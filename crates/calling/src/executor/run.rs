@@ -435,4 +435,12 @@ impl<R> Runs<R> {
     pub(super) fn next_answered(&mut self) -> Option<Resumable<R>> {
         self.answered.pop_front()
     }
+
+    /// Whoever is not this client goes on next, if there is one.
+    pub(super) fn let_another_go_on(&mut self, client: Option<Client>) {
+        let another = self.answered.iter().position(|(run, _)| run.client != client);
+        if let Some(run) = another.and_then(|at| self.answered.remove(at)) {
+            self.answered.push_front(run);
+        }
+    }
 }

@@ -423,6 +423,42 @@ fn a_greedy_client_does_not_keep_others_waiting() {
     assert!((3..=6).contains(&calls), "{calls} long calls were served meanwhile");
 }
 
+/// Reads a word of a region, then spends about as much fuel as its argument says.
+const READ_AND_SPEND: &str = "
+    ldxdw r6, [r1+0]
+    mov r1, 0
+    mov r2, 16
+    mov r3, r10
+    add r3, -8
+    mov r4, 8
+    call region_read
+    again:
+    add r6, -2
+    jsgt r6, 0, again
+    mov r0, 0
+    exit";
+
+#[test]
+fn a_greedy_client_does_not_keep_others_waiting_whose_regions_are_far() {
+    let mut world = World::new();
+    world.site.is_far = true;
+    let (greedy, modest) = (world.client(), world.client());
+    for client in [greedy, modest] {
+        world.bind_with(client, 0, READ_AND_SPEND, 1_000_000);
+    }
+    for _ in 0..400 {
+        world.submit(greedy, 0, &900_000u64.to_le_bytes());
+    }
+    world.run(Time::ZERO, 1_000_000);
+    world.submit(modest, 0, &10u64.to_le_bytes());
+    while !world.order.contains(&modest) {
+        while world.site.end_one(&mut world.executor) {}
+        world.run(Time::ZERO, 50_000);
+    }
+    let calls = world.order.iter().filter(|client| **client == greedy).count();
+    assert!(calls <= 4, "{calls} long calls were served meanwhile");
+}
+
 #[test]
 fn a_greedy_function_does_not_keep_others_of_its_client_waiting() {
     let mut world = World::new();

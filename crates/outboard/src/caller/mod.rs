@@ -278,8 +278,8 @@ impl Caller {
         self.begin_this(function.with_key(key, arguments, None))
     }
 
-    /// Begins a call that ends in an error when there is no answer within `patience`. One that has not begun at the site
-    /// by then will not.
+    /// Begins a call that ends in an error when there is no answer within `patience`. One that has waited at the
+    /// site for as long will not run; one that was on its way for longer may.
     pub fn begin_within(
         &mut self,
         function: FunctionHandle,

@@ -147,7 +147,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         };
         let fresh = |site: &Site| tried & 1 << *site as u8 == 0 && self.is_usable(*site, handle);
         let found = ORDER.into_iter().find(fresh);
-        let request = Call { call, handle, patience_us: 0 };
+        let left = self.calls.until(call).map(|until| until.since(self.now));
+        let request = Call { call, handle, patience_us: super::patience_us(left) };
         let began = found.map(|to| (to, self.begin_at(to, &request, slot, &arguments)));
         if let Some(flight) = self.calls.get_mut(call) {
             flight.arguments = Some(arguments);

@@ -94,6 +94,13 @@ struct Flight {
     arguments: Option<Vec<u8>>,
 }
 
+/// A patience as it travels. Somebody who has no time at all has a microsecond: none would be for ever.
+#[inline]
+fn patience_us(patience: Option<Duration>) -> u32 {
+    let micros = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);
+    patience.map_or(0, micros)
+}
+
 fn recycle(spare: &mut Vec<Vec<u8>>, flight: Option<Flight>) {
     spare.extend(flight.and_then(|flight| flight.arguments));
 }
@@ -160,10 +167,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     pub fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
         let number = self.calls.next().ok_or(CallBeginError::Full)?;
         let site = self.choose(begin.handle, begin.slot)?;
-        // Somebody who has no time at all has a microsecond: none would be for ever.
-        let micros = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);
-        let patience_us = begin.patience.map_or(0, micros);
-        let call = Call { call: number, handle: begin.handle, patience_us };
+        let call = Call { call: number, handle: begin.handle, patience_us: patience_us(begin.patience) };
         // Without patience nobody looks at the clock.
         let until = begin.patience.map(|patience| {
             self.now = self.waiter.clock.now();
