@@ -242,9 +242,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     fn await_verdict(&mut self, site: Site, handle: u32, limit: Limit) -> Result<Registered, RegisterError> {
         loop {
             self.turn_and_keep();
-            let answer = self.end(site)?.next_registered();
-            if let Some(answer) = answer.filter(|answer| answer.handle == handle) {
-                return Ok(answer);
+            // All of them: some may be for functions that were given up.
+            while let Some(answer) = self.end(site)?.next_registered() {
+                if answer.handle == handle {
+                    return Ok(answer);
+                }
             }
             self.in_time(site, limit)?;
             self.sleep(limit.0)?;
