@@ -100,8 +100,9 @@ impl Scene<'_> {
         })?;
         let onset_ns = self.rival.onset_ns()?;
         self.rival.rest()?;
-        let longest_ns = onset_ns + LONGEST.as_nanos() as u64;
-        Ok(shifted_ns.unwrap_or(longest_ns).saturating_sub(onset_ns) as f64 / 1e6)
+        // Slots that moved before the onset did not react to it.
+        let reacted_ns = shifted_ns.and_then(|shifted_ns: u64| shifted_ns.checked_sub(onset_ns));
+        Ok(reacted_ns.unwrap_or(LONGEST.as_nanos() as u64) as f64 / 1e6)
     }
 
     /// How often slots move while nothing changes.
@@ -219,7 +220,7 @@ fn phases(scene: &Scene<'_>, options: &Options, progress: &mut Progress) -> Resu
         "the better of all calls at the server and all at the agent, over four phases of {seconds} s: idle, server overloaded, agent overloaded, recovery"
     );
     let single = "the better of server and agent in the phase in which steering does worst";
-    let idle = "the better of server and agent alone, while nobody takes their cores";
+    let idle = "the better of server and agent alone, while nobody takes their cores: as many calls as one caller has answers for, which need not be more than one site can do";
     let ratio = |name: &str, value, versus: &str| Figure::new(name, Unit::Ratio, value, 1.0, versus);
     Ok(vec![
         ratio("calling.steer.versus_best_fixed", total(&steered) / best, &whole),
