@@ -1,0 +1,86 @@
+//! Whoever takes much keeps nobody else waiting.
+
+use super::*;
+
+/// Spends about as much fuel as its argument says.
+pub(super) const SPEND: &str = "
+    ldxdw r2, [r1+0]
+    again:
+    add r2, -2
+    jsgt r2, 0, again
+    mov r0, 0
+    exit";
+
+#[test]
+fn a_greedy_client_does_not_keep_others_waiting() {
+    let mut world = World::new();
+    let (greedy, modest) = (world.client(), world.client());
+    // Many functions that take long, against one that does not.
+    for handle in 0..8 {
+        world.bind_with(greedy, handle, SPEND, 1_000_000);
+    }
+    world.bind_with(modest, 0, SPEND, 1_000_000);
+    for number in 0..400 {
+        world.submit(greedy, number % 8, &100_000u64.to_le_bytes());
+    }
+    for _ in 0..400 {
+        world.submit(modest, 0, &1000u64.to_le_bytes());
+    }
+    while world.order.iter().filter(|client| **client == modest).count() < 400 {
+        world.run(Time::ZERO, 10_000);
+    }
+    let calls = world.order.iter().filter(|client| **client == greedy).count();
+    // Both have got about 400,000 of fuel.
+    assert!((3..=6).contains(&calls), "{calls} long calls were served meanwhile");
+}
+
+/// Reads a word of a region, then spends about as much fuel as its argument says.
+const READ_AND_SPEND: &str = "
+    ldxdw r6, [r1+0]
+    mov r1, 0
+    mov r2, 16
+    mov r3, r10
+    add r3, -8
+    mov r4, 8
+    call region_read
+    again:
+    add r6, -2
+    jsgt r6, 0, again
+    mov r0, 0
+    exit";
+
+#[test]
+fn a_greedy_client_does_not_keep_others_waiting_whose_regions_are_far() {
+    let mut world = World::new();
+    world.site.is_far = true;
+    let (greedy, modest) = (world.client(), world.client());
+    for client in [greedy, modest] {
+        world.bind_with(client, 0, READ_AND_SPEND, 1_000_000);
+    }
+    for _ in 0..400 {
+        world.submit(greedy, 0, &900_000u64.to_le_bytes());
+    }
+    world.run(Time::ZERO, 1_000_000);
+    world.submit(modest, 0, &10u64.to_le_bytes());
+    while !world.order.contains(&modest) {
+        while world.site.end_one(&mut world.executor) {}
+        world.run(Time::ZERO, 50_000);
+    }
+    let calls = world.order.iter().filter(|client| **client == greedy).count();
+    assert!(calls <= 4, "{calls} long calls were served meanwhile");
+}
+
+#[test]
+fn a_greedy_function_does_not_keep_others_of_its_client_waiting() {
+    let mut world = World::new();
+    let client = world.client();
+    world.bind_with(client, 0, SPEND, 1_000_000);
+    world.bind_with(client, 1, SPEND, 1_000_000);
+    let long: Vec<u64> = (0..100).map(|_| world.submit(client, 0, &100_000u64.to_le_bytes()).0).collect();
+    let short: Vec<u64> = (0..100).map(|_| world.submit(client, 1, &1000u64.to_le_bytes()).0).collect();
+    while !short.iter().all(|call| world.ended.contains_key(&(client, *call))) {
+        world.run(Time::ZERO, 10_000);
+    }
+    let calls = long.iter().filter(|call| world.ended.contains_key(&(client, **call))).count();
+    assert!((1..=3).contains(&calls), "{calls} long calls were served meanwhile");
+}
