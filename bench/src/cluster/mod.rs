@@ -4,7 +4,7 @@ use crate::harness::Report;
 use crate::link::{self, Question};
 use crate::{BenchError, Options};
 
-const QUESTIONS: &[Question] = &[link::TLS_STREAM];
+const QUESTIONS: &[Question] = &[link::TLS_STREAM, link::OFI_STREAM, link::OFI_READ];
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {

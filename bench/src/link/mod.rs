@@ -3,6 +3,9 @@
 //! Two processes, each on a core of its own; every byte is written by one and read by the other, and checked.
 
 mod echo;
+mod ofi;
+mod ofi_read;
+mod ofi_stream;
 mod payload;
 mod pump;
 mod shm_frames;
@@ -15,6 +18,8 @@ mod tcp_stream;
 mod tls_stream;
 mod transport;
 
+pub(crate) use ofi_read::QUESTION as OFI_READ;
+pub(crate) use ofi_stream::QUESTION as OFI_STREAM;
 use stage::Stage;
 pub(crate) use tls_stream::QUESTION as TLS_STREAM;
 
@@ -30,31 +35,50 @@ const KIB_64: usize = 1 << 16;
 /// One thing to find out, and the two parts in finding it out.
 pub(crate) struct Question {
     name: &'static str,
+    /// Why it cannot be asked on this machine.
+    unfit: fn() -> Option<String>,
     lead: fn(&Stage<'_>) -> Result<Vec<Figure>, BenchError>,
     serve: fn(&Control) -> Result<(), BenchError>,
 }
 
+/// There is nothing that a machine could lack.
+const ANYWHERE: fn() -> Option<String> = || None;
+
 const QUESTIONS: &[Question] = &[
-    Question { name: "link.shm.frames_64B", lead: shm_frames::lead, serve: shm_frames::serve },
+    Question {
+        name: "link.shm.frames_64B",
+        unfit: ANYWHERE,
+        lead: shm_frames::lead,
+        serve: shm_frames::serve,
+    },
     Question {
         name: "link.shm.roundtrip_64B",
+        unfit: ANYWHERE,
         lead: |stage| shm_roundtrip::lead::<64>(stage, "link.shm.roundtrip_64B", 20_000),
         serve: shm_roundtrip::serve::<64>,
     },
     Question {
         name: "link.shm.roundtrip_64KiB",
+        unfit: ANYWHERE,
         lead: |stage| shm_roundtrip::lead::<KIB_64>(stage, "link.shm.roundtrip_64KiB", 600),
         serve: shm_roundtrip::serve::<KIB_64>,
     },
-    Question { name: "link.shm.read_64KiB", lead: shm_read::lead, serve: shm_read::serve },
-    Question { name: "link.tcp.stream_64KiB", lead: tcp_stream::lead, serve: tcp_stream::serve },
+    Question { name: "link.shm.read_64KiB", unfit: ANYWHERE, lead: shm_read::lead, serve: shm_read::serve },
+    Question {
+        name: "link.tcp.stream_64KiB",
+        unfit: ANYWHERE,
+        lead: tcp_stream::lead,
+        serve: tcp_stream::serve,
+    },
     Question {
         name: "link.tcp.roundtrip_64B",
+        unfit: ANYWHERE,
         lead: |stage| tcp_roundtrip::lead(stage, "link.tcp.roundtrip_64B", 1000, 64),
         serve: |control| tcp_roundtrip::serve(control, 64),
     },
     Question {
         name: "link.tcp.roundtrip_64KiB",
+        unfit: ANYWHERE,
         lead: |stage| tcp_roundtrip::lead(stage, "link.tcp.roundtrip_64KiB", 300, KIB_64),
         serve: |control| tcp_roundtrip::serve(control, KIB_64),
     },
@@ -73,11 +97,16 @@ pub(crate) fn ask(
 ) -> Result<Report, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = Cores::take()?;
-    let environment = Environment::survey(options.effort, cores_allowed, cores.chosen().to_vec());
+    let mut environment = Environment::survey(options.effort, cores_allowed, cores.chosen().to_vec());
     let mut progress = Progress::new(options.effort, questions.len());
     let mut figures = Vec::new();
     for question in questions {
         progress.begin(question.name);
+        if let Some(why) = (question.unfit)() {
+            environment.notes.push(format!("no {}: {why}", question.name));
+            progress.end();
+            continue;
+        }
         let peer = Peer::start(&options.peer, question.name)?;
         let stage = Stage { effort: options.effort, progress: &progress, cores: &cores, peer };
         figures.extend((question.lead)(&stage)?);

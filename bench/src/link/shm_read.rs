@@ -21,37 +21,40 @@ use crate::error::Named;
 use crate::harness::{Duel, Figure, Round, Side};
 use crate::pair::{Answer, Control, Order, spin_until};
 
-const CHUNK: usize = 1 << 16;
+pub(super) const CHUNK: usize = 1 << 16;
 const CHUNKS: u64 = 16;
-const REGION: usize = CHUNK * CHUNKS as usize;
+pub(super) const REGION: usize = CHUNK * CHUNKS as usize;
 
 /// A page for the two counts, before the memory that memcpy reads.
-const BELLS: usize = 4096;
+pub(super) const BELLS: usize = 4096;
 /// How many chunks the lead has asked for.
-const ASKED: usize = 0;
+pub(super) const ASKED: usize = 0;
 /// How many chunks the owner has written.
-const WRITTEN: usize = 128;
+pub(super) const WRITTEN: usize = 128;
 
 const READS: u64 = 600;
 const KEY: RegionKey = RegionKey([0x5a; 16]);
 const VERSUS: &str = "memcpy from the same kind of shared memory, written by the owner just before";
 
 /// What the two processes share beside the link: the bells, and the memory that memcpy reads.
-struct Shared(Segment);
+pub(super) struct Shared(pub(super) Segment);
 
 impl Shared {
-    fn ring(&self, bell: usize, count: u64) {
+    pub(super) fn ring(&self, bell: usize, count: u64) {
         self.0.word(bell).store(count, Ordering::Release);
     }
 
-    fn wait(&self, bell: usize, count: u64, awaited: &'static str) -> Result<(), BenchError> {
-        let word = self.0.word(bell);
-        spin_until(awaited, || (word.load(Ordering::Acquire) >= count).then_some(()))
+    pub(super) fn has_rung(&self, bell: usize, count: u64) -> bool {
+        self.0.word(bell).load(Ordering::Acquire) >= count
+    }
+
+    pub(super) fn wait(&self, bell: usize, count: u64, awaited: &'static str) -> Result<(), BenchError> {
+        spin_until(awaited, || self.has_rung(bell, count).then_some(()))
     }
 }
 
 /// Where chunk `number` lies in its region.
-fn offset(number: u64) -> usize {
+pub(super) fn offset(number: u64) -> usize {
     (number % CHUNKS) as usize * CHUNK
 }
 
@@ -147,7 +150,7 @@ impl Reader {
     }
 }
 
-fn check(found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
+pub(super) fn check(found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
     if found == expected {
         return Ok(());
     }

@@ -2,16 +2,16 @@
 
 use outboard_link::Exports;
 
-use super::Question;
 use super::pump::Pump;
 use super::stage::{Stage, join};
 use super::stream::{self, LinkStream, Load};
 use super::transport::{Tcp, Tls};
+use super::{ANYWHERE, Question};
 use crate::BenchError;
 use crate::harness::{Figure, Unit};
 use crate::pair::Control;
 
-pub(crate) const QUESTION: Question = Question { name: "cluster.tls", lead, serve };
+pub(crate) const QUESTION: Question = Question { name: "cluster.tls", unfit: ANYWHERE, lead, serve };
 
 const MESSAGE: usize = 1 << 16;
 

@@ -49,7 +49,7 @@ pub(super) fn accept<T: Transport>(listener: &T::Listener) -> Result<T::Link, Be
     Ok(link?)
 }
 
-fn identity() -> Identity {
+pub(super) fn identity() -> Identity {
     Identity::new(Role::Tool, "bench")
 }
 

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::endpoint::{Endpoint, Far};
 use super::library::Fault;
 use super::object::Registration;
-use super::sys::{FI_MR_LOCAL, FI_READ, FI_WRITE};
+use super::sys::{FI_READ, FI_WRITE};
 use crate::memory::{Buffer, Segment, Window};
 use crate::stream::{Handle, Lent, Near};
 
@@ -108,7 +108,7 @@ impl Endpoint {
 
     /// Begins an access. Returns false if it has to go another way.
     pub(super) fn reach(&mut self, number: usize, far: Far, near: &Near<'_>) -> Result<bool, Fault> {
-        let needs_registration = self.memory_mode() & FI_MR_LOCAL != 0;
+        let needs_registration = self.wants_registration();
         if let Near::Into(into, offset) = near
             && into.is_plain()
             && !needs_registration

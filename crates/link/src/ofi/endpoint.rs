@@ -13,7 +13,7 @@ use super::object::{Closing, Home, Registration};
 use super::offer::Offer;
 use super::sys::{
     Av, Context, Cq, CqErrEntry, CqMsgEntry, Ep, FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE,
-    FI_EAGAIN, FI_EAVAIL, FI_MORE, FI_REMOTE_READ, FI_REMOTE_WRITE, Msg, MsgRma, RmaIov,
+    FI_EAGAIN, FI_EAVAIL, FI_MORE, FI_MR_LOCAL, FI_REMOTE_READ, FI_REMOTE_WRITE, Msg, MsgRma, RmaIov,
 };
 use crate::memory::{Buffer, WindowMut};
 
@@ -262,8 +262,9 @@ impl Endpoint {
         unsafe { Registration::new((&self.home, &self.ep), place, access) }
     }
 
-    pub(super) fn memory_mode(&self) -> i32 {
-        self.home.memory_mode
+    /// Whether memory of this side has to be registered too.
+    pub(super) fn wants_registration(&self) -> bool {
+        self.home.memory_mode & FI_MR_LOCAL != 0
     }
 
     /// Lets the provider work, and takes what has ended. An operation that failed is an end like others.

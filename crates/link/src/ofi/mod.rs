@@ -14,6 +14,8 @@
 
 mod accept;
 mod access;
+#[doc(hidden)]
+pub mod bare;
 mod bytes;
 mod choice;
 mod config;
