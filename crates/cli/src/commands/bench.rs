@@ -25,7 +25,7 @@ use crate::terminal;
   outboard bench writing             does choosing the path of each remote write pay
   outboard bench writing --quick     the same figures; the model with 2 million writes instead of 3, and with its numbers
                                      scaled by 1/4 and 4 only, not by 1/2 and 2
-  outboard bench cluster             what encryption between machines costs")]
+  outboard bench cluster             what encryption and libfabric cost between machines")]
 pub(crate) struct Args {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(outboard_bench::NAMES))]
