@@ -34,7 +34,8 @@ pub struct Config {
     pub lends_all: bool,
     /// How many messages may be on their way in each direction, from 8 to 1024; default 32.
     pub slots: usize,
-    /// The longest message, from 1 KiB to 1 MiB; default 16 KiB. Each side has twice `slots` of them, registered.
+    /// The longest message, from 1 KiB to 1 MiB; default 65 KiB, so that a frame of 64 KiB is one message. Each side has
+    /// room for twice `slots` of them, registered where the provider wants that.
     pub slot_bytes: usize,
 }
 
@@ -51,7 +52,7 @@ impl Default for Config {
             provider: None,
             lends_all: false,
             slots: 32,
-            slot_bytes: 16 << 10,
+            slot_bytes: 65 << 10,
         }
     }
 }

@@ -22,6 +22,8 @@ const PARTING_TIME: Duration = Duration::from_millis(200);
 impl ByteStream for OfiBytes {
     const NAME: &'static str = "ofi";
     const DESCRIPTOR_TELLS: bool = false;
+    /// Bytes are copied into messages anyway.
+    const SENDS_STRAIGHT: bool = true;
 
     fn begin_records(&mut self) {
         self.is_handshake = false;

@@ -85,6 +85,9 @@ pub trait ByteStream {
     /// Fills the beginning of `into`, which is not empty, with what has arrived.
     fn receive(&mut self, now: Time, into: &mut [u8]) -> Result<Arrival, Loss>;
 
+    /// Whether long frames are better sent from where they lie, each by itself, than gathered in a queue first.
+    const SENDS_STRAIGHT: bool = false;
+
     /// The same for two pieces, one after the other. `body` is read where it lies, and words of it that somebody
     /// else writes meanwhile may be torn.
     fn send_gathered(&mut self, now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss>;

@@ -2,6 +2,8 @@
 
 use outboard_wire::access::Reply;
 use outboard_wire::liveness::LIVENESS_LEN_MAX;
+use outboard_wire::{FrameHead, FrameHeader};
+use zerocopy::IntoBytes;
 
 use super::bytes::ByteStream;
 use super::outbox::Outbox;
@@ -39,12 +41,24 @@ impl<S: ByteStream> Exit<'_, S> {
         if !is_long(data.len()) || !self.outbox.is_idle() {
             return false;
         }
-        let head = Outbox::head_of_reply(tag, reply, data.len());
-        // A stream that has failed fails again when the queue is sent, and there it is told.
-        let len = self.stream.send_gathered(self.pulse.now(), &head, data).unwrap_or(0);
-        self.note(len);
-        self.outbox.rest_of_reply(&head, data, len);
+        self.send_straight(&Outbox::head_of_reply(tag, reply, data.len()), data);
         true
+    }
+
+    /// The same for a frame that is long and has no padding. Nothing may be to leave before it.
+    pub(super) fn frame_straight(&mut self, head: FrameHead, payload: &[u8]) {
+        // No payload reaches 4 GiB: queues are at most 1 GiB.
+        let header = FrameHeader::new(head, payload.len() as u32);
+        self.send_straight(header.as_bytes(), Window::from(payload));
+        self.counters.frames_sent += 1;
+        self.counters.bytes_sent += payload.len() as u64;
+    }
+
+    fn send_straight(&mut self, head: &[u8], data: Window<'_>) {
+        // A stream that has failed fails again when the queue is sent, and there it is told.
+        let len = self.stream.send_gathered(self.pulse.now(), head, data).unwrap_or(0);
+        self.note(len);
+        self.outbox.rest_of_record(head, data, len);
     }
 
     fn note(&mut self, len: usize) {

@@ -11,7 +11,7 @@ use super::desk::Desk;
 use super::exit::Exit;
 use super::inbox::Inbox;
 use super::pulse::Pulse;
-use super::straight::Straight;
+use super::straight::{Straight, is_long_frame};
 use super::terms::Terms;
 use crate::memory::{Window, WindowMut};
 use crate::{
@@ -249,6 +249,23 @@ impl<S: ByteStream> Link for StreamLink<S> {
         self.desk.outbox.commit(len);
         self.desk.counters.frames_sent += 1;
         self.desk.counters.bytes_sent += len as u64;
+    }
+
+    #[inline]
+    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+        let len = payload.len();
+        let fits = is_long_frame(len) && len <= self.capabilities.max_payload;
+        if S::SENDS_STRAIGHT && fits && self.lost.is_none() && self.desk.outbox.is_idle() {
+            if !self.desk.admit(len) {
+                return Err(SendError::Full);
+            }
+            let Self { stream, pulse, desk: Desk { outbox, counters, .. }, .. } = self;
+            Exit { outbox, stream, pulse, counters }.frame_straight(head, payload);
+            return Ok(());
+        }
+        self.reserve(head, len)?.write(0, payload);
+        self.commit(len);
+        Ok(())
     }
 
     #[inline]

@@ -95,10 +95,10 @@ impl Outbox {
         bytes
     }
 
-    /// Appends what is left of a reply of which `sent` bytes have left past the queue, and lets it go. There must be
+    /// Appends what is left of a record of which `sent` bytes have left past the queue, and lets it go. There must be
     /// nothing else here.
-    pub(super) fn rest_of_reply(&mut self, head: &[u8; HEAD_LEN], data: Window<'_>, sent: usize) {
-        let (head, sent) = (&head[sent.min(HEAD_LEN)..], sent.saturating_sub(HEAD_LEN));
+    pub(super) fn rest_of_record(&mut self, head: &[u8], data: Window<'_>, sent: usize) {
+        let (head, sent) = (&head[sent.min(head.len())..], sent.saturating_sub(head.len()));
         if !self.broken {
             self.fifo.push(Window::from(head));
             self.fifo.push(data.part(sent, data.len() - sent));

@@ -29,6 +29,13 @@ pub(super) const fn is_long(len: usize) -> bool {
     len >= LONG && (HEAD_LEN + len).is_multiple_of(RECORD_ALIGN)
 }
 
+/// Whether a frame with `len` bytes is long, and its record has no padding.
+pub(super) const fn is_long_frame(len: usize) -> bool {
+    len >= LONG && len.is_multiple_of(RECORD_ALIGN)
+}
+
+const _: () = assert!(FrameHeader::LEN.is_multiple_of(RECORD_ALIGN));
+
 /// What arrives past the inbox.
 #[derive(Default)]
 pub(super) struct Straight {
