@@ -68,7 +68,8 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
     let seen = Seen { is_usable: true, calls: 5, round_trips_ns: 30_000, oldest_ns: 0 };
     let with_bytes = |head: &[u8]| [head, &[1; 16]].concat();
     let mut moving = Vec::new();
-    Moving { call: 7, handle: 1, spent: 16, reply: b"so far", state: &[1; 40] }.encode(&mut moving);
+    let (reply, state) = (b"so far", &[1; 40]);
+    Moving { call: 7, handle: 1, patience_us: 9, spent: 16, reply, state }.encode(&mut moving);
     let seeds: [(u8, Vec<u8>); 15] = [
         (0, Open { caller: CallerId([9; 16]), server: Incarnation(5) }.encode().to_vec()),
         (1, register),

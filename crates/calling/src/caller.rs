@@ -12,8 +12,11 @@ pub enum Fault {
     Failed(Failure),
     /// No answer has come in time.
     Late,
-    /// The link to the site is gone.
-    Lost,
+    /// The site is gone, says nothing, or has lost its way to the regions.
+    Lost {
+        /// Whether the function may have run, in part or as a whole.
+        may_have_run: bool,
+    },
 }
 
 impl Fault {
@@ -23,9 +26,10 @@ impl Fault {
             Self::Failed(
                 Failure::NoFunction | Failure::Expired | Failure::ArgumentsTooLong { .. } | Failure::Recalled,
             ) => false,
-            Self::Failed(Failure::Repeated | Failure::NotResumed | Failure::Trapped { .. })
-            | Self::Late
-            | Self::Lost => true,
+            Self::Failed(Failure::Repeated | Failure::NotResumed | Failure::Trapped { .. }) | Self::Late => {
+                true
+            }
+            Self::Lost { may_have_run } => may_have_run,
         }
     }
 }
@@ -60,27 +64,60 @@ impl<T> Calls<T> {
         (call % self.places.len() as u64) as usize
     }
 
-    /// The number of the next call, if there is room for it. Numbers that are under way are never further apart than there
-    /// are places: a site that is told of one again must still know whether it has begun.
+    /// The number of the next call, if there is room for it. Numbers are left out whose places belong to calls that take
+    /// long, so that one without an answer is in nobody's way.
     #[inline]
     pub fn next(&self) -> Option<u64> {
-        self.places[self.place(self.next)].is_none().then_some(self.next)
+        if self.places[self.place(self.next)].is_none() {
+            return Some(self.next);
+        }
+        self.next_free(None)
+    }
+
+    #[cold]
+    fn next_free(&self, given_up: Option<usize>) -> Option<u64> {
+        let is_free = |call: &u64| {
+            let place = self.place(*call);
+            self.places[place].is_none() || given_up == Some(place)
+        };
+        (self.next..self.next + self.places.len() as u64).find(is_free)
     }
 
     /// The call of the [next](Self::next) number is on its way, and waited for until then.
     ///
     /// # Panics
-    /// If there is no room for it.
+    /// If it is not the next.
     #[inline]
-    pub fn begin(&mut self, until: Option<Time>, note: T) {
-        let place = self.place(self.next);
-        assert!(self.places[place].is_none(), "a call without a place");
-        self.places[place] = Some(UnderWay { call: self.next, until, note });
-        self.next += 1;
+    pub fn begin(&mut self, call: u64, until: Option<Time>, note: T) {
+        let place = self.place(call);
+        assert!(call >= self.next && self.places[place].is_none(), "a call without a place");
+        self.places[place] = Some(UnderWay { call, until, note });
+        self.next = call + 1;
         self.under_way += 1;
         if let Some(until) = until {
             self.due = Some(self.due.map_or(until, |due| due.min(until)));
         }
+    }
+
+    /// The number that a call can have instead of its own, if it is under way: a site that has heard of many later ones
+    /// knows of an old number only that it may have begun.
+    pub fn next_for(&self, call: u64) -> Option<u64> {
+        let place = self.place(call);
+        self.places[place].as_ref().filter(|there| there.call == call)?;
+        self.next_free(Some(place))
+    }
+
+    /// A call that nobody answers by its number any more has [another](Self::next_for) from now on.
+    ///
+    /// # Panics
+    /// If that is not the one.
+    pub fn renumber(&mut self, call: u64, new: u64) {
+        let from = self.place(call);
+        let Some(under_way) = self.places[from].take_if(|there| there.call == call) else { return };
+        let to = self.place(new);
+        assert!(new >= self.next && self.places[to].is_none(), "a call without a place");
+        self.places[to] = Some(UnderWay { call: new, ..under_way });
+        self.next = new + 1;
     }
 
     /// What was noted of a call that is under way.
@@ -126,7 +163,7 @@ impl<T> Calls<T> {
         }
     }
 
-    /// All calls that are under way, the oldest first.
+    /// All calls that are under way; those that take no longer than others in the order in which they began.
     pub fn all(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         let start = self.place(self.next);
         let (newer, older) = self.places.split_at_mut(start);
@@ -156,13 +193,23 @@ mod tests {
     proptest! {
         #[test]
         fn every_call_ends_once_as_in_a_simple_list(
-            steps in proptest::collection::vec((0u8..4, 0u64..64, 1u64..40), 1..200),
+            steps in proptest::collection::vec((0u8..5, 0u64..64, 1u64..40), 1..200),
         ) {
             let (mut calls, mut list) = (Calls::new(16), BTreeMap::<u64, Option<Time>>::new());
             let mut now = at(0);
             for (what, number, micros) in steps {
                 match what {
                     0 => prop_assert_eq!(calls.end(number).is_some(), list.remove(&number).is_some()),
+                    2 => {
+                        let new = calls.next_for(number);
+                        prop_assert_eq!(new.is_some(), list.contains_key(&number));
+                        if let Some((new, until)) = new.zip(list.remove(&number)) {
+                            calls.renumber(number, new);
+                            prop_assert!(list.keys().all(|other| *other != new));
+                            prop_assert_eq!(calls.until(new), until);
+                            list.insert(new, until);
+                        }
+                    }
                     1 => {
                         now += Duration::from_micros(micros);
                         let mut late = Vec::new();
@@ -177,11 +224,11 @@ mod tests {
                     _ => {
                         let patience = (micros % 2 == 0).then(|| Duration::from_micros(micros));
                         if let Some(call) = calls.next() {
-                            calls.begin(patience.map(|patience| now + patience), ());
+                            calls.begin(call, patience.map(|patience| now + patience), ());
                             prop_assert!(!list.contains_key(&call));
                             list.insert(call, patience.map(|patience| now + patience));
                         } else {
-                            prop_assert!(!list.is_empty());
+                            prop_assert_eq!(list.len(), 16);
                         }
                     }
                 }
@@ -189,7 +236,8 @@ mod tests {
                 let due = list.values().flatten().min();
                 prop_assert!(due.is_none() || calls.next_deadline() <= due.copied());
             }
-            let left: Vec<u64> = calls.all().map(|(call, ())| call).collect();
+            let mut left: Vec<u64> = calls.all().map(|(call, ())| call).collect();
+            left.sort_unstable();
             prop_assert_eq!(left, list.into_keys().collect::<Vec<u64>>());
         }
     }
@@ -199,14 +247,19 @@ mod tests {
         let mut calls = Calls::new(3);
         for number in 1..=4 {
             assert_eq!(calls.next(), Some(number));
-            calls.begin(None, number);
+            calls.begin(number, None, number);
         }
         assert_eq!(calls.next(), None);
         assert_eq!(calls.get_mut(2), Some(&mut 2));
         assert_eq!(calls.end(2), Some(2));
-        assert_eq!(calls.next(), None, "the oldest is in the way");
+        assert_eq!(calls.next(), Some(6), "the oldest is in nobody's way");
+        calls.begin(6, None, 6);
+        assert_eq!((calls.next(), calls.get_mut(1)), (None, Some(&mut 1)));
+        assert_eq!((calls.next_for(4), calls.next_for(9)), (Some(8), None));
+        calls.renumber(4, 8);
+        assert!(calls.get_mut(4).is_none() && calls.get_mut(8) == Some(&mut 4));
         assert_eq!(calls.end(1), Some(1));
-        assert_eq!(calls.next(), Some(5));
+        assert_eq!(calls.next(), Some(9));
         assert!(calls.end(1).is_none() && calls.end(9).is_none());
     }
 
@@ -215,6 +268,7 @@ mod tests {
         assert!(!Fault::Failed(Failure::Expired).may_have_run());
         assert!(!Fault::Failed(Failure::NoFunction).may_have_run());
         assert!(Fault::Failed(Failure::Repeated).may_have_run());
-        assert!(Fault::Late.may_have_run() && Fault::Lost.may_have_run());
+        assert!(Fault::Late.may_have_run() && Fault::Lost { may_have_run: true }.may_have_run());
+        assert!(!Fault::Lost { may_have_run: false }.may_have_run());
     }
 }

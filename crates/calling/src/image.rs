@@ -122,9 +122,7 @@ impl FunctionImage {
 
     /// Whether it can go on as another function. Nobody knows of one that cannot be read.
     pub fn may_forward(&self) -> bool {
-        let forwards =
-            |insn: &Insn| matches!(insn, Insn::CallHelper { id } if *id == crate::helpers::FORWARD);
-        self.program().is_ok_and(|(program, _)| program.code().iter().any(forwards))
+        self.program().is_ok_and(|(program, _)| forwards_at(&program).is_some())
     }
 
     /// The program, and which of its functions is called.
@@ -172,6 +170,12 @@ impl FunctionImage {
 
 fn word(bytes: &mut Vec<u8>, word: u32) {
     bytes.extend_from_slice(&word.to_le_bytes());
+}
+
+/// The first instruction at which a program says as which function it goes on.
+pub(crate) fn forwards_at(program: &Program) -> Option<u32> {
+    let forwards = |insn: &Insn| matches!(insn, Insn::CallHelper { id } if *id == crate::helpers::FORWARD);
+    program.code().iter().position(forwards).map(|index| index as u32)
 }
 
 fn name_of(bytes: &[u8]) -> FunctionName {

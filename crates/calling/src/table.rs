@@ -7,6 +7,7 @@ use outboard_ebpf::{Compiled, Compiler, FunctionId};
 use outboard_wire::calling::{FunctionName, RegisterRefusal};
 
 use crate::FunctionImage;
+use crate::image::forwards_at;
 
 /// A function that can be run here: analysed and compiled by this site itself.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Function {
     name: FunctionName,
     pub(crate) code: Compiled,
     pub(crate) entry: FunctionId,
+    /// Where it says as which function it goes on, if it can.
+    pub(crate) forwards_at: Option<u32>,
 }
 
 /// Why a function cannot be run here.
@@ -26,8 +29,9 @@ impl Function {
         let (program, entry) = image.program().map_err(|error| bad(&error))?;
         let entry = program.entry(&entry).ok_or_else(|| bad(&"it has no entry point"))?;
         let compiler = Compiler::native().map_err(|error| bad(&error))?;
+        let forwards_at = forwards_at(&program);
         let code = compiler.compile(Arc::new(program)).map_err(|error| bad(&error))?;
-        Ok(Self { name: image.name(), code, entry })
+        Ok(Self { name: image.name(), code, entry, forwards_at })
     }
 
     /// Its name.

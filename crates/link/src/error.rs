@@ -61,6 +61,9 @@ pub enum Loss {
     /// The peer died or hung up without a word.
     #[error("it is gone")]
     Gone,
+    /// The peer lives, and has lost what it was needed to reach.
+    #[error("it has lost its own link to the memory server")]
+    Cut,
     /// The peer has been silent for too long.
     #[error("silent for {silent:?} while waiting for {awaited}")]
     Stalled {

@@ -22,8 +22,8 @@ mod writer;
 
 pub use caller::{
     CallCompletion, CallError, CallId, CallPlacement, CallReply, CallSite, Caller, CallerError,
-    CallerOptions, FunctionHandle, FunctionImage, FunctionName, FunctionOptions, ImageError, RegisterError,
-    RegisterRefusal, SiteReport, TrapReason,
+    CallerOptions, FunctionHandle, FunctionImage, FunctionName, FunctionOptions, ImageError, NoRoomBecause,
+    RegisterError, RegisterRefusal, SiteReport, TrapReason,
 };
 pub use client::{AskError, Client};
 pub use far::{

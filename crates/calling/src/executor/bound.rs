@@ -1,9 +1,9 @@
 //! What one client has registered, and which of its calls wait.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use outboard_wire::calling::HANDLES_MAX;
+use outboard_wire::calling::{Failure, HANDLES_MAX, TrapReason};
 use outboard_wire::{Rights, Time};
 
 use crate::table::Function;
@@ -46,6 +46,8 @@ pub(super) struct Waiting<R> {
 pub(super) struct Bound<R> {
     /// Shared with the calls of it that are suspended, which outlast a new meaning of the number.
     pub(super) binding: Arc<Binding<R>>,
+    /// It changes nothing, also not as another function: nobody minds if a call of it runs twice.
+    pub(super) is_harmless: bool,
     waiting: VecDeque<Waiting<R>>,
     debt: i64,
     /// What calls have cost that were resumed since its last turn.
@@ -54,13 +56,14 @@ pub(super) struct Bound<R> {
 
 impl<R> Bound<R> {
     pub(super) fn new(binding: Binding<R>) -> Self {
-        Self { binding: Arc::new(binding), waiting: VecDeque::new(), debt: 0, owed: 0 }
+        let is_harmless = binding.only_reads() && binding.function.forwards_at.is_none();
+        Self { binding: Arc::new(binding), is_harmless, waiting: VecDeque::new(), debt: 0, owed: 0 }
     }
 }
 
 /// One client.
 pub(super) struct Session<R> {
-    pub(super) window: Arc<Mutex<CallWindow>>,
+    window: Arc<Mutex<CallWindow>>,
     bound: Vec<Option<Bound<R>>>,
     turns: Turns<u32>,
     /// Calls that wait or are suspended.
@@ -76,12 +79,15 @@ impl<R> Session<R> {
         Self { window, bound: Vec::new(), turns: Turns::new(quantum.into()), calls: 0, debt: 0, owed: 0 }
     }
 
-    pub(super) fn has(&self, handle: u32) -> bool {
-        matches!(self.bound.get(handle as usize), Some(Some(_)))
-    }
-
     pub(super) fn bound(&self, handle: u32) -> Option<&Bound<R>> {
         self.bound.get(handle as usize)?.as_ref()
+    }
+
+    /// How a run of this function ends that cannot go on as another.
+    #[cold]
+    pub(super) fn no_forward(&self, handle: u32) -> Failure {
+        let at = self.bound(handle).and_then(|bound| bound.binding.function.forwards_at);
+        Failure::Trapped { index: at.unwrap_or(0), reason: TrapReason::NoForward, address: 0 }
     }
 
     /// Gives a number a meaning, and returns the calls that waited for its former one.
@@ -102,6 +108,12 @@ impl<R> Session<R> {
         self.calls -= dropped.len();
         self.bound[place] = Some(bound);
         dropped
+    }
+
+    /// Whether a call of this number may begin: once, if it can change anything.
+    #[inline]
+    pub(super) fn may_begin(&self, call: u64, bound: &Bound<R>) -> bool {
+        bound.is_harmless || self.window.lock().unwrap_or_else(PoisonError::into_inner).begin(call)
     }
 
     /// Adds a call. Returns whether it is the only one that waits.

@@ -14,7 +14,8 @@ pub use bound::Binding;
 pub use moving::Recalled;
 pub use site::{Access, Answered, Operation, Site, Ticket};
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use outboard_wire::Time;
 use outboard_wire::calling::{Call, Failure, TrapReason};
@@ -163,21 +164,20 @@ impl<R> Executor<R> {
         if session.calls >= config.calls_per_client {
             return Submitted::Full;
         }
-        if !session.has(call.handle) {
+        let Some(bound) = session.bound(call.handle) else {
             return Submitted::Failed(Failure::NoFunction);
-        }
+        };
         if length > config.arguments_max {
             return Submitted::Failed(Failure::ArgumentsTooLong { max: config.arguments_max as u32 });
         }
-        if !session.window.lock().unwrap_or_else(PoisonError::into_inner).begin(call.call) {
+        if !session.may_begin(call.call, bound) {
             return Submitted::Failed(Failure::Repeated);
         }
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.resize(length, 0);
         arguments(&mut buffer);
-        let patience = std::time::Duration::from_micros(call.patience_us.into());
-        let until = (call.patience_us > 0).then(|| now + patience);
+        let until = until(now, call.patience_us);
         if session.push(call.handle, Waiting { call: call.call, until, arguments: buffer, run: None }) {
             self.turns.join(client, session.debt);
         }
@@ -300,9 +300,11 @@ impl<R> Executor<R> {
         {
             let found = u32::try_from(to).ok().and_then(|handle| Some((handle, session.bound(handle)?)));
             let Some((handle, bound)) = found else {
-                return (Some(Err(run.trapped(TrapReason::NoForward))), cost);
+                return (Some(Err(session.no_forward(run.handle))), cost);
             };
-            let (next, more) = run.go_on_as(handle, bound, site, overlap);
+            let Some((next, more)) = run.go_on_as(handle, bound, site, overlap) else {
+                return (Some(Err(session.no_forward(run.handle))), cost);
+            };
             (ended, cost) = (next, cost.saturating_add(more));
         }
         (ended, cost)
@@ -430,6 +432,12 @@ impl<R> Executor<R> {
         }
         cost
     }
+}
+
+/// When a call that comes now with so much patience does not run any more; zero is for ever.
+#[inline]
+fn until(now: Time, patience_us: u32) -> Option<Time> {
+    (patience_us > 0).then(|| now + Duration::from_micros(patience_us.into()))
 }
 
 /// What it costs to find out that a call cannot run.

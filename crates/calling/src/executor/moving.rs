@@ -1,7 +1,8 @@
 //! Calls that leave for another site, and that come from one.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use outboard_wire::Time;
 use outboard_wire::calling::{Failure, MOVING_LEN_MAX, Moving};
 
 use super::bound::Waiting;
@@ -40,8 +41,8 @@ impl<R> Executor<R> {
     }
 
     /// Takes in a call that has begun at another site, as input from a stranger. The read that it waits for is begun again
-    /// when it is its turn.
-    pub fn admit(&mut self, client: Client, moving: &Moving<'_>) -> Submitted {
+    /// when it is its turn, unless that comes later than it has patience.
+    pub fn admit(&mut self, now: Time, client: Client, moving: &Moving<'_>) -> Submitted {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
             return Submitted::Failed(Failure::NotResumed);
         };
@@ -55,11 +56,12 @@ impl<R> Executor<R> {
         let Some(run) = self.runs.restore(client, moving, &binding) else {
             return Submitted::Failed(Failure::NotResumed);
         };
-        if !session.window.lock().unwrap_or_else(PoisonError::into_inner).begin(moving.call) {
+        if !session.may_begin(moving.call, bound) {
             self.runs.give_back(run);
             return Submitted::Failed(Failure::Repeated);
         }
-        let waiting = Waiting { call: moving.call, until: None, arguments: Vec::new(), run: Some(run) };
+        let until = super::until(now, moving.patience_us);
+        let waiting = Waiting { call: moving.call, until, arguments: Vec::new(), run: Some(run) };
         if session.push(moving.handle, waiting) {
             self.turns.join(client, session.debt);
         }

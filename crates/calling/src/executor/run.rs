@@ -84,20 +84,18 @@ impl<R> Run<R> {
         self.forward.to.take()
     }
 
-    /// Goes on as another function, with what is left of the fuel.
+    /// Goes on as another function, with what is left of the fuel, unless its arguments are too long.
     pub(super) fn go_on_as<S: Site<Region = R>>(
         &mut self,
         handle: u32,
         bound: &Bound<R>,
         site: &mut S,
         overlap: Overlap,
-    ) -> (Option<Ended>, u64) {
-        if self.instance.set_context(&self.forward.arguments).is_err() {
-            return (Some(Err(self.trapped(TrapReason::NoForward))), 0);
-        }
+    ) -> Option<(Option<Ended>, u64)> {
+        self.instance.set_context(&self.forward.arguments).ok()?;
         self.handle = handle;
         let fuel = self.instance.fuel().min(bound.binding.fuel);
-        self.begin(&bound.binding, fuel, site, overlap)
+        Some(self.begin(&bound.binding, fuel, site, overlap))
     }
 
     /// Goes on with the read that it waited for at another site, which is begun again here.
@@ -366,7 +364,8 @@ impl<R> Runs<R> {
                 let reads = run.instance.pending().is_some_and(|it| matches!(it.helper.id, READ | FETCH));
                 let Run { call, handle, cost: spent, .. } = **run;
                 let is_saved = reads && run.instance.save(&mut state);
-                is_saved && give(&Moving { call, handle, spent, reply: &run.reply, state: &state })
+                let (reply, state) = (&run.reply, &state);
+                is_saved && give(&Moving { call, handle, patience_us: 0, spent, reply, state })
             };
             if let Some(mut run) = place.run.take_if(is_it) {
                 self.vacant.push(number as u32);

@@ -290,6 +290,26 @@ fn a_call_runs_at_most_once_and_only_what_is_registered() {
 }
 
 #[test]
+fn what_changes_nothing_may_begin_by_any_number_and_what_goes_on_as_another_may_not() {
+    let mut world = World::new();
+    let client = world.client();
+    let forwards = format!("mov r6, r1\nmov r1, 9\nmov r2, r6\nmov r3, 0\ncall forward\nexit");
+    for (handle, text) in [(0, "mov r0, 5\nexit"), (1, &forwards)] {
+        let function = Arc::new(Function::prepare(&FunctionImage::from_text(text, "main").unwrap()).unwrap());
+        let regions = vec![(Rc::clone(&world.regions[0]), Rights::READ)];
+        world.executor.bind(client, handle, Binding { function, regions, fuel: 100, reply_max: 0 });
+    }
+    world.bind(client, 2, COUNT);
+    world.next = 3 * crate::WINDOW;
+    assert!(world.call(client, 2, &1u64.to_le_bytes()).is_ok());
+    for (handle, is_known) in [(0, true), (1, false), (2, false)] {
+        world.next = 7;
+        let given = world.call(client, handle, &1u64.to_le_bytes());
+        assert_eq!(given != Err(Failure::Repeated), is_known, "{handle}: {given:?}");
+    }
+}
+
+#[test]
 fn a_call_without_patience_does_not_run_late() {
     let mut world = World::new();
     let client = world.client();

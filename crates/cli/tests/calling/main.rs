@@ -5,6 +5,8 @@
 
 mod agents;
 mod btree;
+mod flapping;
+mod hanging;
 mod kv;
 mod linear;
 mod moving;

@@ -18,7 +18,7 @@ use crate::support::PATIENCE;
 use crate::world::{Daemons, identity, image, memory};
 
 /// Reads a word several times, counts in another, reads again, and replies as much as it has read.
-const READ_COUNT_READ: &str = "
+pub(crate) const READ_COUNT_READ: &str = "
     ldxdw r6, [r1+0]
     mov r7, 4
     again:
@@ -46,16 +46,20 @@ const READ_COUNT_READ: &str = "
 /// How many calls a site answers before slots go on to the next.
 const STAY: u64 = 10;
 
-fn tcp_link(address: &Address) -> TcpLink {
+pub(crate) fn tcp_link(address: &Address) -> TcpLink {
     let Address::Tcp(socket) = address else { panic!("{address}") };
     tcp::connect(*socket, identity(), Exports::new(), tcp::Config::default()).unwrap()
 }
 
-fn shm_link(address: &Address) -> ShmLink {
+pub(crate) fn shm_link(address: &Address) -> ShmLink {
     shm::connect(address, identity(), Exports::new(), shm::Config::default()).unwrap()
 }
 
-fn allowed(region: &FarRegion, rights: Rights) -> Allowed {
+pub(crate) fn config(under_way_max: usize, placement: Placement) -> DispatcherConfig {
+    DispatcherConfig { under_way_max, placement, silence_max: PATIENCE, log: |_| {} }
+}
+
+pub(crate) fn allowed(region: &FarRegion, rights: Rights) -> Allowed {
     let grant = region.descriptor.grant;
     let (region, generation, key, size) = (grant.region, grant.generation, grant.key, grant.size);
     Allowed { region, generation, key, rights, size }
@@ -67,7 +71,7 @@ fn wander<L: Link + RemoteMemory + Send>(link: L, agent: &Address, region: &FarR
     let caller = draw_caller();
     let server = link.peer().incarnation();
     let agent = Box::new(SiteLink::new(shm_link(agent), caller, server));
-    let config = DispatcherConfig { under_way_max: 256, placement: Placement::Steered, log: |_| {} };
+    let config = config(256, Placement::Steered);
     let mut dispatcher = Dispatcher::new(link, Some(agent), caller, config);
     let wanted = Wanted { regions: vec![allowed(region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
     let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
@@ -84,7 +88,7 @@ fn wander<L: Link + RemoteMemory + Send>(link: L, agent: &Address, region: &FarR
         if begun < calls {
             match dispatcher.begin(&Begin { handle, slot, arguments: &arguments, patience }) {
                 Ok(_) => begun += 1,
-                Err(CallBeginError::Full) => is_full = true,
+                Err(CallBeginError::Full(_)) => is_full = true,
                 Err(error) => panic!("{error:?}"),
             }
         }
@@ -127,6 +131,49 @@ fn calls_whose_slots_move_run_once_and_give_the_same() {
 }
 
 #[test]
+fn a_call_that_is_given_back_late_begins_elsewhere_by_a_number_that_nobody_takes_for_an_old_one() {
+    let daemons = Daemons::start();
+    let mut memory = memory(&daemons.shm());
+    let region = memory.reserve(4096, None).unwrap();
+    let agent = daemons.agent(&daemons.shm());
+    let (link, caller) = (shm_link(&daemons.shm()), draw_caller());
+    let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation()));
+    let mut dispatcher = Dispatcher::new(link, Some(by_agent), caller, config(16, Placement::Steered));
+    let wanted = Wanted { regions: vec![allowed(&region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
+    let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+    let mut table = SlotTable::from_wire(&Table { epoch: 1 << 20, places: [Place::Agent; SLOTS] });
+    dispatcher.adopt(table);
+    agent.stop();
+    let begin = Begin { handle, slot: 0, arguments: &[0; 8], patience: None };
+    let old: Vec<u64> = (0..3).map(|_| dispatcher.begin(&begin).unwrap()).collect();
+    dispatcher.flush();
+    table.assign(0..=(SLOTS - 1) as u8, Site::Server);
+    dispatcher.adopt(table);
+    let (mut ended, mut calls, until) = (Vec::new(), 3, Instant::now() + PATIENCE);
+    while ended.len() < 2 * outboard_calling::WINDOW as usize {
+        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
+        while dispatcher.begin(&begin).is_ok() {
+            calls += 1;
+        }
+        dispatcher.turn(|call, result| {
+            assert!(result.is_ok(), "{call}: {result:?}");
+            ended.push(call);
+        });
+    }
+    assert!(old.iter().all(|call| !ended.contains(call)));
+    agent.go_on();
+    while dispatcher.under_way() > 0 {
+        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
+        dispatcher.turn(|call, result| {
+            assert!(result.is_ok(), "{call}: {result:?}");
+            ended.push(call);
+        });
+    }
+    assert!(old.iter().all(|call| ended.contains(call)), "their caller knows them by what it was told first");
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), calls);
+}
+
+#[test]
 fn an_agent_that_finds_its_server_late_is_used_then() {
     let daemons = Daemons::start();
     let mut memory = memory(&daemons.shm());
@@ -137,7 +184,7 @@ fn an_agent_that_finds_its_server_late_is_used_then() {
     let (caller, server) = (draw_caller(), link.peer().incarnation());
     let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, server));
     let placement = Placement::Hinted(Site::Agent);
-    let config = DispatcherConfig { under_way_max: 16, placement, log: |_| {} };
+    let config = config(16, placement);
     let mut dispatcher = Dispatcher::new(link, Some(by_agent), caller, config);
     daemons.go_on();
     let wanted = Wanted { regions: vec![allowed(&region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
@@ -174,7 +221,8 @@ fn a_state_that_no_site_understands_ends_the_call() {
         ask(RECALL, &[1, 2, 3]);
         ask(RESUME, &[0; 5]);
         let mut bytes = Vec::new();
-        Moving { call: 9, handle: 3, spent: 0, reply: b"so far", state: b"nonsense" }.encode(&mut bytes);
+        let (reply, state) = (b"so far", b"nonsense");
+        Moving { call: 9, handle: 3, patience_us: 0, spent: 0, reply, state }.encode(&mut bytes);
         ask(RESUME, &bytes);
         let mut heard = None;
         let hear = |link: &mut ShmLink| {
@@ -202,9 +250,7 @@ fn whoever_lies_about_a_region_costs_others_nothing() {
         let dispatcher = |site| {
             let (caller, link) = (draw_caller(), shm_link(&daemons.shm()));
             let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation()));
-            let config =
-                DispatcherConfig { under_way_max: 16, placement: Placement::Fixed(site), log: |_| {} };
-            Dispatcher::new(link, Some(by_agent), caller, config)
+            Dispatcher::new(link, Some(by_agent), caller, config(16, Placement::Fixed(site)))
         };
         let wanted = |allowed| Wanted { regions: vec![allowed], fuel: 10_000, reply_max: 64 };
         let mut honest = dispatcher(Site::Agent);

@@ -38,7 +38,12 @@ impl Server {
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let shm = format!("unix:@outboard-calling-{}-{number}", std::process::id());
+        Self::start_at(&format!("unix:@outboard-calling-{}-{number}", std::process::id()), arguments)
+    }
+
+    /// The same at that socket.
+    pub(crate) fn start_at(shm: &str, arguments: &[&str]) -> Self {
+        let shm = shm.to_owned();
         let mut command = program(&[arguments, &["--listen", &format!("{shm},tcp:127.0.0.1:0")]].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");

@@ -1,6 +1,6 @@
 //! A memory server to call at, and functions for it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outboard::{
     Address, CallSite, Caller, CallerOptions, Client, FunctionImage, FunctionOptions, Memory, Settings,
@@ -44,11 +44,22 @@ impl Daemons {
         Self(Server::start())
     }
 
+    /// A memory server where so long a silence over TCP is the end of a link.
+    pub(crate) fn start_within(deadline: &str) -> Self {
+        Self(Server::start_with(&["memory", "--link-heartbeat", "20ms", "--link-deadline", deadline]))
+    }
+
     /// An agent that reaches the memory server there, and does so by all its workers.
     pub(crate) fn agent(&self, memory: &Address) -> Daemons {
         let agent = self.agent_soon(memory);
         await_workers(&self.shm(), &agent.shm());
         agent
+    }
+
+    /// The same at that socket.
+    pub(crate) fn agent_at(&self, socket: &Address, memory: &Address) -> Daemons {
+        let arguments = ["agent", "--memory-servers", &memory.to_string(), "--workers", "2"];
+        Daemons(Server::start_at(&socket.to_string(), &arguments))
     }
 
     /// The same, whether it does or not.
@@ -116,7 +127,13 @@ fn await_workers(memory: &Address, agent: &Address) {
 }
 
 pub(crate) fn caller_with(address: &Address, options: CallerOptions) -> Caller {
-    let settings = Settings::default();
+    caller_within(Settings::default().link.deadline, address, options)
+}
+
+/// A caller that takes so long a silence for the end of a peer.
+pub(crate) fn caller_within(deadline: Duration, address: &Address, options: CallerOptions) -> Caller {
+    let mut settings = Settings::default();
+    settings.link.deadline = deadline;
     Caller::connect(address, identity(), &settings.link, options).unwrap().with_patience(PATIENCE)
 }
 

@@ -109,7 +109,7 @@ impl<R> CallingDesk<R> {
         match frame.head.kind {
             CALL => return self.take_call(link, payload, now, outbox),
             REGISTER => self.register(link, &payload.to_vec(), regions, outbox),
-            RESUME => return self.take_moving(link, &payload.to_vec(), outbox),
+            RESUME => return self.take_moving(link, &payload.to_vec(), now, outbox),
             RECALL => self.recall(link, &payload.to_vec(), outbox),
             CODE => self.take_code(link, &payload.to_vec()),
             OPEN => self.open(link, &payload.to_vec()),
@@ -203,13 +203,13 @@ impl<R> CallingDesk<R> {
     }
 
     /// Takes a call that has begun elsewhere.
-    fn take_moving(&mut self, link: LinkId, bytes: &[u8], outbox: &mut Outbox) -> Disposition {
+    fn take_moving(&mut self, link: LinkId, bytes: &[u8], now: Time, outbox: &mut Outbox) -> Disposition {
         let Ok(moving) = Moving::decode(bytes) else {
             self.counts.meaningless += 1;
             return Disposition::Taken;
         };
         let submitted = match self.client(link) {
-            Some(client) => self.executor.admit(client, &moving),
+            Some(client) => self.executor.admit(now, client, &moving),
             None => Submitted::Failed(Failure::NotResumed),
         };
         match submitted {

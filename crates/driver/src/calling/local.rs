@@ -60,8 +60,8 @@ impl LocalSite {
     }
 
     /// Takes a call that has begun elsewhere.
-    pub(super) fn resume(&mut self, moving: &Moving<'_>) -> Submitted {
-        self.executor.admit(self.client, moving)
+    pub(super) fn resume(&mut self, now: Time, moving: &Moving<'_>) -> Submitted {
+        self.executor.admit(now, self.client, moving)
     }
 
     /// An operation that this site has begun on the link has ended.

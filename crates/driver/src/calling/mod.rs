@@ -13,12 +13,13 @@ mod site_link;
 pub use ambient::Ambient;
 pub use desk::{CallingDesk, DeskCounts, FindRegion, Refused};
 pub use dispatcher::{
-    Begin, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteReport, Wanted,
+    Begin, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteReport,
+    Wanted,
 };
 pub use meter::{Meter, MeterReader};
 pub use remote::{RemoteAccess, RemoteRegion, RemoteSite, is_of_call};
 pub use shared::SharedCalls;
-pub use site_link::{CallBeginError, Said, SiteEnd, SiteLink};
+pub use site_link::{CallBeginError, NoRoom, Said, SiteEnd, SiteLink};
 
 use outboard_wire::calling::CallerId;
 

@@ -19,7 +19,7 @@ pub type Said<'a> = Result<(u64, &'a [u8]), Failure>;
 #[derive(Clone, Debug)]
 pub enum CallBeginError {
     /// It can later: make [a turn](super::Dispatcher::turn), and try again.
-    Full,
+    Full(NoRoom),
     /// The arguments are longer than the link carries.
     TooLong {
         /// The longest that it carries.
@@ -29,6 +29,17 @@ pub enum CallBeginError {
     Lost(LinkError),
     /// No site knows the function.
     NoFunction,
+}
+
+/// Of what there is not enough for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoRoom {
+    /// As many are under way as may be.
+    UnderWay,
+    /// The site takes no more for the moment.
+    Site,
+    /// The site is about to learn the function again.
+    Learning,
 }
 
 /// A caller's link to a site.
@@ -72,7 +83,7 @@ impl<L: Link> SiteLink<L> {
         let length = Call::LEN + arguments.len();
         let mut window = match self.link.reserve(head, length) {
             Ok(window) => window,
-            Err(SendError::Full) => return Err(CallBeginError::Full),
+            Err(SendError::Full) => return Err(CallBeginError::Full(NoRoom::Site)),
             Err(SendError::TooLong { .. }) => {
                 let max = self.link.capabilities().max_payload.saturating_sub(Call::LEN);
                 return Err(CallBeginError::TooLong { max });

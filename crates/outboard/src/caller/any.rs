@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use outboard_calling::{FunctionImage, SlotTable};
 use outboard_driver::calling::{
-    Begin, CallBeginError, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, Placement, RegisterError,
-    SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
+    Begin, CallBeginError, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Placement,
+    RegisterError, SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
 };
 use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
@@ -62,37 +62,29 @@ impl AnyDispatcher {
         let config = DispatcherConfig {
             under_way_max: options.under_way_max,
             placement: options.placement,
+            silence_max: settings.deadline,
             log: |message| tracing::debug!("a function says: {}", String::from_utf8_lossy(message)),
         };
-        let dial = |server| {
-            let Some(agent) = &options.agent else { return Ok(None) };
-            match dial(agent, identity.clone(), settings, (caller, server)) {
-                Err(error) if options.placement != Placement::Fixed(Site::Agent) => {
-                    tracing::warn!("calling without the agent: {error}");
-                    Ok(None)
-                }
-                dialled => dialled.map(Some),
-            }
-        };
+        let agent = |server| Agent::dial(options, identity.clone(), settings, (caller, server));
         match address {
             Address::Tcp(socket) => {
                 let link = tcp::connect(*socket, identity.clone(), exports, settings.tcp())?;
-                let agent = dial(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(Dispatcher::new(link, agent, caller, config)));
+                let agent = agent(link.peer().incarnation())?;
+                let shared = Arc::new(Mutex::new(agent.join(link, caller, config)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Tcp(shared))
             }
             Address::Ofi(socket) => {
                 let link = ofi::connect(*socket, identity.clone(), exports, settings.ofi())?;
-                let agent = dial(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(Dispatcher::new(link, agent, caller, config)));
+                let agent = agent(link.peer().incarnation())?;
+                let shared = Arc::new(Mutex::new(agent.join(link, caller, config)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Ofi(shared))
             }
             address => {
                 let link = shm::connect(address, identity.clone(), exports, settings.shm())?;
-                let agent = dial(link.peer().incarnation())?;
-                Ok(Self::Shm(Box::new(Dispatcher::new(link, agent, caller, config))))
+                let agent = agent(link.peer().incarnation())?;
+                Ok(Self::Shm(Box::new(agent.join(link, caller, config))))
             }
         }
     }
@@ -177,6 +169,47 @@ impl AnyDispatcher {
 
     pub(super) fn close(&mut self) {
         on!(self, site => site.close());
+    }
+}
+
+/// A caller's agent, if it is to have one.
+struct Agent {
+    /// The link to it, if it is there.
+    end: Option<Box<dyn SiteEnd>>,
+    /// How it is found again.
+    dial: Option<Dial>,
+}
+
+impl Agent {
+    fn dial(
+        options: &CallerOptions,
+        identity: Identity,
+        settings: &LinkSettings,
+        whose: (CallerId, Incarnation),
+    ) -> Result<Self, ConnectError> {
+        let Some(address) = options.agent.clone() else { return Ok(Self { end: None, dial: None }) };
+        let end = match dial(&address, identity.clone(), settings, whose) {
+            Err(error) if options.placement != Placement::Fixed(Site::Agent) => {
+                tracing::warn!("calling without the agent: {error}");
+                None
+            }
+            dialled => Some(dialled?),
+        };
+        let settings = settings.clone();
+        let again = move || dial(&address, identity.clone(), &settings, whose).ok();
+        Ok(Self { end, dial: Some(Arc::new(again)) })
+    }
+
+    /// A caller with this agent.
+    fn join<L>(self, link: L, caller: CallerId, config: DispatcherConfig) -> Dispatcher<L>
+    where
+        L: Link + RemoteMemory + Send,
+    {
+        let mut dispatcher = Dispatcher::new(link, self.end, caller, config);
+        if let Some(dial) = self.dial {
+            dispatcher.redial(dial);
+        }
+        dispatcher
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outboard_calling::Fault;
 use outboard_link::{ConnectError, LinkError};
+use outboard_steering::Site as CallSite;
 use outboard_wire::calling::{Failure, TrapReason};
 use thiserror::Error;
 
@@ -51,11 +52,40 @@ pub enum CallError {
         may_have_run: bool,
     },
     /// Nobody took calls for so long that none could be begun. It did not run.
-    #[error("no room for a call in {waited:?}: take answers by poll or wait, or allow more calls under way")]
+    #[error("no room for a call in {waited:?}: {why}")]
     NoRoom {
         /// How long it was tried.
         waited: Duration,
+        /// For want of what.
+        why: NoRoomBecause,
     },
+}
+
+/// Why there was no room for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NoRoomBecause {
+    /// As many calls are under way as may be.
+    #[error("{calls} are under way and none of them has ended; {}", advice(*silent))]
+    UnderWay {
+        /// How many.
+        calls: usize,
+        /// A site that has some of them and says nothing.
+        silent: Option<CallSite>,
+    },
+    /// The site takes no more.
+    #[error("the site takes no more of them for now; take answers by poll or wait, it may wait for that")]
+    Site,
+    /// The site has forgotten the function, and was not told of it yet.
+    #[error("the agent has to learn the function again")]
+    Learning,
+}
+
+fn advice(silent: Option<CallSite>) -> String {
+    match silent {
+        Some(site) => format!("the {site} has some and says nothing: give calls a deadline"),
+        None => "allow more of them (under_way_max)".to_owned(),
+    }
 }
 
 impl CallError {
@@ -70,7 +100,7 @@ impl CallError {
                 Self::Trapped { index, reason, address }
             }
             Fault::Failed(Failure::Expired) | Fault::Late => Self::Deadline { may_have_run },
-            Fault::Lost => match lost() {
+            Fault::Lost { .. } => match lost() {
                 Some(error) => Self::SiteLost { error, may_have_run },
                 None => Self::Deadline { may_have_run },
             },

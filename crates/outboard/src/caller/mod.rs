@@ -7,13 +7,13 @@ mod explain;
 use std::time::Duration;
 
 use outboard_calling::{Fault, slot_of};
-use outboard_driver::calling::{Begin, CallBeginError, CallEnded, Wanted};
+use outboard_driver::calling::{Begin, CallBeginError, CallEnded, NoRoom, Wanted};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{LinkSettings, Settings};
 use outboard_wire::calling::Allowed;
 use outboard_wire::{Grant, Rights};
 
-pub use error::{CallError, CallerError};
+pub use error::{CallError, CallerError, NoRoomBecause};
 pub use outboard_calling::{FunctionImage, ImageError};
 pub use outboard_driver::calling::{Placement as CallPlacement, RegisterError, SiteReport};
 pub use outboard_steering::Site as CallSite;
@@ -308,15 +308,31 @@ impl Caller {
                     return Err(CallError::SiteLost { error, may_have_run: false });
                 }
                 CallBeginError::NoFunction => return Err(CallError::NoSuchFunction),
-                CallBeginError::Full if self.site.clock().now() >= limit => {
-                    return Err(CallError::NoRoom { waited });
+                CallBeginError::Full(lacking) if self.site.clock().now() >= limit => {
+                    return Err(CallError::NoRoom { waited, why: self.why(lacking) });
                 }
-                CallBeginError::Full => self.rest(limit),
+                CallBeginError::Full(_) => self.rest(limit),
             }
             match self.site.begin(begin) {
                 Ok(number) => return Ok(CallId(number)),
                 Err(next) => error = next,
             }
+        }
+    }
+
+    fn why(&self, lacking: NoRoom) -> NoRoomBecause {
+        let reports = self.sites();
+        let is_silent = |site: &CallSite| {
+            let report = reports[*site as usize];
+            report.is_silent && report.under_way > 0
+        };
+        match lacking {
+            NoRoom::UnderWay => NoRoomBecause::UnderWay {
+                calls: reports.iter().map(|report| report.under_way).sum(),
+                silent: CallSite::ALL.into_iter().find(is_silent),
+            },
+            NoRoom::Site => NoRoomBecause::Site,
+            NoRoom::Learning => NoRoomBecause::Learning,
         }
     }
 
@@ -329,17 +345,16 @@ impl Caller {
     #[inline]
     pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) -> usize {
         let (mut count, mut unexplained) = (0, Vec::new());
-        let lost = self.site.lost();
         self.site.turn(|call, result| {
             count += 1;
             match result {
                 // Why is known only behind this turn.
-                Err(Fault::Lost) if lost.is_none() => unexplained.push(call),
-                _ => tell(CallId(call), result.map_err(|fault| CallError::new(fault, || lost.clone()))),
+                Err(fault @ Fault::Lost { .. }) => unexplained.push((call, fault)),
+                _ => tell(CallId(call), result.map_err(|fault| CallError::new(fault, || None))),
             }
         });
-        for call in unexplained {
-            tell(CallId(call), Err(CallError::new(Fault::Lost, || self.site.lost())));
+        for (call, fault) in unexplained {
+            tell(CallId(call), Err(CallError::new(fault, || self.site.lost())));
         }
         count
     }
@@ -379,7 +394,7 @@ impl Caller {
         let clock = self.site.clock();
         let spun = clock.now() + self.site.spin();
         loop {
-            if self.site.turn_and_keep() || self.site.lost().is_some() {
+            if self.site.turn_and_keep() {
                 return;
             }
             let now = clock.now();

@@ -41,7 +41,7 @@ pub struct Failed {
 pub enum Failure {
     /// Nothing is registered under that number. It did not run.
     NoFunction,
-    /// It waited longer than it had patience. It did not run.
+    /// It waited longer than it had patience. It did not run; if it came from another site, it did not go on.
     Expired,
     /// The arguments are longer than the site takes. It did not run.
     ArgumentsTooLong {

@@ -27,6 +27,9 @@ pub struct Moving<'a> {
     pub call: u64,
     /// Which function, as it was registered at all sites of the caller.
     pub handle: u32,
+    /// How long it may wait at the next site before it goes on there, in microseconds; zero is for ever. A site that gives
+    /// it back says nothing of that.
+    pub patience_us: u32,
     /// What its accesses have cost so far.
     pub spent: u64,
     /// What it has replied so far.
@@ -41,6 +44,7 @@ struct MovingBytes {
     call: U64,
     handle: U32,
     reply: U32,
+    patience_us: U32,
     spent: U64,
 }
 
@@ -83,6 +87,7 @@ impl<'a> Moving<'a> {
             call: self.call.into(),
             handle: self.handle.into(),
             reply: (self.reply.len() as u32).into(),
+            patience_us: self.patience_us.into(),
             spent: self.spent.into(),
         };
         into.extend_from_slice(fixed.as_bytes());
@@ -103,6 +108,7 @@ impl<'a> Moving<'a> {
                 value: length.into(),
             });
         };
-        Ok(Self { call: fixed.call.get(), handle, spent: fixed.spent.get(), reply, state })
+        let (call, patience_us, spent) = (fixed.call.get(), fixed.patience_us.get(), fixed.spent.get());
+        Ok(Self { call, handle, patience_us, spent, reply, state })
     }
 }

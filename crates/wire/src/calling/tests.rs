@@ -71,10 +71,10 @@ proptest! {
 
     #[test]
     fn moving_calls_are_read_as_they_were_written(
-        call: u64, handle in 0..HANDLES_MAX, spent: u64, reply: Vec<u8>, state: Vec<u8>,
+        call: u64, handle in 0..HANDLES_MAX, patience_us: u32, spent: u64, reply: Vec<u8>, state: Vec<u8>,
         calls in proptest::collection::vec(any::<u64>(), 0..=RECALL_MAX),
     ) {
-        let moving = Moving { call, handle, spent, reply: &reply, state: &state };
+        let moving = Moving { call, handle, patience_us, spent, reply: &reply, state: &state };
         let mut bytes = Vec::new();
         moving.encode(&mut bytes);
         prop_assert_eq!(bytes.len(), moving.encoded_len());

@@ -66,7 +66,8 @@ fn going_on_is_bounded_and_needs_a_function() {
             other => panic!("{other:?}"),
         };
         for next in [4, 5, 4095, 4096, u64::MAX] {
-            assert_eq!(reason(world.call(client, 3, &arguments(1, next))), TrapReason::NoForward, "{next}");
+            let at_the_call = Failure::Trapped { index: 20, reason: TrapReason::NoForward, address: 0 };
+            assert_eq!(world.call(client, 3, &arguments(1, next)), Err(at_the_call), "{next}");
         }
         assert_eq!(reason(world.call(client, 3, &arguments(1000, 3))), TrapReason::ReplyTooLong);
         let endless = "mov r1, 6\nmov r2, r10\nadd r2, -8\nmov r3, 8\nstxdw [r10-8], r3\ncall forward\nexit";

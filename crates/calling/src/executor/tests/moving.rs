@@ -22,7 +22,7 @@ struct Travelling {
 impl Travelling {
     fn moving(&self) -> Moving<'_> {
         let Self { call, handle, spent, reply, state } = self;
-        Moving { call: *call, handle: *handle, spent: *spent, reply, state }
+        Moving { call: *call, handle: *handle, patience_us: 0, spent: *spent, reply, state }
     }
 }
 
@@ -69,7 +69,7 @@ fn site(memory: &Words, functions: &[Arc<Function>], is_far: bool) -> (World, Cl
 fn take_back(world: &mut World, client: Client, call: u64) -> Option<Travelling> {
     let mut taken = None;
     world.executor.recall(client, &[call], |recalled| match recalled {
-        Recalled::Suspended(Moving { call, handle, spent, reply, state }) => {
+        Recalled::Suspended(Moving { call, handle, spent, reply, state, .. }) => {
             let (reply, state) = (reply.to_vec(), state.to_vec());
             taken = Some(Travelling { call, handle, spent, reply, state });
         }
@@ -102,8 +102,8 @@ fn wander(
         assert!(world.ended.is_empty() && world.executor.is_idle(), "it is gone from here");
         let (mut next, next_client) = site(memory, functions, *next_is_far);
         assert_eq!(next_client, client);
-        assert_eq!(next.executor.admit(client, &travelling.moving()), Submitted::Taken);
-        assert_eq!(next.executor.admit(client, &travelling.moving()), Submitted::Failed(Failure::Repeated));
+        let mut admit = || next.executor.admit(Time::ZERO, client, &travelling.moving());
+        assert_eq!((admit(), admit()), (Submitted::Taken, Submitted::Failed(Failure::Repeated)));
         world = next;
     }
     world.finish();
@@ -231,7 +231,8 @@ fn what_a_stranger_sends_is_looked_at() {
         let (mut world, client) = site(&memory, &functions, false);
         let mut bad = good.clone();
         change(&mut bad);
-        assert_eq!(world.executor.admit(client, &bad.moving()), Submitted::Failed(Failure::NotResumed));
+        let admitted = world.executor.admit(Time::ZERO, client, &bad.moving());
+        assert_eq!(admitted, Submitted::Failed(Failure::NotResumed));
         assert!(world.executor.is_idle());
     };
     refused(&|bad| bad.handle = 7);
@@ -250,9 +251,28 @@ fn what_a_stranger_sends_is_looked_at() {
             bad.state[at] ^= 1 << random.u8(..8);
         }
         // Whatever it does, it ends.
-        if world.executor.admit(client, &bad.moving()) == Submitted::Taken {
+        if world.executor.admit(Time::ZERO, client, &bad.moving()) == Submitted::Taken {
             world.finish();
             assert_eq!(world.ended.len(), 1);
         }
+    }
+}
+
+#[test]
+fn a_call_that_comes_too_late_does_not_go_on() {
+    let memory: Words = Rc::new(RefCell::new(table()));
+    let (mut world, client) = site(&memory, &kv(), true);
+    let (call, _) = world.submit(client, 1, &arguments(7, Some(70)));
+    world.run(Time::ZERO, FUEL);
+    let travelling = take_back(&mut world, client, call).expect("it waits for a read");
+    let late = Time::ZERO + std::time::Duration::from_micros(11);
+    for (patience_us, is_late) in [(10, true), (12, false), (0, false)] {
+        let (mut next, client) = site(&memory, &kv(), false);
+        let moving = Moving { patience_us, ..travelling.moving() };
+        assert_eq!(next.executor.admit(Time::ZERO, client, &moving), Submitted::Taken);
+        next.run(late, FUEL);
+        next.finish();
+        let given = next.ended.remove(&(client, call)).expect("it ended");
+        assert_eq!(given == Err(Failure::Expired), is_late, "{given:?}");
     }
 }

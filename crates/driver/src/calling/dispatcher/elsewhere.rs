@@ -1,25 +1,41 @@
 //! Where a call goes, and where it goes if nothing comes of that.
 
+use std::time::Duration;
+
 use outboard_calling::Fault;
-use outboard_link::{Link, LinkError, RemoteMemory};
+use outboard_link::{Link, LinkError, Loss, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::calling::{Call, Failure, TrapReason};
 
 use super::register::Known;
-use super::{CallBeginError, CallOutcome, Dispatcher, Flight, Placement, SiteEnd};
+use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteEnd, bit};
 
 /// In which order sites are tried when the one that was meant cannot be used.
 pub(super) const ORDER: [Site; 3] = [Site::Server, Site::Agent, Site::Application];
 
-/// Whether a call that failed so can be begun again at another site: it did not run, or it only reads.
-pub(super) fn may_help(functions: &[Known], flight: &Flight, failure: Failure) -> bool {
+/// Whether a call that failed so can go on at another site: it did not run there, or it only reads. Otherwise, how it ends.
+pub(super) fn verdict(functions: &[Known], flight: &Flight, failure: Failure) -> Result<(), Fault> {
     let only_reads = functions.get(flight.handle as usize).is_some_and(|function| function.only_reads);
-    let is_its_fault = match failure {
-        Failure::NoFunction | Failure::Recalled => true,
-        Failure::NotResumed | Failure::Trapped { reason: TrapReason::NotReached, .. } => only_reads,
-        _ => false,
-    };
-    is_its_fault && flight.arguments.is_some()
+    let (is_kept, has_travelled) = (flight.arguments.is_some(), flight.travelled.is_some());
+    match failure {
+        Failure::NoFunction | Failure::Recalled if is_kept => Ok(()),
+        Failure::NotResumed if has_travelled || only_reads && is_kept => Ok(()),
+        Failure::Trapped { reason: TrapReason::NotReached, .. } if only_reads && is_kept => Ok(()),
+        // It has run in part at another site.
+        Failure::Expired if has_travelled => Err(Fault::Late),
+        failure => Err(fault(failure, flight.site)),
+    }
+}
+
+/// How a call ends that has failed so at a site and cannot go on elsewhere.
+fn fault(failure: Failure, site: Site) -> Fault {
+    match failure {
+        // An agent knows no function that it has known because it has lost its memory server.
+        Failure::NoFunction if site == Site::Agent => Fault::Lost { may_have_run: false },
+        Failure::Recalled => Fault::Lost { may_have_run: false },
+        Failure::Trapped { reason: TrapReason::NotReached, .. } => Fault::Lost { may_have_run: true },
+        failure => Fault::Failed(failure),
+    }
 }
 
 impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
@@ -48,6 +64,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             Some(site) => Ok(*site),
             None => Err(match self.lost_of(wanted).or(self.lost_of(Site::Server)) {
                 Some(lost) => CallBeginError::Lost(lost.clone()),
+                None if wanted == Site::Agent && self.reminder.is_needed => {
+                    CallBeginError::Full(NoRoom::Learning)
+                }
                 None => CallBeginError::NoFunction,
             }),
         }
@@ -93,6 +112,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 self.leave(site, false, tell);
             }
         }
+        if let Some(silent) = self.silence.look(self.now, self.watch.under_way(Site::Agent)) {
+            self.forsake_agent(silent, tell);
+        }
         self.pass_on(tell);
         for _ in 0..self.again.len() {
             let Some((call, failure)) = self.again.pop_front() else { break };
@@ -113,23 +135,45 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 hopeless.push(call);
             }
         }
-        if is_gone && let Some(lost) = self.lost_of(site) {
-            self.lost = Some(lost.clone());
-        }
         for call in hopeless {
-            self.give_up(call, Fault::Lost, tell);
+            self.give_up(call, Fault::Lost { may_have_run: true }, tell);
         }
+    }
+
+    /// Waits no longer for an agent that lives and says nothing. What it answers later is for nobody.
+    #[cold]
+    fn forsake_agent(&mut self, silent: Duration, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+        let there = self.calls.all().filter(|(_, flight)| flight.site == Site::Agent);
+        let waiting: Vec<u64> = there.map(|(call, _)| call).collect();
+        for call in waiting {
+            self.give_up(call, Fault::Lost { may_have_run: true }, tell);
+        }
+        let peer = self.agent.as_ref().map(|agent| agent.peer().clone());
+        let loss = Loss::Stalled { silent, awaited: "answers to calls" };
+        self.lost = peer.map(|peer| LinkError { peer, loss });
     }
 
     pub(super) fn give_up(&mut self, call: u64, fault: Fault, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
         if let Some(flight) = self.calls.end(call) {
             self.watch.ended(flight.site, call, None);
+            if matches!(fault, Fault::Lost { .. }) {
+                self.explain_loss(flight.site);
+            }
+            let id = flight.id;
             super::recycle(&mut self.spare, Some(flight));
-            tell(call, Err(fault));
+            tell(id, Err(fault));
         }
     }
 
-    /// Begins a call at a site where it has not been. If there is none, it ends with the failure that it had.
+    /// Keeps why calls end at a site that cannot go on with them.
+    #[cold]
+    pub(super) fn explain_loss(&mut self, site: Site) {
+        let cut = |agent: &dyn SiteEnd| LinkError { peer: agent.peer().clone(), loss: Loss::Cut };
+        let lost = self.lost_of(site).or(self.lost_of(Site::Server)).cloned();
+        self.lost = lost.or_else(|| self.agent.as_deref().map(cut));
+    }
+
+    /// Begins a call at a site where it is not. If there is none, it ends with the failure that it had.
     fn begin_again(
         &mut self,
         call: u64,
@@ -137,33 +181,64 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         tell: &mut impl FnMut(u64, CallOutcome<'_>),
     ) {
         let Some(flight) = self.calls.get_mut(call) else { return };
-        let (from, tried, handle, slot) = (flight.site, flight.tried, flight.handle, flight.slot);
+        if failure == Some(Failure::NotResumed)
+            && let Some(travelled) = flight.travelled.take()
+        {
+            return self.moving.push_back(travelled);
+        }
+        let (from, handle, slot) = (flight.site, flight.handle, flight.slot);
+        let did_not_run = matches!(failure, Some(Failure::NoFunction | Failure::Recalled));
+        if did_not_run && from != Site::Server {
+            // It is nowhere, and may go anywhere else.
+            flight.tried = bit(from);
+        }
+        let tried = flight.tried;
         let Some(arguments) = flight.arguments.take() else {
             // It has to stay where it is, and has failed there.
             if let Some(failure) = failure {
-                self.give_up(call, Fault::Failed(failure), tell);
+                self.give_up(call, fault(failure, from), tell);
             }
             return;
         };
-        let fresh = |site: &Site| tried & 1 << *site as u8 == 0 && self.is_usable(*site, handle);
-        let found = ORDER.into_iter().find(fresh);
+        let found = self.find_another(handle, slot, tried, did_not_run);
+        // Sites that have heard of many later calls would take it for one that has begun.
+        let is_new = did_not_run && !self.functions[handle as usize].only_reads;
+        let number = if is_new { self.calls.next_for(call).unwrap_or(call) } else { call };
         let left = self.calls.until(call).map(|until| until.since(self.now));
-        let request = Call { call, handle, patience_us: super::patience_us(left) };
+        let request = Call { call: number, handle, patience_us: super::patience_us(left) };
         let began = found.map(|to| (to, self.begin_at(to, &request, slot, &arguments)));
         if let Some(flight) = self.calls.get_mut(call) {
             flight.arguments = Some(arguments);
             if let Some((to, Ok(()))) = began {
-                (flight.site, flight.tried) = (to, tried | 1 << to as u8);
+                (flight.site, flight.tried) = (to, tried | bit(to));
             }
         }
         match (began, failure) {
-            (Some((_, Ok(()))), _) => self.watch.ended(from, call, None),
+            (Some((_, Ok(()))), _) => {
+                self.watch.ended(from, call, None);
+                if number != call {
+                    self.calls.renumber(call, number);
+                }
+            }
             // There is room later.
-            (Some((_, Err(CallBeginError::Full))), _) => self.again.push_back((call, failure)),
-            (_, Some(failure)) => self.give_up(call, Fault::Failed(failure), tell),
-            (_, None) if self.lost_of(from).is_some() => self.give_up(call, Fault::Lost, tell),
+            (Some((_, Err(CallBeginError::Full(_)))), _) => self.again.push_back((call, failure)),
+            (_, Some(failure)) => self.give_up(call, fault(failure, from), tell),
+            (_, None) if self.lost_of(from).is_some() => {
+                self.give_up(call, Fault::Lost { may_have_run: true }, tell);
+            }
             // Whoever is only silent may still answer.
             (_, None) => {}
         }
+    }
+
+    /// Where a call can go that is not at one of those places: where its slot is, if that is possible. If it `must` go, also
+    /// to a site that is silent, which may come back.
+    fn find_another(&self, handle: u32, slot: u8, tried: u8, must: bool) -> Option<Site> {
+        let is_fresh = |site: &Site| tried & bit(*site) == 0;
+        let meant = (self.placement == Placement::Steered).then(|| self.table.site(slot));
+        let mut sites = meant.into_iter().chain(ORDER).filter(is_fresh);
+        let usable = sites.clone().find(|site| self.is_usable(*site, handle));
+        let may_come = |site: &Site| self.lost_of(*site).is_none() && self.knows(*site, handle);
+        usable.or_else(|| must.then(|| sites.find(may_come)).flatten())
     }
 }

@@ -3,9 +3,11 @@
 
 mod elsewhere;
 mod moving;
+mod redial;
 mod register;
 mod remind;
 mod report;
+mod silence;
 mod watch;
 
 use std::collections::VecDeque;
@@ -19,11 +21,14 @@ use outboard_wire::{Flow, Time};
 
 use super::local::LocalSite;
 use super::remote::is_of_call;
-use super::site_link::{CallBeginError, Said, SiteEnd, SiteLink};
+use super::site_link::{CallBeginError, NoRoom, Said, SiteEnd, SiteLink};
+pub use redial::Dial;
+use redial::Redial;
 use register::Known;
 pub use register::{RegisterError, Wanted};
 use remind::Reminder;
 use report::Reporter;
+use silence::Silence;
 pub use watch::SiteReport;
 use watch::Watch;
 
@@ -65,6 +70,8 @@ pub struct DispatcherConfig {
     pub under_way_max: usize,
     /// Where they run.
     pub placement: Placement,
+    /// How long an agent may say nothing that owes answers, before calls there are given up that may write.
+    pub silence_max: Duration,
     /// Told what functions say that run here.
     pub log: fn(&[u8]),
 }
@@ -85,13 +92,17 @@ pub struct Begin<'a> {
 /// What is known of a call that is under way.
 #[derive(Debug)]
 struct Flight {
+    /// As its caller knows it, whichever numbers it has had since.
+    id: u64,
     site: Site,
-    /// The sites where it has been, by their places in [`Site::ALL`].
+    /// The sites where it may still be, or that could not do it, by their places in [`Site::ALL`].
     tried: u8,
     handle: u32,
     slot: u8,
     /// Kept where the call may have to begin again.
     arguments: Option<Vec<u8>>,
+    /// The call as it travelled, if it goes on in the middle of its run and may write.
+    travelled: Option<Vec<u8>>,
 }
 
 /// A patience as it travels. Somebody who has no time at all has a microsecond: none would be for ever.
@@ -99,6 +110,12 @@ struct Flight {
 fn patience_us(patience: Option<Duration>) -> u32 {
     let micros = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);
     patience.map_or(0, micros)
+}
+
+/// A site in [`Flight::tried`].
+#[inline]
+fn bit(site: Site) -> u8 {
+    1 << site as u8
 }
 
 fn recycle(spare: &mut Vec<Vec<u8>>, flight: Option<Flight>) {
@@ -117,6 +134,8 @@ pub struct Dispatcher<L> {
     watch: Watch,
     reporter: Reporter,
     reminder: Reminder,
+    silence: Silence,
+    redial: Redial,
     /// Calls that are to begin again at another site, and why.
     again: VecDeque<(u64, Option<Failure>)>,
     /// Calls that have begun at one site and are to go on at another, as they travel.
@@ -130,7 +149,7 @@ pub struct Dispatcher<L> {
     is_wanted_here: bool,
     waiter: Waiter,
     now: Time,
-    /// The latest loss of a site that was told.
+    /// Why the latest calls ended because of their site.
     lost: Option<LinkError>,
 }
 
@@ -149,6 +168,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             watch: Watch::default(),
             reporter: Reporter::default(),
             reminder: Reminder::default(),
+            silence: Silence::new(config.silence_max),
+            redial: Redial::new(None),
             again: VecDeque::new(),
             moving: VecDeque::new(),
             moved_total: 0,
@@ -165,7 +186,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// number.
     #[inline]
     pub fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
-        let number = self.calls.next().ok_or(CallBeginError::Full)?;
+        let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;
         let site = self.choose(begin.handle, begin.slot)?;
         let call = Call { call: number, handle: begin.handle, patience_us: patience_us(begin.patience) };
         // Without patience nobody looks at the clock.
@@ -180,8 +201,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             kept.extend_from_slice(begin.arguments);
             kept
         });
-        let (handle, slot) = (begin.handle, begin.slot);
-        self.calls.begin(until, Flight { site, tried: 1 << site as u8, handle, slot, arguments });
+        let (handle, slot, tried) = (begin.handle, begin.slot, bit(site));
+        let flight = Flight { id: number, site, tried, handle, slot, arguments, travelled: None };
+        self.calls.begin(number, until, flight);
         Ok(number)
     }
 
@@ -201,11 +223,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             (Site::Agent, None) | (Site::Application, _) => {
                 match self.here.submit(self.now, call, arguments) {
                     Submitted::Taken => {}
-                    Submitted::Full => return Err(CallBeginError::Full),
+                    Submitted::Full => return Err(CallBeginError::Full(NoRoom::Site)),
                     Submitted::Failed(Failure::ArgumentsTooLong { max }) => {
                         return Err(CallBeginError::TooLong { max: max as usize });
                     }
-                    Submitted::Failed(_) => return Err(CallBeginError::Full),
+                    Submitted::Failed(_) => return Err(CallBeginError::NoFunction),
                 }
             }
         }
@@ -238,46 +260,57 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         moved |= self.hear(now, &mut tell);
         self.look_after_sites(&mut tell);
         self.introduce_here();
-        self.remind_agent();
+        self.look_for_agent();
+        moved |= self.remind_agent();
         self.talk_of_sites();
         let Self { calls, watch, spare, .. } = self;
         calls.on_time(now, |call, flight| {
             moved = true;
             watch.ended(flight.site, call, None);
+            let id = flight.id;
             recycle(spare, Some(flight));
-            tell(call, Err(Fault::Late));
+            tell(id, Err(Fault::Late));
         });
         moved
     }
 
     /// Hears what all sites say.
     fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        let Self { server, agent, here, calls, functions, watch, again, spare, reminder, .. } = self;
+        let Self { server, agent, here, calls, functions, watch, again, spare, reminder, silence, .. } = self;
+        let mut cut_at = None;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
             watch.heard(site, now);
+            if site == Site::Agent {
+                silence.broken(now);
+            }
             let Some(flight) = calls.get_mut(call) else { return };
-            match said {
+            let id = flight.id;
+            let fault = match said {
                 Ok(answer) => {
                     watch.ended(flight.site, call, Some(now));
                     recycle(spare, calls.end(call));
-                    tell(call, Ok(answer));
+                    tell(id, Ok(answer));
+                    return;
                 }
                 // It is under way elsewhere meanwhile.
-                Err(_) if flight.site != site => {}
-                Err(Failure::NoFunction) if site == Site::Agent => {
-                    functions[flight.handle as usize].set_at(site, false);
-                    reminder.is_needed = true;
-                    again.push_back((call, Some(Failure::NoFunction)));
-                }
-                Err(failure) if elsewhere::may_help(functions, flight, failure) => {
-                    again.push_back((call, Some(failure)))
-                }
+                Err(_) if flight.site != site => return,
                 Err(failure) => {
-                    watch.ended(site, call, Some(now));
-                    recycle(spare, calls.end(call));
-                    tell(call, Err(Fault::Failed(failure)));
+                    if failure == Failure::NoFunction && site == Site::Agent {
+                        functions[flight.handle as usize].set_at(site, false);
+                        reminder.is_needed = true;
+                    }
+                    match elsewhere::verdict(functions, flight, failure) {
+                        Err(fault) => fault,
+                        Ok(()) => return again.push_back((call, Some(failure))),
+                    }
                 }
+            };
+            if matches!(fault, Fault::Lost { .. }) {
+                cut_at = Some(site);
             }
+            watch.ended(site, call, Some(now));
+            recycle(spare, calls.end(call));
+            tell(id, Err(fault));
         };
         let mut moved = server.listen(now, |call, said| settle(Site::Server, call, said));
         server.link.completions(|completion| {
@@ -292,6 +325,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
         if let Some(agent) = agent {
             moved |= agent.listen(now, &mut |call, said| settle(Site::Agent, call, said));
+        }
+        if let Some(site) = cut_at {
+            self.explain_loss(site);
         }
         moved
     }
@@ -324,15 +360,16 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         if !self.here.is_idle() || !self.again.is_empty() || !self.moving.is_empty() {
             return Ok(());
         }
-        let due = self.calls.next_deadline().into_iter().chain(self.watch.next_deadline());
-        let limit = due.fold(limit, Time::min);
+        let due = [self.calls.next_deadline(), self.watch.next_deadline(), self.silence.next_deadline()];
+        let limit = due.into_iter().flatten().fold(limit, Time::min);
         let Some(agent) = self.agent.as_mut().filter(|agent| agent.lost().is_none()) else {
             return self.waiter.sleep(&mut self.server.link, limit);
         };
         if !agent.prepare_to_wait() {
             return Ok(());
         }
-        let limit = agent.next_deadline().map_or(limit, |due| due.min(limit));
+        let due = [agent.next_deadline(), self.reminder.next_deadline()];
+        let limit = due.into_iter().flatten().fold(limit, Time::min);
         self.waiter.sleep_beside(&mut self.server.link, agent.wait_on(), limit)
     }
 
@@ -381,7 +418,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         self.moved_total
     }
 
-    /// Why a site is gone, if one is.
+    /// Why calls have ended because of their site, the latest time they did.
     pub fn lost(&self) -> Option<&LinkError> {
         self.lost.as_ref()
     }

@@ -141,10 +141,15 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             Err(RegisterError::Refused { .. }) => drop(self.functions.pop()),
             Err(_) => self.functions[handle as usize].is_given_up = true,
         }
-        let may_be_there = self.placement.is_free() || self.placement == Placement::Fixed(Site::Agent);
-        let is_missed = self.functions.iter().any(Known::is_missed_by_agent);
-        self.reminder.is_needed = may_be_there && self.agent.is_some() && is_missed;
+        self.reminder.is_needed =
+            self.may_use_agent() && self.functions.iter().any(Known::is_missed_by_agent);
         introduced.map(|()| handle)
+    }
+
+    /// Whether calls may run at an agent that is there.
+    pub(super) fn may_use_agent(&self) -> bool {
+        let may_be_there = self.placement.is_free() || self.placement == Placement::Fixed(Site::Agent);
+        may_be_there && self.agent.is_some()
     }
 
     fn introduce(&mut self, handle: u32, patience: Duration) -> Result<(), RegisterError> {

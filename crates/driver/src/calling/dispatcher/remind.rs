@@ -29,25 +29,33 @@ impl Default for Reminder {
     }
 }
 
+impl Reminder {
+    /// When the agent is to be told.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.is_needed.then_some(self.due)
+    }
+}
+
 impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
-    /// Tells the agent of a function that it does not know, if it is time for that. Nobody waits for it.
+    /// Tells the agent of a function that it does not know, if it is time for that. Nobody waits for it. Returns whether the
+    /// agent has learned one.
     #[inline]
-    pub(super) fn remind_agent(&mut self) {
-        if self.reminder.is_needed && self.reminder.due <= self.now {
-            self.remind();
-        }
+    pub(super) fn remind_agent(&mut self) -> bool {
+        self.reminder.is_needed && self.reminder.due <= self.now && self.remind()
     }
 
     #[cold]
-    fn remind(&mut self) {
+    fn remind(&mut self) -> bool {
         let Self { agent, functions, reminder, now, .. } = self;
-        let Some(agent) = agent.as_mut().filter(|agent| agent.lost().is_none()) else { return };
+        let Some(agent) = agent.as_mut().filter(|agent| agent.lost().is_none()) else { return false };
+        let mut has_learned = false;
         while let Some(answer) = agent.next_registered() {
             let Some(known) = functions.get_mut(answer.handle as usize) else { continue };
             match answer.verdict {
                 Verdict::Ready => {
                     known.set_at(Site::Agent, true);
                     reminder.pause = PAUSE_MIN;
+                    has_learned = true;
                 }
                 Verdict::NeedsCode => ship(agent.as_mut(), known),
                 Verdict::Preparing | Verdict::Refused(_) => {}
@@ -65,6 +73,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
         reminder.due = *now + reminder.pause;
         reminder.pause = (reminder.pause * 2).min(PAUSE_MAX);
+        has_learned
     }
 }
 

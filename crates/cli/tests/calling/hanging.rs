@@ -1,0 +1,120 @@
+//! Calls that wait at an agent that hangs are in nobody's way, and end at some time.
+
+use std::time::{Duration, Instant};
+
+use outboard::{
+    CallError, CallPlacement, CallSite, Caller, CallerOptions, FunctionHandle, FunctionOptions,
+    NoRoomBecause, Rights,
+};
+use outboard_calling::WINDOW;
+
+use crate::support::PATIENCE;
+use crate::world::{COUNT, Daemons, caller_within, image, memory};
+
+/// Far more calls than there are places for, and than sites remember.
+const MANY: u64 = 2 * WINDOW;
+
+struct Scene {
+    daemons: Daemons,
+    agent: Daemons,
+    memory: outboard::Memory,
+    region: outboard::FarRegion,
+    caller: Caller,
+    count: FunctionHandle,
+}
+
+impl Scene {
+    /// A caller whose calls run at an agent that answers, until it has been silent for so long.
+    fn new(deadline: Duration, placement: CallPlacement) -> Self {
+        let daemons = Daemons::start();
+        let mut memory = memory(&daemons.shm());
+        let region = memory.reserve(4096, None).unwrap();
+        let agent = daemons.agent(&daemons.shm());
+        let options = CallerOptions { under_way_max: 16, placement, agent: Some(agent.shm()) };
+        let mut caller = caller_within(deadline, &daemons.shm(), options);
+        let count = FunctionOptions::default().with_region(&region, Rights::ALL);
+        let count = caller.register(&image(COUNT), count).unwrap();
+        Self { daemons, agent, memory, region, caller, count }
+    }
+
+    fn hinted(deadline: Duration) -> Self {
+        Self::new(deadline, CallPlacement::Hinted(CallSite::Agent))
+    }
+
+    /// Stops the agent with so many calls under way there, and waits until it is silent.
+    fn hang(&mut self, calls: usize) {
+        self.agent.stop();
+        for _ in 0..calls {
+            self.caller.begin(self.count, &1u64.to_le_bytes()).unwrap();
+        }
+        let until = Instant::now() + PATIENCE;
+        while !self.caller.sites()[CallSite::Agent as usize].is_silent {
+            assert!(Instant::now() < until, "{:?}", self.caller.sites());
+            assert!(self.caller.poll().is_none());
+        }
+    }
+
+    fn counted(&mut self) -> u64 {
+        self.memory.fetch_add(&self.region, 16, 0).unwrap()
+    }
+}
+
+#[test]
+fn a_call_without_an_answer_is_in_nobodys_way() {
+    let mut scene = Scene::hinted(PATIENCE * 10);
+    scene.hang(3);
+    for number in 0..MANY {
+        assert_eq!(scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap().value, number);
+    }
+    scene.agent.go_on();
+    for _ in 0..3 {
+        scene.caller.wait(PATIENCE).expect("it ends").result.unwrap();
+    }
+    assert_eq!(scene.counted(), MANY + 3);
+    // The agent is used again.
+    let until = Instant::now() + PATIENCE;
+    while scene.caller.sites()[CallSite::Agent as usize].answered < 10 {
+        assert!(Instant::now() < until, "{:?}", scene.caller.sites());
+        scene.caller.call(scene.count, &0u64.to_le_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn an_agent_that_stays_silent_is_not_waited_for() {
+    let mut scene = Scene::hinted(Duration::from_millis(300));
+    scene.hang(10);
+    for _ in 0..10 {
+        match scene.caller.wait(PATIENCE).expect("it ends").result {
+            Err(CallError::SiteLost { error, may_have_run: true }) => {
+                assert!(error.to_string().contains("silent for"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(scene.caller.under_way(), 0);
+    for _ in 0..20 {
+        scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap();
+    }
+    scene.agent.go_on();
+    // What it answers now is for nobody.
+    let until = Instant::now() + PATIENCE;
+    while scene.counted() < 30 {
+        assert!(Instant::now() < until, "it does what it was asked");
+        assert!(scene.caller.poll().is_none());
+    }
+    let calls = (0..10).map(|_| scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap().value);
+    assert_eq!(calls.collect::<Vec<u64>>(), (30..40).collect::<Vec<u64>>());
+}
+
+#[test]
+fn no_room_names_who_is_silent() {
+    let mut scene = Scene::new(PATIENCE * 10, CallPlacement::Fixed(CallSite::Agent));
+    scene.hang(16);
+    scene.caller = scene.caller.with_patience(Duration::from_millis(20));
+    let error = scene.caller.begin(scene.count, &1u64.to_le_bytes()).unwrap_err();
+    let expected = NoRoomBecause::UnderWay { calls: 16, silent: Some(CallSite::Agent) };
+    assert!(matches!(&error, CallError::NoRoom { why, .. } if *why == expected), "{error}");
+    assert!(error.to_string().contains("the agent has some and says nothing"), "{error}");
+    assert_eq!(scene.counted(), 0);
+    drop(scene.daemons);
+}
