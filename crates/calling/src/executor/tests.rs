@@ -293,8 +293,8 @@ fn a_call_runs_at_most_once_and_only_what_is_registered() {
 fn what_changes_nothing_may_begin_by_any_number_and_what_goes_on_as_another_may_not() {
     let mut world = World::new();
     let client = world.client();
-    let forwards = format!("mov r6, r1\nmov r1, 9\nmov r2, r6\nmov r3, 0\ncall forward\nexit");
-    for (handle, text) in [(0, "mov r0, 5\nexit"), (1, &forwards)] {
+    let forwards = "mov r6, r1\nmov r1, 9\nmov r2, r6\nmov r3, 0\ncall forward\nexit";
+    for (handle, text) in [(0, "mov r0, 5\nexit"), (1, forwards)] {
         let function = Arc::new(Function::prepare(&FunctionImage::from_text(text, "main").unwrap()).unwrap());
         let regions = vec![(Rc::clone(&world.regions[0]), Rights::READ)];
         world.executor.bind(client, handle, Binding { function, regions, fuel: 100, reply_max: 0 });
