@@ -13,7 +13,16 @@ use crate::workspace::Workspace;
 pub(crate) fn cargo(workspace: &Workspace, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(&workspace.root).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_this_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether cargo has set a variable to tell this program about itself. Build scripts of others look at them, and would be
+/// run again whenever somebody calls cargo now directly, now by this program.
+fn is_about_this_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs `command`; its output goes straight to ours.
@@ -96,6 +105,12 @@ mod tests {
         let mut command = Command::new("cargo");
         command.args(["test", "-p", "x"]).env("RUSTFLAGS", "--cfg loom -O");
         assert_eq!(show(&command), "RUSTFLAGS=\"--cfg loom -O\" cargo test -p x");
+    }
+
+    #[test]
+    fn cargo_is_called_as_people_call_it() {
+        assert!(is_about_this_package("CARGO_PKG_VERSION") && is_about_this_package("CARGO_MANIFEST_DIR"));
+        assert!(!is_about_this_package("CARGO_TARGET_DIR") && !is_about_this_package("CARGO_HOME"));
     }
 
     #[test]

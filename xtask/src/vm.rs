@@ -1,7 +1,8 @@
-//! `cargo xtask vm`: the links' conformance suite on verbs, in a small virtual machine with soft-RoCE.
+//! `cargo xtask vm`: the links' conformance suite and a little of each service on verbs, in a small virtual machine with
+//! soft-RoCE.
 //!
 //! Verbs need an RDMA device, and soft-RoCE, which makes one of any network interface, needs a kernel that has it. So
-//! the suite runs in a guest with Debian's kernel and nothing else. Its processor is emulated:
+//! the tests run in a guest with Debian's kernel and nothing else. Its processor is emulated:
 //! that says much about right and wrong and nothing about speed.
 
 mod image;
@@ -28,6 +29,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("rdma", "iproute2"),
     ("xz", "xz-utils"),
     ("dash", "dash"),
+    ("strip", "binutils"),
 ];
 /// The same for what is no program.
 const NEEDED_FILES: &[(&str, &str)] = &[
@@ -38,30 +40,35 @@ const NEEDED_FILES: &[(&str, &str)] = &[
 /// Where programs are that not everybody has on the search path.
 const FOLDERS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// The tests that need verbs: all of a link, and of one whose regions are lent those that lending concerns.
-const TESTS: &[&str] = &[
+/// The tests of links that need verbs: all of a link, and of one whose regions are lent those that lending concerns.
+const LINKS: &[&str] = &[
     "ofi_verbs::",
     "ofi_verbs_lent::access",
     "ofi_verbs_lent::contention",
     "ofi_verbs_lent::death",
     "ofi_verbs_lent::long_reads",
 ];
+/// The tests of services: real daemons and programs over a fabric.
+const SERVICES: &[&str] = &["paging", "routing", "calling", "writing"];
+/// The program that they start.
+const PROGRAM: &str = "outboard";
 /// The address of the guest's first device, for those tests.
 const ADDRESS: &str = "OUTBOARD_TEST_VERBS=10.0.0.1";
 /// How often the guest is started again if it dies before it comes to the tests.
 const BOOTS: usize = 3;
 
-/// Run the links' conformance suite on verbs, in a small virtual machine with soft-RoCE
+/// Run the links' conformance suite and a little of each service on verbs, in a small virtual machine with soft-RoCE
 ///
 /// The guest's kernel is fetched from Debian once and kept below the target directory. Where something is not
 /// installed it says what, and is skipped.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask vm                          the whole suite, in about two minutes
-  cargo xtask vm access                   the tests of one subject
+  cargo xtask vm                          all of it, in about two minutes
+  cargo xtask vm access                   the links' tests of one subject
+  cargo xtask vm paging                   one service: paging, routing, calling or writing
   cargo xtask vm --seconds 900            on a slow machine")]
 pub(crate) struct Args {
-    /// Only the tests of this subject, such as access or death::with_a_goodbye
+    /// Only the tests of this subject, such as access, death::with_a_goodbye or paging
     subject: Option<String>,
     /// How long the guest may take
     #[arg(long, value_name = "N", default_value_t = 600)]
@@ -75,7 +82,7 @@ impl Args {
     }
 }
 
-/// Boots the guest and runs the suite in it.
+/// Boots the guest and runs the tests in it.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {
     if std::env::consts::ARCH != "x86_64" {
         return Ok((Outcome::Skipped("the guest is an x86-64 machine".to_owned()), Tally::default()));
@@ -87,24 +94,17 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)
     }
     let folder = workspace.target_dir.join("vm");
     fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
-    let program = build(workspace)?;
+    let commands = commands(args.subject.as_deref())?;
+    let files = build(workspace, &commands)?;
     let base = Base::prepare(&folder)?;
-    let filter = match &args.subject {
-        Some(subject) => ["ofi_verbs::", "ofi_verbs_lent::"].map(|link| format!("{link}{subject}")).join(" "),
-        None => TESTS.join(" "),
-    };
-    // It goes through a shell.
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_: ".contains(letter);
-    anyhow::ensure!(filter.chars().all(is_plain), "no test has such a name: {filter}");
-    let arguments = format!("{filter} --test-threads=1");
-    let initrd = base.with_program(&folder, &program, &arguments)?;
+    let initrd = base.with_programs(&folder, &files, &script(&commands))?;
     let mut last = (Outcome::Failed("the guest did not start".to_owned()), Tally::default());
     for _ in 0..BOOTS {
         let (outcome, tally) = process::run_tests(boot(&folder, &base, &initrd, args.seconds))?;
         match verdict(&fs::read_to_string(folder.join("verdict")).unwrap_or_default()) {
             Verdict::NeverBegun => println!("the guest died before it came to the tests: once more"),
             Verdict::Ended(0) if tally.passed > 0 => return Ok((outcome, tally)),
-            Verdict::Ended(0) => return Ok((Outcome::Failed(format!("no test is called {filter}")), tally)),
+            Verdict::Ended(0) => return Ok((Outcome::Failed("no test has such a name".to_owned()), tally)),
             Verdict::Ended(code) => {
                 return Ok((Outcome::Failed(format!("exit code {code} in the guest")), tally));
             }
@@ -143,13 +143,62 @@ fn missing() -> Vec<&'static str> {
     programs.chain(files).map(|(_, package)| *package).collect()
 }
 
-/// Builds the conformance suite and returns its program.
-fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let args = ["test", "-p", "outboard-link", "--test", "conformance", "--no-run", "--message-format=json"];
+/// A program of tests, and which of them.
+struct Tests {
+    name: &'static str,
+    filter: String,
+}
+
+/// What is run in the guest.
+fn commands(subject: Option<&str>) -> Result<Vec<Tests>> {
+    // It goes through a shell.
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_:".contains(letter);
+    let is_plain = subject.is_none_or(|subject| subject.chars().all(is_plain));
+    anyhow::ensure!(is_plain, "no test has such a name: {}", subject.unwrap_or_default());
+    let links = |filter| Tests { name: "conformance", filter };
+    let services = |filter| Tests { name: "fabric", filter };
+    Ok(match subject {
+        Some(service) if SERVICES.contains(&service) => vec![services(service.to_owned())],
+        Some(subject) => {
+            vec![links(["ofi_verbs::", "ofi_verbs_lent::"].map(|link| format!("{link}{subject}")).join(" "))]
+        }
+        None => vec![links(LINKS.join(" ")), services(SERVICES.join(" "))],
+    })
+}
+
+/// Runs one after the other, also if one fails, and ends with the exit code of one that did.
+fn script(commands: &[Tests]) -> String {
+    let line = |Tests { name, filter }: &Tests| format!("/{name} {filter} --test-threads=1 || code=$?\n");
+    let lines: String = commands.iter().map(line).collect();
+    format!("#!/bin/sh\ncode=0\n{lines}exit $code\n")
+}
+
+/// Builds the programs of tests and returns where each is, and where it has to be in the guest. Tests find other
+/// programs of the workspace where they were built, so these stay where they are.
+fn build(workspace: &Workspace, commands: &[Tests]) -> Result<Vec<(PathBuf, PathBuf)>> {
+    // Packages that are built by themselves have fewer features, and would be built once more.
+    let mut args = vec!["test", "--workspace", "--no-run", "--message-format=json"];
+    args.extend(commands.iter().flat_map(|tests| ["--test", tests.name]));
     let text = process::output(process::cargo(workspace, &args))?;
-    let built = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let program = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
-    program.context("cargo built no program of the conformance suite")
+    let mut files = Vec::new();
+    for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let Some(program) = message["executable"].as_str().map(PathBuf::from) else { continue };
+        let name = message["target"]["name"].as_str().unwrap_or_default();
+        let test = commands.iter().find(|tests| message["target"]["kind"][0] == "test" && tests.name == name);
+        match test {
+            Some(test) => files.push((program, Path::new("/").join(test.name))),
+            None if name == PROGRAM => files.push((program.clone(), program)),
+            None => {}
+        }
+    }
+    for Tests { name, .. } in commands {
+        let place = Path::new("/").join(name);
+        anyhow::ensure!(
+            files.iter().any(|(_, at)| *at == place),
+            "cargo built no program of the tests {name}"
+        );
+    }
+    Ok(files)
 }
 
 fn boot(folder: &Path, base: &Base, initrd: &Path, seconds: u32) -> Command {
@@ -175,6 +224,23 @@ fn boot(folder: &Path, base: &Base, initrd: &Path, seconds: u32) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subject_is_of_the_links_or_a_service() {
+        let names = |subject| commands(subject).unwrap().iter().map(|tests| tests.name).collect::<Vec<_>>();
+        assert_eq!(names(None), ["conformance", "fabric"]);
+        assert_eq!((names(Some("paging")), names(Some("access"))), (vec!["fabric"], vec!["conformance"]));
+        assert!(commands(Some("access; reboot")).is_err());
+    }
+
+    #[test]
+    fn a_program_that_fails_does_not_keep_the_next_from_running() {
+        let text = script(&commands(None).unwrap());
+        assert!(
+            text.contains("/conformance ofi_verbs:: ") && text.contains("|| code=$?\n/fabric paging "),
+            "{text}"
+        );
+    }
 
     #[test]
     fn the_guest_says_how_it_went() {

@@ -49,15 +49,24 @@ impl Base {
         Ok(base)
     }
 
-    /// The file system with `program` in it, which is run with `arguments`.
-    pub(super) fn with_program(&self, folder: &Path, program: &Path, arguments: &str) -> Result<PathBuf> {
+    /// The file system with each of these files at its place, and the command that is run.
+    pub(super) fn with_programs(
+        &self,
+        folder: &Path,
+        files: &[(PathBuf, PathBuf)],
+        command: &str,
+    ) -> Result<PathBuf> {
         let root = folder.join("overlay");
         fresh(&root)?;
         skeleton(&root)?;
-        let place = root.join("program");
-        copy(program, &place)?;
-        put_needed(&root, program)?;
-        script(&root.join("etc/command"), &format!("#!/bin/sh\nexec /program {arguments}\n"))?;
+        for (program, place) in files {
+            let place = inside(&root, place);
+            copy(program, &place)?;
+            put_needed(&root, program)?;
+            // The guest has its files in memory, and unpacks them slowly. What shows lines of code is most of them.
+            call(Command::new("strip").args(["--strip-debug"]).arg(&place))?;
+        }
+        script(&root.join("etc/command"), command)?;
         let overlay = folder.join("overlay.cpio");
         archive(&root, &overlay)?;
         // Archives that follow each other are unpacked one over the other.

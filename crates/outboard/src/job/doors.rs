@@ -1,5 +1,7 @@
 //! Where a rank can be reached, from its own machine and from others.
 
+use std::net::{IpAddr, SocketAddr};
+
 use outboard_link::{Address, AddressError};
 
 /// Between the addresses of one rank. No address contains it.
@@ -16,8 +18,7 @@ pub(crate) fn to_text(addresses: &[Address]) -> String {
 pub(crate) fn way_to(theirs: &str, own: &str) -> Result<Address, AddressError> {
     let (mut theirs, own) = (parse(theirs)?, parse(own)?);
     let is_here = host(&theirs) == host(&own);
-    let is_remote = |address: &Address| matches!(address, Address::Tcp(_));
-    let wanted = theirs.iter().position(|address| is_remote(address) != is_here);
+    let wanted = theirs.iter().position(|address| port(address).is_some() != is_here);
     // Whatever it has is the way if it has only one; and it has one, or it would not have been parsed.
     Ok(theirs.swap_remove(wanted.unwrap_or(0)))
 }
@@ -26,11 +27,16 @@ fn parse(text: &str) -> Result<Vec<Address>, AddressError> {
     text.split(BETWEEN).map(str::parse).collect()
 }
 
-fn host(addresses: &[Address]) -> Option<std::net::IpAddr> {
-    addresses.iter().find_map(|address| match address {
-        Address::Tcp(socket) => Some(socket.ip()),
-        _ => None,
-    })
+fn host(addresses: &[Address]) -> Option<IpAddr> {
+    addresses.iter().find_map(port).map(|socket| socket.ip())
+}
+
+/// Where other machines reach it, if they do.
+fn port(address: &Address) -> Option<SocketAddr> {
+    match address {
+        Address::Tcp(socket) | Address::Ofi(socket) => Some(*socket),
+        Address::Path(_) | Address::Abstract(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -44,9 +50,11 @@ mod tests {
     #[test]
     fn ranks_of_one_machine_share_memory_and_others_use_the_network() {
         let (one, two) = ("tcp:10.0.0.1:4000 unix:@one", "tcp:10.0.0.1:4001 unix:@two");
-        let far = "tcp:10.0.0.2:4000 unix:@far";
         assert_eq!(way(one, two), "unix:@one");
-        assert_eq!(way(far, one), "tcp:10.0.0.2:4000");
+        assert_eq!(way("tcp:10.0.0.2:4000 unix:@far", one), "tcp:10.0.0.2:4000");
+        let fabric = "ofi:10.0.0.1:4000 unix:@three";
+        assert_eq!(way(one, fabric), "unix:@one");
+        assert_eq!(way("ofi:10.0.0.2:4000 unix:@far", fabric), "ofi:10.0.0.2:4000");
         assert_eq!(way("unix:@one", "unix:@two"), "unix:@one");
         assert_eq!(way("tcp:10.0.0.1:4000", "tcp:10.0.0.1:4001"), "tcp:10.0.0.1:4000");
     }
