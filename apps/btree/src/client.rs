@@ -126,6 +126,11 @@ impl BTree {
         Ok(Self { caller, lookup, scan })
     }
 
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Begins to look a key up; [`drain`](Self::drain) tells its value.
     #[inline]
     pub fn begin_lookup(&mut self, key: u64) -> Result<CallId, BTreeError> {

@@ -32,7 +32,7 @@ struct AboutAgent;
 
 impl About for AboutAgent {
     const SECTION: &'static str = "agent";
-    const OTHERS: &'static [&'static str] = &["job", "link", "log", "metrics"];
+    const OTHERS: &'static [&'static str] = &["calling", "job", "link", "log", "metrics"];
     const DECIDED: &'static [&'static str] =
         &["job.agent", "job.memory", "job.rendezvous", "job.id", "job.rank", "job.size"];
 }

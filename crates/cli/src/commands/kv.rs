@@ -3,14 +3,13 @@
 mod bench;
 
 use anyhow::{Context, Result, bail};
-use outboard::{Caller, CallerOptions, Client, Memory};
+use outboard::CallerOptions;
 use outboard_agent::Daemon;
 use outboard_driver::raise_descriptor_limit;
 use outboard_kv::{Kv, Table, TableOptions};
-use outboard_link::{Address, Identity};
-use outboard_settings::{LinkSettings, default_socket};
-use outboard_wire::Role;
+use outboard_link::Address;
 
+use super::functions::Server;
 use crate::config_flags::{About, ConfigFlags, Tool};
 use crate::serve::serve;
 use crate::{numbers, terminal};
@@ -117,11 +116,12 @@ struct AboutServe;
 
 impl About for AboutServe {
     const SECTION: &'static str = "memory";
-    const OTHERS: &'static [&'static str] = &["link", "log", "metrics"];
+    const OTHERS: &'static [&'static str] = &["calling", "link", "log", "metrics"];
 }
 
 /// The table that is meant when none is named.
 const TABLE: &str = "kv";
+const COMMAND: &str = "outboard kv";
 
 /// Serves a table, or uses one.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -160,18 +160,6 @@ fn shown(value: Vec<u8>) -> String {
     String::from_utf8(value).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
 }
 
-fn connect(address: &Address, link: &LinkSettings) -> Result<Memory> {
-    let identity = Identity::new(Role::Tool, "outboard kv");
-    let client = Client::connect(address, identity, link).with_context(|| {
-        let usual = *address == default_socket("memory");
-        if usual { "no table is served here; start with `outboard kv serve`" } else { "no memory server" }
-    })?;
-    if client.peer().intro().role != Role::MemoryServer {
-        bail!("{} is no memory server; name one with --server ADDRESS", client.peer());
-    }
-    Ok(Memory::new(client))
-}
-
 impl Serve {
     fn run(&self) -> Result<()> {
         let Some(configuration) = self.config.open(false)? else { return Ok(()) };
@@ -180,7 +168,7 @@ impl Serve {
         raise_descriptor_limit();
         let daemon = Daemon::memory(settings)?;
         let address = daemon.listening().first().context("the server listens nowhere")?;
-        let mut memory = connect(address, &settings.link)?;
+        let mut memory = Server::find(COMMAND, Some(address), settings)?.memory()?;
         let table = Table::create(&mut memory, &self.table, &options)?;
         let size = numbers::bytes(table.layout().size());
         memory.close("the table is made");
@@ -189,21 +177,10 @@ impl Serve {
     }
 }
 
-/// A memory server that was found.
-struct Open {
-    address: Address,
-    link: LinkSettings,
-}
-
-impl Open {
-    /// A table there.
-    fn kv(&self, table: &str, options: CallerOptions) -> Result<Kv> {
-        let mut memory = connect(&self.address, &self.link)?;
-        let table = Table::open(&mut memory, table)?;
-        let identity = Identity::new(Role::Tool, "outboard kv");
-        let caller = Caller::connect(&self.address, identity, &self.link, options)?;
-        Ok(Kv::new(caller, &table)?)
-    }
+/// A table at a server.
+fn open(server: &Server, table: &str, options: CallerOptions) -> Result<Kv> {
+    let table = Table::open(&mut server.memory()?, table)?;
+    Ok(Kv::new(server.caller(options)?, &table)?)
 }
 
 impl At {
@@ -224,20 +201,13 @@ impl At {
     }
 
     /// The server; nothing, if the settings were only to be shown.
-    fn find(&self) -> Result<Option<Open>> {
+    fn find(&self) -> Result<Option<Server>> {
         let Some(configuration) = self.config.open(false)? else { return Ok(None) };
-        let settings = &configuration.settings;
-        let configured = || settings.job.memory.address("memory");
-        let Some(address) = self.server.clone().or_else(configured) else {
-            bail!(
-                "the settings say to go without a memory server (job.memory); name one with --server ADDRESS"
-            );
-        };
-        Ok(Some(Open { address, link: settings.link.clone() }))
+        Ok(Some(Server::find(COMMAND, self.server.as_ref(), &configuration.settings)?))
     }
 
     fn open(&self) -> Result<Option<Kv>> {
-        let Some(open) = self.find()? else { return Ok(None) };
-        Ok(Some(open.kv(&self.table, CallerOptions::default())?))
+        let Some(server) = self.find()? else { return Ok(None) };
+        Ok(Some(open(&server, &self.table, CallerOptions::default())?))
     }
 }

@@ -38,7 +38,7 @@ struct AboutMemory;
 
 impl About for AboutMemory {
     const SECTION: &'static str = "memory";
-    const OTHERS: &'static [&'static str] = &["link", "log", "metrics"];
+    const OTHERS: &'static [&'static str] = &["calling", "link", "log", "metrics"];
 }
 
 /// Asks a server, or serves until it is asked to end.

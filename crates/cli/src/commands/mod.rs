@@ -7,11 +7,13 @@ mod app_rank;
 mod bench;
 mod bench_peer;
 mod bpf;
+mod btree;
 mod characterize;
 mod completions;
 mod demo;
 mod demo_rank;
 mod doctor;
+mod functions;
 mod graph;
 mod keys;
 mod kv;
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Graph(graph::Args),
     Kv(kv::Args),
+    Btree(btree::Args),
     Keys(keys::Args),
     App(app::Args),
     AppRank(app_rank::Args),
@@ -64,6 +67,7 @@ impl Command {
             Self::Status(args) => status::run(&args),
             Self::Graph(args) => graph::run(&args),
             Self::Kv(args) => kv::run(&args),
+            Self::Btree(args) => btree::run(&args),
             Self::Keys(args) => keys::run(&args),
             Self::App(args) => app::run(&args),
             Self::AppRank(args) => app_rank::run(&args),

@@ -42,7 +42,7 @@ struct AboutUp;
 
 impl About for AboutUp {
     const SECTION: &'static str = "";
-    const OTHERS: &'static [&'static str] = &["memory", "agent", "link", "log", "metrics"];
+    const OTHERS: &'static [&'static str] = &["memory", "agent", "calling", "link", "log", "metrics"];
 }
 
 /// How often the numbers are looked at.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outboard::CallSite;
 use outboard_btree::{BTree, BTreeError, Inserter, Tree, TreeOptions};
 
+use crate::support::{Server, program};
 use crate::world::{Daemons, caller_at, memory};
 
 #[test]
@@ -109,4 +110,39 @@ fn trees_that_cannot_be_are_refused() {
     assert!(matches!(Tree::open(&mut memory, "no tree"), Err(BTreeError::NoTree { .. })));
     // Nothing of those that failed is left in the way.
     Tree::create(&mut memory, "tree", &options).unwrap();
+}
+
+#[test]
+fn the_command_line_serves_a_tree_and_uses_it() {
+    let server = Server::start_with(&["btree", "serve", "--keys", "2000", "--filled", "1000"]);
+    let run = |arguments: &[&str], at: &str| {
+        let output = program(&[&["btree"], arguments, &["--server", at]].concat()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.success(), text(output.stdout), text(output.stderr))
+    };
+    for (number, at) in (0..).zip([&server.shm, &server.tcp]) {
+        let key = format!("{}", 2 * number + 1);
+        assert_eq!(run(&["get", &key, "--json"], at).1, format!("{{\"key\":{key},\"value\":null}}\n"));
+        let (found, _, why) = run(&["get", &key], at);
+        assert!(!found && why.contains(&format!("there is no key {key} in “btree”")), "{why}");
+        assert_eq!(run(&["insert", &key, "44"], at), (true, String::new(), String::new()));
+        let (found, value, why) = run(&["get", &key, "--explain"], at);
+        assert!(found && value == "44\n" && why.contains("server: 256 slots"), "{value} {why}");
+        assert!(run(&["scan", &key, "--count", "1"], at).1.starts_with(&format!("{key} 44\n")));
+        assert!(run(&["scan", &key, "--count", "2", "--json"], at).1.starts_with(&format!("[[{key},44],[")));
+        let (fine, found, why) = run(&["bench", "--keys", "1000", "--seconds", "0.1", "--json"], at);
+        assert!(fine && found.contains("\"wrong\":0"), "{found} {why}");
+    }
+    let (fine, _, why) = run(&["bench", "--keys", "5000", "--seconds", "0.1"], &server.shm);
+    assert!(!fine && why.contains("was the tree served with `--filled 5000`"), "{why}");
+    let refusals: [(&[&str], &str); 4] = [
+        (&["scan", "0", "--count", "1001"], "1000"),
+        (&["bench", "--batch", "0"], "from 1 to 4096"),
+        (&["bench", "--site", "agent"], "--agent ADDRESS"),
+        (&["get", "1", "--tree", "other"], "other"),
+    ];
+    for (arguments, part) in refusals {
+        let (fine, _, why) = run(arguments, &server.shm);
+        assert!(!fine && why.contains(part), "“{part}” is not in “{why}”");
+    }
 }

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table as Grid, presets};
-use outboard::{CallPlacement, CallSite, CallerOptions};
+use outboard::CallerOptions;
 use outboard_kv::ycsb::{Distribution, KEYS_MAX, Load, Mix, Operation, Tally, VALUE_MIN, trace};
 use outboard_link::Address;
 use serde::Serialize;
 
 use super::At;
+use crate::commands::functions::Where;
 use crate::{numbers, terminal};
 
 /// Measure gets and puts on a table, as YCSB does
@@ -76,19 +77,6 @@ enum Keys {
     Zipf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Where {
-    /// Where the server's table of slots says
-    Steered,
-    /// At the memory server
-    Server,
-    /// At the agent
-    Agent,
-    /// In this process
-    Application,
-}
-
 /// What was measured.
 #[derive(Debug, Serialize)]
 struct Found {
@@ -140,22 +128,20 @@ impl Bench {
     }
 
     fn caller_options(&self) -> CallerOptions {
-        let placement = match self.site {
-            Where::Steered => CallPlacement::Steered,
-            Where::Server => CallPlacement::Fixed(CallSite::Server),
-            Where::Agent => CallPlacement::Fixed(CallSite::Agent),
-            Where::Application => CallPlacement::Fixed(CallSite::Application),
-        };
-        CallerOptions { under_way_max: self.batch, placement, agent: self.agent.clone() }
+        CallerOptions {
+            under_way_max: self.batch,
+            placement: self.site.placement(),
+            agent: self.agent.clone(),
+        }
     }
 
     /// Measures, and prints what was found.
     pub(super) fn run(&self) -> Result<()> {
         self.check()?;
-        let Some(open) = self.at.find()? else { return Ok(()) };
+        let Some(server) = self.at.find()? else { return Ok(()) };
         let mut loads = Vec::with_capacity(self.clients);
         for _ in 0..self.clients {
-            let kv = open.kv(&self.at.table, self.caller_options())?;
+            let kv = super::open(&server, &self.at.table, self.caller_options())?;
             loads.push(Load::new(kv, self.value_size, self.batch).timed());
         }
         loads[0].fill(self.keys).context("the table cannot be filled")?;
