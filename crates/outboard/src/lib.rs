@@ -21,9 +21,9 @@ mod messenger;
 mod writer;
 
 pub use caller::{
-    CallCompletion, CallError, CallId, CallPlacement, CallReply, CallSite, Caller, CallerError,
-    CallerOptions, FunctionHandle, FunctionImage, FunctionName, FunctionOptions, ImageError, NoRoomBecause,
-    RegisterError, RegisterRefusal, SiteReport, TrapReason,
+    AsyncCaller, CallCompletion, CallDriver, CallError, CallFuture, CallId, CallPlacement, CallReply,
+    CallSite, Caller, CallerError, CallerOptions, FunctionHandle, FunctionImage, FunctionName,
+    FunctionOptions, ImageError, NoRoomBecause, RegisterError, RegisterRefusal, SiteReport, TrapReason,
 };
 pub use client::{AskError, Client};
 pub use far::{

@@ -6,6 +6,7 @@
 mod agents;
 mod btree;
 mod flapping;
+mod futures;
 mod hanging;
 mod kv;
 mod linear;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outboard_calling::Fault;
+use outboard_driver::calling::CallBeginError;
 use outboard_link::{ConnectError, LinkError};
 use outboard_steering::Site as CallSite;
 use outboard_wire::calling::{Failure, TrapReason};
@@ -104,6 +105,16 @@ impl CallError {
                 Some(error) => Self::SiteLost { error, may_have_run },
                 None => Self::Deadline { may_have_run },
             },
+        }
+    }
+
+    /// Why a call did not begin, and will not.
+    pub(super) fn at_begin(error: CallBeginError) -> Self {
+        match error {
+            CallBeginError::TooLong { max } => Self::ArgumentsTooLong { max },
+            CallBeginError::Lost(error) => Self::SiteLost { error, may_have_run: false },
+            CallBeginError::NoFunction => Self::NoSuchFunction,
+            CallBeginError::Full(_) => Self::NoRoom { waited: Duration::ZERO, why: NoRoomBecause::Site },
         }
     }
 

@@ -3,6 +3,7 @@
 mod any;
 mod error;
 mod explain;
+mod future;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use outboard_wire::calling::Allowed;
 use outboard_wire::{Grant, Rights};
 
 pub use error::{CallError, CallerError, NoRoomBecause};
+pub use future::{AsyncCaller, CallDriver, CallFuture};
 pub use outboard_calling::{FunctionImage, ImageError};
 pub use outboard_driver::calling::{Placement as CallPlacement, RegisterError, SiteReport};
 pub use outboard_steering::Site as CallSite;
@@ -303,15 +305,11 @@ impl Caller {
         let limit = self.site.clock().now() + waited;
         loop {
             match error {
-                CallBeginError::TooLong { max } => return Err(CallError::ArgumentsTooLong { max }),
-                CallBeginError::Lost(error) => {
-                    return Err(CallError::SiteLost { error, may_have_run: false });
-                }
-                CallBeginError::NoFunction => return Err(CallError::NoSuchFunction),
                 CallBeginError::Full(lacking) if self.site.clock().now() >= limit => {
                     return Err(CallError::NoRoom { waited, why: self.why(lacking) });
                 }
                 CallBeginError::Full(_) => self.rest(limit),
+                error => return Err(CallError::at_begin(error)),
             }
             match self.site.begin(begin) {
                 Ok(number) => return Ok(CallId(number)),

@@ -1,0 +1,163 @@
+//! Calls as futures, under executors made by hand.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use outboard::{AsyncCaller, CallError, CallFuture, CallerOptions, FunctionHandle, FunctionOptions, Rights};
+
+use crate::support::PATIENCE;
+use crate::world::{COUNT, Daemons, caller_with, image, memory};
+
+/// Counts how often it was woken, and wakes a thread that sleeps.
+struct Bell {
+    rings: AtomicUsize,
+    sleeper: std::thread::Thread,
+}
+
+impl Bell {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { rings: AtomicUsize::new(0), sleeper: std::thread::current() })
+    }
+
+    fn rings(&self) -> usize {
+        self.rings.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        self.sleeper.unpark();
+    }
+}
+
+/// The simplest executor: polls when it is woken, and does `idle` before it sleeps.
+fn block_on<F: Future>(future: F, mut idle: impl FnMut()) -> F::Output {
+    let (bell, mut future, until) = (Bell::new(), pin!(future), Instant::now() + PATIENCE);
+    let waker = Waker::from(Arc::clone(&bell));
+    loop {
+        let before = bell.rings();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        while bell.rings() == before {
+            assert!(Instant::now() < until, "nobody wakes it");
+            idle();
+            if bell.rings() == before {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+/// Makes so many calls at once, and returns what they gave.
+fn all(caller: &AsyncCaller, count: FunctionHandle, calls: usize) -> impl Future<Output = Vec<u64>> {
+    let begun = (0..calls).map(|_| Box::pin(caller.call(count, &1u64.to_le_bytes())));
+    let mut begun: Vec<Option<Pin<Box<CallFuture>>>> = begun.map(Some).collect();
+    let mut values = Vec::new();
+    std::future::poll_fn(move |context| {
+        for place in &mut begun {
+            if let Some(call) = place
+                && let Poll::Ready(result) = call.as_mut().poll(context)
+            {
+                values.push(result.unwrap().value);
+                *place = None;
+            }
+        }
+        if values.len() < calls { Poll::Pending } else { Poll::Ready(std::mem::take(&mut values)) }
+    })
+}
+
+fn scene(daemons: &Daemons, over_tcp: bool) -> (AsyncCaller, FunctionHandle) {
+    let address = if over_tcp { daemons.tcp() } else { daemons.shm() };
+    let region = memory(&address).reserve_shared(4096, &format!("counted over {address}")).unwrap();
+    let caller = caller_with(&address, CallerOptions { under_way_max: 16, ..CallerOptions::default() });
+    let caller = caller.into_async();
+    let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+    let count = caller.register(&image(COUNT), options).unwrap();
+    (caller, count)
+}
+
+/// They all ran, each once.
+fn check(mut values: Vec<u64>, from: u64) {
+    values.sort_unstable();
+    assert_eq!(values, (from..from + values.len() as u64).collect::<Vec<u64>>());
+}
+
+#[test]
+fn futures_need_nothing_but_an_executor() {
+    let daemons = Daemons::start();
+    for over_tcp in [false, true] {
+        let (caller, count) = scene(&daemons, over_tcp);
+        assert_eq!(block_on(caller.call(count, &1u64.to_le_bytes()), || {}).unwrap().value, 0);
+        // More than can be under way.
+        check(block_on(all(&caller, count, 100), || {}), 1);
+        let error = block_on(caller.call_keyed(count, b"any", &[0; 20_000]), || {}).unwrap_err();
+        assert!(matches!(error, CallError::ArgumentsTooLong { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_executor_can_drive_calls_when_it_has_nothing_else_to_do() {
+    let daemons = Daemons::start();
+    for over_tcp in [false, true] {
+        let (caller, count) = scene(&daemons, over_tcp);
+        let driver = caller.driver();
+        let mut driven = 0;
+        check(block_on(all(&caller, count, 100), || driven += driver.drive(PATIENCE)), 0);
+        assert!(driven > 0, "futures ask for nothing while there is a driver");
+    }
+}
+
+#[test]
+fn with_a_driver_as_a_task_calls_are_woken_when_they_have_ended() {
+    let daemons = Daemons::start();
+    let (caller, count) = scene(&daemons, false);
+    let (mut driver, mut calls) = (pin!(caller.driver()), pin!(all(&caller, count, 10)));
+    let (for_driver, for_calls) = (Bell::new(), Bell::new());
+    let (driver_waker, calls_waker) =
+        (Waker::from(Arc::clone(&for_driver)), Waker::from(Arc::clone(&for_calls)));
+    let (mut polled, mut seen, until) = (0, usize::MAX, Instant::now() + PATIENCE);
+    let values = loop {
+        assert!(Instant::now() < until, "it ends");
+        if for_calls.rings() != seen {
+            seen = for_calls.rings();
+            polled += 1;
+            if let Poll::Ready(values) = calls.as_mut().poll(&mut Context::from_waker(&calls_waker)) {
+                break values;
+            }
+        }
+        assert!(driver.as_mut().poll(&mut Context::from_waker(&driver_waker)).is_pending());
+    };
+    check(values, 0);
+    assert!((2..=11).contains(&polled), "{polled} polls for 10 calls");
+    let idle = for_driver.rings();
+    assert!(driver.as_mut().poll(&mut Context::from_waker(&driver_waker)).is_pending());
+    assert_eq!(for_driver.rings(), idle, "with nothing to do it waits to be woken");
+    assert!(pin!(caller.call(count, &[0; 8])).poll(&mut Context::from_waker(&calls_waker)).is_pending());
+    assert!(for_driver.rings() > idle);
+}
+
+#[test]
+fn answers_that_nobody_waits_for_and_answers_that_do_not_come() {
+    let daemons = Daemons::start();
+    let (caller, count) = scene(&daemons, false);
+    let mut forgotten = Box::pin(caller.call(count, &1u64.to_le_bytes()));
+    let waker = Waker::from(Bell::new());
+    while forgotten.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        forgotten = Box::pin(caller.call(count, &1u64.to_le_bytes()));
+    }
+    drop(forgotten);
+    assert!(
+        block_on(caller.call(count, &1u64.to_le_bytes()), || {}).unwrap().value > 0,
+        "it ran all the same"
+    );
+    daemons.stop();
+    let late = caller.call(count, &1u64.to_le_bytes()).within(Duration::from_millis(20));
+    let error = block_on(late, || {}).unwrap_err();
+    assert!(matches!(error, CallError::Deadline { may_have_run: true }), "{error}");
+}
