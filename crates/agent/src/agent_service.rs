@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
+use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
@@ -60,7 +61,7 @@ pub(crate) struct SharedAgent {
 }
 
 impl SharedAgent {
-    pub(crate) fn new(rendezvous: Rendezvous, page: &StatusPage) -> Self {
+    pub(crate) fn new(rendezvous: Rendezvous, page: &StatusPage, calling: &CallingSettings) -> Self {
         Self {
             owners: Mutex::default(),
             rendezvous: Mutex::new(rendezvous),
@@ -72,7 +73,7 @@ impl SharedAgent {
             memory_servers_restarted_total: page.gauge("memory_servers_restarted_total"),
             peer_agents: page.gauge("peer_agents_connected"),
             relay: RelayCounts::new(page),
-            calling: AgentCalling::new(page),
+            calling: AgentCalling::new(page, calling),
         }
     }
 

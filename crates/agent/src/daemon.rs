@@ -203,7 +203,7 @@ impl Daemon {
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;
-        let store = Arc::new(SharedStore::new(store, directory, &parts.page));
+        let store = Arc::new(SharedStore::new(store, directory, &parts.page, &settings.calling));
         let service = |index| MemoryService::new(index, Arc::clone(&store), Arc::clone(&parts.counts));
         let services = (0..MEMORY_WORKERS).map(service).collect();
         let announce = |handles| store.set_workers(handles);
@@ -228,7 +228,7 @@ impl Daemon {
         let agent = &settings.agent;
         let parts = Parts::new(Role::Agent, &agent.name, &agent.listen, settings)?;
         let rendezvous = Rendezvous::new(settings.job.join_timeout);
-        let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page));
+        let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page, &settings.calling));
         let known = Arc::clone(&shared);
         let paging = SharedPaging::new(
             PagingConfig::new(agent),

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Question};
 use outboard_wire::{Time, paging};
@@ -55,7 +56,12 @@ pub(crate) struct SharedStore {
 }
 
 impl SharedStore {
-    pub(crate) fn new(store: RegionStore, directory: Option<DataDirectory>, page: &StatusPage) -> Self {
+    pub(crate) fn new(
+        store: RegionStore,
+        directory: Option<DataDirectory>,
+        page: &StatusPage,
+        calling: &CallingSettings,
+    ) -> Self {
         page.gauge("capacity_bytes").set(store.capacity());
         Self {
             store: Mutex::new(store),
@@ -68,7 +74,7 @@ impl SharedStore {
             clients_awaited: page.gauge("clients_awaited"),
             write_backs: WriteBackCounts::new(page),
             writers: Writers::new(page),
-            calling: SharedCalling::new(page),
+            calling: SharedCalling::new(page, calling),
             steering: Steering::new(page),
         }
     }

@@ -70,8 +70,8 @@ fn config(command: &str, env: Vec<(String, String)>) -> Result<DaemonConfig> {
 
 /// What every daemon needs to know.
 fn shared(settings: &Settings) -> Vec<(String, String)> {
-    let Settings { link, log, metrics, .. } = settings;
-    [link.variables(), log.variables(), metrics.variables()].concat()
+    let Settings { calling, link, log, metrics, .. } = settings;
+    [calling.variables(), link.variables(), log.variables(), metrics.variables()].concat()
 }
 
 /// A quota in whole percents, at least one.

@@ -174,7 +174,7 @@ mod tests {
     impl About for Everything {
         const SECTION: &'static str = "memory";
         const OTHERS: &'static [&'static str] =
-            &["agent", "far", "job", "link", "log", "messages", "metrics"];
+            &["agent", "calling", "far", "job", "link", "log", "messages", "metrics"];
     }
 
     #[test]

@@ -76,9 +76,9 @@ pub use quantity::{ByteSize, Percent};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
-    AgentSettings, CacheChoice, FarSettings, Forwarding, JobSettings, LinkSettings, LogFormat, LogLevel,
-    LogSettings, MemorySettings, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Placement,
-    Settings, Whereabouts,
+    AgentSettings, CacheChoice, CallingSettings, FarSettings, Forwarding, JobSettings, LinkSettings,
+    LogFormat, LogLevel, LogSettings, MemorySettings, MessagesSettings, MetricsSettings, NodeChoice,
+    PathChoice, Placement, Settings, Whereabouts,
 };
 pub use socket::default_socket;
 

@@ -12,7 +12,8 @@ use outboard_driver::calling::{
 };
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_wire::calling::{Allowed, OPEN, Open, REGISTER, RegisterRefusal};
+use outboard_settings::CallingSettings;
+use outboard_wire::calling::{Allowed, CallerId, OPEN, Open, REGISTER, RegisterRefusal};
 use outboard_wire::{Role, Time};
 
 use crate::counts::Counts;
@@ -53,15 +54,27 @@ impl CallingCounts {
 /// The functions and callers of an agent, and what is counted of calls, by all workers together.
 pub(crate) struct AgentCalling {
     calls: Arc<SharedCalls>,
+    config: ExecutorConfig,
     counts: CallingCounts,
 }
 
 impl AgentCalling {
-    pub(crate) fn new(page: &StatusPage) -> Arc<Self> {
-        let functions = page.gauge("functions");
-        let calls = SharedCalls::new(TableLimits::default(), move |count| functions.set(count as u64));
-        Arc::new(Self { calls, counts: CallingCounts::new(page) })
+    pub(crate) fn new(page: &StatusPage, settings: &CallingSettings) -> Arc<Self> {
+        let (functions, (config, limits)) = (page.gauge("functions"), quotas(settings));
+        let calls = SharedCalls::new(limits, move |count| functions.set(count as u64));
+        Arc::new(Self { calls, config, counts: CallingCounts::new(page) })
     }
+}
+
+/// What a site gives to each client and function.
+pub(crate) fn quotas(settings: &CallingSettings) -> (ExecutorConfig, TableLimits) {
+    let CallingSettings { fuel, calls_per_client, calls_per_function, functions_per_client, code } =
+        *settings;
+    let executor =
+        ExecutorConfig { fuel_max: fuel, calls_per_client, calls_per_function, ..ExecutorConfig::default() };
+    // The check of `code` leaves nothing that does not fit.
+    let image_bytes = usize::try_from(code.0).unwrap_or(usize::MAX);
+    (executor, TableLimits { functions_per_client, image_bytes, ..TableLimits::default() })
 }
 
 /// What one worker of an agent does about calls.
@@ -81,7 +94,7 @@ struct Nowhere;
 impl FindRegion for Nowhere {
     type Region = RemoteRegion;
 
-    fn find(&mut self, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
+    fn find(&mut self, _by: CallerId, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
         let detail = format!("this agent has no link to the memory server of {}", allowed.region);
         Err((RegisterRefusal::NoRegion, detail))
     }
@@ -89,14 +102,14 @@ impl FindRegion for Nowhere {
 
 impl CallingWorker {
     pub(crate) fn new(shared: Arc<AgentCalling>, counts: Arc<Counts>) -> Self {
-        let nowhere = CallingDesk::new(Arc::clone(&shared.calls), ExecutorConfig::default());
+        let nowhere = CallingDesk::new(Arc::clone(&shared.calls), shared.config);
         Self { shared, counts, servers: Vec::new(), clients: HashMap::new(), nowhere }
     }
 
     /// A link to a peer that this agent has dialled is open: only such memory servers can own regions.
     pub(crate) fn on_dialled(&mut self, link: LinkId, peer: &Peer, outbox: &mut Outbox) {
         if peer.intro().role == Role::MemoryServer {
-            self.servers.push(ServerSide::new(link, peer, &self.shared.calls, outbox));
+            self.servers.push(ServerSide::new(link, peer, (&self.shared.calls, self.shared.config), outbox));
         }
     }
 

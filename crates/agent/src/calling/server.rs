@@ -32,13 +32,18 @@ pub(super) struct ServerSide {
 }
 
 impl ServerSide {
-    pub(super) fn new(link: LinkId, peer: &Peer, shared: &Arc<SharedCalls>, outbox: &mut Outbox) -> Self {
+    pub(super) fn new(
+        link: LinkId,
+        peer: &Peer,
+        (shared, config): (&Arc<SharedCalls>, ExecutorConfig),
+        outbox: &mut Outbox,
+    ) -> Self {
         let incarnation = peer.incarnation();
         let open = Open { caller: draw_caller(), server: incarnation };
         outbox.push_copy(link, FrameHead::new(OPEN), &open.encode());
         outbox.push_copy(link, FrameHead::new(ASK), &Ask { epoch: 0 }.encode());
         let log = |message: &[u8]| tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
-        let desk = CallingDesk::new(Arc::clone(shared), ExecutorConfig::default());
+        let desk = CallingDesk::new(Arc::clone(shared), config);
         let reader = MeterReader::new([Arc::clone(desk.meter())]);
         let access = RemoteAccess::new(log, true);
         Self { link, incarnation, desk, access, reader, reported_at: Time::ZERO }

@@ -61,6 +61,14 @@ impl<R> Bound<R> {
     }
 }
 
+impl<R> Bound<R> {
+    /// How many calls wait for their turn.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
 /// One client.
 pub(super) struct Session<R> {
     window: Arc<Mutex<CallWindow>>,

@@ -31,6 +31,8 @@ use run::{Ended, Run, Runs};
 pub struct ExecutorConfig {
     /// Calls of one client that wait or are suspended; default 512. More are not taken until some have ended.
     pub calls_per_client: usize,
+    /// Calls of one function of a client that wait for their turn; default 512. More are not taken until some have begun.
+    pub calls_per_function: usize,
     /// The longest arguments, in bytes; default 16 KiB. Each call that waits takes as much memory as its arguments have.
     pub arguments_max: usize,
     /// The longest buffer of a fetch, in bytes; default 16 KiB. A function can have 11 of them, which are kept for the next.
@@ -47,6 +49,7 @@ impl Default for ExecutorConfig {
     fn default() -> Self {
         Self {
             calls_per_client: 512,
+            calls_per_function: 512,
             arguments_max: 16 << 10,
             fetch_max: 16 << 10,
             quantum: 8192,
@@ -167,6 +170,9 @@ impl<R> Executor<R> {
         let Some(bound) = session.bound(call.handle) else {
             return Submitted::Failed(Failure::NoFunction);
         };
+        if bound.waiting() >= config.calls_per_function {
+            return Submitted::Full;
+        }
         if length > config.arguments_max {
             return Submitted::Failed(Failure::ArgumentsTooLong { max: config.arguments_max as u32 });
         }

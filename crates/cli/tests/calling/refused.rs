@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard::{FunctionImage, FunctionOptions, RegisterError, RegisterRefusal, Rights, Settings};
+use outboard::{Caller, FunctionImage, FunctionOptions, RegisterError, RegisterRefusal, Rights, Settings};
 use outboard_link::{Disposition, Exports, Link, Waiter, shm};
 use outboard_wire::calling::{
     CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, OPEN, Open, REGISTER, REGISTERED,
@@ -11,7 +11,7 @@ use outboard_wire::calling::{
 use outboard_wire::{FrameHead, Incarnation};
 
 use crate::support::PATIENCE;
-use crate::world::{COUNT, Daemons, caller, identity, image, memory};
+use crate::world::{COUNT, Daemons, caller, caller_by, identity, image, memory};
 
 fn refused(error: RegisterError, refusal: RegisterRefusal, part: &str) {
     match error {
@@ -81,6 +81,49 @@ fn more_than_a_site_gives() {
     let long = image(&format!("{}exit", "add r0, 1\n".repeat(40_000)));
     let error = caller.register(&long, FunctionOptions::default()).unwrap_err();
     refused(error, RegisterRefusal::TooMuch, "this site takes");
+}
+
+#[test]
+fn quotas_are_settings_of_the_site() {
+    let quotas = ["--calling-fuel", "5000", "--calling-functions-per-client", "3", "--calling-code", "1KiB"];
+    let daemons = Daemons::start_with(&quotas);
+    let mut first = caller(&daemons.shm());
+    let options = || FunctionOptions::default().with_fuel(5000);
+    let fuel = first.register(&image(COUNT), options().with_fuel(5001)).unwrap_err();
+    refused(fuel, RegisterRefusal::OverQuota, "at most 5000 of fuel (calling.fuel)");
+    let long = image(&format!("{}exit", "add r0, 1\n".repeat(200)));
+    let error = first.register(&long, options()).unwrap_err();
+    refused(error, RegisterRefusal::TooMuch, "this site takes 1024");
+    let numbered = |number: u32| image(&format!("mov r0, {number}\nexit"));
+    for number in 0..3 {
+        first.register(&numbered(number), options()).unwrap();
+    }
+    let error = first.register(&numbered(3), options()).unwrap_err();
+    refused(error, RegisterRefusal::TooMuch, "3 functions here, as many as one can have");
+    let mut second = caller(&daemons.shm());
+    let function = second.register(&numbered(3), options()).unwrap();
+    assert_eq!(second.call(function, &[]).unwrap().value, 3);
+}
+
+#[test]
+fn nobody_opens_all_regions_that_an_agent_can_open() {
+    let daemons = Daemons::start();
+    let agent = daemons.agent(&daemons.shm());
+    let mut memory = memory(&daemons.shm());
+    let mut greedy = caller_by(&daemons.shm(), &agent.shm());
+    let mut register = |caller: &mut Caller, regions: usize| {
+        let regions: Vec<_> = (0..regions).map(|_| memory.reserve(4096, None).unwrap()).collect();
+        let with = |options: FunctionOptions, region| options.with_region(region, Rights::ALL);
+        caller.register(&image(COUNT), regions.iter().fold(FunctionOptions::default(), with))
+    };
+    for _ in 0..16 {
+        register(&mut greedy, 16).unwrap();
+    }
+    let error = register(&mut greedy, 1).unwrap_err();
+    refused(error, RegisterRefusal::TooMuch, "has 256 regions open here, and 256 are left for others");
+    let mut modest = caller_by(&daemons.shm(), &agent.shm());
+    let count = register(&mut modest, 16).unwrap();
+    assert_eq!(modest.call(count, &1u64.to_le_bytes()).unwrap().value, 0);
 }
 
 #[test]

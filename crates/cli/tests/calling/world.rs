@@ -46,7 +46,12 @@ impl Daemons {
 
     /// A memory server where so long a silence over TCP is the end of a link.
     pub(crate) fn start_within(deadline: &str) -> Self {
-        Self(Server::start_with(&["memory", "--link-heartbeat", "20ms", "--link-deadline", deadline]))
+        Self::start_with(&["--link-heartbeat", "20ms", "--link-deadline", deadline])
+    }
+
+    /// A memory server with these flags.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self(Server::start_with(&[&["memory"], flags].concat()))
     }
 
     /// An agent that reaches the memory server there, and does so by all its workers.

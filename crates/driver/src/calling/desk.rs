@@ -33,7 +33,7 @@ pub trait FindRegion {
 
     /// The region, if its caller may call functions there that do `allowed.rights`. Nothing, if that is not known yet:
     /// the caller asks again.
-    fn find(&mut self, allowed: &Allowed) -> Result<Option<Self::Region>, Refused>;
+    fn find(&mut self, by: CallerId, allowed: &Allowed) -> Result<Option<Self::Region>, Refused>;
 }
 
 /// What has happened at a desk since somebody last asked.
@@ -247,7 +247,7 @@ impl<R> CallingDesk<R> {
         }
         let image = FunctionImage::from_bytes(std::mem::take(arrived));
         caller.arriving = None;
-        caller.refused = self.shared.offer(part.name, image).err().map(|no| (part.name, no));
+        caller.refused = self.shared.offer(caller.caller, part.name, image).err().map(|no| (part.name, no));
     }
 
     fn register(
@@ -283,13 +283,16 @@ impl<R> CallingDesk<R> {
         let config = *self.executor.config();
         if register.fuel > config.fuel_max || register.reply_max > config.reply_max {
             let (fuel, reply) = (config.fuel_max, config.reply_max);
-            let detail = format!("this site gives at most {fuel} of fuel and {reply} bytes of reply");
+            let detail =
+                format!("this site gives at most {fuel} of fuel (calling.fuel) and {reply} bytes of reply");
             return Err((RegisterRefusal::OverQuota, detail));
         }
-        let Some(regions) = find_all(&register.regions, regions)? else { return Ok(Verdict::Preparing) };
         let Some(caller) = self.links.get_mut(&link) else {
             let detail = "nobody has opened this link for calls, or there are too many callers";
             return Err((RegisterRefusal::Malformed, detail.to_owned()));
+        };
+        let Some(regions) = find_all(caller.caller, &register.regions, regions)? else {
+            return Ok(Verdict::Preparing);
         };
         let found = self.shared.functions().find(register.name);
         let function = match found {
@@ -391,13 +394,14 @@ pub(super) type Regions<R> = Vec<(R, Rights)>;
 
 /// All regions of a function, if all are known.
 pub(super) fn find_all<F: FindRegion>(
+    by: CallerId,
     allowed: &[Allowed],
     regions: &mut F,
 ) -> Result<Option<Regions<F::Region>>, Refused> {
     let mut found = Vec::with_capacity(allowed.len());
     let mut is_complete = true;
     for allowed in allowed {
-        match regions.find(allowed)? {
+        match regions.find(by, allowed)? {
             Some(region) => found.push((region, allowed.rights)),
             None => is_complete = false,
         }

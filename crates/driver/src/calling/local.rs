@@ -7,7 +7,7 @@ use outboard_calling::{
 };
 use outboard_link::{Completion, RemoteMemory};
 use outboard_wire::Time;
-use outboard_wire::calling::{Allowed, Call, Moving};
+use outboard_wire::calling::{Allowed, Call, CallerId, Moving};
 
 use super::desk::{Refused, Regions};
 use super::remote::{RemoteAccess, RemoteRegion};
@@ -25,7 +25,12 @@ pub(super) struct LocalSite {
 
 impl LocalSite {
     pub(super) fn new(log: fn(&[u8])) -> Self {
-        let config = ExecutorConfig { calls_per_client: WINDOW as usize, ..ExecutorConfig::default() };
+        let calls = WINDOW as usize;
+        let config = ExecutorConfig {
+            calls_per_client: calls,
+            calls_per_function: calls,
+            ..ExecutorConfig::default()
+        };
         let mut executor = Executor::new(config);
         let client = executor.open(Arc::default());
         Self { executor, client, access: RemoteAccess::new(log, false) }
@@ -33,7 +38,7 @@ impl LocalSite {
 
     /// The regions of a function, when all are open.
     pub(super) fn find(&mut self, allowed: &[Allowed]) -> Result<Option<Regions<RemoteRegion>>, Refused> {
-        super::desk::find_all(allowed, &mut self.access)
+        super::desk::find_all(CallerId([0; 16]), allowed, &mut self.access)
     }
 
     /// From now on `handle` means this.

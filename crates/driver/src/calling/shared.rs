@@ -68,12 +68,17 @@ impl SharedCalls {
     }
 
     /// Takes a function's code, which is looked at in a thread of its own.
-    pub(super) fn offer(self: &Arc<Self>, name: FunctionName, image: FunctionImage) -> Result<(), Refused> {
+    pub(super) fn offer(
+        self: &Arc<Self>,
+        by: CallerId,
+        name: FunctionName,
+        image: FunctionImage,
+    ) -> Result<(), Refused> {
         if image.name() != name {
             let detail = format!("the code that came is that of {}, not of {name}", image.name());
             return Err((RegisterRefusal::WrongName, detail));
         }
-        if !self.functions().offer(image)? {
+        if !self.functions().offer(by, image)? {
             return Ok(());
         }
         let shared = Arc::clone(self);

@@ -1,6 +1,7 @@
 //! All that can be configured, one file per room.
 
 mod agent;
+mod calling;
 mod far;
 mod job;
 mod link;
@@ -10,6 +11,7 @@ mod messages;
 mod metrics;
 
 pub use agent::{AgentSettings, Forwarding};
+pub use calling::CallingSettings;
 pub use far::{CacheChoice, FarSettings, NodeChoice, PathChoice};
 pub use job::{JobSettings, Whereabouts};
 pub use link::LinkSettings;
@@ -28,6 +30,8 @@ pub struct Settings {
     pub memory: MemorySettings,
     /// An agent.
     pub agent: AgentSettings,
+    /// Calls at a memory server or an agent.
+    pub calling: CallingSettings,
     /// Far memory in an application.
     pub far: FarSettings,
     /// A process that belongs to a job, or looks for services on its own.
@@ -46,6 +50,7 @@ impl Section for Settings {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) -> Result<(), SettingsError> {
         self.memory.visit(visitor)?;
         self.agent.visit(visitor)?;
+        self.calling.visit(visitor)?;
         self.far.visit(visitor)?;
         self.job.visit(visitor)?;
         self.messages.visit(visitor)?;

@@ -4,16 +4,17 @@ mod site;
 
 use std::sync::{Arc, Weak};
 
-use outboard_calling::{ExecutorConfig, TableLimits};
+use outboard_calling::ExecutorConfig;
 use outboard_driver::LinkId;
 use outboard_driver::calling::{CallingDesk, FindRegion, Refused, SharedCalls};
 use outboard_link::{Disposition, Frame};
-use outboard_wire::calling::{Allowed, RegisterRefusal};
+use outboard_settings::CallingSettings;
+use outboard_wire::calling::{Allowed, CallerId, RegisterRefusal};
 use outboard_wire::{Rights, Time};
 
 use super::write_backs::Gates;
 use super::{MemoryService, SharedStore, steering};
-use crate::calling::CallingCounts;
+use crate::calling::{CallingCounts, quotas};
 use crate::status::StatusPage;
 use crate::store::Gate;
 use site::ServerSite;
@@ -21,14 +22,15 @@ use site::ServerSite;
 /// The functions and callers of a memory server, and what is counted of calls.
 pub(crate) struct SharedCalling {
     calls: Arc<SharedCalls>,
+    config: ExecutorConfig,
     counts: CallingCounts,
 }
 
 impl SharedCalling {
-    pub(crate) fn new(page: &StatusPage) -> Self {
-        let functions = page.gauge("functions");
-        let calls = SharedCalls::new(TableLimits::default(), move |count| functions.set(count as u64));
-        Self { calls, counts: CallingCounts::new(page) }
+    pub(crate) fn new(page: &StatusPage, settings: &CallingSettings) -> Self {
+        let (functions, (config, limits)) = (page.gauge("functions"), quotas(settings));
+        let calls = SharedCalls::new(limits, move |count| functions.set(count as u64));
+        Self { calls, config, counts: CallingCounts::new(page) }
     }
 }
 
@@ -40,7 +42,7 @@ pub(super) struct Calling {
 
 impl Calling {
     pub(super) fn new(store: &SharedStore) -> Self {
-        let desk = CallingDesk::new(Arc::clone(&store.calling.calls), ExecutorConfig::default());
+        let desk = CallingDesk::new(Arc::clone(&store.calling.calls), store.calling.config);
         store.steering.add_worker(desk.meter());
         Self { desk, site: ServerSite::new() }
     }
@@ -55,7 +57,7 @@ struct StoreRegions<'a> {
 impl FindRegion for StoreRegions<'_> {
     type Region = Weak<Gate>;
 
-    fn find(&mut self, allowed: &Allowed) -> Result<Option<Weak<Gate>>, Refused> {
+    fn find(&mut self, _by: CallerId, allowed: &Allowed) -> Result<Option<Weak<Gate>>, Refused> {
         let region = allowed.region;
         let gate = self.gates.find(region, self.store);
         let held = gate.as_ref().and_then(|gate| gate.rights(allowed.generation, &allowed.key));

@@ -84,3 +84,20 @@ fn a_greedy_function_does_not_keep_others_of_its_client_waiting() {
     let calls = long.iter().filter(|call| world.ended.contains_key(&(client, **call))).count();
     assert!((1..=3).contains(&calls), "{calls} long calls were served meanwhile");
 }
+
+#[test]
+fn a_function_with_many_calls_leaves_room_for_others_of_its_client() {
+    let mut world = World::new();
+    world.executor = Executor::new(ExecutorConfig { calls_per_function: 2, ..ExecutorConfig::default() });
+    let client = world.client();
+    world.bind(client, 0, COUNT);
+    world.bind(client, 1, COUNT);
+    let submit = |world: &mut World, handle| world.submit(client, handle, &1u64.to_le_bytes()).1;
+    assert_eq!(
+        [0; 3].map(|handle| submit(&mut world, handle)),
+        [Submitted::Taken, Submitted::Taken, Submitted::Full]
+    );
+    assert_eq!(submit(&mut world, 1), Submitted::Taken);
+    world.finish();
+    assert_eq!(submit(&mut world, 0), Submitted::Taken);
+}

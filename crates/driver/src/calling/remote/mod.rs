@@ -10,7 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 use outboard_calling::{Access, Answered, Operation, Site, Ticket};
 use outboard_link::memory::Segment;
 use outboard_link::{AccessError, AtOnce, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token};
-use outboard_wire::calling::{Allowed, TrapReason};
+use outboard_wire::calling::{Allowed, CallerId, TrapReason};
 
 use super::Ambient;
 use super::desk::{FindRegion, Refused};
@@ -50,7 +50,7 @@ impl RemoteAccess {
         Self { ambient, ..self }
     }
 
-    /// A region that the server is to be asked about before it is opened, with a number below 256. A grant that promises
+    /// A region that the server is to be asked about before it is opened, with a number below 512. A grant that promises
     /// more than there is would end the link.
     pub fn next_unproven(&mut self) -> Option<(u32, Allowed)> {
         self.openings.next_unproven()
@@ -100,8 +100,8 @@ impl RemoteAccess {
 impl FindRegion for RemoteAccess {
     type Region = RemoteRegion;
 
-    fn find(&mut self, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
-        self.openings.find(allowed)
+    fn find(&mut self, by: CallerId, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
+        self.openings.find(by, allowed)
     }
 }
 

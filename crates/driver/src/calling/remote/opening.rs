@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use outboard_link::{AccessError, LinkError, OpenRegion, RemoteMemory, Token};
-use outboard_wire::calling::{Allowed, RegisterRefusal};
+use outboard_wire::calling::{Allowed, CallerId, RegisterRefusal};
 use outboard_wire::{Grant, RegionId, Rights};
 
 use super::{CALLING, OPENING};
 use crate::calling::desk::Refused;
 
-/// How many regions are open on one link for functions. Those that no function uses any more make room.
-const REGIONS_MAX: usize = 256;
+/// How many regions are open on one link for functions. Those that no function uses any more make room. Where they are
+/// opened for many, nobody has more than are left for others.
+const REGIONS_MAX: usize = 512;
 
 /// A region of a memory server that is open on the link by which it was asked for. Clones are the same opening.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ enum State {
 struct Entry {
     grant: Grant,
     state: State,
+    /// Who has asked for it first.
+    by: CallerId,
     /// Whether a function has had it: until then somebody is about to.
     was_given: bool,
 }
@@ -59,7 +62,7 @@ impl Openings {
     }
 
     /// The region, when it is open. The server judges whether the key allows calls and what they do.
-    pub(super) fn find(&mut self, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
+    pub(super) fn find(&mut self, by: CallerId, allowed: &Allowed) -> Result<Option<RemoteRegion>, Refused> {
         // Where regions are mapped they are read; every key that allows calls allows that.
         let rights = allowed.rights.and(Rights::CALL).and(Rights::READ);
         let Allowed { region, generation, key, size, .. } = *allowed;
@@ -71,7 +74,7 @@ impl Openings {
         };
         let found = self.entries.iter_mut().find(|entry| entry.as_ref().is_some_and(is_it));
         let Some(place) = found else {
-            self.want(grant)?;
+            self.want(by, grant)?;
             return Ok(None);
         };
         match place.take_if(|entry| matches!(entry.state, State::Failed(_))) {
@@ -86,22 +89,33 @@ impl Openings {
         }
     }
 
-    fn want(&mut self, grant: Grant) -> Result<(), Refused> {
-        let mut free = self.entries.iter().position(Option::is_none);
-        if free.is_none() && self.entries.len() >= REGIONS_MAX {
+    /// How many regions are open for this client, and how many more can be for anybody.
+    fn share(&self, by: CallerId) -> (usize, usize) {
+        let (all, own) = (self.entries.iter().flatten(), |entry: &&Entry| entry.by == by);
+        (all.clone().filter(own).count(), REGIONS_MAX.saturating_sub(all.count()))
+    }
+
+    fn has_room(&self, by: CallerId) -> bool {
+        let (own, left) = self.share(by);
+        if self.trusts_nobody { own < left } else { left > 0 }
+    }
+
+    fn want(&mut self, by: CallerId, grant: Grant) -> Result<(), Refused> {
+        if !self.has_room(by) {
             self.forget_unused(|_| true);
-            free = self.entries.iter().position(Option::is_none);
         }
-        if free.is_none() && self.entries.len() >= REGIONS_MAX {
-            let detail = format!("this site has {REGIONS_MAX} regions in use and takes no more");
+        if !self.has_room(by) {
+            let (own, left) = self.share(by);
+            let detail = format!("its caller has {own} regions open here, and {left} are left for others");
             return Err((RegisterRefusal::TooMuch, detail));
         }
+        let free = self.entries.iter().position(Option::is_none);
         let place = free.unwrap_or(self.entries.len());
         if place == self.entries.len() {
             self.entries.push(None);
         }
         let state = if self.trusts_nobody { State::Unproven } else { State::Wanted };
-        self.entries[place] = Some(Entry { grant, state, was_given: false });
+        self.entries[place] = Some(Entry { grant, state, by, was_given: false });
         if self.trusts_nobody {
             self.unproven.push_back(place as u32);
         }
