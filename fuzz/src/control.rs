@@ -36,6 +36,7 @@ pub(crate) fn question_seeds() -> Vec<Vec<u8>> {
         Question::Load { path: Text::new("graphs/web.bin"), rights: Rights::READ, sharing: Sharing::Leased },
         Question::Release { region: RegionId(1), generation: Generation(1) },
         Question::Sync { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
+        Question::Populate { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
         Question::List { after: RegionId(0) },
         Question::Join { job: JobId(3), secret: JobSecret([6; 64]), size: 4, member: member() },
     ];

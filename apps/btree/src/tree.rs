@@ -40,6 +40,10 @@ impl Tree {
     ) -> Result<Self, BTreeError> {
         let layout = Layout::new(options.keys)?;
         let region = memory.reserve_shared(layout.size(), name)?;
+        if let Err(error) = memory.populate(&region) {
+            memory.free(region)?;
+            return Err(error.into());
+        }
         let written = build(layout, pairs, |number, bytes| {
             Ok(memory.write(&region, HEADER + (number - 1) * NODE, bytes)?)
         });

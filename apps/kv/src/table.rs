@@ -1,6 +1,6 @@
 //! Tables as regions.
 
-use outboard::{FarRegion, Memory, Rights};
+use outboard::{AskError, FarRegion, Memory, Rights};
 
 use crate::{KvError, Layout};
 
@@ -28,15 +28,27 @@ pub struct Table {
     pub(crate) layout: Layout,
 }
 
+/// Makes a table of a new region.
+fn begin(memory: &mut Memory, region: &FarRegion, layout: &Layout) -> Result<(), AskError> {
+    // Keys lie anywhere in it, so all of it will be used, at random.
+    memory.populate(region)?;
+    let header = layout.header().map(u64::to_le_bytes);
+    memory.write(region, 8, header[1..].as_flattened())?;
+    memory.write(region, 0, &header[0])
+}
+
 impl Table {
     /// Makes an empty table that others open by its name. It stays until the region of that name is freed.
     pub fn create(memory: &mut Memory, name: &str, options: &TableOptions) -> Result<Self, KvError> {
         let layout = Layout::new(options)?;
         let region = memory.reserve_shared(layout.size(), name)?;
-        let header = layout.header().map(u64::to_le_bytes);
-        memory.write(&region, 8, header[1..].as_flattened())?;
-        memory.write(&region, 0, &header[0])?;
-        Ok(Self { region, layout })
+        match begin(memory, &region, &layout) {
+            Ok(()) => Ok(Self { region, layout }),
+            Err(error) => {
+                memory.free(region)?;
+                Err(error.into())
+            }
+        }
     }
 
     /// Opens a table.

@@ -99,6 +99,8 @@ impl NativeTable {
     pub(super) fn new(layout: &Layout) -> Result<Self, BenchError> {
         let memory =
             Arc::new(Segment::create(c"outboard-bench-table", layout.size() as usize).named("mmap")?);
+        // As the server's table does.
+        memory.populate().named("madvise")?;
         let (mask, slots) = (layout.buckets() - 1, layout.slots());
         let (slot_words, slots_at) = (layout.slot_bytes() as usize / 8, layout.slots_at() as usize / 8);
         Ok(Self { memory, mask, slots, slot_words, slots_at })

@@ -212,6 +212,7 @@ impl AgentService {
             | Question::Free { .. }
             | Question::Release { .. }
             | Question::Sync { .. }
+            | Question::Populate { .. }
             | Question::List { .. } => {
                 self.counts.questions_refused_total.add(1);
                 let detail = "an agent owns no regions; ask a memory server (--server ADDRESS)";

@@ -122,6 +122,7 @@ impl MemoryService {
         let answer = match *question {
             Question::Load { path, rights, sharing } => self.load(asker, path.as_str(), (rights, sharing)),
             Question::Sync { region, generation, key } => self.sync(asker, region, generation, &key),
+            Question::Populate { region, generation, key } => self.populate(asker, region, generation, &key),
             _ => Ok(Some(self.store.with(|store| store.answer(now, asker.process, question)))),
         };
         answer.unwrap_or_else(|(failure, detail)| Some(ControlAnswer::failed(failure, &detail)))

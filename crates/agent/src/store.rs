@@ -102,8 +102,8 @@ impl RegionStore {
             Question::Join { .. } => {
                 Err((Failure::NotServed, "a memory server gathers no ranks; ask an agent".into()))
             }
-            Question::Load { .. } | Question::Sync { .. } => {
-                Err((Failure::NotServed, "there are no files here".into()))
+            Question::Load { .. } | Question::Sync { .. } | Question::Populate { .. } => {
+                Err((Failure::NotServed, "nothing that takes a while is done here".into()))
             }
         };
         answer.unwrap_or_else(files::no)

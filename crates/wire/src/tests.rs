@@ -99,11 +99,12 @@ fn questions() -> impl Strategy<Value = Question> {
             rights: Rights::from_bits(rights).unwrap(),
             sharing
         }),
-        (any::<(u64, u32, [u8; 16])>(), any::<bool>()).prop_map(|((region, generation, key), is_free)| {
+        (any::<(u64, u32, [u8; 16])>(), 0..3).prop_map(|((region, generation, key), which)| {
             let (region, generation, key) = (RegionId(region), Generation(generation), RegionKey(key));
-            match is_free {
-                true => Question::Free { region, generation, key },
-                false => Question::Sync { region, generation, key },
+            match which {
+                0 => Question::Free { region, generation, key },
+                1 => Question::Sync { region, generation, key },
+                _ => Question::Populate { region, generation, key },
             }
         }),
         any::<(u64, u32)>().prop_map(|(region, generation)| Question::Release {
@@ -132,6 +133,7 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
         Just(ControlAnswer::Freed),
         Just(ControlAnswer::Released),
         any::<u64>().prop_map(|bytes| ControlAnswer::Synced { bytes }),
+        any::<u64>().prop_map(|large| ControlAnswer::Populated { large }),
         (prop::collection::vec(listed, 0..20), any::<bool>())
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),

@@ -1,4 +1,4 @@
-//! What takes a while: files are read and written by threads of their own.
+//! What takes a while: files are read and written, and regions given memory, by threads of their own.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,14 +12,14 @@ use super::{MemoryNote, MemoryService, SharedStore};
 use crate::files::{DataDirectory, FileError, fill, plain_path};
 use crate::store::{No, SyncPlan};
 
-/// How many files are read and written at once; more are refused until one is done.
+/// How many such threads there are at once; more are refused until one is done.
 const TURNS_MAX: usize = 4;
 
-/// The turns to read or write a file.
+/// The turns to have such a thread.
 #[derive(Default)]
 pub(super) struct Turns(Arc<AtomicUsize>);
 
-/// One of the few files that are in work; its end makes room for another.
+/// One of the few things that are in work; its end makes room for another.
 struct Turn(Arc<AtomicUsize>);
 
 impl Turns {
@@ -28,7 +28,9 @@ impl Turns {
         if turn.0.fetch_add(1, Ordering::AcqRel) < TURNS_MAX {
             return Ok(turn);
         }
-        let detail = format!("{TURNS_MAX} files are being read or written; ask again when one is done");
+        let detail = format!(
+            "{TURNS_MAX} files are being read or written, or regions given memory; ask again when one is done"
+        );
         Err((Failure::NoCapacity, detail))
     }
 }
@@ -39,7 +41,7 @@ impl Drop for Turn {
     }
 }
 
-/// Who asked for a file.
+/// Who asked.
 #[derive(Clone, Copy)]
 pub(super) struct Asker {
     pub(super) link: LinkId,
@@ -47,7 +49,7 @@ pub(super) struct Asker {
     pub(super) process: Incarnation,
 }
 
-/// The answer to a question about a file, from the thread that worked on it.
+/// The answer to a question, from the thread that worked on it.
 pub(crate) struct FileDone {
     pub(super) link: LinkId,
     pub(super) tag: u32,
@@ -108,6 +110,28 @@ impl MemoryService {
             match written {
                 Ok(()) => ControlAnswer::Synced { bytes: plan.size() },
                 Err((failure, detail)) => ControlAnswer::failed(failure, &detail),
+            }
+        }))
+    }
+
+    /// Takes memory for all of a region.
+    pub(super) fn populate(
+        &self,
+        asker: Asker,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+    ) -> Result<Option<ControlAnswer>, No> {
+        let worker = self.worker()?;
+        let turn = self.store.turns.take()?;
+        let memory = self.store.with(|store| store.to_be_written(region, generation, key))?;
+        Ok(by_thread((worker, asker), (memory, turn), move |(memory, _turn), may_begin| {
+            match may_begin.and_then(|()| Ok(memory.populate()?)) {
+                Ok(large) => ControlAnswer::Populated { large: large as u64 },
+                Err(error) => {
+                    let detail = format!("{region} could not be given memory as a whole: {error}");
+                    ControlAnswer::failed(Failure::NoCapacity, &detail)
+                }
             }
         }))
     }

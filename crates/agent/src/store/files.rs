@@ -7,6 +7,7 @@ use outboard_link::memory::Segment;
 use outboard_wire::control::{ControlAnswer, Failure, Sharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
 
+use super::region::StoredRegion;
 use super::{CHUNK_LOG2, Kept, No, RegionStore};
 
 /// Memory for a file that is being read. It counts against the capacity until it is given to
@@ -113,11 +114,7 @@ impl RegionStore {
         generation: Generation,
         key: &RegionKey,
     ) -> Result<SyncPlan, No> {
-        let stored = self.with_key(region, generation, key, Rights::NONE)?;
-        if !stored.gate.keys.rights_of(key).is_some_and(|rights| rights.includes(Rights::WRITE)) {
-            let detail = "this key does not allow writing; open the region with the right to write";
-            return Err((Failure::NoRight, detail.into()));
-        }
+        let stored = self.writable(region, generation, key)?;
         let Kept::ByFile(path) = &stored.kept else {
             let detail = format!("{region} was not loaded from a file, so there is none to write it to");
             return Err((Failure::NoFile, detail));
@@ -129,6 +126,30 @@ impl RegionStore {
         let (path, size, memory) = (path.clone(), stored.gate.size, Arc::clone(&stored.gate.memory));
         stored.is_syncing = true;
         Ok(SyncPlan { region, path, size, memory })
+    }
+
+    /// The memory of a region, for whoever has a key that allows writing.
+    pub(crate) fn to_be_written(
+        &mut self,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+    ) -> Result<Arc<Segment>, No> {
+        Ok(Arc::clone(&self.writable(region, generation, key)?.gate.memory))
+    }
+
+    fn writable(
+        &mut self,
+        region: RegionId,
+        generation: Generation,
+        key: &RegionKey,
+    ) -> Result<&mut StoredRegion, No> {
+        let stored = self.with_key(region, generation, key, Rights::NONE)?;
+        if !stored.gate.keys.rights_of(key).is_some_and(|rights| rights.includes(Rights::WRITE)) {
+            let detail = "this key does not allow writing; open the region with the right to write";
+            return Err((Failure::NoRight, detail.into()));
+        }
+        Ok(stored)
     }
 
     /// The region was written, or it was not.

@@ -48,6 +48,11 @@ const LINE: usize = 64;
 /// A peer that could shrink a segment could make us fault.
 const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
+/// No page of memory is smaller.
+const LEAST_PAGE: usize = 4096;
+/// The larger pages that a kernel can make of ordinary ones, in bytes.
+const LARGE_PAGE: usize = 2 << 20;
+
 /// The file system of memory files that are made of huge pages.
 const HUGETLBFS_MAGIC: rustix::fs::FsWord = 0x9584_58f6;
 
@@ -190,6 +195,39 @@ impl Segment {
         let _ = advised;
     }
 
+    /// Takes memory for all of it now, in large pages where the kernel makes some: then whoever reads here and there waits
+    /// less for the translation of addresses. What is in it stays. Returns how many bytes are in large pages.
+    pub fn populate(&self) -> Result<usize, Errno> {
+        let mut large = 0;
+        for offset in (0..self.len).step_by(LARGE_PAGE) {
+            let len = LARGE_PAGE.min(self.len - offset);
+            // Nothing is made of pages of which none is there.
+            self.advise((offset, LEAST_PAGE.min(len)), libc::MADV_POPULATE_WRITE)?;
+            if len == LARGE_PAGE && self.advise((offset, len), libc::MADV_COLLAPSE).is_ok() {
+                large += len;
+            } else {
+                self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
+            }
+        }
+        Ok(large)
+    }
+
+    /// Tells the kernel something about a part of it that changes nothing of what is in it.
+    fn advise(&self, (offset, len): (usize, usize), advice: core::ffi::c_int) -> Result<(), Errno> {
+        assert!(offset <= self.len && len <= self.len - offset, "no {len} bytes at {offset}");
+        loop {
+            // SAFETY: the part lies in the mapping, which lasts as long as `self`; what is given as advice here takes
+            // memory or moves it to other pages.
+            match unsafe { libc::madvise(self.start.as_ptr().add(offset).cast(), len, advice) } {
+                0 => return Ok(()),
+                _ => match std::io::Error::last_os_error().raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    other => return Err(Errno::from_raw_os_error(other.unwrap_or(libc::EINVAL))),
+                },
+            }
+        }
+    }
+
     /// Where it is mapped.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
@@ -202,10 +240,42 @@ fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<
         SegmentAccess::Read => ProtFlags::READ,
         SegmentAccess::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
     };
-    // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
-    let start =
-        unsafe { rustix::mm::mmap(core::ptr::null_mut(), len, protection, MapFlags::SHARED, descriptor, 0)? };
+    let start = if len < LARGE_PAGE {
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        unsafe { rustix::mm::mmap(core::ptr::null_mut(), len, protection, MapFlags::SHARED, descriptor, 0)? }
+    } else {
+        map_aligned(descriptor, len, protection)?
+    };
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
+}
+
+/// Maps where large pages of the file can be large pages of the mapping.
+fn map_aligned(descriptor: BorrowedFd<'_>, len: usize, protection: ProtFlags) -> Result<*mut c_void, Errno> {
+    let (null, flags) = (core::ptr::null_mut(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+    let around = len.checked_add(LARGE_PAGE).ok_or(Errno::NOMEM)?;
+    // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+    let room = unsafe { rustix::mm::mmap_anonymous(null, around, ProtFlags::empty(), flags)? };
+    let before = room.addr().next_multiple_of(LARGE_PAGE) - room.addr();
+    let behind = LARGE_PAGE - before;
+    // SAFETY: all of it lies in the room, which is ours and which nobody uses; what is not needed of it is given back.
+    unsafe {
+        let start = room.byte_add(before);
+        let mapped =
+            rustix::mm::mmap(start, len, protection, MapFlags::SHARED | MapFlags::FIXED, descriptor, 0);
+        if mapped.is_err() {
+            // Only address space is lost where this fails.
+            let _ = rustix::mm::munmap(room, around);
+            return mapped;
+        }
+        if before > 0 {
+            rustix::mm::munmap(room, before)?;
+        }
+        let end = len.next_multiple_of(rustix::param::page_size());
+        if behind > end - len {
+            rustix::mm::munmap(start.byte_add(end), behind - (end - len))?;
+        }
+        Ok(start)
+    }
 }
 
 impl Drop for Segment {
@@ -246,6 +316,24 @@ mod tests {
         let theirs = Segment::adopt(fd, LEN, SegmentAccess::ReadWrite).unwrap();
         ours.window_mut(100, 8).write(0, b"outboard");
         assert_eq!(&theirs.window(0, LEN).array::<8>(100), b"outboard");
+    }
+
+    #[test]
+    fn populating_keeps_what_is_there_and_takes_memory_for_the_rest() {
+        let len = 2 * LARGE_PAGE + 3 * LEAST_PAGE;
+        let ours = Segment::create(c"test", len).unwrap();
+        assert!(ours.start().addr().get().is_multiple_of(LARGE_PAGE));
+        ours.window_mut(LARGE_PAGE + 77, 8).write(0, b"outboard");
+        let large = ours.populate().unwrap();
+        println!("{large} of {len} bytes in large pages");
+        let blocks = rustix::fs::fstat(ours.descriptor()).unwrap().st_blocks as usize;
+        assert!(blocks * 512 >= len, "{blocks} blocks");
+        assert_eq!(&ours.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
+        assert_eq!(ours.window(0, len).array::<8>(0), [0; 8]);
+        let fd = ours.descriptor().try_clone_to_owned().unwrap();
+        let theirs = Segment::adopt(fd, len, SegmentAccess::Read).unwrap();
+        assert_eq!(&theirs.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
+        assert!(large.is_multiple_of(LARGE_PAGE) && large <= len);
     }
 
     #[test]

@@ -106,8 +106,10 @@ impl Books {
                 }
             }
             Question::Join { .. } => true,
-            // There are no files in this world.
-            Question::Load { .. } | Question::Sync { .. } => is_failure(answer, &[Failure::NotServed]),
+            // There are no files in this world, and no large pages.
+            Question::Load { .. } | Question::Sync { .. } | Question::Populate { .. } => {
+                is_failure(answer, &[Failure::NotServed])
+            }
         };
         let summary = answer.kind().0.into();
         self.recorder.note("answered", &[("client", client), ("kind", summary), ("used", self.used())]);

@@ -17,6 +17,7 @@ const MEMBERS: Kind = Kind::new(Room::Control, 35);
 const FAILED: Kind = Kind::new(Room::Control, 36);
 const RELEASED: Kind = Kind::new(Room::Control, 37);
 const SYNCED: Kind = Kind::new(Room::Control, 38);
+const POPULATED: Kind = Kind::new(Room::Control, 39);
 
 /// A region as a list shows it. No key: to see is not to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,11 @@ pub enum ControlAnswer {
         /// How many bytes the file has.
         bytes: u64,
     },
+    /// All of it has memory.
+    Populated {
+        /// How many of its bytes lie in large pages.
+        large: u64,
+    },
     /// These, and whether more follow.
     Regions {
         /// Some regions, in the order of their ids.
@@ -127,7 +133,7 @@ struct CountBytes {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct SyncedBytes {
+struct ByteCount {
     bytes: U64,
 }
 
@@ -179,6 +185,7 @@ impl ControlAnswer {
             Self::Freed => FREED,
             Self::Released => RELEASED,
             Self::Synced { .. } => SYNCED,
+            Self::Populated { .. } => POPULATED,
             Self::Regions { .. } => REGIONS,
             Self::Members(_) => MEMBERS,
             Self::Failed { .. } => FAILED,
@@ -187,7 +194,7 @@ impl ControlAnswer {
 
     /// Whether frames of this kind are answers.
     pub const fn is_answer(kind: Kind) -> bool {
-        matches!(kind, REGION | FREED | RELEASED | SYNCED | REGIONS | MEMBERS | FAILED)
+        matches!(kind, REGION | FREED | RELEASED | SYNCED | POPULATED | REGIONS | MEMBERS | FAILED)
     }
 
     /// Appends the payload.
@@ -195,8 +202,8 @@ impl ControlAnswer {
         match self {
             Self::Region(descriptor) => descriptor.encode(out),
             Self::Freed | Self::Released => {}
-            Self::Synced { bytes } => {
-                out.extend_from_slice(SyncedBytes { bytes: (*bytes).into() }.as_bytes());
+            Self::Synced { bytes } | Self::Populated { large: bytes } => {
+                out.extend_from_slice(ByteCount { bytes: (*bytes).into() }.as_bytes());
             }
             Self::Regions { regions, more } => {
                 let count =
@@ -227,8 +234,12 @@ impl ControlAnswer {
                 Err(DecodeError::TrailingBytes { what: "freed or released", extra: payload.len() })
             }
             SYNCED => {
-                let bytes: &SyncedBytes = exact("synced", payload)?;
+                let bytes: &ByteCount = exact("synced", payload)?;
                 Ok(Self::Synced { bytes: bytes.bytes.get() })
+            }
+            POPULATED => {
+                let bytes: &ByteCount = exact("populated", payload)?;
+                Ok(Self::Populated { large: bytes.bytes.get() })
             }
             REGIONS => {
                 let (count, more, rest) = decode_count(payload, LIST_MAX)?;

@@ -19,6 +19,7 @@ const JOIN: Kind = Kind::new(Room::Control, 5);
 const LOAD: Kind = Kind::new(Room::Control, 6);
 const RELEASE: Kind = Kind::new(Room::Control, 7);
 const SYNC: Kind = Kind::new(Room::Control, 8);
+const POPULATE: Kind = Kind::new(Room::Control, 9);
 
 /// The name of a region; empty means that it has none and ends with its client.
 pub type RegionName = Text<128>;
@@ -96,6 +97,16 @@ pub enum Question {
     /// in the file when it is answered; what is written meanwhile may be or not. Answered by
     /// [`Synced`](super::ControlAnswer::Synced) when it is on the disk.
     Sync {
+        /// Which region.
+        region: RegionId,
+        /// Which life of it.
+        generation: Generation,
+        /// A key to it that allows writing.
+        key: RegionKey,
+    },
+    /// Take memory for all of this region now, in large pages where the machine has them, instead of when it is first
+    /// written. What is in it stays. Answered by [`Populated`](super::ControlAnswer::Populated) when it is there.
+    Populate {
         /// Which region.
         region: RegionId,
         /// Which life of it.
@@ -203,6 +214,7 @@ impl Question {
             Self::Free { .. } => FREE,
             Self::Release { .. } => RELEASE,
             Self::Sync { .. } => SYNC,
+            Self::Populate { .. } => POPULATE,
             Self::List { .. } => LIST,
             Self::Join { .. } => JOIN,
         }
@@ -210,7 +222,7 @@ impl Question {
 
     /// Whether frames of this kind are questions.
     pub const fn is_question(kind: Kind) -> bool {
-        matches!(kind, RESERVE | OPEN_NAMED | LOAD | FREE | RELEASE | SYNC | LIST | JOIN)
+        matches!(kind, RESERVE | OPEN_NAMED | LOAD | FREE | RELEASE | SYNC | POPULATE | LIST | JOIN)
     }
 
     /// Appends the payload.
@@ -229,7 +241,9 @@ impl Question {
                 let (rights, sharing) = (rights.bits(), sharing as u8);
                 out.extend_from_slice(LoadBytes { path, rights, sharing, reserved: [0; 6] }.as_bytes());
             }
-            Self::Free { region, generation, key } | Self::Sync { region, generation, key } => {
+            Self::Free { region, generation, key }
+            | Self::Sync { region, generation, key }
+            | Self::Populate { region, generation, key } => {
                 let (region, generation, reserved) = (region.0.into(), generation.0.into(), 0.into());
                 out.extend_from_slice(KeyedBytes { region, generation, reserved, key }.as_bytes());
             }
@@ -269,13 +283,14 @@ impl Question {
                 let (rights, sharing) = (Rights::from_bits(bytes.rights)?, bytes.sharing.try_into()?);
                 Ok(Self::Load { path: bytes.path, rights, sharing })
             }
-            FREE | SYNC => {
+            FREE | SYNC | POPULATE => {
                 let bytes: &KeyedBytes = exact("request with a key", payload)?;
                 unused("reserved bytes of a request with a key", bytes.reserved.get().into())?;
                 let (region, generation) = (RegionId(bytes.region.get()), Generation(bytes.generation.get()));
                 let key = bytes.key;
                 Ok(match kind {
                     FREE => Self::Free { region, generation, key },
+                    POPULATE => Self::Populate { region, generation, key },
                     _ => Self::Sync { region, generation, key },
                 })
             }
