@@ -21,7 +21,7 @@ struct Site {
 }
 
 impl Host for Site {
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         if helper.may_suspend && self.waits {
             return Answer::Pending;
         }

@@ -14,6 +14,10 @@
 
 #define REGION 0
 
+// A run that is suspended in a function goes on there first, and then in each that has called it: what reads from regions
+// is part of its caller.
+#define INLINE __attribute__((always_inline)) inline
+
 // The header: what it is, how many buckets less one, how many slots, bytes of a slot, where slots begin, how many slots
 // were ever used; then lists of free slots, each by its first one (its number and one, and a count that makes every value
 // new). There are many, and each use is of any: whoever is far away would never be the first to change a word that others
@@ -74,7 +78,7 @@ static inline u64 mix(u64 state, u64 word) {
     return state ^ state >> 32;
 }
 
-static u64 sum_of(const struct slot *slot, u64 words) {
+static INLINE u64 sum_of(const struct slot *slot, u64 words) {
     u64 sum = mix(mix(1, slot->head), slot->hash);
     for (u64 index = 0; index < words; index++)
         sum = mix(sum, slot->words[index]);
@@ -117,7 +121,7 @@ static u64 understand(struct slot *wanted, u64 length, const struct header *head
 #define CHANGED 2
 
 // Whether the slot that an entry names has this key. It is in the second buffer afterwards.
-static u64 compare(const struct slot *wanted, const struct header *header, u64 entry, const struct slot **found) {
+static INLINE u64 compare(const struct slot *wanted, const struct header *header, u64 entry, const struct slot **found) {
     u64 bytes = header->slot_bytes;
     const struct slot *slot =
         region_fetch(REGION, header->slots_at + (entry & 0xffffffff) * bytes, bytes, 1);
@@ -135,7 +139,7 @@ static u64 compare(const struct slot *wanted, const struct header *header, u64 e
 
 // Where the key is in a bucket that lies in the first buffer: 1 to 15, or 0 if it is not there. ~0 if a slot was changed
 // meanwhile.
-static u64 find(const struct slot *wanted, const struct header *header, const u64 *bucket, const struct slot **found) {
+static INLINE u64 find(const struct slot *wanted, const struct header *header, const u64 *bucket, const struct slot **found) {
     u64 tag = tag_of(wanted->hash);
     for (u64 place = 1; place <= ENTRIES; place++) {
         u64 entry = bucket[place];

@@ -90,7 +90,7 @@ struct Site {
 }
 
 impl Host for Site {
-    fn call(&mut self, _: &Helper, _: [u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
         if self.answers { Answer::Value(7) } else { Answer::Pending }
     }
 }

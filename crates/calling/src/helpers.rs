@@ -1,5 +1,7 @@
 //! What functions may ask of any site. `include/calling.h` says the same in C.
 
+use std::sync::OnceLock;
+
 use outboard_ebpf::{Argument, Helper, Helpers, Quantity, Returns};
 
 pub(crate) const LOG: u32 = 1;
@@ -18,6 +20,12 @@ pub(crate) const LOG_LEN_MAX: u64 = 1024;
 
 /// The helpers of every site. Those that reach a region may take longer, so functions that call them have no variables.
 pub fn helpers() -> Helpers {
+    // One for all functions: it is looked at by every call of a helper, and is in the caches then.
+    static ALL: OnceLock<Helpers> = OnceLock::new();
+    ALL.get_or_init(list).clone()
+}
+
+fn list() -> Helpers {
     use Argument::{Reads, Scalar, Writes};
     let helper = |id, name: &str, arguments: &[Argument], may_suspend| Helper {
         id,

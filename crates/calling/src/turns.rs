@@ -35,6 +35,12 @@ impl<K: Copy> Turns<K> {
         }
     }
 
+    /// Whose turn it will be after so many others.
+    #[inline]
+    pub(crate) fn upcoming(&self, others: usize) -> Option<K> {
+        self.ring.get(others).map(|(who, _)| *who)
+    }
+
     /// Whoever's turn it is has spent so much.
     pub(crate) fn spend(&mut self, cost: u64) {
         if let Some((_, credit)) = self.ring.front_mut() {
@@ -47,6 +53,10 @@ impl<K: Copy> Turns<K> {
 
     /// Somebody wants nothing any more. Returns its debt, so that nobody gets rid of one by a short absence.
     pub(crate) fn leave(&mut self, is_it: impl Fn(&K) -> bool) -> i64 {
+        // Most of the time it is whose turn it was.
+        if self.ring.front().is_some_and(|(who, _)| is_it(who)) {
+            return self.ring.pop_front().map_or(0, |(_, credit)| credit.min(0));
+        }
         match self.ring.iter().position(|(who, _)| is_it(who)) {
             Some(at) => self.ring.remove(at).map_or(0, |(_, credit)| credit.min(0)),
             None => 0,

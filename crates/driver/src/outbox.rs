@@ -11,49 +11,70 @@ use crate::LinkId;
 /// How many answers may wait for one link. A client that asks and never listens is no longer heard then.
 const WAITING_MAX: usize = 1024;
 
-/// How many places an empty queue keeps: enough for the answers of one turn, so that they need no allocation.
+/// How many places and bytes an empty queue keeps: enough for the answers of one turn, so that they need no allocation.
 const PLACES_KEPT: usize = 256;
-
-/// The longest payload that lies in the queue itself, in bytes.
-const SHORT_MAX: usize = 32;
-
-/// The longest buffer that is kept for another payload, in bytes.
-const KEPT_LEN_MAX: usize = 4096;
+const BYTES_KEPT: usize = 64 << 10;
 
 /// What a frame carries.
 enum Payload {
-    Short { bytes: [u8; SHORT_MAX], len: u8 },
-    Long(Vec<u8>),
+    /// So many bytes of the queue's own, behind those of the frames before.
+    Copied(usize),
+    Given(Vec<u8>),
     Lasting(&'static [u8]),
 }
 
-impl Payload {
-    fn copy(bytes: &[u8], spare: &mut Vec<Vec<u8>>) -> Self {
-        let mut short = [0; SHORT_MAX];
-        match short.get_mut(..bytes.len()) {
-            Some(start) => {
-                start.copy_from_slice(bytes);
-                Self::Short { bytes: short, len: bytes.len() as u8 }
-            }
-            None => {
-                let mut long = spare.pop().unwrap_or_default();
-                long.clear();
-                long.extend_from_slice(bytes);
-                Self::Long(long)
-            }
-        }
+/// The frames that wait for one link.
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<(FrameHead, Payload)>,
+    /// The payloads that were copied, one behind the other, of frames that wait and of some that were sent.
+    bytes: Vec<u8>,
+    /// How many of them are of frames that were sent.
+    sent: usize,
+}
+
+impl Queue {
+    #[inline]
+    fn push_copy(&mut self, head: FrameHead, parts: [&[u8]; 2]) {
+        let before = self.bytes.len();
+        parts.into_iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.frames.push_back((head, Payload::Copied(self.bytes.len() - before)));
     }
 
-    fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
-            Self::Long(bytes) => bytes,
-            Self::Lasting(bytes) => bytes,
+    /// The frames that wait, with their payloads.
+    fn frames(&self) -> impl Iterator<Item = (FrameHead, &[u8])> {
+        let mut at = self.sent;
+        self.frames.iter().map(move |(head, payload)| {
+            let payload = match payload {
+                Payload::Copied(len) => {
+                    at += len;
+                    &self.bytes[at - len..at]
+                }
+                Payload::Given(bytes) => bytes,
+                Payload::Lasting(bytes) => bytes,
+            };
+            (*head, payload)
+        })
+    }
+
+    /// So many frames were sent.
+    fn forget(&mut self, count: usize) {
+        for (_, payload) in self.frames.drain(..count) {
+            if let Payload::Copied(len) = payload {
+                self.sent += len;
+            }
+        }
+        if self.frames.is_empty() {
+            self.frames.shrink_to(PLACES_KEPT);
+            self.bytes.clear();
+            self.bytes.shrink_to(BYTES_KEPT);
+            self.sent = 0;
+        } else if self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
         }
     }
 }
-
-type Queue = VecDeque<(FrameHead, Payload)>;
 
 /// Answers that wait for their links to have room.
 #[derive(Default)]
@@ -65,15 +86,13 @@ pub struct Outbox {
     vacant: Vec<usize>,
     /// The link that was asked for last, which is asked for next most of the time.
     latest: Option<(LinkId, usize)>,
-    /// Buffers of payloads that were sent.
-    spare: Vec<Vec<u8>>,
 }
 
 impl Outbox {
     /// Whether another question from this link can be taken.
     #[inline]
     pub fn has_room(&self, link: LinkId) -> bool {
-        self.place(link).is_none_or(|place| self.queues[place].len() < WAITING_MAX)
+        self.place(link).is_none_or(|place| self.queues[place].frames.len() < WAITING_MAX)
     }
 
     #[inline]
@@ -89,7 +108,7 @@ impl Outbox {
     fn queue(&mut self, link: LinkId) -> &mut Queue {
         let place = self.place(link).unwrap_or_else(|| {
             let place = self.vacant.pop().unwrap_or_else(|| {
-                self.queues.push(Queue::new());
+                self.queues.push(Queue::default());
                 self.queues.len() - 1
             });
             self.places.insert(link, place);
@@ -108,46 +127,45 @@ impl Outbox {
 
     /// Queues a frame.
     pub fn push(&mut self, link: LinkId, head: FrameHead, payload: Vec<u8>) {
-        self.queue(link).push_back((head, Payload::Long(payload)));
+        self.queue(link).frames.push_back((head, Payload::Given(payload)));
     }
 
     /// Queues a frame with a copy of `payload`, for which no memory is allocated most of the time.
+    #[inline]
     pub fn push_copy(&mut self, link: LinkId, head: FrameHead, payload: &[u8]) {
-        let payload = Payload::copy(payload, &mut self.spare);
-        self.queue(link).push_back((head, payload));
+        self.queue(link).push_copy(head, [payload, &[]]);
+    }
+
+    /// The same, of a payload that lies in two places.
+    #[inline]
+    pub fn push_parts(&mut self, link: LinkId, head: FrameHead, parts: [&[u8]; 2]) {
+        self.queue(link).push_copy(head, parts);
     }
 
     /// Queues a frame whose payload is always there, whatever its length.
     pub fn push_static(&mut self, link: LinkId, head: FrameHead, payload: &'static [u8]) {
-        self.queue(link).push_back((head, Payload::Lasting(payload)));
+        self.queue(link).frames.push_back((head, Payload::Lasting(payload)));
     }
 
     /// Sends what fits. Returns whether anything was sent.
     pub fn send<L: Link>(&mut self, id: LinkId, link: &mut L) -> Result<bool, LinkError> {
         let Some(place) = self.place(id) else { return Ok(false) };
-        let (queue, spare) = (&mut self.queues[place], &mut self.spare);
+        let queue = &mut self.queues[place];
         let mut any_sent = false;
-        while !queue.is_empty() {
-            match link.send_batch(queue.iter().map(|(head, payload)| (*head, payload.as_bytes()))) {
+        while !queue.frames.is_empty() {
+            match link.send_batch(queue.frames()) {
+                Ok(0) | Err(SendError::Full) => break,
                 Ok(sent) => {
-                    any_sent |= sent > 0;
-                    for (_, payload) in queue.drain(..sent) {
-                        keep(payload, spare);
-                    }
-                    if sent == 0 {
-                        break;
-                    }
+                    any_sent = true;
+                    queue.forget(sent);
                 }
                 Err(SendError::TooLong { len, max }) => {
-                    let tag = queue.pop_front().map_or(0, |(head, _)| head.tag);
-                    queue.push_front(too_long(tag, len, max));
+                    let tag = queue.frames.front().map_or(0, |(head, _)| head.tag);
+                    queue.forget(1);
+                    queue.frames.push_front(too_long(tag, len, max));
                 }
-                Err(SendError::Full) => break,
                 Err(SendError::Lost(error)) => return Err(error),
             }
-        }
-        if queue.is_empty() && queue.capacity() > PLACES_KEPT {
-            queue.shrink_to(PLACES_KEPT);
         }
         Ok(any_sent)
     }
@@ -156,19 +174,9 @@ impl Outbox {
     pub fn forget(&mut self, link: LinkId) {
         self.latest = None;
         if let Some(place) = self.places.remove(&link) {
-            self.queues[place] = Queue::new();
+            self.queues[place] = Queue::default();
             self.vacant.push(place);
         }
-    }
-}
-
-/// Keeps the buffer of a payload for another.
-fn keep(payload: Payload, spare: &mut Vec<Vec<u8>>) {
-    if let Payload::Long(bytes) = payload
-        && spare.len() < PLACES_KEPT
-        && bytes.capacity() <= KEPT_LEN_MAX
-    {
-        spare.push(bytes);
     }
 }
 
@@ -179,7 +187,7 @@ fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Payload) {
     let answer = ControlAnswer::failed(Failure::TooLong, &detail);
     let mut payload = Vec::new();
     answer.encode(&mut payload);
-    (FrameHead::new(answer.kind()).with_tag(tag), Payload::Long(payload))
+    (FrameHead::new(answer.kind()).with_tag(tag), Payload::Given(payload))
 }
 
 #[cfg(test)]
@@ -191,12 +199,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_of_every_length_are_kept_as_they_are() {
-        for len in 0..2 * SHORT_MAX {
-            let bytes: Vec<u8> = (1..=len as u8).collect();
-            let payload = Payload::copy(&bytes, &mut vec![vec![9; 99]]);
-            assert_eq!(payload.as_bytes(), bytes);
-            assert_eq!(matches!(payload, Payload::Short { .. }), len <= SHORT_MAX, "{len} bytes");
+    fn payloads_keep_their_order_and_their_bytes_however_many_are_sent_at_once() {
+        let head = |tag| FrameHead::new(Kind::new(Room::Control, 35)).with_tag(tag);
+        for at_once in 1..7 {
+            let (mut queue, mut pushed, mut sent) = (Queue::default(), 0u32, 0u32);
+            let expected = |tag: u32| vec![tag as u8; tag as usize % 40];
+            while sent < 500 {
+                let more = if pushed < 500 { at_once + pushed % 3 } else { 0 };
+                for _ in 0..more {
+                    let (bytes, half) = (expected(pushed), pushed as usize % 40 / 2);
+                    match pushed % 5 {
+                        3 => queue.frames.push_back((head(pushed), Payload::Given(bytes))),
+                        _ => queue.push_copy(head(pushed), [&bytes[..half], &bytes[half..]]),
+                    }
+                    pushed += 1;
+                }
+                let count = (at_once as usize).min(queue.frames.len());
+                for (head, payload) in queue.frames().take(count) {
+                    assert_eq!(payload, expected(head.tag));
+                    assert_eq!(head.tag, sent);
+                    sent += 1;
+                }
+                queue.forget(count);
+            }
+            queue.forget(queue.frames.len());
+            assert!(queue.bytes.is_empty() && queue.sent == 0);
         }
     }
 
@@ -211,7 +238,7 @@ mod tests {
         outbox.forget(LinkId(1));
         outbox.push_static(LinkId(3), head, &[]);
         assert!(outbox.has_room(LinkId(1)) && outbox.has_room(LinkId(3)));
-        assert_eq!((outbox.queues.len(), outbox.queue(LinkId(3)).len()), (2, 1));
+        assert_eq!((outbox.queues.len(), outbox.queue(LinkId(3)).frames.len()), (2, 1));
     }
 
     #[test]

@@ -211,7 +211,42 @@ impl Executor for Compiled {
         self.ended(instance, None, value, status)
     }
 
+    #[inline]
     fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
+        match self.proven.resume_quickly(instance) {
+            Some(code) => self.resume_quickly(instance, host, value, code),
+            None => self.resume_usually(instance, host, value),
+        }
+    }
+}
+
+impl Compiled {
+    /// Lets the processor begin to bring the code of a function into its caches, for whoever starts it soon.
+    #[inline]
+    pub fn approach(&self, function: FunctionId) {
+        self.proven.approach(function);
+    }
+
+    /// Goes on with a run that has not called any other function of its program.
+    #[inline]
+    fn resume_quickly(
+        &self,
+        instance: &mut Instance,
+        host: &mut dyn Host,
+        value: u64,
+        code: NativeFunction,
+    ) -> Exit {
+        let Frame { index, .. } = instance.frames[0];
+        if let Err(why) = instance.end_suspension(self.program(), value) {
+            return Exit::Trapped(Trap { index, why });
+        }
+        instance.memory.set_frames(1);
+        instance.native.resume = index + 1;
+        self.enter(instance, host, code, [value, 0])
+    }
+
+    #[inline(never)]
+    fn resume_usually(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
         let Frame { index, .. } = instance.frames[instance.depth as usize];
         let is_proven = self.proven.is_met_by(instance);
         if !is_proven && self.checked.code().is_none() {
@@ -226,9 +261,7 @@ impl Executor for Compiled {
         }
         self.go_on(instance, host, value, is_proven)
     }
-}
 
-impl Compiled {
     /// Starts whatever there is.
     #[inline(never)]
     fn start_usually(

@@ -22,6 +22,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// Its value in a call.
+    #[inline]
     pub fn of(self, arguments: &[u64; ARGUMENTS]) -> u64 {
         match self {
             Quantity::Fixed(value) => value.into(),
@@ -229,8 +230,12 @@ pub enum Answer {
 /// The site's side of helpers.
 pub trait Host {
     /// A program calls `helper`. All five argument registers are given, whatever the declaration says.
-    fn call(&mut self, helper: &Helper, arguments: [u64; ARGUMENTS], memory: &mut HelperMemory<'_>)
-    -> Answer;
+    fn call(
+        &mut self,
+        helper: &Helper,
+        arguments: &[u64; ARGUMENTS],
+        memory: &mut HelperMemory<'_>,
+    ) -> Answer;
 }
 
 /// A host for programs that call nothing.
@@ -238,7 +243,7 @@ pub trait Host {
 pub struct NoHost;
 
 impl Host for NoHost {
-    fn call(&mut self, _: &Helper, _: [u64; ARGUMENTS], _: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, _: &Helper, _: &[u64; ARGUMENTS], _: &mut HelperMemory<'_>) -> Answer {
         Answer::Trap(0)
     }
 }
@@ -247,7 +252,8 @@ impl Host for NoHost {
 pub struct HelperMemory<'a> {
     memory: &'a mut Memory,
     helper: &'a Helper,
-    arguments: [u64; ARGUMENTS],
+    // Not a copy: a processor that reads by wide loads what it has just written by narrow stores has to wait.
+    arguments: &'a [u64; ARGUMENTS],
 }
 
 /// A helper that wanted more than its declaration allows, or than the program has.
@@ -278,11 +284,13 @@ pub enum ReachError {
 }
 
 impl<'a> HelperMemory<'a> {
-    pub(crate) fn new(memory: &'a mut Memory, helper: &'a Helper, arguments: [u64; ARGUMENTS]) -> Self {
+    #[inline]
+    pub(crate) fn new(memory: &'a mut Memory, helper: &'a Helper, arguments: &'a [u64; ARGUMENTS]) -> Self {
         HelperMemory { memory, helper, arguments }
     }
 
     /// What the program has at `address`.
+    #[inline]
     pub fn read(&self, address: u64, length: usize) -> Result<&[u8], ReachError> {
         Ok(self.memory.read(address, length)?)
     }
@@ -294,11 +302,12 @@ impl<'a> HelperMemory<'a> {
     }
 
     /// As [`write`](Self::write), to be filled by the caller.
+    #[inline]
     pub fn writable(&mut self, address: u64, length: usize) -> Result<&mut [u8], ReachError> {
         let declared = self.helper.arguments.iter().zip(self.arguments).any(|(argument, start)| {
             let Argument::Writes(quantity) = argument else { return false };
-            let Some(offset) = address.checked_sub(start) else { return false };
-            offset.checked_add(length as u64).is_some_and(|end| end <= quantity.of(&self.arguments))
+            let Some(offset) = address.checked_sub(*start) else { return false };
+            offset.checked_add(length as u64).is_some_and(|end| end <= quantity.of(self.arguments))
         });
         if !declared {
             return Err(ReachError::Undeclared { address, length });
@@ -314,19 +323,30 @@ impl<'a> HelperMemory<'a> {
         Ok((grant_address(slot), buffer))
     }
 
+    /// As [`grant`](Self::grant), for a caller that fills all of it or clears it: what earlier runs have left in it is
+    /// none of this program's business.
+    #[inline]
+    pub fn grant_to_fill(&mut self, length: usize) -> Result<(u64, &mut [u8]), ReachError> {
+        let slot = self.granted_slot().ok_or(ReachError::NoGrant)?;
+        let buffer = self.memory.grant_uncleared(slot, length)?;
+        Ok((grant_address(slot), buffer))
+    }
+
+    #[inline]
     fn granted_slot(&self) -> Option<usize> {
         let Returns::Buffer { slot, .. } = self.helper.returns else { return None };
-        usize::try_from(slot.of(&self.arguments)).ok().filter(|slot| *slot < GRANTS)
+        usize::try_from(slot.of(self.arguments)).ok().filter(|slot| *slot < GRANTS)
     }
 
     /// Whether `value` is an answer that the declaration allows.
+    #[inline]
     pub(crate) fn allows(&self, value: u64) -> bool {
         let Returns::Buffer { length, .. } = self.helper.returns else { return true };
         if value == 0 {
             return true;
         }
         let Some(slot) = self.granted_slot() else { return false };
-        let length = length.of(&self.arguments);
+        let length = length.of(self.arguments);
         value == grant_address(slot) && self.memory.length_of_grant(slot) as u64 >= length
     }
 

@@ -64,6 +64,7 @@ pub struct Instance {
     pub(crate) is_foreign: bool,
     pub(crate) helper: u32,
     pub(crate) arguments: [u64; ARGUMENTS],
+    /// What was run last. It also keeps alive what the memory's area of constants points to.
     program: Option<Arc<Program>>,
 }
 
@@ -93,6 +94,7 @@ impl Instance {
 
     /// What the program finds at the address in r1. It stays from run to run, with what they have written. A
     /// suspended run is lost, as it may already know how long its context is.
+    #[inline]
     pub fn set_context(&mut self, bytes: &[u8]) -> Result<(), ContextError> {
         let length = bytes.len();
         self.state = State::Idle;
@@ -148,10 +150,11 @@ impl Instance {
     #[inline]
     pub fn pending_memory(&mut self) -> Option<HelperMemory<'_>> {
         let program = self.program.as_ref().filter(|_| self.state != State::Idle)?;
-        Some(HelperMemory::new(&mut self.memory, program.helpers().get(self.helper)?, self.arguments))
+        Some(HelperMemory::new(&mut self.memory, program.helpers().get(self.helper)?, &self.arguments))
     }
 
     /// The program of a suspended run, and its innermost frame.
+    #[inline]
     pub(crate) fn suspended(&self) -> Option<(&Arc<Program>, &Frame)> {
         let program = self.program.as_ref().filter(|_| self.state != State::Idle)?;
         Some((program, &self.frames[self.depth as usize]))
@@ -163,7 +166,8 @@ impl Instance {
     #[inline]
     pub(crate) fn begin(&mut self, program: &Arc<Program>, function: FunctionId, fuel: u64) {
         if !self.program.as_ref().is_some_and(|bound| Arc::ptr_eq(bound, program)) {
-            self.memory.bind(program);
+            // SAFETY: it is kept below, until another takes its place or the instance goes with its memory.
+            unsafe { self.memory.bind(program) };
             self.program = Some(program.clone());
         }
         let with_data = !program.function(function).may_suspend;
@@ -201,7 +205,7 @@ impl Instance {
         program: &Program,
         host: &mut dyn Host,
         helper: usize,
-        arguments: [u64; ARGUMENTS],
+        arguments: &[u64; ARGUMENTS],
     ) -> Result<Answered, Why> {
         let declaration = &program.helpers().all()[helper];
         let mut memory = HelperMemory::new(&mut self.memory, declaration, arguments);
@@ -209,7 +213,7 @@ impl Instance {
             Answer::Value(value) if memory.allows(value) => Ok(Answered::Value(value)),
             Answer::Pending if declaration.may_suspend => {
                 self.helper = declaration.id;
-                self.arguments = arguments;
+                self.arguments = *arguments;
                 Ok(Answered::Pending)
             }
             Answer::Trap(code) => Err(Why::Helper { code }),
@@ -228,7 +232,7 @@ impl Instance {
         assert!(Arc::ptr_eq(bound, program), "a run is resumed by an executor of its own program");
         let Some(helper) = program.helpers().get(self.helper) else { return Err(Why::Undeclared) };
         let state = std::mem::replace(&mut self.state, State::Idle);
-        let memory = HelperMemory::new(&mut self.memory, helper, self.arguments);
+        let memory = HelperMemory::new(&mut self.memory, helper, &self.arguments);
         if memory.allows(value) { Ok(state) } else { Err(Why::Undeclared) }
     }
 }

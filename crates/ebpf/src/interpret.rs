@@ -299,7 +299,7 @@ impl Run<'_> {
         let helper = self.program.helpers().index_of(id);
         // Every helper that a program calls is in its table.
         let helper = helper.ok_or(Trap { index, why: Why::Undeclared })?;
-        match self.instance.call_helper(self.program, self.host, helper, arguments) {
+        match self.instance.call_helper(self.program, self.host, helper, &arguments) {
             Ok(Answered::Value(value)) => {
                 self.registers.0[1..6].fill(0);
                 self.registers.set(Reg::R0, value);

@@ -45,6 +45,7 @@ pub mod insn;
 pub mod instance;
 pub mod interpret;
 pub mod memory;
+mod near;
 pub mod program;
 pub mod text;
 pub mod trap;
@@ -58,6 +59,7 @@ pub use insn::Insn;
 pub use instance::{Instance, State};
 pub use interpret::Interpreter;
 pub use memory::{Fault, Limits};
+pub use near::approach;
 pub use program::{Function, FunctionId, Parts, Program, ProgramError, ProgramHash};
 pub use trap::{Trap, Why};
 

@@ -7,8 +7,6 @@
 
 mod buffer;
 
-use std::sync::Arc;
-
 use crate::helper::ReachError;
 use crate::program::Program;
 use buffer::Buffer;
@@ -140,12 +138,10 @@ pub struct Memory {
     /// Whether any slot has a buffer, so that most runs need not look.
     any_granted: bool,
     limits: Limits,
-    /// Keeps alive what the area of constants points to.
-    program: Option<Arc<Program>>,
 }
 
-// SAFETY: the table points only into buffers that the same struct owns, and into the constants of a program that
-// is shared by `Arc` and never written.
+// SAFETY: the table points only into buffers that the same struct owns, and into the constants of a program, which are
+// never written and stay as long as `bind` asks for.
 unsafe impl Send for Memory {}
 // SAFETY: as above; through a shared reference memory is only read.
 unsafe impl Sync for Memory {}
@@ -160,7 +156,6 @@ impl Memory {
             grants: Default::default(),
             any_granted: false,
             limits,
-            program: None,
         }
     }
 
@@ -187,13 +182,17 @@ impl Memory {
     }
 
     /// Shows the constants of this program from now on.
-    pub(crate) fn bind(&mut self, program: &Arc<Program>) {
+    ///
+    /// # Safety
+    ///
+    /// The program stays until another is bound, or until nobody accesses this memory any more.
+    #[inline]
+    pub(crate) unsafe fn bind(&mut self, program: &Program) {
         let rodata = program.rodata();
         self.areas[RODATA_AREA] =
             Area { base: rodata.as_ptr().cast_mut(), readable: rodata.len() as u32, writable: 0 };
         self.areas[DATA_AREA] = Area::EMPTY;
         self.areas[STACK_AREA] = Area { base: self.stack.as_ptr(), readable: 0, writable: 0 };
-        self.program = Some(program.clone());
     }
 
     fn revoke(&mut self) {
@@ -244,6 +243,7 @@ impl Memory {
     }
 
     /// Takes another context, or says how long one may be.
+    #[inline]
     pub(crate) fn set_context(&mut self, bytes: &[u8]) -> Result<(), usize> {
         let limit = self.limits().context;
         if bytes.len() > limit {
@@ -259,17 +259,25 @@ impl Memory {
         &self.grants[slot].bytes()[..self.length_of_grant(slot)]
     }
 
+    #[inline]
     pub(crate) fn length_of_grant(&self, slot: usize) -> usize {
         self.areas[FIRST_GRANT_AREA + slot].readable as usize
     }
 
     /// A zeroed buffer in `slot`, in place of what was there.
     pub(crate) fn grant(&mut self, slot: usize, length: usize) -> Result<&mut [u8], ReachError> {
-        let limit = self.limits().grant;
-        if length > limit {
-            return Err(ReachError::TooLong { length, limit });
+        let buffer = self.grant_uncleared(slot, length)?;
+        buffer.fill(0);
+        Ok(buffer)
+    }
+
+    /// A buffer in `slot`, in place of what was there, with whatever earlier runs have left in it.
+    #[inline]
+    pub(crate) fn grant_uncleared(&mut self, slot: usize, length: usize) -> Result<&mut [u8], ReachError> {
+        if length > self.limits.grant.min(Limits::LONGEST) {
+            return Err(ReachError::TooLong { length, limit: self.limits().grant });
         }
-        self.grants[slot].resize_uncleared(length).fill(0);
+        self.grants[slot].resize_uncleared(length);
         self.any_granted = true;
         self.areas[FIRST_GRANT_AREA + slot] = self.grants[slot].area();
         Ok(self.grants[slot].bytes_mut())
@@ -319,6 +327,7 @@ impl Memory {
     }
 
     /// Bytes that the program may read.
+    #[inline]
     pub(crate) fn read(&self, address: u64, length: usize) -> Result<&[u8], Fault> {
         if length == 0 {
             return Ok(&[]);
@@ -331,6 +340,7 @@ impl Memory {
     }
 
     /// Bytes that the program may write.
+    #[inline]
     pub(crate) fn write(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
         if length == 0 {
             return Ok(&mut []);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use outboard_ebpf::approach;
 use outboard_wire::calling::{Failure, HANDLES_MAX, TrapReason};
 use outboard_wire::{Rights, Time};
 
@@ -11,6 +12,11 @@ use crate::turns::Turns;
 use crate::window::CallWindow;
 
 use super::run::Run;
+
+/// How many turns ahead what is brought nearer: what a number means, its function, the function's code.
+const BINDING_AHEAD: usize = 6;
+const FUNCTION_AHEAD: usize = 4;
+const CODE_AHEAD: usize = 2;
 
 /// What a number of a client means.
 #[derive(Debug)]
@@ -125,6 +131,8 @@ impl<R> Session<R> {
     }
 
     /// Adds a call. Returns whether it is the only one that waits.
+    // Inlined, so that the call is put together where it stays: to copy it would be to wait for its parts.
+    #[inline(always)]
     pub(super) fn push(&mut self, handle: u32, waiting: Waiting<R>) -> bool {
         let Some(Some(bound)) = self.bound.get_mut(handle as usize) else { return false };
         let was_idle = self.turns.is_empty();
@@ -137,6 +145,7 @@ impl<R> Session<R> {
     }
 
     /// The call whose turn it is.
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Option<(u32, Waiting<R>)> {
         loop {
             let handle = self.turns.next()?;
@@ -149,6 +158,23 @@ impl<R> Session<R> {
                     self.turns.leave(|other| *other == handle);
                 }
             }
+        }
+    }
+
+    /// Brings nearer what the next functions need, each step when the one before has had some time: who calls hundreds of
+    /// them waits for memory otherwise.
+    #[inline]
+    pub(super) fn approach_upcoming(&self) {
+        let upcoming = |others| self.bound(self.turns.upcoming(others)?).map(|bound| &bound.binding);
+        if let Some(binding) = upcoming(CODE_AHEAD) {
+            binding.function.code.approach(binding.function.entry);
+        }
+        if let Some(binding) = upcoming(FUNCTION_AHEAD) {
+            approach(&*binding.function);
+            binding.regions.first().into_iter().for_each(approach);
+        }
+        if let Some(binding) = upcoming(BINDING_AHEAD) {
+            approach(&**binding);
         }
     }
 

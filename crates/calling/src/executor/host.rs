@@ -77,10 +77,10 @@ impl<'a, S: Site> RunHost<'a, S> {
     fn answer(
         &mut self,
         id: u32,
-        arguments: [u64; 5],
+        arguments: &[u64; 5],
         memory: &mut HelperMemory<'_>,
     ) -> Result<Answer, Answer> {
-        let [first, offset, third, fourth, _] = arguments;
+        let [first, offset, third, fourth, _] = *arguments;
         let both = Rights::READ.and(Rights::WRITE);
         let no_memory = |_| trap(TrapReason::Memory);
         let access = match id {
@@ -152,7 +152,7 @@ impl<'a, S: Site> RunHost<'a, S> {
     #[inline(always)]
     fn read(
         &mut self,
-        [region, offset, address, length, _]: [u64; 5],
+        &[region, offset, address, length, _]: &[u64; 5],
         memory: &mut HelperMemory<'_>,
     ) -> Result<Access, Answer> {
         let region = self.region(region, Rights::READ)?;
@@ -164,15 +164,18 @@ impl<'a, S: Site> RunHost<'a, S> {
     #[inline(always)]
     fn fetch(
         &mut self,
-        [region, offset, length, ..]: [u64; 5],
+        &[region, offset, length, ..]: &[u64; 5],
         memory: &mut HelperMemory<'_>,
     ) -> Result<Access, Answer> {
         let region = self.region(region, Rights::READ)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let (address, into) = memory.grant(length).map_err(|_| trap(TrapReason::Memory))?;
+        let (address, into) = memory.grant_to_fill(length).map_err(|_| trap(TrapReason::Memory))?;
         Ok(match self.site.read(region, offset, into) {
             Access::Done(_) => Access::Done(address),
-            access => access,
+            access => {
+                into.fill(0);
+                access
+            }
         })
     }
 
@@ -180,7 +183,7 @@ impl<'a, S: Site> RunHost<'a, S> {
     pub(super) fn read_again(
         &mut self,
         id: u32,
-        arguments: [u64; 5],
+        arguments: &[u64; 5],
         memory: &mut HelperMemory<'_>,
     ) -> Answer {
         let access = match id {
@@ -202,7 +205,7 @@ fn answer(access: Access) -> Answer {
 
 impl<S: Site> Host for RunHost<'_, S> {
     #[inline]
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         self.answer(helper.id, arguments, memory).unwrap_or_else(|answer| answer)
     }
 }

@@ -24,7 +24,7 @@ use crate::turns::Turns;
 use crate::window::CallWindow;
 use bound::{Bound, Session, Waiting};
 use host::Overlap;
-use run::{Ended, Run, Runs};
+use run::{Run, Runs};
 
 /// What an executor gives to each.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +135,7 @@ impl<R> Executor<R> {
         if self.sessions.get_mut(client.0 as usize).and_then(Option::take).is_some() {
             self.turns.leave(|other| *other == client);
             self.runs.orphan(client);
+            self.runs.forget_bindings();
         }
     }
 
@@ -145,6 +146,7 @@ impl<R> Executor<R> {
             return Vec::new();
         };
         let dropped = session.bind(handle, Bound::new(binding));
+        self.runs.forget_bindings();
         if session.is_idle() && !dropped.is_empty() {
             session.debt = self.turns.leave(|other| *other == client);
         }
@@ -239,6 +241,7 @@ impl<R> Executor<R> {
                 session.debt = self.turns.leave(|other| *other == client);
                 continue;
             };
+            session.approach_upcoming();
             let call = waiting.call;
             let cost = if waiting.until.is_some_and(|until| until < now) {
                 session.calls -= 1;
@@ -260,6 +263,7 @@ impl<R> Executor<R> {
     }
 
     /// Starts a call. Returns what it has cost so far.
+    #[inline(always)]
     fn start<S: Site<Region = R>>(
         runs: &mut Runs<R>,
         session: &mut Session<R>,
@@ -275,56 +279,64 @@ impl<R> Executor<R> {
         };
         let is_alone = session.calls <= 1 && runs.near.is_empty();
         let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
-        let (mut run, begun) = match waiting.run.take() {
+        let (mut run, cost) = match waiting.run.take() {
             Some(mut run) => {
-                let went_on = run.read_again(site, overlap);
-                (run, went_on)
+                let cost = run.read_again(site, overlap);
+                (run, cost)
             }
             None => {
                 let mut run = runs.take(client, call, handle);
-                let started = run.start(&waiting.arguments, bound, site, overlap);
-                (run, started)
+                let cost = run.start(&waiting.arguments, bound, site, overlap);
+                (run, cost)
             }
         };
-        let (ended, cost) = Self::follow(session, &mut run, begun, (&mut *site, overlap));
-        if Self::settle(runs, run, ended, site, tell) {
+        let cost = cost.saturating_add(Self::follow(session, &mut run, site, overlap));
+        if Self::settle(runs, run, site, tell) {
             session.calls -= 1;
         }
         cost
     }
 
     /// Goes on with a run that has returned and is to go on as another function. It ends at the latest with its fuel.
-    #[inline]
+    /// Returns what that has cost.
+    #[inline(always)]
     fn follow<S: Site<Region = R>>(
         session: &Session<R>,
         run: &mut Run<R>,
-        (mut ended, mut cost): (Option<Ended>, u64),
-        (site, overlap): (&mut S, Overlap),
-    ) -> (Option<Ended>, u64) {
-        while let Some(Ok(_)) = ended
+        site: &mut S,
+        overlap: Overlap,
+    ) -> u64 {
+        if run.is_forwarded() { Self::go_on_elsewhere(session, run, site, overlap) } else { 0 }
+    }
+
+    #[cold]
+    fn go_on_elsewhere<S: Site<Region = R>>(
+        session: &Session<R>,
+        run: &mut Run<R>,
+        site: &mut S,
+        overlap: Overlap,
+    ) -> u64 {
+        let mut cost = 0u64;
+        while let Some(Ok(_)) = run.ended
             && let Some(to) = run.forwarded()
         {
             let found = u32::try_from(to).ok().and_then(|handle| Some((handle, session.bound(handle)?)));
-            let Some((handle, bound)) = found else {
-                return (Some(Err(session.no_forward(run.handle))), cost);
-            };
-            let Some((next, more)) = run.go_on_as(handle, bound, site, overlap) else {
-                return (Some(Err(session.no_forward(run.handle))), cost);
-            };
-            (ended, cost) = (next, cost.saturating_add(more));
+            let more = found.and_then(|(handle, bound)| run.go_on_as(handle, bound, site, overlap));
+            let more = more.unwrap_or_else(|| run.end(Err(session.no_forward(run.handle))));
+            cost = cost.saturating_add(more);
         }
-        (ended, cost)
+        cost
     }
 
     /// Tells how a run has ended, or keeps it if it has not.
+    #[inline(always)]
     fn settle<S: Site<Region = R>>(
         runs: &mut Runs<R>,
         run: Box<Run<R>>,
-        ended: Option<Ended>,
         site: &mut S,
         tell: &mut impl FnMut(Outcome<'_>),
     ) -> bool {
-        let Some(ended) = ended else {
+        let Some(ended) = &run.ended else {
             if run.is_near {
                 runs.near.push_back(run);
             } else {
@@ -333,7 +345,10 @@ impl<R> Executor<R> {
             return false;
         };
         if let Some(client) = run.client {
-            let result = ended.map(|value| (value, run.reply()));
+            let result = match ended {
+                Ok(value) => Ok((*value, run.reply())),
+                Err(failure) => Err(*failure),
+            };
             tell(Outcome { client, call: run.call, result });
         }
         runs.give_back(run);
@@ -416,6 +431,7 @@ impl<R> Executor<R> {
     }
 
     /// Goes on with a run, unless whoever called it has gone. Returns what that has cost.
+    #[inline(always)]
     fn resume<S: Site<Region = R>>(
         &mut self,
         mut run: Box<Run<R>>,
@@ -430,10 +446,10 @@ impl<R> Executor<R> {
         };
         let is_alone = self.turns.is_empty() && self.runs.near.is_empty();
         let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
-        let resumed = run.resume(answer, site, overlap);
-        let (ended, cost) = Self::follow(session, &mut run, resumed, (&mut *site, overlap));
+        let cost = run.resume(answer, site, overlap);
+        let cost = cost.saturating_add(Self::follow(session, &mut run, site, overlap));
         session.owe(run.handle, cost);
-        if Self::settle(&mut self.runs, run, ended, site, tell) {
+        if Self::settle(&mut self.runs, run, site, tell) {
             session.calls -= 1;
         }
         cost

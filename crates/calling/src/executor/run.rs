@@ -30,52 +30,71 @@ pub(super) struct Run<R> {
     pub(super) client: Option<Client>,
     pub(super) call: u64,
     pub(super) handle: u32,
-    /// What is run, while it is suspended.
+    /// What is run, while it is suspended; afterwards what was, which is run next most of the time.
     binding: Option<Arc<Binding<R>>>,
     /// As which function it goes on when this one returns.
     forward: Forward,
     /// Whether it is suspended because what it reads comes nearer meanwhile.
     pub(super) is_near: bool,
+    /// How it ended, if it has. It is told from here: it would be put together in memory anyway, and to copy it at once
+    /// would be to wait for its parts.
+    pub(super) ended: Option<Ended>,
 }
 
 impl<R> Run<R> {
-    /// Runs a call from its beginning. Nothing, if it has to wait; and what it has cost.
+    /// Runs a call from its beginning. Returns what it has cost.
+    #[inline(always)]
     pub(super) fn start<S: Site<Region = R>>(
         &mut self,
         arguments: &[u8],
         bound: &Bound<R>,
         site: &mut S,
         overlap: Overlap,
-    ) -> (Option<Ended>, u64) {
+    ) -> u64 {
         let binding = &bound.binding;
         self.reply.clear();
         self.cost = 0;
         if let Err(error) = self.instance.set_context(arguments) {
-            return (Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 })), 0);
+            self.ended = Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 }));
+            return 0;
         }
         self.forward.to = None;
         self.begin(binding, binding.fuel, site, overlap)
     }
 
+    /// Ends without running any further, which costs nothing.
+    #[cold]
+    pub(super) fn end(&mut self, ended: Ended) -> u64 {
+        self.ended = Some(ended);
+        0
+    }
+
     /// Runs a function from its beginning, on the arguments that are there.
-    #[inline]
+    #[inline(always)]
     fn begin<S: Site<Region = R>>(
         &mut self,
         binding: &Arc<Binding<R>>,
         fuel: u64,
         site: &mut S,
         overlap: Overlap,
-    ) -> (Option<Ended>, u64) {
+    ) -> u64 {
         let (function, before) = (&binding.function, self.cost);
         let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
         let mut host = RunHost { site, binding, reply, cost, forward, overlap };
         let exit = function.code.start(&mut self.instance, function.entry, &mut host, fuel);
         self.is_near = host.overlap == Overlap::Begun;
         let cost = fuel - self.instance.fuel() + self.cost - before;
-        if exit == Exit::Suspended {
+        if exit == Exit::Suspended && !self.binding.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, binding)) {
             self.binding = Some(Arc::clone(binding));
         }
-        (ended(exit), cost)
+        self.ended = ended(exit);
+        cost
+    }
+
+    /// Whether it is to go on as another function when this one has returned.
+    #[inline]
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.forward.to.is_some()
     }
 
     /// As which function it is to go on, now that the one before has returned.
@@ -91,7 +110,7 @@ impl<R> Run<R> {
         bound: &Bound<R>,
         site: &mut S,
         overlap: Overlap,
-    ) -> Option<(Option<Ended>, u64)> {
+    ) -> Option<u64> {
         self.instance.set_context(&self.forward.arguments).ok()?;
         self.handle = handle;
         let fuel = self.instance.fuel().min(bound.binding.fuel);
@@ -99,24 +118,23 @@ impl<R> Run<R> {
     }
 
     /// Goes on with the read that it waited for at another site, which is begun again here.
-    pub(super) fn read_again<S: Site<Region = R>>(
-        &mut self,
-        site: &mut S,
-        overlap: Overlap,
-    ) -> (Option<Ended>, u64) {
+    pub(super) fn read_again<S: Site<Region = R>>(&mut self, site: &mut S, overlap: Overlap) -> u64 {
         let (Some(binding), Some(pending)) = (&self.binding, self.instance.pending()) else {
-            return (Some(Err(Failure::NotResumed)), 0);
+            return self.end(Err(Failure::NotResumed));
         };
         let (id, arguments) = (pending.helper.id, pending.arguments);
         let Some(mut memory) = self.instance.pending_memory() else {
-            return (Some(Err(Failure::NotResumed)), 0);
+            return self.end(Err(Failure::NotResumed));
         };
         let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
         let mut host = RunHost { site, binding, reply, cost, forward, overlap: Overlap::Never };
         self.is_near = false;
-        match host.read_again(id, arguments, &mut memory) {
+        match host.read_again(id, &arguments, &mut memory) {
             Answer::Value(value) => self.resume(Ok(value), site, overlap),
-            Answer::Pending => (None, 0),
+            Answer::Pending => {
+                self.ended = None;
+                0
+            }
             Answer::Trap(code) => self.resume(Err(reason_of(code)), site, overlap),
         }
     }
@@ -139,18 +157,19 @@ impl<R> Run<R> {
     }
 
     /// Goes on with the answer that it waited for.
+    #[inline(always)]
     pub(super) fn resume<S: Site<Region = R>>(
         &mut self,
         answer: Result<u64, TrapReason>,
         site: &mut S,
         overlap: Overlap,
-    ) -> (Option<Ended>, u64) {
+    ) -> u64 {
         let value = match answer {
             Ok(value) => value,
-            Err(reason) => return (Some(Err(self.trapped(reason))), 0),
+            Err(reason) => return self.end(Err(self.trapped(reason))),
         };
         let Some(binding) = self.binding.take() else {
-            return (Some(Err(self.trapped(TrapReason::Site))), 0);
+            return self.end(Err(self.trapped(TrapReason::Site)));
         };
         let before = (self.instance.fuel(), self.cost);
         let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
@@ -158,10 +177,9 @@ impl<R> Run<R> {
         let exit = binding.function.code.resume(&mut self.instance, &mut host, value);
         self.is_near = host.overlap == Overlap::Begun;
         let cost = before.0 - self.instance.fuel() + self.cost - before.1;
-        if exit == Exit::Suspended {
-            self.binding = Some(binding);
-        }
-        (ended(exit), cost)
+        self.binding = Some(binding);
+        self.ended = ended(exit);
+        cost
     }
 
     /// How it ends if what it waits for ends so.
@@ -170,6 +188,7 @@ impl<R> Run<R> {
     }
 
     /// Reads what has come nearer. Nothing, if it takes longer after all.
+    #[inline(always)]
     pub(super) fn read_near<S: Site<Region = R>>(&mut self, site: &mut S) -> Option<Result<u64, TrapReason>> {
         let binding = self.binding.as_ref();
         let pending = self.instance.pending_arguments();
@@ -180,13 +199,17 @@ impl<R> Run<R> {
             return Some(Err(TrapReason::NoRegion));
         };
         let Some(mut memory) = self.instance.pending_memory() else { return Some(Err(TrapReason::Site)) };
-        let Ok((address, into)) = memory.grant(usize::try_from(length).unwrap_or(usize::MAX)) else {
+        let Ok((address, into)) = memory.grant_to_fill(usize::try_from(length).unwrap_or(usize::MAX)) else {
             return Some(Err(TrapReason::Memory));
         };
-        match site.read(region, offset, into) {
-            Access::Done(_) => Some(Ok(address)),
+        let access = site.read(region, offset, into);
+        if let Access::Done(_) = access {
+            return Some(Ok(address));
+        }
+        into.fill(0);
+        match access {
             Access::Refused(reason) => Some(Err(reason)),
-            Access::Pending => None,
+            Access::Done(_) | Access::Pending => None,
         }
     }
 
@@ -232,7 +255,7 @@ impl<R> Run<R> {
                 Ok(0)
             }
             FETCH if third == bytes.len() as u64 => {
-                let (address, into) = memory.grant(bytes.len()).map_err(|_| TrapReason::Memory)?;
+                let (address, into) = memory.grant_to_fill(bytes.len()).map_err(|_| TrapReason::Memory)?;
                 into.copy_from_slice(bytes);
                 Ok(address)
             }
@@ -241,6 +264,7 @@ impl<R> Run<R> {
     }
 }
 
+#[inline(always)]
 fn ended(exit: Exit) -> Option<Ended> {
     match exit {
         Exit::Returned(value) => Some(Ok(value)),
@@ -313,6 +337,7 @@ impl<R> Runs<R> {
                 binding: None,
                 forward: Forward::default(),
                 is_near: false,
+                ended: None,
             })
         });
         (run.client, run.call, run.handle) = (Some(client), call, handle);
@@ -321,12 +346,16 @@ impl<R> Runs<R> {
 
     pub(super) fn give_back(&mut self, mut run: Box<Run<R>>) {
         if self.free.len() < ROOMS_KEPT {
-            run.binding = None;
             if run.reply.capacity() > REPLY_KEPT {
                 run.reply = Vec::new();
             }
             self.free.push(run);
         }
+    }
+
+    /// Something has lost its meaning: rooms keep nothing alive.
+    pub(super) fn forget_bindings(&mut self) {
+        self.free.iter_mut().for_each(|run| run.binding = None);
     }
 
     /// A run that comes from another site.
@@ -367,11 +396,10 @@ impl<R> Runs<R> {
                 let (reply, state) = (&run.reply, &state);
                 is_saved && give(&Moving { call, handle, patience_us: 0, spent, reply, state })
             };
-            if let Some(mut run) = place.run.take_if(is_it) {
+            if let Some(run) = place.run.take_if(is_it) {
                 self.vacant.push(number as u32);
                 count += 1;
                 if self.free.len() < ROOMS_KEPT {
-                    run.binding = None;
                     self.free.push(run);
                 }
             }

@@ -321,21 +321,15 @@ impl<R> CallingDesk<R> {
         if is_idle {
             return false;
         }
-        let Self { executor, clients, answer, counts, label, .. } = self;
+        let Self { executor, clients, counts, label, .. } = self;
         let before = counts.replied + counts.failed;
         let fuel = executor.run(now, site, FUEL_PER_TURN, |Outcome { client, call, result }| {
             let link = clients[client.index()];
             match result {
                 Ok((value, reply)) => {
                     counts.replied += 1;
-                    answer.clear();
-                    answer.extend_from_slice(&Reply { call, value }.encode());
-                    answer.extend_from_slice(reply);
-                    outbox.push_copy(
-                        link,
-                        FrameHead::new(REPLY).with_tag(call as u32).with_flow(*label),
-                        answer,
-                    );
+                    let head = FrameHead::new(REPLY).with_tag(call as u32).with_flow(*label);
+                    outbox.push_parts(link, head, [&Reply { call, value }.encode(), reply]);
                 }
                 Err(failure) => {
                     counts.failed += 1;

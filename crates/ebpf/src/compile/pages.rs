@@ -1,51 +1,90 @@
-//! Pages with machine code: written first, then executable, never both.
+//! Pages with machine code: where it is written it cannot be executed, and where it is executed it cannot be written.
+//!
+//! The code of several programs lies side by side in one piece. With a page for each, hundreds of programs would need more
+//! translations of addresses than a processor keeps, and as all would begin at the beginning of a page, their code would
+//! compete for a few lines of its caches while the others are empty.
 
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("code is made for x86-64 and aarch64 only");
 
-/// Code that can be executed and no longer be changed. It is unmapped with the last who may call it.
+/// How long a piece is that several programs share, in bytes. It is there until the last of them is gone.
+const SHARED: usize = 64 << 10;
+/// Longer code has a piece of its own.
+const SHARED_CODE_MAX: usize = SHARED / 4;
+/// Where code may begin, in bytes: at a line of the caches.
+const ALIGNMENT: usize = 64;
+
+/// The piece that the next code goes to, and how much of it is taken.
+static OPEN: Mutex<Option<(Arc<Mapping>, usize)>> = Mutex::new(None);
+
+/// Code that can be executed and no longer be changed. It is unmapped with the last who may call it, and all who share
+/// its pages.
 #[derive(Debug)]
 pub(super) struct Pages {
+    mapping: Arc<Mapping>,
     start: NonNull<u8>,
-    mapped: usize,
+    length: usize,
 }
 
-// SAFETY: nobody writes these pages once they exist as this type.
+// SAFETY: nobody writes this code once it exists as this type.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps pages, copies `code` there and makes them executable.
+    /// Copies `code` to where it can be executed.
     pub(super) fn new(code: &[u8]) -> Result<Pages, Errno> {
-        let mapped = code.len().max(1).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing that exists.
-        let start = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )?
+        let pages = if code.len() > SHARED_CODE_MAX { None } else { Pages::shared(code) };
+        let pages = match pages {
+            Some(pages) => pages,
+            None => Pages::alone(code)?,
         };
-        let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
-        let pages = Pages { start, mapped };
-        // SAFETY: the mapping is at least as long as the code, writable and known to nobody else.
-        unsafe { start.copy_from_nonoverlapping(NonNull::from(code).cast(), code.len()) };
-        // SAFETY: these are whole pages of the mapping from above, to which there are no references.
-        unsafe { mprotect(start.as_ptr().cast(), mapped, MprotectFlags::READ | MprotectFlags::EXEC)? };
         pages.announce();
         Ok(pages)
     }
 
+    /// Beside others, where the kernel allows memory that is mapped twice to be executed.
+    fn shared(code: &[u8]) -> Option<Pages> {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = code.len().next_multiple_of(ALIGNMENT).max(ALIGNMENT);
+        let has_room = |(_, taken): &(Arc<Mapping>, usize)| SHARED - taken >= length;
+        let (mapping, taken) = match open.take().filter(has_room) {
+            Some(found) => found,
+            None => (Arc::new(Mapping::shared().ok()?), 0),
+        };
+        mapping.write(taken, code).ok()?;
+        // SAFETY: inside the mapping, as there was room.
+        let start = unsafe { mapping.start.add(taken) };
+        *open = Some((Arc::clone(&mapping), taken + length));
+        Some(Pages { mapping, start, length: code.len() })
+    }
+
+    /// In pages of its own.
+    fn alone(code: &[u8]) -> Result<Pages, Errno> {
+        let mapped = code.len().max(1).next_multiple_of(rustix::param::page_size());
+        let (null, both) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe { mmap_anonymous(null, mapped, both, MapFlags::PRIVATE)? };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        let mapping = Arc::new(Mapping { start, mapped, file: None });
+        // SAFETY: the mapping is at least as long as the code, writable and known to nobody else.
+        unsafe { start.copy_from_nonoverlapping(NonNull::from(code).cast(), code.len()) };
+        // SAFETY: these are whole pages of the mapping from above, to which there are no references.
+        unsafe { mprotect(start.as_ptr().cast(), mapped, MprotectFlags::READ | MprotectFlags::EXEC)? };
+        Ok(Pages { mapping, start, length: code.len() })
+    }
+
     /// The native address of the code's byte at `offset`.
     pub(super) fn at(&self, offset: u32) -> *const u8 {
-        debug_assert!((offset as usize) < self.mapped);
+        debug_assert!((offset as usize) < self.length.max(1) && self.mapping.mapped >= self.length);
         self.start.as_ptr().wrapping_add(offset as usize)
     }
 
@@ -58,7 +97,7 @@ impl Pages {
     fn announce(&self) {
         // The smallest line an implementation can have.
         const LINE: usize = 16;
-        let lines = || (0..self.mapped).step_by(LINE).map(|offset| self.start.as_ptr().wrapping_add(offset));
+        let lines = || (0..self.length).step_by(LINE).map(|offset| self.start.as_ptr().wrapping_add(offset));
         for line in lines() {
             // SAFETY: cleans a line of a mapping that is there; this changes no memory.
             unsafe { std::arch::asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
@@ -74,7 +113,54 @@ impl Pages {
     }
 }
 
-impl Drop for Pages {
+/// Executable pages.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    mapped: usize,
+    /// What is mapped, if more code is to be written there.
+    file: Option<OwnedFd>,
+}
+
+// SAFETY: nobody writes what somebody may execute.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Pages for several, to be written through a mapping beside this one.
+    fn shared() -> Result<Mapping, Errno> {
+        let name = c"outboard-code";
+        let file = match memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC) {
+            // Kernels before 6.3 do not know the flag.
+            Err(Errno::INVAL) => memfd_create(name, MemfdFlags::CLOEXEC)?,
+            other => other?,
+        };
+        ftruncate(&file, SHARED as u64)?;
+        let (null, flags) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::EXEC);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe { mmap(null, SHARED, flags, MapFlags::SHARED, &file, 0)? };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        Ok(Mapping { start, mapped: SHARED, file: Some(file) })
+    }
+
+    /// Writes `code` where nobody executes anything yet. There must be room for it.
+    fn write(&self, offset: usize, code: &[u8]) -> Result<(), Errno> {
+        assert!(offset <= self.mapped && code.len() <= self.mapped - offset, "no room for the code");
+        let file = self.file.as_ref().ok_or(Errno::BADF)?;
+        let (null, both) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping of all of the file, which is as long; the code fits behind `offset`, nobody reads those
+        // bytes before they are handed out, and nothing keeps an address in it when it is unmapped.
+        unsafe {
+            let writable = mmap(null, self.mapped, both, MapFlags::SHARED, file, 0)?;
+            let target = writable.cast::<u8>().add(offset);
+            target.copy_from_nonoverlapping(code.as_ptr(), code.len());
+            munmap(writable, self.mapped)
+        }
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and nothing refers to it any more. That it fails means only that
         // the pages stay.

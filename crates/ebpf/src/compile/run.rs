@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn call_host(
     // SAFETY: as above. The address was exposed when the run began.
     let run = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Run<'_>>(instance.native.run) };
     let (program, host, helper) = (run.program, &mut *run.host, instance.native.helper as usize);
-    let call = || instance.call_helper(program, host, helper, [r1, r2, r3, r4, r5]);
+    let call = || instance.call_helper(program, host, helper, &[r1, r2, r3, r4, r5]);
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(Answered::Value(value))) => return Outcome { value, status: RETURNED },
         Ok(Ok(Answered::Pending)) => return Outcome { value: 0, status: SUSPENDED },

@@ -35,7 +35,7 @@ fn code_for_another_processor_can_be_made_but_not_run() {
 struct Late;
 
 impl Host for Late {
-    fn call(&mut self, _: &Helper, _: [u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
         Answer::Pending
     }
 }
@@ -104,7 +104,7 @@ fn what_a_helper_was_asked_can_be_made_up_too() {
 struct Broken;
 
 impl Host for Broken {
-    fn call(&mut self, _: &Helper, _: [u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
         panic!("the host is broken")
     }
 }

@@ -15,7 +15,7 @@ use crate::text::assemble;
 struct Site;
 
 impl Host for Site {
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         if helper.may_suspend {
             return Answer::Pending;
         }

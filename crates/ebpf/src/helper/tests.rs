@@ -54,7 +54,8 @@ fn a_helper_writes_only_where_it_is_declared_to() {
     let context = crate::memory::CONTEXT;
     let helper =
         helper(1, "a", &[Argument::Writes(Quantity::Argument(1)), Argument::Scalar], Returns::Scalar);
-    let mut reach = HelperMemory::new(&mut memory, &helper, [context + 4, 8, 0, 0, 0]);
+    let arguments = [context + 4, 8, 0, 0, 0];
+    let mut reach = HelperMemory::new(&mut memory, &helper, &arguments);
     assert!(reach.write(context + 4, &[1; 8]).is_ok());
     assert!(reach.write(context + 11, &[1]).is_ok());
     for (address, length) in [(context + 3, 1), (context + 12, 1), (context + 4, 9), (0, 1), (u64::MAX, 1)] {
@@ -64,6 +65,7 @@ fn a_helper_writes_only_where_it_is_declared_to() {
     assert_eq!(reach.read(context, 13).unwrap()[3..13], [0, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
     assert!(matches!(reach.grant(8), Err(ReachError::NoGrant)));
     // Whatever the program passes, its own memory is the limit.
-    let mut reach = HelperMemory::new(&mut memory, &helper, [context, u64::MAX, 0, 0, 0]);
+    let arguments = [context, u64::MAX, 0, 0, 0];
+    let mut reach = HelperMemory::new(&mut memory, &helper, &arguments);
     assert!(matches!(reach.write(context + 31, &[1; 2]), Err(ReachError::Fault(_))));
 }

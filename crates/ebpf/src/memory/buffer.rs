@@ -43,6 +43,7 @@ impl Buffer {
     }
 
     /// Makes it this long. What is in it is whatever was there before, or zeros.
+    #[inline]
     pub(super) fn resize_uncleared(&mut self, length: usize) -> &mut [u8] {
         if length > self.capacity {
             self.replace(length);
@@ -51,6 +52,7 @@ impl Buffer {
         self.bytes_mut()
     }
 
+    #[cold]
     fn replace(&mut self, capacity: usize) {
         let layout = Self::layout(capacity);
         // SAFETY: the layout is not empty, because the capacity grows.
@@ -67,11 +69,13 @@ impl Buffer {
         }
     }
 
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: so many bytes were allocated and initialised, or none are claimed.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
+    #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and the allocation is owned by `self` alone.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }

@@ -1,17 +1,21 @@
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::helper::Helpers;
 use crate::program::Program;
 use crate::text::assemble;
 
-fn memory() -> Memory {
+static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     let text = ".rodata 0102030405060708\n.data 0a0b\nexit";
     let helpers = Helpers::default();
-    let program = Arc::new(Program::new(assemble(text, &helpers).unwrap(), helpers).unwrap());
+    Program::new(assemble(text, &helpers).unwrap(), helpers).unwrap()
+});
+
+fn memory() -> Memory {
     let mut memory = Memory::new(Limits { context: 32, grant: 16 });
-    memory.bind(&program);
-    memory.begin(&program, true);
+    // SAFETY: the program is never freed.
+    unsafe { memory.bind(&PROGRAM) };
+    memory.begin(&PROGRAM, true);
     memory
 }
 
@@ -69,13 +73,12 @@ fn frames_that_are_left_are_gone_and_come_back_clean() {
 #[test]
 fn a_new_run_has_no_grants_and_new_variables() {
     let mut memory = memory();
-    let program = memory.program.clone().unwrap();
     memory.grant(0, 4).unwrap().fill(1);
     memory.store(DATA, [1]).unwrap();
-    memory.begin(&program, true);
+    memory.begin(&PROGRAM, true);
     assert_eq!(memory.length_of_grant(0), 0);
     assert_eq!(memory.load(DATA), Ok([0x0a]));
-    memory.begin(&program, false);
+    memory.begin(&PROGRAM, false);
     assert!(memory.load::<1>(DATA).is_err(), "a function that may be suspended has no variables");
     // What is granted anew has nothing of what was there.
     assert_eq!(memory.grant(0, 4).unwrap(), [0; 4]);

@@ -24,7 +24,7 @@ const LOOKUP: (&str, &[u8]) = object!("lookup-v3");
 struct Site;
 
 impl Host for Site {
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
         match helper.name.as_str() {
             "ask" => Answer::Value(arguments[0].wrapping_mul(arguments[1])),
             _ => Answer::Value(arguments[0].wrapping_add(1)),

@@ -14,7 +14,7 @@ use crate::executors::{executors, program};
 struct Site;
 
 impl Host for Site {
-    fn call(&mut self, helper: &Helper, _: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, _: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         match helper.name.as_str() {
             "wait" => Answer::Pending,
             _ => match memory.grant(16) {

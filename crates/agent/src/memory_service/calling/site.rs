@@ -28,7 +28,7 @@ impl ServerSite {
     }
 
     /// The memory of a region, if it is still the one that was registered.
-    #[inline]
+    #[inline(always)]
     fn memory(&mut self, region: &Weak<Gate>) -> Option<(&Segment, u64)> {
         let place = match self.entered.iter().position(|entered| entered.is_of(region)) {
             Some(place) => place,
@@ -41,7 +41,7 @@ impl ServerSite {
     }
 
     /// Does something with `length` bytes of a region, if they are there.
-    #[inline]
+    #[inline(always)]
     fn with_memory(
         &mut self,
         region: &Weak<Gate>,
@@ -82,7 +82,8 @@ const APPROACHED_MAX: usize = 1024;
 impl Site for ServerSite {
     type Region = Weak<Gate>;
 
-    #[inline]
+    // Inlined: what it returns would otherwise be put together in memory, and waited for there.
+    #[inline(always)]
     fn read(&mut self, region: &Weak<Gate>, offset: u64, into: &mut [u8]) -> Access {
         self.with_memory(region, (offset, into.len()), |memory, at| {
             memory.window(at, into.len()).read(0, into);
@@ -118,7 +119,7 @@ impl Site for ServerSite {
         unreachable!("no access of this site takes longer");
     }
 
-    #[inline]
+    #[inline(always)]
     fn approach(&mut self, region: &Weak<Gate>, offset: u64, length: usize) -> bool {
         match self.memory(region) {
             Some((memory, size)) if is_inside(offset, length, size) => {

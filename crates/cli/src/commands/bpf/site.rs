@@ -62,7 +62,7 @@ pub(super) struct Site<'a> {
 }
 
 impl Host for Site<'_> {
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         match helper.id {
             id if id == LOG.0 => log(arguments, memory),
             id if id == TIME.0 => {

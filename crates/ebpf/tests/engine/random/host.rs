@@ -117,7 +117,7 @@ fn grant(memory: &mut HelperMemory<'_>, length: usize, seed: u64) -> Answer {
 }
 
 impl Host for Site {
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         // Whether something will be refused is said at once, because later there is only a value to give.
         let refused = helper.id == FILL && {
             let length = arguments[1].min(1 << 20) as usize;

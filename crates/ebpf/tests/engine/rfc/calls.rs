@@ -65,7 +65,7 @@ struct Recorder {
 }
 
 impl Host for Recorder {
-    fn call(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         self.asked.push((helper.id, arguments));
         match helper.name.as_str() {
             "fill" => {
