@@ -32,6 +32,7 @@ use crate::insn::{Insn, Size, Width};
 use crate::instance::{Frame, Instance};
 use crate::interpret::Interpreter;
 use crate::memory::{Access, CONTEXT};
+use crate::near::approach;
 use crate::program::{FunctionId, Program};
 use crate::trap::{Trap, Why};
 use code::{Checked, NativeFunction, Proven};
@@ -225,6 +226,7 @@ impl Compiled {
     #[inline]
     pub fn approach(&self, function: FunctionId) {
         self.proven.approach(function);
+        approach(&**self.program());
     }
 
     /// Goes on with a run that has not called any other function of its program.

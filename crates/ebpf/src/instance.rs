@@ -170,8 +170,7 @@ impl Instance {
             unsafe { self.memory.bind(program) };
             self.program = Some(program.clone());
         }
-        let with_data = !program.function(function).may_suspend;
-        self.memory.begin(program, with_data);
+        self.memory.begin(program, || !program.function(function).may_suspend);
         self.fuel = fuel;
         self.depth = 0;
         self.function = function;

@@ -171,12 +171,12 @@ impl Memory {
     /// Gets ready for a new run of the program that was bound: no frames, no grants, variables as the program has
     /// them if it may have any. The context stays.
     #[inline]
-    pub(crate) fn begin(&mut self, program: &Program, with_data: bool) {
+    pub(crate) fn begin(&mut self, program: &Program, with_data: impl FnOnce() -> bool) {
         if self.any_granted {
             self.revoke();
         }
         if !program.data().is_empty() {
-            self.refresh_data(program, with_data);
+            self.refresh_data(program, with_data());
         }
         self.set_frames(0);
     }

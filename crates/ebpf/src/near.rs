@@ -5,7 +5,7 @@
 const LINE: usize = 64;
 /// No more than this is brought of one value, in bytes: processors guess what follows.
 #[cfg(target_arch = "x86_64")]
-const MOST: usize = 256;
+const MOST: usize = 512;
 
 /// Lets the processor begin to bring a value into its caches, where it knows how to be told.
 #[inline]

@@ -15,7 +15,7 @@ fn memory() -> Memory {
     let mut memory = Memory::new(Limits { context: 32, grant: 16 });
     // SAFETY: the program is never freed.
     unsafe { memory.bind(&PROGRAM) };
-    memory.begin(&PROGRAM, true);
+    memory.begin(&PROGRAM, || true);
     memory
 }
 
@@ -75,10 +75,10 @@ fn a_new_run_has_no_grants_and_new_variables() {
     let mut memory = memory();
     memory.grant(0, 4).unwrap().fill(1);
     memory.store(DATA, [1]).unwrap();
-    memory.begin(&PROGRAM, true);
+    memory.begin(&PROGRAM, || true);
     assert_eq!(memory.length_of_grant(0), 0);
     assert_eq!(memory.load(DATA), Ok([0x0a]));
-    memory.begin(&PROGRAM, false);
+    memory.begin(&PROGRAM, || false);
     assert!(memory.load::<1>(DATA).is_err(), "a function that may be suspended has no variables");
     // What is granted anew has nothing of what was there.
     assert_eq!(memory.grant(0, 4).unwrap(), [0; 4]);
