@@ -1,4 +1,6 @@
-//! What does it cost that the two ends are on different machines?
+//! What does it cost that the two ends are on different machines, and that there are many of them?
+
+mod scaling;
 
 use crate::harness::Report;
 use crate::link::{self, Question};
@@ -8,7 +10,10 @@ const QUESTIONS: &[Question] = &[link::TLS_STREAM, link::OFI_STREAM, link::OFI_R
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
-    link::ask("cluster", QUESTIONS, options)
+    let mut report = link::ask("cluster", QUESTIONS, options)?;
+    report.figures.extend(scaling::figures(options)?);
+    report.environment.notes.push(scaling::remark());
+    Ok(report)
 }
 
 /// The peer's part in a question; `None` if there is no such question here.

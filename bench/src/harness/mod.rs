@@ -10,6 +10,7 @@ mod duel;
 mod effort;
 mod environment;
 mod figure;
+mod growth;
 mod progress;
 mod report;
 mod samples;

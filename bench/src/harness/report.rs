@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::breakdown::Breakdown;
+use super::growth::Growth;
 use super::{Environment, Figure};
 
 /// All figures of one benchmark. As JSON one object; displayed, a table for people.
@@ -34,7 +35,9 @@ impl fmt::Display for Report {
         table.set_header(["figure", "ours", "(best)", "yardstick", "(best)", "ratio", "versus"]);
         let mut notes: Vec<&str> = Vec::new();
         let breakdown = Breakdown::of(&self.figures);
-        let others = self.figures.iter().filter(|figure| Breakdown::place(&figure.name).is_none());
+        let growth = Growth::of(&self.figures);
+        let is_elsewhere = |name: &str| Breakdown::place(name).is_some() || Growth::place(name).is_some();
+        let others = self.figures.iter().filter(|figure| !is_elsewhere(&figure.name));
         for Figure { name, value, unit, versus, ratio, yardstick, best, .. } in others {
             let known = notes.iter().position(|note| note == versus);
             let note = known.unwrap_or_else(|| {
@@ -55,6 +58,9 @@ impl fmt::Display for Report {
         }
         if let Some(breakdown) = breakdown {
             writeln!(f, "\n{breakdown}")?;
+        }
+        if let Some(growth) = growth {
+            writeln!(f, "\n{growth}")?;
         }
         write!(f, "\n {}", self.environment.summary())
     }

@@ -1,5 +1,6 @@
 //! How long the applications take, and how much faster several ranks are than one.
 
+use outboard_link::Address;
 use outboard_messages::{
     App, Histogram, IndexGather, Report, Shape, ShortestPaths, Transport, Transpose, Triangles, Watch,
     messenger_options,
@@ -37,16 +38,22 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
 }
 
 /// Ranks in processes of their own, which run applications.
-struct Company(Vec<Peer>);
+pub(crate) struct Company(Vec<Peer>);
 
 impl Company {
     fn start(program: &PeerProgram, ranks: u32) -> Result<Self, BenchError> {
-        let peers = Seat::fill(program, PART, ranks, Bundling::default(), &[])?;
+        Self::carried(program, ranks, &[])
+    }
+
+    /// The same for ranks whose messages are carried by agents, by turns.
+    pub(crate) fn carried(program: &PeerProgram, ranks: u32, agents: &[Address]) -> Result<Self, BenchError> {
+        let peers = Seat::fill(program, PART, ranks, Bundling::default(), agents)?;
         peers.iter().try_for_each(|peer| peer.control.ready())?;
         Ok(Self(peers))
     }
 
-    fn run(&self, app: &App, is_checked: bool) -> Result<Round, BenchError> {
+    /// Runs an application once, and returns how many milliseconds it took.
+    pub(crate) fn run(&self, app: &App, is_checked: bool) -> Result<Round, BenchError> {
         for peer in &self.0 {
             peer.control.send(&Some(Task { app: app.clone(), is_checked }))?;
         }
@@ -63,7 +70,8 @@ impl Company {
         Ok(Round { score: report.seconds * 1e3, samples_ns: Vec::new() })
     }
 
-    fn stop(self) -> Result<(), BenchError> {
+    /// Ends them.
+    pub(crate) fn stop(self) -> Result<(), BenchError> {
         // They leave together: whoever waits for the others finds them.
         self.0.iter().try_for_each(|peer| peer.control.send(&None::<Task>))
     }

@@ -13,6 +13,7 @@ mod team;
 mod updates;
 
 use self::alltoallv::Alltoallv;
+pub(crate) use self::apps::Company;
 use self::part::Work;
 use self::tables::SMALL;
 use self::team::Team;
