@@ -2,6 +2,7 @@
 
 mod calling;
 mod file_work;
+mod served;
 mod steering;
 mod write_backs;
 mod writing;
@@ -24,6 +25,7 @@ use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
 use calling::{Calling, SharedCalling};
 use file_work::{Asker, FileDone, Turns};
+use served::{Served, ServedCount};
 use steering::{Askers, Steering};
 use write_backs::{Gates, WriteBackCounts};
 use writing::{Heard, Writers};
@@ -49,6 +51,7 @@ pub(crate) struct SharedStore {
     used_bytes: Gauge,
     regions: Gauge,
     clients_awaited: Gauge,
+    served: ServedCount,
     write_backs: WriteBackCounts,
     writers: Writers,
     calling: SharedCalling,
@@ -72,6 +75,7 @@ impl SharedStore {
             used_bytes: page.gauge("used_bytes"),
             regions: page.gauge("regions"),
             clients_awaited: page.gauge("clients_awaited"),
+            served: ServedCount::new(page),
             write_backs: WriteBackCounts::new(page),
             writers: Writers::new(page),
             calling: SharedCalling::new(page, calling),
@@ -107,13 +111,15 @@ pub(crate) struct MemoryService {
     heard: Heard,
     calling: Calling,
     askers: Askers,
+    served: Served,
 }
 
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
         let (heard, calling, askers) = (Heard::default(), Calling::new(&store), Askers::default());
-        Self { index, store, counts, outbox, peers, gates, heard, calling, askers }
+        let served = Served::default();
+        Self { index, store, counts, outbox, peers, gates, heard, calling, askers, served }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -196,6 +202,7 @@ impl Service for MemoryService {
         link: &mut L,
         _now: Time,
     ) -> Result<bool, LinkError> {
+        self.served.look(id, link, &self.store.served);
         self.outbox.send(id, link)
     }
 
@@ -214,6 +221,7 @@ impl Service for MemoryService {
         self.writers_lost(link);
         self.calls_lost(link);
         self.askers.forget(link);
+        self.served.forget(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }

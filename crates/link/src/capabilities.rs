@@ -5,6 +5,11 @@
 pub enum OneSided {
     /// The memory is mapped here: the processor does it, and it is complete when the call returns.
     Mapped,
+    /// A network card does it, past the peer's processor. What it cannot register, the peer's link does on request.
+    Hardware,
+    /// Software does it past the peer's link, where nobody writes what somebody else reads at that moment. Other regions
+    /// are served.
+    Lent,
     /// The peer's link does it on request.
     Served,
 }

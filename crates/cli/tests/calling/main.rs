@@ -5,6 +5,7 @@
 
 mod agents;
 mod btree;
+mod fabric;
 mod flapping;
 mod futures;
 mod hanging;

@@ -2,8 +2,11 @@
 
 use std::process::{Command, Output, Stdio};
 
-use outboard_agent::Daemon;
+use outboard::Client;
+use outboard_agent::{Daemon, STATUS_GRANT, StatusView};
+use outboard_link::{Address, Identity};
 use outboard_settings::Settings;
+use outboard_wire::Role;
 use serde_json::Value;
 
 use crate::cluster::{Folder, socket};
@@ -110,6 +113,43 @@ fn results_are_those_in_memory_over_a_fabric() {
         let server = far["far"]["server"].as_str();
         assert!(server.is_some_and(|server| server.starts_with("ofi:127.0.0.1:")), "{far}");
     }
+}
+
+/// What a memory server's processors have done for others.
+fn served(server: &Address) -> u64 {
+    let identity = Identity::new(Role::Tool, "test");
+    let mut client = Client::connect(server, identity, &Default::default()).unwrap();
+    let view = StatusView::read(&client.read_region(&STATUS_GRANT).unwrap()).unwrap();
+    client.close("seen enough");
+    view.get("accesses_served_total").unwrap()
+}
+
+#[test]
+fn pages_come_past_the_server_over_a_fabric() {
+    if let Err(why) = outboard_link::ofi::choose(None, None) {
+        println!("skipped: {why}");
+        return;
+    }
+    let place = Place::new();
+    let mut settings = Settings::default();
+    settings.memory.listen = vec![socket(), "ofi:127.0.0.1:0".parse().unwrap()];
+    settings.memory.data_dir = Some(place.0.0.clone());
+    let memory = Daemon::memory(&settings).unwrap();
+    let fabric = memory.listening().iter().find(|address| matches!(address, Address::Ofi(_))).unwrap();
+    let expected = place.in_dram("pagerank", "directed.graph");
+    for way in ["--path direct", "--path agent --cache dynamic"] {
+        let before = served(&settings.memory.listen[0]);
+        let far = place.in_far(
+            "pagerank",
+            &format!("--server {fabric} --served directed.graph --chunk 4KiB --buffer 1/4 {way}"),
+        );
+        assert_eq!(far["result"], expected, "{way}");
+        let fetched = far["far"]["faults"]["fetched"].as_u64().unwrap();
+        let after = served(&settings.memory.listen[0]);
+        // Only openings and closings of regions are left to be done there.
+        assert!(fetched > 100 && after - before < 40, "{way}: {} served, {far}", after - before);
+    }
+    memory.stop("enough");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::departed;
 use super::endpoint::Far;
 use crate::memory::{Segment, Window};
 use crate::stream::{Arrival, ByteStream, Handle, Lent, Near, Reached, Scatter};
-use crate::{Clock, Loss};
+use crate::{Clock, Loss, OneSided};
 
 /// When to try again what the provider had no room for.
 const RETRY: Duration = Duration::from_micros(200);
@@ -68,6 +68,15 @@ impl ByteStream for OfiBytes {
     }
 
     const REACHES: bool = true;
+
+    fn one_sided(&self) -> OneSided {
+        let offer = self.endpoint.offer();
+        match (offer.reaches, offer.is_hardware) {
+            (false, _) => OneSided::Served,
+            (true, true) => OneSided::Hardware,
+            (true, false) => OneSided::Lent,
+        }
+    }
 
     #[expect(private_interfaces)]
     fn lend(&mut self, memory: &Arc<Segment>, rights: Rights) -> Option<Lent> {

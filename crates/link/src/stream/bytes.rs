@@ -7,8 +7,8 @@ use outboard_wire::{Rights, Time};
 use rustix::io::Errno;
 
 use super::reach::{Handle, Lent, Near, Reached};
-use crate::Loss;
 use crate::memory::{Segment, Window, WindowMut};
+use crate::{Loss, OneSided};
 
 /// What a stream had to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,11 @@ pub trait ByteStream {
     /// Whether memory can be reached past the frames at all, so that handles of it mean something.
     #[doc(hidden)]
     const REACHES: bool = false;
+
+    /// How the peer's memory is reached.
+    fn one_sided(&self) -> OneSided {
+        OneSided::Served
+    }
 
     /// Lets the peer reach memory of ours with these rights, if it can be done.
     #[doc(hidden)]

@@ -15,7 +15,7 @@ use super::straight::{Straight, is_long_frame};
 use super::terms::Terms;
 use crate::memory::{Window, WindowMut};
 use crate::{
-    AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, OneSided, Peer,
+    AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, Peer,
     SendError, WaitOn,
 };
 
@@ -63,7 +63,7 @@ impl<S: ByteStream> StreamLink<S> {
         let capabilities = Capabilities {
             name: stream.name(),
             max_payload,
-            one_sided: OneSided::Served,
+            one_sided: stream.one_sided(),
             max_access: max_payload,
             max_operations: terms.operations_max,
             atomics: AtomicDomain::Cpu,

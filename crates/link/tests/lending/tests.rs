@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
 use outboard_link::ofi::{Config, OfiListener};
-use outboard_link::{AccessError, Exports, Identity, Link, Outcome, RemoteMemory, Token};
+use outboard_link::{AccessError, Exports, Identity, Link, OneSided, Outcome, RemoteMemory, Token};
 use outboard_wire::{RegionId, Rights, Role};
 
 use crate::pair::{PROVIDERS, Pair};
@@ -27,6 +27,8 @@ fn pattern(len: usize) -> Vec<u8> {
 fn a_quiet_region_is_read_and_written_without_its_owner() {
     for provider in PROVIDERS {
         let Some(mut pair) = Pair::new(provider, true) else { continue };
+        // Both are made of software.
+        assert_eq!(pair.ada.capabilities().one_sided, OneSided::Lent, "{provider}");
         let region = pair.open(Rights::READ.and(Rights::WRITE));
         assert_eq!(pair.served(), 1, "{provider}: the opening");
         for (len, is_foreign) in [(1, false), (4096, true), (40_000, false), (65_536, true)] {
