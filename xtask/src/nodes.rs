@@ -175,6 +175,9 @@ impl Nodes {
             ip(&format!("link set {port} master {bridge} up"))?;
             ip(&format!("-n {node} link set lo up"))?;
             ip(&format!("-n {node} addr add {address}/24 dev eth0"))?;
+            if Path::new("/proc/net/if_inet6").exists() {
+                ip(&format!("-n {node} addr add fd77::{address}/64 dev eth0 nodad"))?;
+            }
             ip(&format!("-n {node} link set eth0 up"))?;
             if let Some(rate) = rate {
                 let shape = format!("root tbf rate {rate} burst 256kb latency 20ms");

@@ -36,14 +36,14 @@ const SUBJECTS: [Subject; 2] = [
     Subject {
         name: "histogram",
         app: |effort, _| {
-            let updates = effort.items(if effort == Effort::Full { 2_000_000 } else { 500_000 });
+            let updates = effort.items(if effort == Effort::Full { 8_000_000 } else { 2_000_000 });
             App::Histogram(Histogram { table: TABLE, updates, seed: 1 })
         },
     },
     Subject {
         name: "transport",
         app: |effort, ranks| {
-            let born = effort.items(if effort == Effort::Full { 40_000 } else { 5_000 });
+            let born = effort.items(if effort == Effort::Full { 80_000 } else { 20_000 });
             let particles = born * u64::from(ranks);
             App::Transport(Transport { mesh: [8 * ranks, 16, 16], particles, steps: 5, seed: 1 })
         },

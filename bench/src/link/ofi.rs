@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use outboard_link::ofi::bare::{BareEnd, BareEndpoint};
 use outboard_link::ofi::{self, Fault};
-use outboard_link::{Address, ConnectError, Exports};
-use outboard_wire::Time;
+use outboard_link::{Address, ConnectError, Disposition, Exports, Link};
+use outboard_wire::{FrameHead, Kind, Room, Time};
 
 use super::payload::{Digest, Source};
+use super::pump::Pump;
 use super::stage::Stage;
-use super::stream::{Inlet, Outlet, Variants};
+use super::stream::{Inlet, LinkStream, Outlet, Variants};
 use super::transport::{Transport, identity};
 use crate::BenchError;
 use crate::pair::{Control, spin_until};
@@ -171,6 +172,45 @@ impl Bare {
         memory: &Arc<outboard_link::memory::Segment>,
     ) -> Result<(u64, u64), BenchError> {
         self.endpoint.lend(memory).map_err(failed)
+    }
+}
+
+/// A link that sends, or receives, frames. What it sends leaves only while it has its turns, so whoever sends waits in the
+/// end until the other side has said of every window that it is there.
+pub(super) struct OfiStream {
+    pub(super) frames: LinkStream<ofi::OfiLink, 1>,
+    /// Windows that the other side has not said anything of.
+    awaited: usize,
+}
+
+impl OfiStream {
+    pub(super) fn new(link: ofi::OfiLink) -> Self {
+        Self { frames: LinkStream { pump: Pump::new(link), batch: 1 }, awaited: 0 }
+    }
+}
+
+impl Variants for OfiStream {}
+
+impl Outlet for OfiStream {
+    fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
+        self.awaited += 1;
+        self.frames.send(source, first, count)
+    }
+
+    fn finish(&mut self) -> Result<(), BenchError> {
+        let awaited = &mut self.awaited;
+        self.frames.pump.link.flush()?;
+        self.frames.pump.until("the other side to have everything", |link| {
+            *awaited -= link.receive(*awaited, |_| Disposition::Taken)?;
+            Ok((*awaited == 0).then_some(()))
+        })
+    }
+}
+
+impl Inlet for OfiStream {
+    fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError> {
+        self.frames.receive(count, digest)?;
+        self.frames.pump.send_now(FrameHead::new(Kind::new(Room::Trial, 1)), &[])
     }
 }
 

@@ -3,10 +3,9 @@
 use outboard_link::Exports;
 
 use super::Question;
-use super::ofi::{Bare, Ofi, OverTcp, unfit};
-use super::pump::Pump;
+use super::ofi::{Bare, Ofi, OfiStream, OverTcp, unfit};
 use super::stage::{Stage, join};
-use super::stream::{self, LinkStream, Load};
+use super::stream::{self, Load};
 use crate::BenchError;
 use crate::harness::{Figure, Unit};
 use crate::pair::Control;
@@ -26,7 +25,7 @@ const VERSUS: &str = "bare libfabric endpoints of the same provider, tcp;ofi_rxm
 
 fn lead(stage: &Stage<'_>) -> Result<Vec<Figure>, BenchError> {
     let link = stage.meet::<Ofi<OverTcp>>(None)?;
-    let mut ours = LinkStream::<_, 1> { pump: Pump::new(link), batch: 1 };
+    let mut ours = OfiStream::new(link);
     let mut bare = Bare::meet::<OverTcp>(stage, SLOTS, MESSAGE)?;
     let duel = stream::lead(stage, &LOAD, &mut ours, &mut bare)?;
     let (unit, scale) = (Unit::BytesPerSecond, MESSAGE as f64);
@@ -35,7 +34,7 @@ fn lead(stage: &Stage<'_>) -> Result<Vec<Figure>, BenchError> {
 
 fn serve(control: &Control) -> Result<(), BenchError> {
     let link = join::<Ofi<OverTcp>>(control, Exports::new())?.link;
-    let mut ours = LinkStream::<_, 1> { pump: Pump::new(link), batch: 1 };
+    let mut ours = OfiStream::new(link);
     let mut bare = Bare::exchange::<OverTcp>(control, SLOTS, MESSAGE)?;
     stream::serve(control, &mut ours, &mut bare)
 }

@@ -79,7 +79,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(role: Role, name: &str, listen: &[Address], settings: &Settings) -> Result<Self, StartError> {
+    fn new(
+        role: Role,
+        (name, workers): (&str, usize),
+        listen: &[Address],
+        settings: &Settings,
+    ) -> Result<Self, StartError> {
         let identity = Identity::new(role, name);
         let page = Arc::new(StatusPage::create(role, name)?);
         let exports = Exports::new();
@@ -91,9 +96,11 @@ impl Parts {
             ofi: settings.link.ofi(),
             ..FrontDeskConfig::default()
         };
-        let bind = |address: &Address| Listener::bind(address, &identity, &exports, &desk);
-        let listeners = listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
-        for listener in &listeners {
+        let bind =
+            |address: &Address| Listener::bind_for_workers(address, workers, &identity, &exports, &desk);
+        let listeners: Vec<Listener> =
+            listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        for listener in listeners.iter().filter(|listener| listener.worker().is_none()) {
             if let Some(protection) = listener.protection() {
                 tracing::info!("connections at {} are {protection}", listener.address());
             }
@@ -118,7 +125,8 @@ impl Parts {
             handles.push(handle);
         }
         announce(handles.clone());
-        let listening = self.listeners.iter().map(Listener::address).collect();
+        let shown = self.listeners.iter().filter(|listener| listener.worker().is_none());
+        let listening = shown.map(Listener::address).collect();
         let counts = Arc::clone(&self.counts);
         let report = move |error: &ConnectError| {
             // A server that is started later is dialled until it is there.
@@ -193,7 +201,7 @@ impl Daemon {
     /// Starts a memory server.
     pub fn memory(settings: &Settings) -> Result<Self, StartError> {
         let memory = &settings.memory;
-        let parts = Parts::new(Role::MemoryServer, &memory.name, &memory.listen, settings)?;
+        let parts = Parts::new(Role::MemoryServer, (&memory.name, MEMORY_WORKERS), &memory.listen, settings)?;
         let config = StoreConfig {
             server: server_id(&memory.name),
             incarnation: parts.identity.incarnation,
@@ -203,7 +211,8 @@ impl Daemon {
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;
-        let store = Arc::new(SharedStore::new(store, directory, &parts.page, &settings.calling));
+        let page = (&*parts.page, MEMORY_WORKERS);
+        let store = Arc::new(SharedStore::new(store, directory, page, &settings.calling));
         let service = |index| MemoryService::new(index, Arc::clone(&store), Arc::clone(&parts.counts));
         let services = (0..MEMORY_WORKERS).map(service).collect();
         let announce = |handles| store.set_workers(handles);
@@ -226,7 +235,7 @@ impl Daemon {
     /// Starts an agent.
     pub fn agent(settings: &Settings) -> Result<Self, StartError> {
         let agent = &settings.agent;
-        let parts = Parts::new(Role::Agent, &agent.name, &agent.listen, settings)?;
+        let parts = Parts::new(Role::Agent, (&agent.name, agent.workers), &agent.listen, settings)?;
         let rendezvous = Rendezvous::new(settings.job.join_timeout);
         let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page, &settings.calling));
         let known = Arc::clone(&shared);

@@ -52,6 +52,8 @@ pub(crate) struct SharedStore {
     regions: Gauge,
     clients_awaited: Gauge,
     served: ServedCount,
+    /// The links of each worker.
+    links: Vec<Gauge>,
     write_backs: WriteBackCounts,
     writers: Writers,
     calling: SharedCalling,
@@ -62,7 +64,7 @@ impl SharedStore {
     pub(crate) fn new(
         store: RegionStore,
         directory: Option<DataDirectory>,
-        page: &StatusPage,
+        (page, workers): (&StatusPage, usize),
         calling: &CallingSettings,
     ) -> Self {
         page.gauge("capacity_bytes").set(store.capacity());
@@ -76,6 +78,7 @@ impl SharedStore {
             regions: page.gauge("regions"),
             clients_awaited: page.gauge("clients_awaited"),
             served: ServedCount::new(page),
+            links: (0..workers).map(|worker| page.gauge(&format!("links_of_worker_{worker}"))).collect(),
             write_backs: WriteBackCounts::new(page),
             writers: Writers::new(page),
             calling: SharedCalling::new(page, calling),
@@ -134,6 +137,12 @@ impl MemoryService {
         answer.unwrap_or_else(|(failure, detail)| Some(ControlAnswer::failed(failure, &detail)))
     }
 
+    fn show_links(&self) {
+        if let Some(gauge) = self.store.links.get(self.index) {
+            gauge.set(self.peers.len() as u64);
+        }
+    }
+
     fn reply(&mut self, link: LinkId, tag: u32, answer: &ControlAnswer) {
         if let ControlAnswer::Failed { .. } = answer {
             self.counts.questions_refused_total.add(1);
@@ -166,6 +175,7 @@ impl Service for MemoryService {
         let (process, pid) = (peer.incarnation(), peer.intro().pid);
         self.store.with(|store| store.link_opened(now, process, pid, &shown));
         self.peers.insert(link, peer.clone());
+        self.show_links();
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
@@ -209,6 +219,7 @@ impl Service for MemoryService {
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         let peer = self.peers.remove(&link);
+        self.show_links();
         let released = peer.as_ref().map_or(0, |peer| {
             let process = peer.incarnation();
             self.store.with(|store| store.link_lost(now, process, Parting::of(error)))

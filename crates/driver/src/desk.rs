@@ -1,88 +1,19 @@
 //! The thread that receives and makes connections and gives every open link to a worker.
 
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_link::ofi::{self, OfiListener};
-use outboard_link::shm::{self, ShmListener};
-use outboard_link::tcp::{self, TcpListener};
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity, ofi, shm, tcp};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
+use crate::listener::Listener;
 use crate::mailbox::Mailbox;
 use crate::pending::Pending;
 use crate::poller::{Interest, Poller};
 use crate::worker::WorkerHandle;
 use crate::{NewLink, Origin};
-
-/// Where connections come in.
-pub enum Listener {
-    /// From processes of this node.
-    Shm(ShmListener),
-    /// From other nodes.
-    Tcp(TcpListener),
-    /// From other nodes of a fabric.
-    Ofi(OfiListener),
-}
-
-impl Listener {
-    /// Listens on `address`, by the link that belongs to it.
-    pub fn bind(
-        address: &Address,
-        identity: &Identity,
-        exports: &Arc<Exports>,
-        config: &FrontDeskConfig,
-    ) -> Result<Self, ConnectError> {
-        let (identity, exports) = (identity.clone(), Arc::clone(exports));
-        match address {
-            Address::Abstract(_) | Address::Path(_) => {
-                ShmListener::bind(address, identity, exports, config.shm.clone()).map(Self::Shm)
-            }
-            Address::Tcp(socket) => {
-                TcpListener::bind(*socket, identity, exports, config.tcp.clone()).map(Self::Tcp)
-            }
-            Address::Ofi(socket) => {
-                OfiListener::bind(*socket, identity, exports, config.ofi.clone()).map(Self::Ofi)
-            }
-        }
-    }
-
-    /// Where it listens; a port that was left to the system is filled in.
-    pub fn address(&self) -> Address {
-        match self {
-            Self::Shm(listener) => listener.address().clone(),
-            Self::Tcp(listener) => Address::Tcp(listener.address()),
-            Self::Ofi(listener) => Address::Ofi(listener.address()),
-        }
-    }
-
-    /// How connections that come in here are protected, where they may come from elsewhere.
-    pub fn protection(&self) -> Option<tcp::Protection<'_>> {
-        if let Self::Tcp(listener) = self { Some(listener.protection()) } else { None }
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Shm(listener) => listener.descriptor(),
-            Self::Tcp(listener) => listener.descriptor(),
-            Self::Ofi(listener) => listener.descriptor(),
-        }
-    }
-
-    fn accept(&self, now: Time) -> Result<Option<Box<dyn Pending>>, ConnectError> {
-        fn boxed(pending: impl Pending + 'static) -> Box<dyn Pending> {
-            Box::new(pending)
-        }
-        Ok(match self {
-            Self::Shm(listener) => listener.accept(now)?.map(boxed),
-            Self::Tcp(listener) => listener.accept(now)?.map(boxed),
-            Self::Ofi(listener) => listener.accept(now)?.map(boxed),
-        })
-    }
-}
 
 /// A peer to connect to, and to connect to again whenever the link is lost.
 #[derive(Clone, Debug)]
@@ -145,6 +76,8 @@ pub(crate) enum Order {
 struct Waiting {
     pending: Box<dyn Pending>,
     origin: Origin,
+    /// Who is to own the link; any, if none.
+    worker: Option<usize>,
 }
 
 /// Where a dial stands.
@@ -261,7 +194,9 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     fn accept(&mut self, listener: usize, now: Time) {
         for _ in 0..ACCEPTS_PER_TURN {
             match self.listeners[listener].accept(now) {
-                Ok(Some(pending)) => self.admit(pending, Origin::Accepted, now),
+                Ok(Some(pending)) => {
+                    self.admit(pending, (Origin::Accepted, self.listeners[listener].worker()), now);
+                }
                 Ok(None) => break,
                 Err(error) => {
                     // Most likely no descriptor is left: the oldest stranger gives its own back, and nobody is
@@ -293,7 +228,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         }
     }
 
-    fn admit(&mut self, pending: Box<dyn Pending>, origin: Origin, now: Time) {
+    fn admit(&mut self, pending: Box<dyn Pending>, (origin, worker): (Origin, Option<usize>), now: Time) {
         if self.waiting.len() >= self.config.handshakes_max {
             self.drop_oldest_stranger();
         }
@@ -304,13 +239,13 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         {
             (self.report)(&ConnectError::System { call: "epoll_ctl", address: String::new(), source });
         }
-        self.waiting.insert(key, Waiting { pending, origin });
+        self.waiting.insert(key, Waiting { pending, origin, worker });
         self.advance(key, now);
     }
 
     fn advance(&mut self, key: u64, now: Time) {
         let Some(waiting) = self.waiting.get_mut(&key) else { return };
-        let origin = waiting.origin;
+        let (origin, worker) = (waiting.origin, waiting.worker);
         match waiting.pending.advance(now) {
             Ok(None) => {}
             Ok(Some(link)) => {
@@ -319,7 +254,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                 if let Some(on) = link.wait_on() {
                     self.poller.remove(on.descriptor);
                 }
-                self.give(link, origin);
+                self.give(link, origin, worker);
             }
             Err(error) => {
                 self.waiting.remove(&key);
@@ -335,11 +270,9 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         }
     }
 
-    fn give(&mut self, link: NewLink, origin: Origin) {
-        let mut chosen = None;
+    fn give(&mut self, link: NewLink, origin: Origin, chosen: Option<usize>) {
         if let Origin::Dialled(dial) = origin {
             self.dials[dial].1 = DialState::Open;
-            chosen = self.dials[dial].0.worker;
         }
         let worker = chosen.unwrap_or_else(|| {
             self.next_worker += 1;
@@ -372,7 +305,10 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             }
             *state = DialState::UnderWay { pause };
             match begin(dial, &self.config, now) {
-                Ok(pending) => self.admit(pending, Origin::Dialled(index), now),
+                Ok(pending) => {
+                    let worker = self.dials[index].0.worker;
+                    self.admit(pending, (Origin::Dialled(index), worker), now);
+                }
                 Err(error) => {
                     (self.report)(&error);
                     self.rest(index, now, (pause * 2).min(REDIAL_MAX));

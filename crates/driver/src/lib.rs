@@ -8,6 +8,7 @@
 pub mod calling;
 mod desk;
 mod links;
+mod listener;
 mod mailbox;
 mod outbox;
 pub mod paging;
@@ -19,8 +20,9 @@ mod signals;
 mod worker;
 pub mod writing;
 
-pub use desk::{Dial, FrontDesk, FrontDeskConfig, Listener};
+pub use desk::{Dial, FrontDesk, FrontDeskConfig};
 pub use links::{LinkId, NewLink, Origin};
+pub use listener::Listener;
 pub use mailbox::Mailbox;
 pub use outbox::Outbox;
 pub use service::Service;

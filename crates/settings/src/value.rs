@@ -131,7 +131,7 @@ macro_rules! integer {
     )+ };
 }
 
-integer!(u16, u32, u64, usize);
+integer!(u8, u16, u32, u64, usize);
 
 impl Value for bool {
     const KIND: &'static str = "switch";

@@ -113,3 +113,35 @@ fn page_rank_is_the_same_over_the_memory_of_another_node() {
     assert_eq!(checksum(&here), checksum(&far));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Flow labels cross the network between the nodes, and the server's kernel reads them.
+#[test]
+fn connections_of_a_slot_are_served_by_one_worker() {
+    let Some(nodes) = Nodes::find() else { return };
+    let Some(server) = nodes.address_with_labels(0) else { return };
+    let address = format!("tcp:[{server}]:7503");
+    let mut command = nodes.inside(0, &["memory", "--config", "none", "--capacity", "1MiB"]);
+    command.args(["--listen", "unix:@steered", "--listen", &address]);
+    let _server = Running::start(command);
+    nodes.wait_for(0, "unix:@steered");
+    // The server has two workers, and slots are theirs by turns.
+    for (slots, worker) in [(["1", "3", "255"], 1), (["0", "4", "200"], 0)] {
+        let agents = (1..nodes.count()).zip(slots).map(|(node, slot)| {
+            let mut agent = nodes.inside(node, &["agent", "--config", "none", "--listen", "unix:@caller"]);
+            // Each of its workers has a connection of its own.
+            agent.args(["--workers", "3", "--memory-servers", &address]);
+            agent.env("OUTBOARD_LINK_SLOT", slot);
+            Running::start(agent)
+        });
+        let agents: Vec<Running> = agents.collect();
+        let expected = 3 * agents.len() as u64;
+        nodes.wait_until(0, "unix:@steered", |status| {
+            let links = |worker| status["numbers"][format!("links_of_worker_{worker}")].as_u64().unwrap();
+            // Whoever looks at the status has a link too, to one of them.
+            let (right, wrong) = (links(worker), links(1 - worker));
+            right >= expected && right + wrong == expected + 1
+        });
+        drop(agents);
+        nodes.wait_until(0, "unix:@steered", |status| status["numbers"]["clients"] == 0);
+    }
+}

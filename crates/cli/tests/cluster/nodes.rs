@@ -40,6 +40,15 @@ impl Nodes {
         &self.hosts[index].1
     }
 
+    /// The same over IPv6, if the nodes have it.
+    pub(crate) fn address_with_labels(&self, index: usize) -> Option<String> {
+        if !std::path::Path::new("/proc/net/if_inet6").exists() {
+            println!("skipped: there is no IPv6 here");
+            return None;
+        }
+        Some(format!("fd77::{}", self.address(index)))
+    }
+
     /// The program in a node.
     pub(crate) fn inside(&self, index: usize, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");

@@ -35,6 +35,9 @@ pub struct Config {
     pub encryption: Encryption,
     /// What is shown to others, and asked of them, on encrypted connections; default nothing.
     pub credential: Option<Credential>,
+    /// Which slot connections that we make belong to, so that a server with a listener for each of its threads gives those
+    /// of one slot to one thread; over IPv6 only; default none.
+    pub slot: Option<u8>,
 }
 
 impl Default for Config {
@@ -49,6 +52,7 @@ impl Default for Config {
             allow_remote: false,
             encryption: Encryption::Remote,
             credential: None,
+            slot: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use rustix::net::{
 
 use super::bytes::TcpBytes;
 use super::session::Session;
+use super::steer;
 use super::trust::Trust;
 use super::{Config, Protection, TcpLink, TrustError};
 use crate::stream::{self, Setup};
@@ -75,6 +76,40 @@ impl TcpListener {
         Ok(Self { socket, address: bound, identity, exports, config, trust })
     }
 
+    /// Listens on one port with a listener for each of `count` threads, and one more, the last, for connections that belong
+    /// to no [slot](Config::slot). Slots are given to the others by turns.
+    pub fn bind_by_slot(
+        address: SocketAddr,
+        count: u8,
+        identity: &Identity,
+        exports: &Arc<Exports>,
+        config: &Config,
+    ) -> Result<Vec<Self>, ConnectError> {
+        // Listeners that share a port would share it with those of other processes too: whether it is free is found out
+        // by one that does not share.
+        let free = Self::bind(address, identity.clone(), Arc::clone(exports), config.clone())?;
+        let address = free.address;
+        let trust = free.trust.clone();
+        drop(free);
+        let failed = |call| move |source| ConnectError::System { call, address: shown(address), source };
+        let mut listeners = Vec::new();
+        for _ in 0..=count {
+            let socket = open_socket(address).map_err(failed("socket"))?;
+            sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("setsockopt"))?;
+            sockopt::set_socket_reuseport(&socket, true).map_err(failed("setsockopt"))?;
+            bind(&socket, &address).map_err(failed("bind"))?;
+            listen(&socket, BACKLOG).map_err(failed("listen"))?;
+            let (identity, exports) = (identity.clone(), Arc::clone(exports));
+            let (config, trust) = (config.clone(), trust.clone());
+            listeners.push(Self { socket, address, identity, exports, config, trust });
+        }
+        let table = core::array::from_fn(|slot| (slot % usize::from(count.max(1))) as u8);
+        if let Some(last) = listeners.last() {
+            steer::attach(last.descriptor(), &table, count).map_err(failed("setsockopt"))?;
+        }
+        Ok(listeners)
+    }
+
     /// Where it listens, with the port that was taken.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -130,7 +165,9 @@ impl Dialing {
         let trust = config.trust_towards(address)?;
         let failed = |call| move |source| ConnectError::System { call, address: shown(address), source };
         let socket = open_socket(address).map_err(failed("socket"))?;
-        let is_connected = match connect_socket(&socket, &address) {
+        let labelled = config.slot.map_or(Ok(address), |slot| steer::label(&socket, address, slot));
+        let labelled = labelled.map_err(failed("setsockopt"))?;
+        let is_connected = match connect_socket(&socket, &labelled) {
             Ok(()) => true,
             Err(Errno::INPROGRESS | Errno::INTR) => false,
             Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),

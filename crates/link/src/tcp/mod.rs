@@ -20,6 +20,7 @@ mod records;
 mod session;
 mod shared_key;
 mod socket;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod trust;

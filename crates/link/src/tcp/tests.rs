@@ -279,3 +279,44 @@ fn exports_are_served_across_threads() {
     assert_eq!(memory.window(15 << 16, 8).word(0), 200);
     user.join().unwrap();
 }
+
+/// The number of the listener at which a connection of this slot arrives.
+fn arrives_at(listeners: &[TcpListener], slot: Option<u8>) -> usize {
+    let config = Config { slot, ..Config::default() };
+    let (address, caller) = (listeners[0].address(), identity("caller"));
+    let mut dialing = Dialing::new(address, caller, Exports::new(), config, Time::ZERO).unwrap();
+    let (mut accepting, mut link) = (None, None);
+    until(|now| {
+        link = link.take().or_else(|| dialing.poll(now).unwrap());
+        for (number, listener) in listeners.iter().enumerate() {
+            if let Some(taken) = listener.accept(now).unwrap() {
+                assert!(accepting.replace((number, taken)).is_none(), "one connection arrives once");
+            }
+        }
+        let (number, taken) = accepting.as_mut()?;
+        taken.poll(now).unwrap().map(|_| *number)
+    })
+}
+
+#[test]
+fn connections_of_a_slot_arrive_at_its_listener() {
+    let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
+    let (who, config) = (identity("server"), Config::default());
+    if let Err(why) = std::net::TcpListener::bind(address) {
+        println!("skipped: no IPv6: {why}");
+        return;
+    }
+    let listeners = TcpListener::bind_by_slot(address, 3, &who, &Exports::new(), &config).unwrap();
+    assert_eq!(listeners.len(), 4);
+    for slot in [0, 1, 2, 3, 100, 255] {
+        assert_eq!(arrives_at(&listeners, Some(slot)), usize::from(slot % 3), "slot {slot}");
+    }
+    // Those without a slot have a listener of their own.
+    for _ in 0..5 {
+        assert_eq!(arrives_at(&listeners, None), 3);
+    }
+    // A port that is shared is not shared with strangers.
+    let taken = listeners[0].address();
+    let second = TcpListener::bind_by_slot(taken, 3, &who, &Exports::new(), &config);
+    assert!(matches!(second, Err(ConnectError::InUse { .. })));
+}

@@ -42,6 +42,9 @@ section! {
         /// Who moves the bytes of links over libfabric, by libfabric's name, such as verbs;ofi_rxm. Without it, the
         /// best that there is; where others connect, what they chose.
         pub provider: Option<String> = None,
+        /// Which of 256 slots, 0 to 255, TCP connections that this process makes over IPv6 belong to: they carry it in
+        /// their flow label, and a daemon gives those of one slot to one of its threads. Without it, any thread.
+        pub slot: Option<u8> = None,
     }
 }
 
@@ -67,6 +70,7 @@ impl LinkSettings {
             allow_remote: self.allow_remote,
             encryption: self.encryption,
             credential: self.credential(),
+            slot: self.slot,
             ..tcp::Config::default()
         }
     }
