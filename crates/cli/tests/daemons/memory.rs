@@ -29,6 +29,9 @@ fn regions_are_reserved_listed_and_freed() {
     assert_eq!((&list[0]["name"], &list[0]["size_bytes"]), (&"table".into(), &(1 << 20).into()));
     ask(&["reserve", "--name", "table", "--size", "1MiB"]).failed(1, &["table"]);
     ask(&["reserve", "--name", "huge", "--size", "1GiB"]).failed(1, &["refused"]);
+    let populated = ["reserve", "--name", "whole", "--size", "4MiB", "--populate", "--json"];
+    assert!(ask(&populated).json()["large_bytes"].as_u64().is_some_and(|large| large <= 4 << 20));
+    ask(&["free", "whole"]).succeeded();
     assert_eq!(ask(&["free", "table", "--json"]).json()["size_bytes"], 1 << 20);
     ask(&["free", "table"]).failed(1, &["table", "outboard memory list"]);
     assert_eq!(ask(&["list", "--json"]).json(), serde_json::json!([]));

@@ -173,7 +173,7 @@ fn a_region_without_a_name_is_freed_by_its_release() {
 }
 
 #[test]
-fn only_a_file_is_synced_by_one_at_a_time_who_may_write() {
+fn only_a_file_is_synced_by_one_at_a_time_and_only_who_may_write_syncs_or_populates() {
     let mut store = store();
     let plain = region(reserve(&mut store, ONE, 4096, "graph")).grant;
     let begin = |store: &mut RegionStore, grant: &Grant| {
@@ -186,6 +186,13 @@ fn only_a_file_is_synced_by_one_at_a_time_who_may_write() {
     assert_eq!(begin(&mut store, &reader).err(), Some(Failure::NoRight));
     let stranger = Grant { key: RegionKey([0; 16]), ..loaded.grant };
     assert_eq!(begin(&mut store, &stranger).err(), Some(Failure::NoSuchRegion));
+    let mut populated = |grant: &Grant| {
+        let found = store.to_be_written(grant.region, grant.generation, &grant.key);
+        found.map(|memory| memory.len()).map_err(|(failure, _)| failure)
+    };
+    assert_eq!(populated(&reader), Err(Failure::NoRight));
+    assert_eq!(populated(&stranger), Err(Failure::NoSuchRegion));
+    assert_eq!(populated(&plain), Ok(4096));
     let sync = begin(&mut store, &loaded.grant).unwrap();
     assert_eq!((sync.path(), sync.size(), sync.memory().len()), ("web.bin", 5000, 8192));
     assert_eq!(begin(&mut store, &loaded.grant).err(), Some(Failure::InUse));

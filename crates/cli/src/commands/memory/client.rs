@@ -35,7 +35,8 @@ pub(super) struct List {
 /// Reserve a region that stays until it is freed
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard memory reserve --name table --size 1GiB")]
+  outboard memory reserve --name table --size 1GiB
+  outboard memory reserve --name table --size 1GiB --populate     for random access to all of it")]
 pub(super) struct Reserve {
     #[command(flatten)]
     server: Server,
@@ -45,6 +46,10 @@ pub(super) struct Reserve {
     /// How many bytes, for example 64MiB
     #[arg(long, value_parser = size)]
     size: ByteSize,
+    /// Take memory for all of it now, in large pages where the server's machine has them, instead of when it is first
+    /// written
+    #[arg(long)]
+    populate: bool,
 }
 
 /// Have the server load a file of its data directory into a region that stays until it is freed
@@ -121,14 +126,27 @@ impl Ask {
     fn ask(&self, memory: &mut Memory, as_json: bool) -> Result<String> {
         Ok(match self {
             Self::List(_) => list(&memory.list()?, as_json),
-            Self::Reserve(Reserve { name, size, .. }) => {
+            Self::Reserve(Reserve { name, size, populate, .. }) => {
                 let region = memory.reserve(size.0, Some(name))?;
                 let (id, size) = (region.descriptor.grant.region.0, region.size());
+                let large = match populate.then(|| memory.populate(&region)).transpose() {
+                    Ok(large) => large,
+                    Err(error) => {
+                        memory.free(region)?;
+                        return Err(error.into());
+                    }
+                };
                 // Whoever comes next finds it free, however late the server notices that we have gone.
                 memory.release(region)?;
                 match as_json {
-                    true => json!({"name": name, "region": id, "size_bytes": size}).to_string(),
-                    false => format!("reserved {} as “{name}”", numbers::bytes(size)),
+                    true => {
+                        let answer = json!({"name": name, "region": id, "size_bytes": size});
+                        with_large(answer, large).to_string()
+                    }
+                    false => {
+                        let large = large.map(|large| format!(", {} in large pages", numbers::bytes(large)));
+                        format!("reserved {} as “{name}”{}", numbers::bytes(size), large.unwrap_or_default())
+                    }
                 }
             }
             Self::Load(Load { path, within, .. }) => {
@@ -151,6 +169,14 @@ impl Ask {
             }
         })
     }
+}
+
+/// Says how much lies in large pages, where somebody has asked for them.
+fn with_large(mut answer: serde_json::Value, large: Option<u64>) -> serde_json::Value {
+    if let Some(large) = large {
+        answer["large_bytes"] = large.into();
+    }
+    answer
 }
 
 impl Server {
