@@ -25,7 +25,7 @@ pub use pair::PeerProgram;
 
 /// The benchmarks there are.
 pub const NAMES: &[&str] =
-    &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling", "cluster"];
+    &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling", "steering", "cluster"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
@@ -50,6 +50,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "ebpf" => ebpf::run(options),
         "writing" => writing::run(options),
         "calling" => calling::run(options),
+        "steering" => calling::run_steering(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }
 }

@@ -33,14 +33,19 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     }
     figures.push(overhead::figure(options, &mut stage, &mut progress)?);
     figures.extend(mix::figures(options, &mut stage, &mut progress)?);
-    match steer::figures(options, &mut stage, &mut progress)? {
-        Ok(steered) => figures.extend(steered),
-        Err(why) => environment.notes.push(format!("nothing about steering: {why}")),
-    }
-    if cores_allowed < 3 {
-        environment.notes.push("the agent had no core of its own: steering shares the caller's".to_owned());
-    }
+    figures.extend(steer::figures(options, &mut stage, &mut progress, &mut environment.notes)?);
     Ok(Report { bench: "calling", figures, environment })
+}
+
+/// Asks the questions about steering alone.
+pub(crate) fn run_steering(options: &Options) -> Result<Report, BenchError> {
+    let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut stage = Stage::set(&options.peer)?;
+    let pinned = stage.cores.chosen().to_vec();
+    let mut environment = Environment::survey(options.effort, cores_allowed, pinned);
+    let mut progress = Progress::new(options.effort, steer::COUNT);
+    let figures = steer::figures(options, &mut stage, &mut progress, &mut environment.notes)?;
+    Ok(Report { bench: "steering", figures, environment })
 }
 
 /// The part of a yardstick or of a rival; `None` if something else is asked for.

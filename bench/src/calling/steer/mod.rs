@@ -149,16 +149,21 @@ impl Scene<'_> {
     }
 }
 
-/// The figures, or why there are none; and the picture.
+/// The figures, and the picture. Where there are none, a note says why.
 pub(super) fn figures(
     options: &Options,
     stage: &mut Stage,
     progress: &mut Progress,
-) -> Result<Result<Vec<Figure>, String>, BenchError> {
+    notes: &mut Vec<String>,
+) -> Result<Vec<Figure>, BenchError> {
     let [client_core, server_core] = stage.cores.chosen() else {
-        return Ok(Err("one core cannot be taken from one site only".to_owned()));
+        notes.push("nothing about steering: one core cannot be taken from one site only".to_owned());
+        return Ok(Vec::new());
     };
     let third = stage.allowed.iter().copied().find(|core| core != client_core && core != server_core);
+    if third.is_none() {
+        notes.push("the agent had no core of its own: it shares the caller's".to_owned());
+    }
     let cores = [third.unwrap_or(*client_core), *server_core];
     let server = stage.host.local.to_string();
     let spec = HostSpec::Agent { server, forwards: Forwards::Pipelined, wire: None, cache: None };
@@ -168,10 +173,10 @@ pub(super) fn figures(
     let rival = Rival::start(&options.peer)?;
     let scene = Scene { stage, agent, region: &region, rival, cores, plan: Plan::of(options.effort) };
     let mut figures = reaction(&scene, progress)?;
-    figures.extend(phases(&scene, options, progress)?);
+    figures.extend(phases(&scene, options, progress, notes)?);
     drop(scene);
     stage.memory.free(region)?;
-    Ok(Ok(figures))
+    Ok(figures)
 }
 
 fn reaction(scene: &Scene<'_>, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
@@ -196,7 +201,12 @@ fn reaction(scene: &Scene<'_>, progress: &mut Progress) -> Result<Vec<Figure>, B
     ])
 }
 
-fn phases(scene: &Scene<'_>, options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+fn phases(
+    scene: &Scene<'_>,
+    options: &Options,
+    progress: &mut Progress,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Figure>, BenchError> {
     progress.begin("calling.steer.versus_best_fixed");
     let at_server = scene.play(CallPlacement::Fixed(CallSite::Server))?;
     let at_agent = scene.play(CallPlacement::Fixed(CallSite::Agent))?;
@@ -207,6 +217,13 @@ fn phases(scene: &Scene<'_>, options: &Options, progress: &mut Progress) -> Resu
             steered.began.iter().zip(PHASES).map(|(began, (name, _))| (*began, name)).collect();
         std::fs::write(file, timeline::picture(&steered.samples, &named))
             .map_err(|source| BenchError::Plot { file: file.display().to_string(), source })?;
+    }
+    let per_second = |calls: u64| calls as f64 / scene.plan.phase.as_secs_f64() / 1e3;
+    for (number, (name, _)) in PHASES.iter().enumerate() {
+        let [server, agent, steered] = [&at_server, &at_agent, &steered].map(|played| per_second(played.done[number]));
+        notes.push(format!(
+            "{name}: {server:.0} k calls a second at the server, {agent:.0} k at the agent, {steered:.0} k steered"
+        ));
     }
     let total = |played: &Played| played.done.iter().sum::<u64>().max(1) as f64;
     let best = total(&at_server).max(total(&at_agent));
