@@ -65,7 +65,7 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
     let mut places = [Place::Server; SLOTS];
     places[..100].fill(Place::Agent);
     let load = Load { span_ns: 1_000_000, workers: 2, calls: 500, ..Load::default() };
-    let seen = Seen { is_usable: true, calls: 5, round_trips_ns: 30_000, oldest_ns: 0 };
+    let seen = Seen { is_usable: true, calls: 5, round_trips_ns: 30_000, ..Seen::default() };
     let with_bytes = |head: &[u8]| [head, &[1; 16]].concat();
     let mut moving = Vec::new();
     let (reply, state) = (b"so far", &[1; 40]);

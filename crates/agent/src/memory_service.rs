@@ -231,7 +231,7 @@ impl Service for MemoryService {
         self.outbox.forget(link);
         self.writers_lost(link);
         self.calls_lost(link);
-        self.askers.forget(link);
+        self.forget_asker(link);
         self.served.forget(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);

@@ -64,7 +64,7 @@ impl Caller {
 }
 
 fn seen(is_usable: bool, micros: u64) -> Seen {
-    Seen { is_usable, calls: 100, round_trips_ns: micros * 100_000, oldest_ns: 0 }
+    Seen { is_usable, calls: 100, round_trips_ns: micros * 100_000, ..Seen::default() }
 }
 
 fn count(table: &Table, place: Place) -> usize {
@@ -79,7 +79,7 @@ fn slots_follow_what_callers_see() {
     let nothing = Seen::default();
     let both =
         |agent_us, server_us| Observed { sites: [nothing, seen(true, agent_us), seen(true, server_us)] };
-    caller.observe_until(&both(50, 40), |table| count(table, Place::Agent) == 1);
+    caller.observe_until(&both(50, 40), |table| count(table, Place::Server) == 256);
     assert_eq!(caller.tables[0], Table { epoch: 0, places: [Place::Server; 256] }, "the answer");
     caller.observe_until(&both(50, 10_000), |table| count(table, Place::Agent) > 200);
     let view = daemon.page().view().unwrap();

@@ -17,7 +17,7 @@ mod turns;
 mod window;
 
 pub use caller::{Calls, Fault};
-pub use controller::{Controller, ControllerConfig, Shift};
+pub use controller::{CallerNumber, Controller, ControllerConfig, Shift};
 pub use executor::{
     Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Recalled, Site,
     Submitted, Ticket,

@@ -12,15 +12,18 @@ use super::super::mix::{expected, image};
 use super::super::stage::{register, wrong};
 use crate::BenchError;
 
-/// How many calls are under way at once.
-const DEPTH: usize = 64;
 /// Numbers of calls that are under way at the same time differ by less.
 const PLACES: usize = 8192;
+
+/// How long it waits for an answer before it looks at the clock.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A caller at work.
 pub(super) struct SteeredLoad {
     pub(super) caller: Caller,
     function: FunctionHandle,
+    /// How many calls are under way at once.
+    depth: usize,
     key: u64,
     values: Vec<u64>,
 }
@@ -29,15 +32,15 @@ impl SteeredLoad {
     pub(super) fn start(
         server: &Address,
         agent: &Address,
-        placement: CallPlacement,
+        (placement, depth): (CallPlacement, usize),
         region: &FarRegion,
     ) -> Result<Self, BenchError> {
-        let options = CallerOptions { under_way_max: DEPTH, placement, agent: Some(agent.clone()) };
+        let options = CallerOptions { placement, agent: Some(agent.clone()), ..CallerOptions::default() };
         let identity = Identity::new(Role::Tool, "bench calling");
         let mut caller = Caller::connect(server, identity, &Settings::default().link, options)?;
         let rights = FunctionOptions::default().with_reply_max(8).with_region(region, Rights::READ);
         let function = register(&mut caller, &image(0)?, rights)?;
-        Ok(Self { caller, function, key: 0, values: vec![0; PLACES] })
+        Ok(Self { caller, function, depth, key: 0, values: vec![0; PLACES] })
     }
 
     /// Calls until `look` says that it is enough, or for so long. Returns how many calls ended, each with the right value.
@@ -49,7 +52,7 @@ impl SteeredLoad {
         let began = Instant::now();
         let mut ended = 0;
         while began.elapsed() < span && !look(&self.caller) {
-            while self.caller.under_way() < DEPTH {
+            while self.caller.under_way() < self.depth {
                 self.begin()?;
             }
             ended += self.drain()?;
@@ -72,11 +75,18 @@ impl SteeredLoad {
             Ok(_) => failed = Some(BenchError::Calls { why: "a function gave a wrong value".to_owned() }),
             Err(error) => failed = Some(wrong(error)),
         });
-        if ended == 0 {
-            // An agent may be waiting for this core.
-            std::thread::yield_now();
+        if let Some(error) = failed {
+            return Err(error);
         }
-        failed.map_or(Ok(ended as u64), Err)
+        if ended > 0 {
+            return Ok(ended as u64);
+        }
+        let Some(ended) = self.caller.wait(PAUSE) else { return Ok(0) };
+        match ended.result {
+            Ok(reply) if reply.value == self.values[ended.id.0 as usize % PLACES] => Ok(1),
+            Ok(_) => Err(BenchError::Calls { why: "a function gave a wrong value".to_owned() }),
+            Err(error) => Err(wrong(error)),
+        }
     }
 
     /// Waits for what is under way: nothing is lost.

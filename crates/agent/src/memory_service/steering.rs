@@ -2,10 +2,11 @@
 //!
 //! A thread of its own looks at it about once a millisecond while calls are made, and sleeps otherwise.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_calling::{Controller, ControllerConfig, SlotTable};
+use outboard_calling::{CallerNumber, Controller, ControllerConfig, SlotTable};
 use outboard_driver::LinkId;
 use outboard_driver::calling::{Meter, MeterReader};
 use outboard_link::{Clock, Disposition, Frame};
@@ -31,6 +32,8 @@ pub(super) struct Steering {
     heard: Condvar,
     meters: Mutex<Vec<Arc<Meter>>>,
     shown: Shown,
+    /// How many callers there have been.
+    callers: AtomicU64,
 }
 
 struct State {
@@ -72,7 +75,7 @@ impl Steering {
         };
         shown.slots[Site::Server as usize].set(outboard_calling::SLOTS as u64);
         let state = Mutex::new(State { controller, is_stopped: false });
-        Self { state, heard: Condvar::new(), meters: Mutex::default(), shown }
+        Self { state, heard: Condvar::new(), meters: Mutex::default(), shown, callers: AtomicU64::new(0) }
     }
 
     /// One more worker runs calls.
@@ -98,7 +101,7 @@ impl Steering {
 impl SharedStore {
     /// Steers until told to stop.
     pub(crate) fn steer(&self, clock: Clock) {
-        let Steering { state, heard, meters, shown } = &self.steering;
+        let Steering { state, heard, meters, shown, .. } = &self.steering;
         let mut reader = MeterReader::new(lock(meters).iter().cloned());
         let mut show_at = Time::ZERO;
         let mut state = lock(state);
@@ -135,29 +138,31 @@ impl SharedStore {
     }
 }
 
-/// The links of one worker whose peers want to know where slots are.
+/// The links of one worker whose peers want to know where slots are, each with its number among those of all workers.
 #[derive(Default)]
 pub(super) struct Askers {
-    links: Vec<LinkId>,
-}
-
-impl Askers {
-    pub(super) fn forget(&mut self, link: LinkId) {
-        self.links.retain(|other| *other != link);
-    }
+    links: Vec<(LinkId, CallerNumber)>,
 }
 
 impl MemoryService {
+    /// A link is gone.
+    pub(super) fn forget_asker(&mut self, link: LinkId) {
+        let Some(place) = self.askers.links.iter().position(|(other, _)| *other == link) else { return };
+        let (_, caller) = self.askers.links.swap_remove(place);
+        self.store.steering.tell(|controller| controller.forget_caller(caller));
+    }
+
     /// Hears what is said about sites.
     pub(super) fn on_steering(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         let payload = frame.payload.to_vec();
         let is_agent = self.peers.get(&link).is_some_and(|peer| peer.intro().role == Role::Agent);
-        let has_asked = self.askers.links.contains(&link);
+        let asker = self.askers.links.iter().find(|(other, _)| *other == link).map(|(_, caller)| *caller);
         let steering = &self.store.steering;
-        match (frame.head.kind, Load::decode(&payload), Observed::decode(&payload)) {
+        match (frame.head.kind, Load::decode(&payload), Observed::decode(&payload).ok().zip(asker)) {
             (ASK, ..) if Ask::decode(&payload).is_ok() => {
-                if !has_asked {
-                    self.askers.links.push(link);
+                if asker.is_none() {
+                    let caller = CallerNumber(steering.callers.fetch_add(1, Ordering::Relaxed));
+                    self.askers.links.push((link, caller));
                 }
                 let table = steering.table();
                 self.calling.desk.set_label(table.label());
@@ -166,8 +171,8 @@ impl MemoryService {
             (LOAD, Ok(load), _) if is_agent => {
                 steering.tell(|controller| controller.on_load(now, Site::Agent, &load));
             }
-            (OBSERVED, _, Ok(observed)) if has_asked => {
-                steering.tell(|controller| controller.on_observed(now, &observed));
+            (OBSERVED, _, Some((observed, caller))) => {
+                steering.tell(|controller| controller.on_observed(now, caller, &observed));
             }
             _ => self.counts.questions_refused_total.add(1),
         }
@@ -179,7 +184,7 @@ impl MemoryService {
         let table = self.store.steering.table();
         self.calling.desk.set_label(table.label());
         let bytes = table.to_wire().encode();
-        for link in &self.askers.links {
+        for (link, _) in &self.askers.links {
             self.outbox.push_copy(*link, FrameHead::new(TABLE), &bytes);
         }
     }

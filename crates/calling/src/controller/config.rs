@@ -24,9 +24,6 @@ pub struct ControllerConfig {
     pub settle: Duration,
     /// Age at which a measurement says nothing about a site any more. Default 5 s.
     pub stale_after: Duration,
-    /// Slots by which a site is measured that is not used otherwise: one in 256 calls each. Default 1; with 0 no site is
-    /// used that was not measured before.
-    pub scouts: usize,
     /// Moves that can be made at once; 0 forbids all but those from a site that is lost. Default 12.
     pub shift_burst: u32,
     /// Time after which one move more can be made. Default 250 ms.
@@ -45,7 +42,6 @@ impl Default for ControllerConfig {
             dwell: Duration::from_millis(7),
             settle: Duration::from_millis(2),
             stale_after: Duration::from_secs(5),
-            scouts: 1,
             shift_burst: 12,
             shift_period: Duration::from_millis(250),
             retry_after: Duration::from_millis(50),

@@ -40,6 +40,10 @@ impl Controller {
         if let Some(work) = record.work {
             text.push_str(&format!(", {:.0} % busy", work.busy * 100.0));
         }
+        let left = self.callers.left_total(site);
+        if left > 0 {
+            text.push_str(&format!(", {left} went elsewhere because it was silent"));
+        }
         text
     }
 }

@@ -3,20 +3,25 @@
 //! It hears what callers see of sites and what sites say of themselves, looks at it once a tick, and moves slots away from a
 //! site where calls cost more than they would elsewhere:
 //!
-//! - **Cost** is what a call takes as callers see it, waiting included; a call without an answer counts by its age. So it
-//!   rises where too many calls wait, where a worker is kept from running, and where nobody answers.
+//! - **Cost** is what a call takes as callers see it, waiting included, on average of the last tens of milliseconds; one
+//!   that went elsewhere because nothing was heard counts by what it had waited. So it rises where too many calls wait,
+//!   where a worker is kept from running, and where nobody answers. Whoever stands still for some milliseconds and is
+//!   faster otherwise may be the cheaper one nevertheless: callers go elsewhere for that time by themselves.
+//! - **Callers** have one voice each. A site is as dear as half of them say at least, and another as cheap as half of them
+//!   say at most, so that one that lies moves nothing.
 //! - **Leaving** takes some milliseconds of being dearer by more than margin and scatter, the longer the less dear it is. A
 //!   site that has become far worse than usual is left by all slots at once, as far as the other can carry them; otherwise
 //!   the other gets a few slots, then four times as many, as long as it remains cheaper.
 //! - **Balance.** Calls cost the more the more there are, so slots end up divided such that all sites in use cost about the
 //!   same: in proportion to what each can carry.
-//! - **Scouts.** One slot stays at every other site that can be used, so that its cost is known before it is needed, and
-//!   shows when a site that was left has recovered. A site that is far dearer is only visited now and then.
+//! - **Probes.** Callers have single calls run at sites that have none, so that what calls cost there is known before it is
+//!   needed, and shows when a site that was left has recovered.
 //! - **Quiet.** A site that could not carry what it was given gets nothing for a while, twice as long each time; and any
 //!   span `T` holds at most `shift_burst + T / shift_period` moves, not counting those away from a site that is lost.
 //!
 //! It knows calls and times, nothing of what they are for.
 
+mod callers;
 mod config;
 mod explain;
 mod record;
@@ -24,6 +29,7 @@ mod shift;
 #[cfg(test)]
 mod tests;
 
+pub use callers::CallerNumber;
 pub use config::ControllerConfig;
 pub use shift::Shift;
 
@@ -35,6 +41,7 @@ use outboard_wire::Time;
 use outboard_wire::calling::{Load, Observed};
 
 use crate::slots::{SLOTS, SlotTable};
+use callers::Callers;
 use record::Record;
 
 /// Shifts that are remembered for people.
@@ -55,10 +62,6 @@ const FOR_MAX: f64 = 2.0;
 const AGAINST_MAX: f64 = 1.0;
 /// Time without a tick that counts as if it were none.
 const GAP_MAX: Duration = Duration::from_millis(4);
-/// A scout that costs so many times more than other calls is called back, and sent again after a while.
-const SCOUT_RATIO_MAX: f64 = 8.0;
-const SCOUT_STAY: Duration = Duration::from_millis(30);
-const SCOUT_PAUSE: Duration = Duration::from_millis(250);
 /// Without reports for so long there is nothing to steer.
 const QUIET_AFTER: Duration = Duration::from_millis(100);
 /// Failures that lengthen the pause before a site is tried again.
@@ -72,8 +75,7 @@ pub struct Controller {
     config: ControllerConfig,
     table: SlotTable,
     records: [Record; 3],
-    /// When scouts were sent last, and when they may be sent again.
-    scouted: [(Time, Time); 3],
+    callers: Callers,
     /// The point at which every move made so far is forgiven.
     forgiven_at: Time,
     settled_at: Time,
@@ -98,7 +100,7 @@ impl Controller {
             config,
             table,
             records,
-            scouted: [(Time::ZERO, Time::ZERO); 3],
+            callers: Callers::default(),
             forgiven_at: now,
             settled_at: now,
             ticked_at: now,
@@ -114,7 +116,7 @@ impl Controller {
         &self.table
     }
 
-    /// How often load was moved. Scouts are no load.
+    /// How often slots were moved.
     pub fn shifts_total(&self) -> u64 {
         self.shifts_total
     }
@@ -134,14 +136,14 @@ impl Controller {
     }
 
     /// A caller says what it sees.
-    pub fn on_observed(&mut self, now: Time, observed: &Observed) {
+    pub fn on_observed(&mut self, now: Time, caller: CallerNumber, observed: &Observed) {
         self.hear(now);
-        for (site, seen) in Site::ALL.iter().zip(&observed.sites) {
-            // Whoever hears this is the server, so it is there.
-            let is_usable = seen.is_usable || *site == Site::Server;
-            let seen = outboard_wire::calling::Seen { is_usable, ..*seen };
-            self.records[*site as usize].on_seen(&seen);
-        }
+        self.callers.hear(now, caller, observed);
+    }
+
+    /// A caller is gone.
+    pub fn forget_caller(&mut self, caller: CallerNumber) {
+        self.callers.forget(caller);
     }
 
     fn hear(&mut self, now: Time) {
@@ -163,17 +165,21 @@ impl Controller {
         if self.next_deadline().is_none_or(|due| now < due) {
             return false;
         }
-        let elapsed = now - self.ticked_at;
+        let (before, elapsed) = (self.ticked_at, now - self.ticked_at);
         self.ticked_at = now;
         let epoch = self.table.epoch();
-        for record in &mut self.records {
-            record.look(now, elapsed, self.config.stale_after);
+        for (record, site) in self.records.iter_mut().zip(Site::ALL) {
+            let opinion = self.callers.opinion(now, before, site);
+            record.look(now, elapsed, opinion, self.config.stale_after);
+            // Whoever hears callers is the server, so it is there.
+            let is_usable = self.callers.is_usable(now, site).unwrap_or(record.is_usable);
+            record.is_usable = is_usable || site == Site::Server;
         }
+        self.callers.fade(now, elapsed, self.config.stale_after);
         if matches!(self.config.preference, Preference::Fixed(_)) {
             return false;
         }
         self.flee(now);
-        self.scout(now);
         if now >= self.settled_at {
             self.weigh(now, elapsed.min(GAP_MAX));
         }
@@ -213,38 +219,13 @@ impl Controller {
         }
     }
 
-    /// Sends scouts to sites that are not used, and calls back those that cost too much.
-    fn scout(&mut self, now: Time) {
-        let counts = self.table.counts();
-        let home = Site::ALL.into_iter().max_by_key(|site| counts[*site as usize]).unwrap_or(Site::Server);
-        let home_ns = self.record(home).usual_ns();
-        for site in Site::ALL {
-            let (sent_at, again_at) = self.scouted[site as usize];
-            let slots = counts[site as usize];
-            if site == home || !self.record(site).is_usable || slots > self.config.scouts {
-                continue;
-            }
-            let ratio = self.record(site).usual_ns().zip(home_ns).map(|(ns, home_ns)| ns / home_ns);
-            let is_dear = ratio.is_some_and(|ratio| ratio > SCOUT_RATIO_MAX);
-            if slots == 0 && now >= again_at && home_ns.is_some() {
-                self.assign((home, site), self.config.scouts);
-                self.scouted[site as usize] = (now, now + SCOUT_PAUSE);
-            } else if slots > 0 && is_dear && now - sent_at > SCOUT_STAY {
-                self.assign((site, home), slots);
-                self.scouted[site as usize] = (sent_at, now + SCOUT_PAUSE);
-            }
-        }
-    }
-
     /// Weighs every site that has slots against the cheapest other, and moves what has been dearer for long enough.
     fn weigh(&mut self, now: Time, elapsed: Duration) {
         let dwell_ns = self.config.dwell.as_nanos() as f64;
         let mut leaving: Option<(Site, Site, f64)> = None;
         for from in Site::ALL {
             let compared = self.cheapest_but(from).zip(self.record(from).recent_ns());
-            let Some(((to, expected_ns), recent_ns)) =
-                compared.filter(|_| self.count(from) > self.config.scouts)
-            else {
+            let Some(((to, expected_ns), recent_ns)) = compared.filter(|_| self.count(from) > 0) else {
                 self.records[from as usize].pressure_ns = 0.0;
                 continue;
             };
@@ -271,7 +252,7 @@ impl Controller {
         if !is_hindered && next.is_full() || !is_worse && now < next.retry_at {
             return;
         }
-        let spare = self.count(from).saturating_sub(self.config.scouts);
+        let spare = self.count(from);
         // Where calls cost in proportion to their number, this halves the distance on a logarithmic scale.
         let fair = (spare as f64 * (1.0 - ratio.max(1.0).sqrt().recip())).ceil() as usize;
         let grown = FIRST_SLOTS.max(GROWTH * self.count(to));

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use outboard_steering::{Cost, Estimate};
 use outboard_wire::Time;
-use outboard_wire::calling::{Load, Seen};
+use outboard_wire::calling::Load;
 
+use super::callers::Opinion;
 use crate::slots::SLOTS;
 
 /// Looks at a site that are remembered, and those of them that make its mean: so many, or those of so long. The mean
@@ -18,14 +19,15 @@ const MEAN_SPAN: Duration = Duration::from_millis(25);
 const SMOOTH_NS: f64 = 24e6;
 /// A site that has not reported for so long has no calls.
 const IDLE_AFTER: Duration = Duration::from_millis(50);
-/// Calls that make a mean to go by, or as many looks as they take, up to `RECENT_MAX`.
+/// Calls after which an average of what they keep workers busy has followed half of the way.
 const RECENT_CALLS: u64 = 16;
-const RECENT_MAX: usize = 8;
+/// The latest looks.
+const RECENT_LOOKS: usize = 8;
 /// A call that has waited for so many times what is usual tells more than those that were answered.
 const OVERDUE: f64 = 4.0;
-/// Nobody reports more than this of one message's time: what a stranger says counts no more than that.
+/// No site reports more than this of one message's time: what a stranger says counts no more than that.
 const CALLS_MAX: u32 = 1 << 20;
-const MEAN_NS_MAX: u64 = 10_000_000_000;
+const AGE_NS_MAX: u64 = 10_000_000_000;
 const WORKERS_MAX: u32 = 4096;
 const SPAN_NS_MAX: u64 = 10_000_000;
 /// How fast what is usual follows, in looks.
@@ -47,12 +49,8 @@ const FULL: f64 = 0.95;
 /// Reports since the latest look.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reports {
-    calls: u64,
-    round_trips_ns: u64,
     oldest_ns: u64,
-    is_usable: Option<bool>,
     served: u64,
-    served_ns: u64,
     busy_ns: u64,
     capacity_ns: u64,
 }
@@ -62,7 +60,8 @@ struct Reports {
 struct Look {
     at: Time,
     cost_ns: f64,
-    calls: u64,
+    /// How many times as much it may be, since callers do not agree.
+    dispute: f64,
     /// A call has waited for long, and few others were answered.
     is_stuck: bool,
 }
@@ -166,23 +165,11 @@ impl Record {
         }
     }
 
-    pub(super) fn on_seen(&mut self, seen: &Seen) {
-        let calls = u64::from(seen.calls.min(CALLS_MAX));
-        let reports = &mut self.reports;
-        reports.is_usable = Some(seen.is_usable || reports.is_usable == Some(true));
-        reports.calls = reports.calls.saturating_add(calls);
-        reports.round_trips_ns =
-            reports.round_trips_ns.saturating_add(seen.round_trips_ns.min(calls * MEAN_NS_MAX));
-        reports.oldest_ns = reports.oldest_ns.max(seen.oldest_ns.min(MEAN_NS_MAX));
-    }
-
     pub(super) fn on_load(&mut self, load: &Load) {
         let calls = u64::from(load.calls.min(CALLS_MAX));
         let reports = &mut self.reports;
         reports.served = reports.served.saturating_add(calls);
-        let served_ns = load.queueing_ns.saturating_add(load.service_ns);
-        reports.served_ns = reports.served_ns.saturating_add(served_ns.min(calls * MEAN_NS_MAX));
-        reports.oldest_ns = reports.oldest_ns.max(load.oldest_ns.min(MEAN_NS_MAX));
+        reports.oldest_ns = reports.oldest_ns.max(load.oldest_ns.min(AGE_NS_MAX));
         // Who has not said anything for long tells of a time that is over.
         let workers = u64::from(load.workers.min(WORKERS_MAX));
         let capacity_ns = load.span_ns.min(SPAN_NS_MAX) * workers;
@@ -190,13 +177,18 @@ impl Record {
         reports.busy_ns = reports.busy_ns.saturating_add(load.busy_ns.min(capacity_ns));
     }
 
-    /// Looks at what has come. `elapsed` has passed since the look before.
-    pub(super) fn look(&mut self, now: Time, elapsed: Duration, stale_after: Duration) {
+    /// Looks at what has come, and at what callers say. `elapsed` has passed since the look before.
+    pub(super) fn look(
+        &mut self,
+        now: Time,
+        elapsed: Duration,
+        opinion: Option<Opinion>,
+        stale_after: Duration,
+    ) {
         let reports = std::mem::take(&mut self.reports);
-        self.is_usable = reports.is_usable.unwrap_or(self.is_usable);
-        let (calls, span_ns) = (reports.calls.max(reports.served), elapsed.as_nanos().max(1) as f64);
+        let span_ns = elapsed.as_nanos().max(1) as f64;
         let usual_calls = self.rate * span_ns;
-        self.rate += (calls as f64 / span_ns - self.rate) * smoothing(span_ns);
+        self.rate += (reports.served as f64 / span_ns - self.rate) * smoothing(span_ns);
         if reports.capacity_ns > 0 {
             self.work.get_or_insert_with(|| Work::new(now));
         }
@@ -206,19 +198,12 @@ impl Record {
         while self.looks.back().is_some_and(|look| now - look.at > stale_after) {
             self.looks.pop_back();
         }
-        let mean = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
-        let mut cost_ns =
-            mean(reports.round_trips_ns, reports.calls).max(mean(reports.served_ns, reports.served));
-        let mut weight = calls;
-        let is_overdue = reports.oldest_ns as f64 > cost_ns.max(OVERDUE * self.usual_ns().unwrap_or(cost_ns));
-        if is_overdue {
-            (cost_ns, weight) = (reports.oldest_ns as f64, RECENT_CALLS);
-        }
-        if weight > 0 {
-            // A queue that has grown long by itself still gets on.
-            let is_stuck = is_overdue && (calls as f64) < STUCK * usual_calls;
-            self.remember(Look { at: now, cost_ns, calls: weight, is_stuck });
-        }
+        let Some(Opinion { at_least_ns: cost_ns, at_most_ns, oldest_ns }) = opinion else { return };
+        let oldest_ns = oldest_ns.max(reports.oldest_ns as f64);
+        let is_overdue = oldest_ns > OVERDUE * self.usual_ns().unwrap_or(cost_ns);
+        // A queue that has grown long by itself still gets on.
+        let is_stuck = is_overdue && (reports.served as f64) < STUCK * usual_calls;
+        self.remember(Look { at: now, cost_ns, dispute: (at_most_ns / cost_ns).max(1.0), is_stuck });
     }
 
     fn remember(&mut self, look: Look) {
@@ -231,17 +216,9 @@ impl Record {
         self.scatter += ((recent - mean).abs().min(SCATTER_MAX) - self.scatter) / SCATTER;
     }
 
-    /// What calls cost at the latest looks.
+    /// What calls cost at the latest look, which has faded traces of those before.
     pub(super) fn recent_ns(&self) -> Option<f64> {
-        let (mut calls, mut sum) = (0, 0.0);
-        for look in self.looks.iter().take(RECENT_MAX) {
-            calls += look.calls;
-            sum += look.cost_ns * look.calls as f64;
-            if calls >= RECENT_CALLS {
-                break;
-            }
-        }
-        (calls > 0).then(|| sum / calls as f64)
+        self.looks.front().map(|look| look.cost_ns)
     }
 
     /// The looks that make the mean.
@@ -252,8 +229,7 @@ impl Record {
         self.looks.iter().enumerate().take_while(is_counted).map(|(_, look)| look)
     }
 
-    /// What calls cost on average of the last time. Every look counts alike: at one in which nothing moved hardly a call was
-    /// answered, and it lasted as long as the others.
+    /// What calls cost on average of the last time.
     pub(super) fn mean_ns(&self) -> Option<f64> {
         let (sum, count) =
             self.counted().fold((0.0, 0), |(sum, count), look| (sum + look.cost_ns, count + 1));
@@ -268,9 +244,9 @@ impl Record {
         sum / f64::from(count).powf(1.5)
     }
 
-    /// What calls must be expected to cost.
+    /// What calls must be expected to cost, as most callers say.
     pub(super) fn expected_ns(&self) -> Option<f64> {
-        Some(self.recent_ns()?.max(self.mean_ns()?))
+        Some(self.recent_ns()?.max(self.mean_ns()?) * self.looks.front()?.dispute)
     }
 
     /// How many times what is usual calls cost now.
@@ -283,7 +259,7 @@ impl Record {
 
     /// Whether its workers are kept from running, so that it carries less than usual.
     pub(super) fn is_hindered(&self) -> bool {
-        let stuck = self.looks.iter().take(RECENT_MAX).filter(|look| look.is_stuck).count();
+        let stuck = self.looks.iter().take(RECENT_LOOKS).filter(|look| look.is_stuck).count();
         let is_slow = |work: &Work| work.call_ns > HINDERED_TIMES * work.usual_call_ns;
         stuck >= HINDERED_LOOKS || self.work.as_ref().is_some_and(is_slow)
     }
@@ -312,6 +288,6 @@ impl Record {
     pub(super) fn cost(&self) -> Option<Cost> {
         let (value, look) = (self.recent_ns()?, self.looks.front()?);
         let spread = value * self.scatter;
-        Some(Estimate { value, spread, measured_at: look.at, samples: look.calls }.into())
+        Some(Estimate { value, spread, measured_at: look.at, samples: self.looks.len() as u64 }.into())
     }
 }

@@ -22,6 +22,7 @@ use crate::terminal;
   outboard bench routing             what a message between ranks costs
   outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust
   outboard bench calling             what calls of functions cost, beside Rust and memcached
+  outboard bench steering            the part of it that asks whether calls leave a site whose core is taken
   outboard bench writing             does choosing the path of each remote write pay
   outboard bench writing --quick     the same figures; the model with 2 million writes instead of 3, and with its numbers
                                      scaled by 1/4 and 4 only, not by 1/2 and 2
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Draw a picture into this SVG file: latency over the share of cold writes (writing), or which site answers calls over
-    /// time while others take their cores (calling)
+    /// time while others take their cores (calling, steering)
     #[arg(long, value_name = "FILE")]
     plot: Option<std::path::PathBuf>,
     /// Only show that it works
@@ -47,9 +48,9 @@ pub(crate) struct Args {
 
 /// Runs the benchmark and prints its report.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.plot.is_some() && !["writing", "calling"].contains(&args.name.as_str()) {
+    if args.plot.is_some() && !["writing", "calling", "steering"].contains(&args.name.as_str()) {
         anyhow::bail!(
-            "only `outboard bench writing` and `outboard bench calling` draw a picture; leave out --plot"
+            "only `outboard bench writing`, `calling` and `steering` draw a picture; leave out --plot"
         );
     }
     let path = std::env::current_exe().context("cannot find this program to start its second process")?;

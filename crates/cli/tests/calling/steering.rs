@@ -17,7 +17,7 @@ const ADD: &str = "
     exit";
 
 /// How long a daemon hangs, and how long it runs in between.
-const HANGS: Duration = Duration::from_millis(8);
+const HANGS: Duration = Duration::from_millis(40);
 const RUNS: Duration = Duration::from_millis(4);
 
 /// Calls for all kinds of keys.
@@ -55,16 +55,23 @@ impl Load {
         self.caller.slots()[site as usize]
     }
 
+    /// Calls until a site has answered a call by which it was probed.
+    fn call_until_probed(&mut self, site: CallSite) {
+        let until = Instant::now() + PATIENCE;
+        while self.caller.sites()[site as usize].answered == 0 {
+            assert!(Instant::now() < until, "{:#?}", self.caller.explain());
+            self.call_for(RUNS);
+        }
+    }
+
     /// Calls until a site has slots, while another daemon hangs again and again.
-    fn call_until(&mut self, site: CallSite, slots: usize, hanging: Option<&Daemons>) {
+    fn call_until(&mut self, site: CallSite, slots: usize, hanging: &Daemons) {
         let until = Instant::now() + PATIENCE;
         while self.slots(site) < slots {
             assert!(Instant::now() < until, "{:#?}", self.caller.explain());
-            if let Some(daemon) = hanging {
-                daemon.stop();
-                self.call_for(HANGS);
-                daemon.go_on();
-            }
+            hanging.stop();
+            self.call_for(HANGS);
+            hanging.go_on();
             self.call_for(RUNS);
         }
     }
@@ -78,9 +85,9 @@ fn slots_leave_a_daemon_that_hangs_again_and_again_and_every_call_runs_once() {
     let region = memory.reserve(4096, None).unwrap();
     let caller = caller_with(&daemons.shm(), CallerOptions::default().with_agent(Some(agent.shm())));
     let mut load = Load::new(caller, &region);
-    load.call_until(CallSite::Agent, 1, None);
-    load.call_until(CallSite::Agent, 200, Some(&daemons));
-    load.call_until(CallSite::Server, 200, Some(&agent));
+    load.call_until_probed(CallSite::Agent);
+    load.call_until(CallSite::Agent, 200, &daemons);
+    load.call_until(CallSite::Server, 200, &agent);
     assert!(load.caller.explain_key(b"any").contains("by the server's table of epoch"));
     while load.caller.under_way() > 0 {
         load.caller.wait(PATIENCE).expect("it ends").result.unwrap();
@@ -95,8 +102,8 @@ fn calls_are_moved_to_an_application_that_says_so() {
     let mut memory = memory(&daemons.shm());
     let region = memory.reserve(4096, None).unwrap();
     let mut load = Load::new(caller_with(&daemons.shm(), CallerOptions::default()).also_here(), &region);
-    load.call_until(CallSite::Application, 1, None);
-    load.call_until(CallSite::Application, 200, Some(&daemons));
+    load.call_until_probed(CallSite::Application);
+    load.call_until(CallSite::Application, 200, &daemons);
     while load.caller.under_way() > 0 {
         load.caller.wait(PATIENCE).expect("it ends").result.unwrap();
         load.done += 1;

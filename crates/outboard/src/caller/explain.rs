@@ -54,11 +54,15 @@ impl Caller {
 }
 
 fn seen(report: &SiteReport) -> String {
-    let SiteReport { answered, under_way, round_trip, is_silent, .. } = report;
+    let SiteReport { answered, under_way, round_trip, is_silent, detours, .. } = report;
     let took = match *round_trip {
         Duration::ZERO => String::new(),
         took => format!(", {took:.1?} each"),
     };
     let silent = if *is_silent { ", silent" } else { "" };
-    format!("{answered} calls answered{took}, {under_way} under way{silent}")
+    let left = match detours {
+        0 => String::new(),
+        times => format!(", left {times} times because it was silent"),
+    };
+    format!("{answered} calls answered{took}, {under_way} under way{silent}{left}")
 }

@@ -22,6 +22,8 @@ use crate::{Boot, Recorder};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_millis(60);
+/// One of so many calls goes to any site.
+const PROBE_ONE_OF: u8 = 16;
 /// How often the server is told what was seen of sites.
 const REPORT_EVERY: Duration = Duration::from_millis(1);
 
@@ -105,7 +107,11 @@ impl Caller {
 
     fn begin(&mut self, now: Time) {
         let key = self.random.u8(1..=self.habits.keys);
-        let site = match self.table.site(slot_of(&[key, self.random.u8(..8)])) {
+        let meant = self.table.site(slot_of(&[key, self.random.u8(..8)]));
+        // Some calls show what calls cost at other sites.
+        let is_probe = self.random.u8(..PROBE_ONE_OF) == 0;
+        let meant = if is_probe { Site::ALL[self.random.usize(..Site::ALL.len())] } else { meant };
+        let site = match meant {
             Site::Agent if self.agent.is_some() => Site::Agent,
             Site::Application if self.here.region.is_some() && self.server.is_some() => Site::Application,
             _ if self.server.is_some() => Site::Server,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_calling::{
-    Access, Client, Controller, ControllerConfig, Executor, ExecutorConfig, Operation, Outcome, Site,
-    SlotTable, Ticket,
+    Access, CallerNumber, Client, Controller, ControllerConfig, Executor, ExecutorConfig, Operation, Outcome,
+    Site, SlotTable, Ticket,
 };
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::memory::Segment;
@@ -191,7 +191,7 @@ impl Service for Server {
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         if let (OBSERVED, Mover::Controller { controller, .. }) = (frame.head.kind, &mut self.mover) {
             match Observed::decode(&frame.payload.to_vec()) {
-                Ok(observed) => controller.on_observed(now, &observed),
+                Ok(observed) => controller.on_observed(now, CallerNumber(link.0), &observed),
                 Err(error) => self.recorder.fail(format!("reports can be read: {error}")),
             }
         }

@@ -74,6 +74,10 @@ pub struct Seen {
     pub round_trips_ns: u64,
     /// The age of the oldest call without an answer; zero if there is none.
     pub oldest_ns: u64,
+    /// Calls that went elsewhere because nothing was heard from there, beside those that were answered.
+    pub left: u32,
+    /// For how long these had waited, in total.
+    pub left_ns: u64,
 }
 
 /// From a caller to a memory server: how calls on the server's regions fared.
@@ -112,6 +116,9 @@ struct SeenBytes {
     calls: U32,
     round_trips_ns: U64,
     oldest_ns: U64,
+    left_ns: U64,
+    left: U32,
+    zero: U32,
 }
 
 const _: () = assert!(size_of::<TableBytes>() == Table::LEN);
@@ -195,7 +202,7 @@ impl Load {
 
 impl Observed {
     /// Its size in bytes.
-    pub const LEN: usize = 72;
+    pub const LEN: usize = 120;
 
     /// As it travels.
     pub fn encode(&self) -> [u8; Self::LEN] {
@@ -204,6 +211,9 @@ impl Observed {
             calls: seen.calls.into(),
             round_trips_ns: seen.round_trips_ns.into(),
             oldest_ns: seen.oldest_ns.into(),
+            left_ns: seen.left_ns.into(),
+            left: seen.left.into(),
+            zero: 0.into(),
         });
         zerocopy::transmute!(sites)
     }
@@ -220,8 +230,20 @@ impl Observed {
                     return Err(DecodeError::BadValue { what: "usability of a site", value: value.into() });
                 }
             };
-            let (calls, round_trips_ns) = (bytes.calls.get(), bytes.round_trips_ns.get());
-            *seen = Seen { is_usable, calls, round_trips_ns, oldest_ns: bytes.oldest_ns.get() };
+            if bytes.zero.get() != 0 {
+                return Err(DecodeError::BadValue {
+                    what: "end of what was seen",
+                    value: bytes.zero.get().into(),
+                });
+            }
+            *seen = Seen {
+                is_usable,
+                calls: bytes.calls.get(),
+                round_trips_ns: bytes.round_trips_ns.get(),
+                oldest_ns: bytes.oldest_ns.get(),
+                left: bytes.left.get(),
+                left_ns: bytes.left_ns.get(),
+            };
         }
         Ok(Self { sites })
     }

@@ -99,18 +99,20 @@ proptest! {
     #[test]
     fn what_is_known_of_sites_is_read_as_it_was_written(
         words: [u64; 5], workers: u32, calls: u32,
-        sites: [(bool, u32, u64, u64); 3],
+        sites: [(bool, u32, u64, u64, u32, u64); 3],
     ) {
         let [span_ns, queueing_ns, busy_ns, service_ns, oldest_ns] = words;
         let load = Load { span_ns, workers, calls, queueing_ns, busy_ns, service_ns, oldest_ns };
         prop_assert_eq!(Load::decode(&load.encode()).unwrap(), load);
         prop_assert!(Load::decode(&load.encode()[1..]).is_err());
-        let seen = |(is_usable, calls, round_trips_ns, oldest_ns)| Seen { is_usable, calls, round_trips_ns, oldest_ns };
+        let seen = |(is_usable, calls, round_trips_ns, oldest_ns, left, left_ns)| {
+            Seen { is_usable, calls, round_trips_ns, oldest_ns, left, left_ns }
+        };
         let observed = Observed { sites: sites.map(seen) };
         let mut bytes = observed.encode();
         prop_assert_eq!(Observed::decode(&bytes).unwrap(), observed);
         prop_assert!(Observed::decode(&bytes[1..]).is_err());
-        bytes[24] |= 2;
+        bytes[40] |= 2;
         prop_assert!(Observed::decode(&bytes).is_err(), "usable or not, and nothing else");
         let ask = Ask { epoch: span_ns };
         prop_assert_eq!(Ask::decode(&ask.encode()).unwrap(), ask);

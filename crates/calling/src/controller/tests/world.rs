@@ -1,4 +1,5 @@
-//! Callers and sites in virtual time: queues, workers, and processes that take their cores away.
+//! Callers and sites in virtual time: queues, workers, and processes that take their cores away. Callers go elsewhere when
+//! a site is silent, and probe sites that have no calls, as dispatchers do.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -9,7 +10,7 @@ use outboard_steering::Site;
 use outboard_wire::Time;
 use outboard_wire::calling::{Load, Observed, Seen};
 
-use crate::{Controller, ControllerConfig};
+use crate::{CallerNumber, Controller, ControllerConfig};
 
 /// How calls come.
 #[derive(Clone, Copy)]
@@ -70,6 +71,15 @@ pub(super) struct World {
     /// When calls under way began, by site.
     under_way: [BTreeMap<u64, u64>; 3],
     observed: Observed,
+    /// Since when a site has not been heard that has calls, and whether callers go elsewhere because of that.
+    quiet_since: [u64; 3],
+    pub(super) is_silent: [bool; 3],
+    /// Whether calls may write, and stay where they are.
+    pub(super) writes: bool,
+    /// The call that is a probe, and when it began; and when the next is due.
+    probes: [(Option<(u64, u64)>, u64); 3],
+    /// One that says what it likes.
+    pub(super) liar: Option<Observed>,
     pub(super) done: u64,
     /// When load was moved, and where slots were then.
     pub(super) shifts: Vec<(u64, [usize; 3])>,
@@ -99,6 +109,11 @@ impl World {
             demand,
             under_way: Default::default(),
             observed: Observed::default(),
+            quiet_since: [0; 3],
+            is_silent: [false; 3],
+            writes: false,
+            probes: [(None, 0); 3],
+            liar: None,
             done: 0,
             shifts: Vec::new(),
         };
@@ -189,13 +204,58 @@ impl World {
             self.plan(pause as u64, Event::Begin);
         }
         let slot = self.random.u8(..);
-        let site = self.controller.table().site(slot);
-        let site = if self.usable[site as usize] { site } else { Site::Server };
+        let meant = self.controller.table().site(slot);
+        let can_go = |site: &Site| self.usable[*site as usize] && !self.is_silent[*site as usize];
+        let another = [Site::Server, Site::Agent].into_iter().find(can_go).unwrap_or(Site::Server);
+        let site = if can_go(&meant) { meant } else { another };
         self.next += 1;
-        let call = self.next;
+        self.begin_at(site, self.next);
+        self.probe(site);
+    }
+
+    fn begin_at(&mut self, site: Site, call: u64) {
+        if self.under_way[site as usize].is_empty() {
+            self.quiet_since[site as usize] = self.now;
+        }
         self.under_way[site as usize].insert(call, self.now);
+        self.send(site, call);
+    }
+
+    fn send(&mut self, site: Site, call: u64) {
         let latency = self.stations[site as usize].nature.latency_ns / 2.0;
         self.plan(latency as u64, Event::Arrive(site as u8, call));
+    }
+
+    fn probe(&mut self, meant: Site) {
+        for site in Site::ALL.into_iter().filter(|site| *site != meant) {
+            let (probe, due) = self.probes[site as usize];
+            let is_idle = self.usable[site as usize] && self.under_way[site as usize].is_empty();
+            if is_idle && probe.is_none() && self.now >= due {
+                self.next += 1;
+                self.probes[site as usize].0 = Some((self.next, self.now));
+                self.send(site, self.next);
+            }
+        }
+    }
+
+    /// Calls leave sites that have been silent for a millisecond.
+    fn detour(&mut self) {
+        for (site, other) in [(Site::Agent, Site::Server), (Site::Server, Site::Agent)] {
+            let index = site as usize;
+            let is_quiet = !self.under_way[index].is_empty() && self.now - self.quiet_since[index] >= MS;
+            if !is_quiet || self.is_silent[index] || !self.usable[other as usize] {
+                continue;
+            }
+            self.is_silent[index] = true;
+            if self.writes || self.is_silent[other as usize] {
+                continue;
+            }
+            let seen = &mut self.observed.sites[index];
+            let left = std::mem::take(&mut self.under_way[index]);
+            seen.left += left.len() as u32;
+            seen.left_ns += left.len() as u64 * (self.now - self.quiet_since[index]);
+            left.into_keys().for_each(|call| self.begin_at(other, call));
+        }
     }
 
     fn serve(&mut self, site: u8) {
@@ -229,6 +289,16 @@ impl World {
     }
 
     fn answer(&mut self, site: u8, call: u64) {
+        self.quiet_since[usize::from(site)] = self.now;
+        self.is_silent[usize::from(site)] = false;
+        if let (Some((_, begun)), _) = self.probes[usize::from(site)]
+            && self.probes[usize::from(site)].0 == Some((call, begun))
+        {
+            let took = self.now - begun;
+            self.probes[usize::from(site)] = (None, self.now + (4 * MS).max(32 * took));
+            let seen = &mut self.observed.sites[usize::from(site)];
+            (seen.calls, seen.round_trips_ns) = (seen.calls + 1, seen.round_trips_ns + took);
+        }
         let Some(begun) = self.under_way[usize::from(site)].remove(&call) else { return };
         let seen = &mut self.observed.sites[usize::from(site)];
         seen.calls += 1;
@@ -243,16 +313,23 @@ impl World {
 
     fn tick(&mut self) {
         self.plan(MS, Event::Tick);
+        self.detour();
         let now = self.now();
         // What callers say comes by way of the server's workers, who may be kept from running.
         if self.stations[Site::Server as usize].free_from(self.now) == self.now {
             let mut observed = std::mem::take(&mut self.observed);
             for (site, seen) in observed.sites.iter_mut().enumerate() {
-                let oldest = self.under_way[site].first_key_value();
-                let oldest_ns = oldest.map_or(0, |(_, begun)| self.now - begun);
+                let oldest = self.under_way[site].values().min().copied();
+                let oldest = oldest.into_iter().chain(self.probes[site].0.map(|(_, begun)| begun)).min();
+                let oldest_ns = oldest.map_or(0, |begun| self.now - begun);
                 *seen = Seen { is_usable: self.usable[site], oldest_ns, ..*seen };
             }
-            self.controller.on_observed(now, &observed);
+            self.controller.on_observed(now, CallerNumber(0), &observed);
+            if let Some(lie) = self.liar {
+                // There are several others who say the same.
+                self.controller.on_observed(now, CallerNumber(1), &observed);
+                self.controller.on_observed(now, CallerNumber(2), &lie);
+            }
         }
         for site in [Site::Agent, Site::Server] {
             let station = &mut self.stations[site as usize];

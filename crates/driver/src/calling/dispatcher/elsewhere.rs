@@ -215,6 +215,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
         match (began, failure) {
             (Some((_, Ok(()))), _) => {
+                if failure.is_none() {
+                    self.watch.left(from, self.now);
+                }
                 self.watch.ended(from, call, None);
                 if number != call {
                     self.calls.renumber(call, number);

@@ -3,6 +3,7 @@
 
 mod elsewhere;
 mod moving;
+mod probe;
 mod redial;
 mod register;
 mod remind;
@@ -187,7 +188,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     #[inline]
     pub fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
         let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;
-        let site = self.choose(begin.handle, begin.slot)?;
+        let meant = self.choose(begin.handle, begin.slot)?;
+        let may_probe = self.watch.is_probe_due(self.now);
+        let site = if may_probe { self.probe_instead(meant, begin.handle) } else { meant };
         let call = Call { call: number, handle: begin.handle, patience_us: patience_us(begin.patience) };
         // Without patience nobody looks at the clock.
         let until = begin.patience.map(|patience| {
@@ -195,13 +198,17 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             self.now + patience
         });
         self.begin_at(site, &call, begin.slot, begin.arguments)?;
+        let mut tried = bit(site);
+        if may_probe {
+            tried |= self.probe((meant, site), &call, begin.slot, begin.arguments);
+        }
         let arguments = self.may_begin_again(begin.handle, site).then(|| {
             let mut kept = self.spare.pop().unwrap_or_default();
             kept.clear();
             kept.extend_from_slice(begin.arguments);
             kept
         });
-        let (handle, slot, tried) = (begin.handle, begin.slot, bit(site));
+        let (handle, slot) = (begin.handle, begin.slot);
         let flight = Flight { id: number, site, tried, handle, slot, arguments, travelled: None };
         self.calls.begin(number, until, flight);
         Ok(number)
@@ -216,6 +223,13 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         slot: u8,
         arguments: &[u8],
     ) -> Result<(), CallBeginError> {
+        self.send_to(site, call, slot, arguments)?;
+        self.watch.begun(site, call.call);
+        Ok(())
+    }
+
+    #[inline]
+    fn send_to(&mut self, site: Site, call: &Call, slot: u8, arguments: &[u8]) -> Result<(), CallBeginError> {
         let flow = Flow(slot.into());
         match (site, &mut self.agent) {
             (Site::Server, _) => self.server.begin(call, flow, arguments)?,
@@ -231,7 +245,6 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 }
             }
         }
-        self.watch.begun(site, call.call);
         Ok(())
     }
 
@@ -277,9 +290,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Hears what all sites say.
     fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
         let Self { server, agent, here, calls, functions, watch, again, spare, reminder, silence, .. } = self;
+        let clock = self.waiter.clock;
         let mut cut_at = None;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
             watch.heard(site, now);
+            watch.probe_answered(site, call, || clock.now());
             if site == Site::Agent {
                 silence.broken(now);
             }
@@ -287,7 +302,12 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             let id = flight.id;
             let fault = match said {
                 Ok(answer) => {
-                    watch.ended(flight.site, call, Some(now));
+                    if flight.site == site {
+                        watch.ended(site, call, Some(now));
+                    } else {
+                        watch.ended(flight.site, call, None);
+                        watch.was_first(site);
+                    }
                     recycle(spare, calls.end(call));
                     tell(id, Ok(answer));
                     return;

@@ -24,6 +24,12 @@ pub(super) struct Reporter {
     is_open_here: bool,
 }
 
+impl Reporter {
+    pub(super) fn is_open_here(&self) -> bool {
+        self.is_open_here
+    }
+}
+
 impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Lets the server move calls here as well, to whoever calls.
     pub fn open_here(&mut self) {
@@ -68,10 +74,10 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             };
             let is_known = self.functions.iter().any(|function| function.is_at(site));
             let is_usable =
-                is_here && is_known && !self.watch.is_silent(site) && self.lost_of(site).is_none();
+                is_here && is_known && !self.watch.is_useless(site, self.now) && self.lost_of(site).is_none();
             self.watch.take_seen(site, is_usable, self.now)
         });
-        if sites.iter().any(|seen| seen.calls > 0 || seen.oldest_ns > 0) {
+        if sites.iter().any(|seen| seen.calls > 0 || seen.left > 0 || seen.oldest_ns > 0) {
             // What is not said now is said the next time, of other calls.
             let _ = self.server.send(FrameHead::new(OBSERVED), &Observed { sites }.encode());
         }
