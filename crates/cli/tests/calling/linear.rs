@@ -3,7 +3,7 @@
 //! could have given.
 
 #[path = "../../../calling/tests/kv/history.rs"]
-mod history;
+pub(crate) mod history;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +15,28 @@ use outboard_kv::{Kv, KvError, Table, TableOptions};
 
 use crate::world::{Daemons, caller_with, memory};
 
-const OPTIONS: TableOptions = TableOptions { keys: 100, key_max: 8, value_max: 16 };
+pub(crate) const OPTIONS: TableOptions = TableOptions { keys: 100, key_max: 8, value_max: 16 };
 const CALLS: u64 = 150;
 const HANGS: Duration = Duration::from_millis(8);
 
 /// What everybody did.
 #[derive(Default)]
-struct History {
+pub(crate) struct History {
     clock: AtomicU64,
     events: Mutex<Vec<Event>>,
 }
 
 impl History {
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn add(&self, event: Event) {
+    pub(crate) fn add(&self, event: Event) {
         self.events.lock().unwrap().push(event);
+    }
+
+    pub(crate) fn into_events(self) -> Vec<Event> {
+        self.events.into_inner().unwrap()
     }
 }
 
@@ -47,7 +51,7 @@ fn number(bytes: Vec<u8>) -> u64 {
     number
 }
 
-fn call(kv: &mut Kv, key: u8, op: Op) -> Result<Op, KvError> {
+pub(crate) fn call(kv: &mut Kv, key: u8, op: Op) -> Result<Op, KvError> {
     match op {
         Op::Get(_) => kv.get(&[key]).map(|found| Op::Get(found.map(number))),
         Op::Put(new) => kv.put(&[key], &value(new)).map(|()| op),
@@ -56,7 +60,7 @@ fn call(kv: &mut Kv, key: u8, op: Op) -> Result<Op, KvError> {
 }
 
 /// Some calls, one after the other, then one whose end nobody waits for.
-fn use_table(mut kv: Kv, history: &History, seed: u64) {
+pub(crate) fn use_table(mut kv: Kv, history: &History, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     for round in 0..CALLS {
         let (key, began) = (random.u8(1..=3), history.now());
@@ -119,7 +123,7 @@ fn all_sites_use_one_table_whatever_becomes_of_daemons_and_clients() {
                 }
             }
         });
-        let events = history.events.into_inner().unwrap();
+        let events = history.into_events();
         assert!(events.iter().filter(|event| event.ended.is_some()).count() > 400, "{}", events.len());
         if let Err(key) = check(&events) {
             let of_key: Vec<_> = events.iter().filter(|event| event.key == key).collect();

@@ -9,6 +9,7 @@ mod fabric;
 mod flapping;
 mod futures;
 mod hanging;
+mod killed;
 mod kv;
 mod linear;
 mod moving;
