@@ -19,7 +19,7 @@ const NUMBER: u32 = 0x4d49_5845;
 /// How many calls are under way at most.
 const DEPTH: usize = 512;
 /// The memory that functions read, in bytes.
-const REGION: u64 = 64 << 10;
+pub(super) const REGION: u64 = 64 << 10;
 /// How much of what one function could do is asked for.
 const LOAD: f64 = 0.7;
 /// Arrivals that later ones take turns in.
@@ -44,7 +44,7 @@ pub(super) fn expected(number: u32, argument: u64) -> u64 {
 }
 
 /// A caller with some functions.
-struct Crowd {
+pub(super) struct Crowd {
     caller: Caller,
     functions: Vec<FunctionHandle>,
     random: fastrand::Rng,
@@ -55,7 +55,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn gather(stage: &Stage, region: &FarRegion, count: usize) -> Result<Self, BenchError> {
+    pub(super) fn gather(stage: &Stage, region: &FarRegion, count: usize) -> Result<Self, BenchError> {
         let mut caller = caller(&stage.host.local, DEPTH)?;
         let mut functions = Vec::with_capacity(count);
         for number in 0..count {
@@ -93,7 +93,7 @@ impl Crowd {
     }
 
     /// Calls per second when as many as possible are under way all the time.
-    fn saturation(&mut self, time: Duration) -> Result<f64, BenchError> {
+    pub(super) fn saturation(&mut self, time: Duration) -> Result<f64, BenchError> {
         let began = Instant::now();
         let mut ended = 0;
         while began.elapsed() < time {
@@ -110,7 +110,17 @@ impl Crowd {
     }
 
     /// The time within which 99 of 100 calls end, from when they were due, at this rate, in nanoseconds.
-    fn p99(&mut self, rate: f64, time: Duration) -> Result<f64, BenchError> {
+    pub(super) fn p99(&mut self, rate: f64, time: Duration) -> Result<f64, BenchError> {
+        self.p99_while(rate, time, || Ok(()))
+    }
+
+    /// The same while something else is done again and again.
+    pub(super) fn p99_while(
+        &mut self,
+        rate: f64,
+        time: Duration,
+        mut meanwhile: impl FnMut() -> Result<(), BenchError>,
+    ) -> Result<f64, BenchError> {
         let mean_ns = 1e9 / rate;
         let mut times: Vec<f32> = Vec::with_capacity((rate * time.as_secs_f64() * 1.1) as usize);
         let (mut next, mut due) = (self.random.usize(..ARRIVALS), 0.0f64);
@@ -126,6 +136,7 @@ impl Crowd {
                 due += f64::from(self.gaps[next]) * mean_ns / 1000.0;
             }
             self.drain(|at| times.push((began.elapsed().as_nanos() as u64).saturating_sub(at) as f32))?;
+            meanwhile()?;
         }
         while self.caller.under_way() > 0 {
             self.drain(|at| times.push((began.elapsed().as_nanos() as u64).saturating_sub(at) as f32))?;

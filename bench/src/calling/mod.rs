@@ -1,5 +1,6 @@
 //! What calls of functions cost, beside the same work without eBPF, and beside memcached.
 
+mod bad_input;
 mod btree;
 mod kv;
 mod memcached;
@@ -15,8 +16,13 @@ use crate::harness::{Environment, Progress, Report};
 use crate::pair::Control;
 use crate::{BenchError, Options};
 
-const QUESTIONS: usize =
-    kv::COUNT + btree::COUNT + memcached::COUNT + overhead::COUNT + mix::COUNT + steer::COUNT;
+const QUESTIONS: usize = kv::COUNT
+    + btree::COUNT
+    + memcached::COUNT
+    + overhead::COUNT
+    + mix::COUNT
+    + bad_input::COUNT
+    + steer::COUNT;
 
 /// Asks all questions.
 pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
@@ -33,6 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     }
     figures.push(overhead::figure(options, &mut stage, &mut progress)?);
     figures.extend(mix::figures(options, &mut stage, &mut progress)?);
+    figures.push(bad_input::figure(options, &mut stage, &mut progress)?);
     figures.extend(steer::figures(options, &mut stage, &mut progress, &mut environment.notes)?);
     Ok(Report { bench: "calling", figures, environment })
 }
@@ -52,6 +59,7 @@ pub(crate) fn run_steering(options: &Options) -> Result<Report, BenchError> {
 pub(crate) fn serve(part: &str) -> Option<Result<(), BenchError>> {
     match part {
         native::PART => Some(Control::play(native::serve)),
+        bad_input::PART => Some(Control::play(bad_input::serve)),
         steer::rival::PART => Some(Control::play(steer::rival::serve)),
         _ => None,
     }

@@ -103,6 +103,7 @@ fn calls_have_their_figures_and_memcached_is_named_if_it_is_missing() {
         ("calling.mix.p99_128_over_1", "ratio"),
         ("calling.mix.p99_512_over_1", "ratio"),
         ("calling.mix.p99_1024_over_1", "ratio"),
+        ("calling.bad_input.p99_during_over_before", "ratio"),
     ] {
         let figure = figures.iter().find(|figure| figure["name"] == name).expect(name);
         assert!(figure["unit"] == unit && figure["value"].is_number(), "{figure}");
