@@ -10,6 +10,8 @@ use crate::LinkId;
 
 /// How many answers may wait for one link. A client that asks and never listens is no longer heard then.
 const WAITING_MAX: usize = 1024;
+/// The same for the bytes of their payloads.
+const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// How many places and bytes an empty queue keeps: enough for the answers of one turn, so that they need no allocation.
 const PLACES_KEPT: usize = 256;
@@ -31,6 +33,8 @@ struct Queue {
     bytes: Vec<u8>,
     /// How many of them are of frames that were sent.
     sent: usize,
+    /// The bytes of payloads that were given and wait.
+    given: usize,
 }
 
 impl Queue {
@@ -39,6 +43,16 @@ impl Queue {
         let before = self.bytes.len();
         parts.into_iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.frames.push_back((head, Payload::Copied(self.bytes.len() - before)));
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.frames.len() < WAITING_MAX && self.bytes.len() - self.sent + self.given < WAITING_BYTES_MAX
+    }
+
+    fn push(&mut self, head: FrameHead, payload: Vec<u8>) {
+        self.given += payload.len();
+        self.frames.push_back((head, Payload::Given(payload)));
     }
 
     /// The frames that wait, with their payloads.
@@ -60,8 +74,10 @@ impl Queue {
     /// So many frames were sent.
     fn forget(&mut self, count: usize) {
         for (_, payload) in self.frames.drain(..count) {
-            if let Payload::Copied(len) = payload {
-                self.sent += len;
+            match payload {
+                Payload::Copied(len) => self.sent += len,
+                Payload::Given(bytes) => self.given -= bytes.len(),
+                Payload::Lasting(_) => {}
             }
         }
         if self.frames.is_empty() {
@@ -92,7 +108,7 @@ impl Outbox {
     /// Whether another question from this link can be taken.
     #[inline]
     pub fn has_room(&self, link: LinkId) -> bool {
-        self.place(link).is_none_or(|place| self.queues[place].frames.len() < WAITING_MAX)
+        self.place(link).is_none_or(|place| self.queues[place].has_room())
     }
 
     #[inline]
@@ -127,7 +143,7 @@ impl Outbox {
 
     /// Queues a frame.
     pub fn push(&mut self, link: LinkId, head: FrameHead, payload: Vec<u8>) {
-        self.queue(link).frames.push_back((head, Payload::Given(payload)));
+        self.queue(link).push(head, payload);
     }
 
     /// Queues a frame with a copy of `payload`, for which no memory is allocated most of the time.
@@ -162,7 +178,9 @@ impl Outbox {
                 Err(SendError::TooLong { len, max }) => {
                     let tag = queue.frames.front().map_or(0, |(head, _)| head.tag);
                     queue.forget(1);
-                    queue.frames.push_front(too_long(tag, len, max));
+                    let (head, payload) = too_long(tag, len, max);
+                    queue.given += payload.len();
+                    queue.frames.push_front((head, Payload::Given(payload)));
                 }
                 Err(SendError::Lost(error)) => return Err(error),
             }
@@ -181,13 +199,13 @@ impl Outbox {
 }
 
 /// What is said instead of an answer that does not fit the link: nobody is left waiting for it.
-fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Payload) {
+fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Vec<u8>) {
     let detail =
         format!("the answer has {len} bytes and this link carries {max}; raise link.ring on both sides");
     let answer = ControlAnswer::failed(Failure::TooLong, &detail);
     let mut payload = Vec::new();
     answer.encode(&mut payload);
-    (FrameHead::new(answer.kind()).with_tag(tag), Payload::Given(payload))
+    (FrameHead::new(answer.kind()).with_tag(tag), payload)
 }
 
 #[cfg(test)]
@@ -197,6 +215,25 @@ mod tests {
     use outboard_wire::{Kind, Role, Room, Time};
 
     use super::*;
+
+    #[test]
+    fn who_never_listens_costs_so_many_bytes_however_few_frames_they_are() {
+        let head = FrameHead::new(Kind::new(Room::Control, 35));
+        let (mut outbox, part) = (Outbox::default(), 64 << 10);
+        for (link, is_copied) in [(LinkId(1), true), (LinkId(2), false)] {
+            let mut pushed = 0;
+            while outbox.has_room(link) {
+                match is_copied {
+                    true => outbox.push_copy(link, head, &vec![7; part]),
+                    false => outbox.push(link, head, vec![7; part]),
+                }
+                pushed += part;
+            }
+            assert_eq!(pushed, WAITING_BYTES_MAX);
+            outbox.queue(link).forget(1);
+            assert!(outbox.has_room(link));
+        }
+    }
 
     #[test]
     fn payloads_keep_their_order_and_their_bytes_however_many_are_sent_at_once() {
@@ -209,7 +246,7 @@ mod tests {
                 for _ in 0..more {
                     let (bytes, half) = (expected(pushed), pushed as usize % 40 / 2);
                     match pushed % 5 {
-                        3 => queue.frames.push_back((head(pushed), Payload::Given(bytes))),
+                        3 => queue.push(head(pushed), bytes),
                         _ => queue.push_copy(head(pushed), [&bytes[..half], &bytes[half..]]),
                     }
                     pushed += 1;
@@ -223,7 +260,7 @@ mod tests {
                 queue.forget(count);
             }
             queue.forget(queue.frames.len());
-            assert!(queue.bytes.is_empty() && queue.sent == 0);
+            assert_eq!((queue.bytes.len(), queue.sent, queue.given), (0, 0, 0));
         }
     }
 

@@ -82,6 +82,10 @@ pub(super) struct Session<R> {
     turns: Turns<u32>,
     /// Calls that wait or are suspended.
     pub(super) calls: usize,
+    /// Bytes of arguments of those that wait.
+    pub(super) bytes: usize,
+    /// None of its calls has a turn: nobody takes their answers.
+    pub(super) is_paused: bool,
     /// What it had spent too much when none of its calls waited any more.
     pub(super) debt: i64,
     /// What its calls have cost that were resumed since its last turn.
@@ -90,7 +94,8 @@ pub(super) struct Session<R> {
 
 impl<R> Session<R> {
     pub(super) fn new(window: Arc<Mutex<CallWindow>>, quantum: u32) -> Self {
-        Self { window, bound: Vec::new(), turns: Turns::new(quantum.into()), calls: 0, debt: 0, owed: 0 }
+        let turns = Turns::new(quantum.into());
+        Self { window, bound: Vec::new(), turns, calls: 0, bytes: 0, is_paused: false, debt: 0, owed: 0 }
     }
 
     pub(super) fn bound(&self, handle: u32) -> Option<&Bound<R>> {
@@ -118,6 +123,8 @@ impl<R> Session<R> {
         let dropped: Vec<u64> = former
             .as_ref()
             .map_or_else(Vec::new, |former| former.waiting.iter().map(|waiting| waiting.call).collect());
+        let bytes = |former: &Bound<R>| former.waiting.iter().map(|waiting| waiting.arguments.len()).sum();
+        self.bytes -= former.as_ref().map_or(0, bytes);
         bound.debt = debt.min(former.map_or(0, |former| former.debt));
         self.calls -= dropped.len();
         self.bound[place] = Some(bound);
@@ -139,6 +146,7 @@ impl<R> Session<R> {
         if bound.waiting.is_empty() {
             self.turns.join(handle, bound.debt);
         }
+        self.bytes += waiting.arguments.len();
         bound.waiting.push_back(waiting);
         self.calls += 1;
         was_idle
@@ -151,7 +159,10 @@ impl<R> Session<R> {
             let handle = self.turns.next()?;
             match self.bound.get_mut(handle as usize).and_then(Option::as_mut) {
                 Some(bound) => match bound.waiting.pop_front() {
-                    Some(waiting) => return Some((handle, waiting)),
+                    Some(waiting) => {
+                        self.bytes -= waiting.arguments.len();
+                        return Some((handle, waiting));
+                    }
                     None => bound.debt = self.turns.leave(|other| *other == handle),
                 },
                 None => {
@@ -202,11 +213,13 @@ impl<R> Session<R> {
     /// Takes out calls that have not begun here or elsewhere. Returns their numbers.
     pub(super) fn take_back(&mut self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut taken = Vec::new();
+        let bytes = &mut self.bytes;
         for bound in self.bound.iter_mut().flatten() {
             bound.waiting.retain(|waiting| {
                 let stays = waiting.run.is_some() || !is_wanted(waiting.call);
                 if !stays {
                     taken.push(waiting.call);
+                    *bytes -= waiting.arguments.len();
                 }
                 stays
             });

@@ -33,6 +33,8 @@ pub struct ExecutorConfig {
     pub calls_per_client: usize,
     /// Calls of one function of a client that wait for their turn; default 512. More are not taken until some have begun.
     pub calls_per_function: usize,
+    /// Bytes of arguments of one client's calls that wait; default 1 MiB. More are not taken until some have begun.
+    pub bytes_per_client: usize,
     /// The longest arguments, in bytes; default 16 KiB. Each call that waits takes as much memory as its arguments have.
     pub arguments_max: usize,
     /// The longest buffer of a fetch, in bytes; default 16 KiB. A function can have 11 of them, which are kept for the next.
@@ -50,6 +52,7 @@ impl Default for ExecutorConfig {
         Self {
             calls_per_client: 512,
             calls_per_function: 512,
+            bytes_per_client: 1 << 20,
             arguments_max: 16 << 10,
             fetch_max: 16 << 10,
             quantum: 8192,
@@ -105,6 +108,8 @@ pub struct Executor<R> {
 
 /// How many buffers for arguments are kept.
 const SPARE_MAX: usize = 1024;
+/// How long they are at most, in bytes.
+const SPARE_LEN_MAX: usize = 4096;
 /// How many runs wait at once for bytes that come nearer: about as many lines as a processor waits for at once.
 const NEAR_MAX: usize = 8;
 
@@ -139,6 +144,18 @@ impl<R> Executor<R> {
         }
     }
 
+    /// Gives a client no more turns, or gives it some again: for who does not take the answers to its calls.
+    pub fn pause(&mut self, client: Client, is_paused: bool) {
+        let session = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut);
+        let Some(session) = session.filter(|session| session.is_paused != is_paused) else { return };
+        session.is_paused = is_paused;
+        if is_paused {
+            session.debt = session.debt.min(self.turns.leave(|other| *other == client));
+        } else if !session.is_idle() {
+            self.turns.join(client, session.debt);
+        }
+    }
+
     /// From now on, `handle` of this client means this. Calls that wait for what it meant before are returned: they will
     /// not run.
     pub fn bind(&mut self, client: Client, handle: u32, binding: Binding<R>) -> Vec<u64> {
@@ -166,7 +183,7 @@ impl<R> Executor<R> {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
             return Submitted::Failed(Failure::NoFunction);
         };
-        if session.calls >= config.calls_per_client {
+        if session.calls >= config.calls_per_client || session.bytes >= config.bytes_per_client {
             return Submitted::Full;
         }
         let Some(bound) = session.bound(call.handle) else {
@@ -186,7 +203,8 @@ impl<R> Executor<R> {
         buffer.resize(length, 0);
         arguments(&mut buffer);
         let until = until(now, call.patience_us);
-        if session.push(call.handle, Waiting { call: call.call, until, arguments: buffer, run: None }) {
+        let waiting = Waiting { call: call.call, until, arguments: buffer, run: None };
+        if session.push(call.handle, waiting) && !session.is_paused {
             self.turns.join(client, session.debt);
         }
         Submitted::Taken
@@ -255,7 +273,7 @@ impl<R> Executor<R> {
             if session.is_idle() {
                 session.debt = self.turns.leave(|other| *other == client);
             }
-            if self.spare.len() < SPARE_MAX {
+            if self.spare.len() < SPARE_MAX && waiting.arguments.capacity() <= SPARE_LEN_MAX {
                 self.spare.push(waiting.arguments);
             }
             return Some(cost);

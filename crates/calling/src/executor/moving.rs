@@ -62,7 +62,7 @@ impl<R> Executor<R> {
         }
         let until = super::until(now, moving.patience_us);
         let waiting = Waiting { call: moving.call, until, arguments: Vec::new(), run: Some(run) };
-        if session.push(moving.handle, waiting) {
+        if session.push(moving.handle, waiting) && !session.is_paused {
             self.turns.join(client, session.debt);
         }
         Submitted::Taken

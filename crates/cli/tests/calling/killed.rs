@@ -25,11 +25,18 @@ const OPERATIONS: u64 = 25;
 /// The longest time after which a process is killed that was asked for something, in microseconds.
 const MERCY_US: u64 = 400;
 
-/// Does what its standard input asks, and says on its standard error what came of it.
+/// The part of a client process, which the test below starts: does what its standard input asks, and says on its standard
+/// error what came of it. Otherwise, whether that is understood.
 #[test]
-#[ignore = "the part of a client in another test"]
-fn be_a_client() {
-    let Ok(server) = std::env::var(SERVER) else { return };
+fn what_a_client_says_is_understood() {
+    let Ok(server) = std::env::var(SERVER) else {
+        assert_eq!(ended("got 5", Op::Get(None)), Ok(Op::Get(Some(5))));
+        assert_eq!(ended("got none", Op::Get(None)), Ok(Op::Get(None)));
+        assert_eq!(ended("put", Op::Put(3)), Ok(Op::Put(3)));
+        assert_eq!(ended("deleted true", Op::Delete(false)), Ok(Op::Delete(true)));
+        assert_eq!(ended("failed false", Op::Put(3)), Err(false));
+        return;
+    };
     let address = server.parse().unwrap();
     let agent = std::env::var(AGENT).ok().map(|agent| agent.parse().unwrap());
     let placement = match std::env::var(SITE).unwrap().as_str() {
@@ -68,7 +75,7 @@ struct Process {
 impl Process {
     fn start(daemons: &Daemons, agent: &Daemons, site: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "killed::be_a_client", "--ignored", "--nocapture"]);
+        command.args(["--exact", "killed::what_a_client_says_is_understood", "--nocapture"]);
         command.env(SERVER, daemons.shm().to_string()).env(AGENT, agent.shm().to_string()).env(SITE, site);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

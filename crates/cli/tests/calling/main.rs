@@ -21,9 +21,11 @@ mod world;
 
 use std::time::Duration;
 
-use outboard::{CallError, CallId, FunctionImage, FunctionOptions, Rights, TrapReason};
+use outboard::{
+    CallError, CallId, CallSite, CallerOptions, FunctionImage, FunctionOptions, Rights, TrapReason,
+};
 use support::PATIENCE;
-use world::{COUNT, Daemons, SPEND, caller, image, memory};
+use world::{COUNT, Daemons, SPEND, caller, caller_with, image, memory};
 
 fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().unwrap())
@@ -205,6 +207,37 @@ fn a_client_that_vanishes_with_calls_under_way_disturbs_nobody() {
         assert_eq!(stays.call(count, &1u64.to_le_bytes()).unwrap().value, 2 * round);
         drop(goes);
         assert_eq!(stays.call(count, &1u64.to_le_bytes()).unwrap().value, 2 * round + 1);
+    }
+}
+
+#[test]
+fn a_client_that_listens_late_gets_all_its_answers_and_others_do_not_wait_for_it() {
+    let long = "mov r1, 0\nmov r2, 0\nmov r3, 16384\ncall region_fetch\nmov r1, r0\nmov r2, 16384\ncall reply\nmov r0, 5\nexit";
+    let daemons = Daemons::start();
+    for address in [daemons.shm(), daemons.tcp()] {
+        let mut memory = memory(&address);
+        let region = memory.reserve(16 << 10, None).unwrap();
+        memory.write(&region, 8, &9u64.to_le_bytes()).unwrap();
+        let options = FunctionOptions::default().with_region(&region, Rights::READ).with_reply_max(16 << 10);
+        // More than there is room for on the way back.
+        let mut late = caller_with(
+            &address,
+            CallerOptions { under_way_max: 512, ..CallerOptions::default().at(CallSite::Server) },
+        );
+        let function = late.register(&image(long), options.clone()).unwrap();
+        for _ in 0..512 {
+            late.begin(function, &[]).unwrap();
+        }
+        late.flush();
+        let mut other = caller(&address);
+        let function = other.register(&image(long), options).unwrap();
+        for _ in 0..200 {
+            assert_eq!(other.call(function, &[]).unwrap().value, 5);
+        }
+        for _ in 0..512 {
+            let reply = late.wait(PATIENCE).expect("it ends").result.unwrap();
+            assert_eq!((reply.value, number(&reply.bytes[8..16]), reply.bytes.len()), (5, 9, 16 << 10));
+        }
     }
 }
 

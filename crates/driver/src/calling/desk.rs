@@ -23,6 +23,9 @@ use crate::{LinkId, Outbox};
 /// How much fuel is spent on calls before links have their turn again: some tens of microseconds.
 const FUEL_PER_TURN: u64 = 50_000;
 
+/// Replies that are longer are looked after: of shorter ones there are never so many that they matter.
+const LONG_REPLY: usize = 1024;
+
 /// Why a function is not registered, for programs and for people.
 pub type Refused = (RegisterRefusal, String);
 
@@ -60,6 +63,8 @@ pub struct CallingDesk<R> {
     latest: Option<(LinkId, Client)>,
     /// The link of every client, by its number.
     clients: Vec<LinkId>,
+    /// Those who do not take their answers, so that none of their calls runs.
+    paused: Vec<(LinkId, Client)>,
     answer: Vec<u8>,
     counts: DeskCounts,
     metering: Metering,
@@ -91,6 +96,7 @@ impl<R> CallingDesk<R> {
             links: HashMap::new(),
             latest: None,
             clients: Vec::new(),
+            paused: Vec::new(),
             answer: Vec::new(),
             counts: DeskCounts::default(),
             metering: Metering::default(),
@@ -316,12 +322,13 @@ impl<R> CallingDesk<R> {
 
     /// Runs calls for a while. Returns whether there were any.
     pub fn run(&mut self, now: Time, site: &mut impl Site<Region = R>, outbox: &mut Outbox) -> bool {
+        self.go_on_with_paused(outbox);
         let is_idle = self.executor.is_idle();
         self.metering.turn(now, self.executor.calls(), !is_idle);
         if is_idle {
             return false;
         }
-        let Self { executor, clients, counts, label, .. } = self;
+        let Self { executor, clients, counts, label, paused, .. } = self;
         let before = counts.replied + counts.failed;
         let fuel = executor.run(now, site, FUEL_PER_TURN, |Outcome { client, call, result }| {
             let link = clients[client.index()];
@@ -330,6 +337,10 @@ impl<R> CallingDesk<R> {
                     counts.replied += 1;
                     let head = FrameHead::new(REPLY).with_tag(call as u32).with_flow(*label);
                     outbox.push_parts(link, head, [&Reply { call, value }.encode(), reply]);
+                    if reply.len() > LONG_REPLY && !outbox.has_room(link) && !paused.contains(&(link, client))
+                    {
+                        paused.push((link, client));
+                    }
                 }
                 Err(failure) => {
                     counts.failed += 1;
@@ -338,8 +349,22 @@ impl<R> CallingDesk<R> {
             }
         });
         counts.fuel += fuel;
+        self.paused.iter().for_each(|(_, client)| self.executor.pause(*client, true));
         self.metering.ended(counts.replied + counts.failed - before);
         true
+    }
+
+    /// Gives those turns again who have taken their answers.
+    #[inline]
+    fn go_on_with_paused(&mut self, outbox: &Outbox) {
+        let executor = &mut self.executor;
+        self.paused.retain(|(link, client)| {
+            let is_paused = !outbox.has_room(*link);
+            if !is_paused {
+                executor.pause(*client, false);
+            }
+            is_paused
+        });
     }
 
     /// The regions cannot be reached any more: every call ends.
@@ -361,6 +386,7 @@ impl<R> CallingDesk<R> {
     /// A link is gone. Its caller may come by another.
     pub fn on_lost(&mut self, link: LinkId) {
         self.latest = self.latest.filter(|(latest, _)| *latest != link);
+        self.paused.retain(|(paused, _)| *paused != link);
         if let Some(caller) = self.links.remove(&link) {
             self.executor.close(caller.client);
             self.shared.link_lost(caller.caller);

@@ -29,6 +29,7 @@ impl LocalSite {
         let config = ExecutorConfig {
             calls_per_client: calls,
             calls_per_function: calls,
+            bytes_per_client: usize::MAX,
             ..ExecutorConfig::default()
         };
         let mut executor = Executor::new(config);

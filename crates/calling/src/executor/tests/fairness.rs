@@ -101,3 +101,28 @@ fn a_function_with_many_calls_leaves_room_for_others_of_its_client() {
     world.finish();
     assert_eq!(submit(&mut world, 0), Submitted::Taken);
 }
+
+#[test]
+fn a_client_that_is_paused_waits_and_one_with_long_arguments_is_not_taken_without_end() {
+    let mut world = World::new();
+    let (quiet, other) = (world.client(), world.client());
+    world.bind(quiet, 0, COUNT);
+    world.bind(other, 0, COUNT);
+    let one = 1u64.to_le_bytes();
+    let (first, _) = world.submit(quiet, 0, &one);
+    world.executor.pause(quiet, true);
+    world.executor.pause(quiet, true);
+    let (second, _) = world.submit(quiet, 0, &one);
+    let (of_other, _) = world.submit(other, 0, &one);
+    world.finish();
+    assert!(world.ended.contains_key(&(other, of_other)) && world.ended.len() == 1, "{:?}", world.ended);
+    world.executor.pause(quiet, false);
+    world.finish();
+    assert!([first, second].iter().all(|call| world.ended.contains_key(&(quiet, *call))));
+    let long = vec![0; world.executor.config().arguments_max];
+    let taken =
+        |world: &mut World| (0..).take_while(|_| world.submit(quiet, 0, &long).1 == Submitted::Taken).count();
+    assert_eq!(taken(&mut world), (1 << 20) / long.len());
+    world.finish();
+    assert_eq!(taken(&mut world), (1 << 20) / long.len(), "as many as before");
+}
