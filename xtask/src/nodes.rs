@@ -79,6 +79,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)
             let mut command = Command::new(program);
             command.args(rest).env("CLUSTER_HOSTS", &nodes.hosts).env("PATH", path_with(&programs)?);
             command.env(SECRET_VARIABLE, &nodes.secret);
+            process::hide_this_package(&mut command);
             process::run_tests(command)
         }
     };

@@ -13,14 +13,18 @@ use crate::workspace::Workspace;
 pub(crate) fn cargo(workspace: &Workspace, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(&workspace.root).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_this_package(&name.to_string_lossy())) {
-        command.env_remove(name);
-    }
+    hide_this_package(&mut command);
     command
 }
 
-/// Whether cargo has set a variable to tell this program about itself. Build scripts of others look at them, and would be
-/// run again whenever somebody calls cargo now directly, now by this program.
+/// Leaves out what cargo has set to tell this program about itself. Build scripts of others look at it, and would be run
+/// again whenever cargo is called now directly, now by this program.
+pub(crate) fn hide_this_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_this_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+}
+
 fn is_about_this_package(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
@@ -31,6 +35,25 @@ pub(crate) fn run(mut command: Command) -> Result<Outcome> {
     println!("$ {shown}");
     let status = command.status().with_context(|| format!("could not start `{shown}`"))?;
     Ok(if status.success() { Outcome::Passed } else { Outcome::Failed(format!("`{shown}`: {status}")) })
+}
+
+/// Runs commands at the same time; their output goes straight to ours.
+pub(crate) fn run_together(commands: impl Iterator<Item = Command>) -> Result<Outcome> {
+    let mut children = Vec::new();
+    for mut command in commands {
+        let shown = show(&command);
+        println!("$ {shown}");
+        let child = command.spawn().with_context(|| format!("could not start `{shown}`"))?;
+        children.push((shown, child));
+    }
+    let mut outcome = Outcome::Passed;
+    for (shown, mut child) in children {
+        let status = child.wait().with_context(|| format!("could not wait for `{shown}`"))?;
+        if !status.success() {
+            outcome = Outcome::Failed(format!("`{shown}`: {status}"));
+        }
+    }
+    Ok(outcome)
 }
 
 /// Runs a test command; passes its output on line by line and counts the tests in it.

@@ -1,8 +1,11 @@
 //! `cargo xtask simulate`: runs the simulator over one seed or a range of them.
 
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::process;
 use crate::step::Outcome;
@@ -18,20 +21,33 @@ const SIMULATOR: &str = "outboard-sim";
 #[command(after_help = "Examples:
   cargo xtask simulate --seed 7               replay one run
   cargo xtask simulate --seeds 0..10000       look for a run that breaks a promise")]
-#[group(required = true, multiple = false)]
 pub(crate) struct Args {
     /// The one seed to run
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", required_unless_present = "seeds", conflicts_with = "seeds")]
     seed: Option<u64>,
     /// All seeds from A up to, but without, B
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
+    /// Use the build that tests use: runs take several times as long, but some hundreds of them are done before an
+    /// optimised simulator would be built
+    #[arg(long)]
+    debug: bool,
 }
 
 impl Args {
-    /// The arguments for a range of seeds.
+    /// The arguments for a range of seeds that is short.
     pub(crate) fn over(seeds: Seeds) -> Self {
-        Self { seed: None, seeds: Some(seeds) }
+        Self { seed: None, seeds: Some(seeds), debug: true }
+    }
+
+    /// The same in parts, one for each processor: a run uses one.
+    fn divided(&self, parts: u64) -> Vec<Self> {
+        let Some(Seeds { first, end }) = self.seeds else { return vec![Self { ..*self }] };
+        let step = (end - first).div_ceil(parts.max(1)).max(1);
+        let part = |first: u64| Seeds { first, end: first.saturating_add(step).min(end) };
+        let starts =
+            std::iter::successors(Some(first), |first| first.checked_add(step).filter(|next| *next < end));
+        starts.map(|first| Self { seeds: Some(part(first)), ..*self }).collect()
     }
 
     fn for_simulator(&self) -> [String; 2] {
@@ -68,9 +84,20 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     if !workspace.has_package(SIMULATOR) {
         return Ok(Outcome::Skipped(format!("the workspace has no package {SIMULATOR}")));
     }
-    let mut command = process::cargo(workspace, &["run", "--release", "--quiet", "-p", SIMULATOR, "--"]);
-    command.args(args.for_simulator());
-    process::run(command)
+    let profile = if args.debug { "dev" } else { "release" };
+    // The features of the whole workspace, by which tests have built it; alone it has fewer, and would be built once more.
+    let build = ["build", "--profile", profile, "--workspace", "--bin", SIMULATOR, "--message-format=json"];
+    let text = process::output(process::cargo(workspace, &build))?;
+    let built = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let program = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    let program = program.context("cargo built no simulator")?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let runs = args.divided(processors as u64).into_iter().map(|part| {
+        let mut command = Command::new(&program);
+        command.args(part.for_simulator()).stdin(Stdio::null());
+        command
+    });
+    process::run_together(runs)
 }
 
 #[cfg(test)]
@@ -91,8 +118,19 @@ mod tests {
     }
 
     #[test]
+    fn processors_share_the_seeds() {
+        let shared = |seeds: &str, parts| {
+            let divided = Args::over(seeds.parse().unwrap()).divided(parts);
+            divided.iter().map(|args| args.for_simulator()[1].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(shared("0..256", 2), ["0..128", "128..256"]);
+        assert_eq!(shared("5..10", 2), ["5..8", "8..10"]);
+        assert_eq!(shared("3..5", 8), ["3..4", "4..5"]);
+    }
+
+    #[test]
     fn the_simulator_gets_what_was_asked_for() {
-        let one = Args { seed: Some(7), seeds: None };
+        let one = Args { seed: Some(7), seeds: None, debug: false };
         assert_eq!(one.for_simulator(), ["--seed", "7"]);
         assert_eq!(Args::over(Seeds { first: 1, end: 4 }).for_simulator(), ["--seeds", "1..4"]);
     }
