@@ -56,7 +56,12 @@ impl PagingWorker {
             attached.name.server != attach.server
                 && self.servers.iter().any(|side| side.incarnation() == attached.name.server)
         };
-        if client.attached.get(&key).is_some_and(is_of_another) {
+        // One that is on its way would be replaced by this one.
+        let is_expected = self.pending.iter().any(|(_, pending)| {
+            matches!(pending, Pending::Attach { client, attach: other, .. } if *client == link
+                && (other.grant.region, other.grant.generation) == key && other.server != attach.server)
+        });
+        if is_expected || client.attached.get(&key).is_some_and(is_of_another) {
             let detail = "another server's region of that number is attached on this link; use another link";
             return Err((Refusal::BadRequest, detail));
         }
@@ -94,6 +99,9 @@ impl PagingWorker {
                     Refusal::NoRight,
                     "the key does not carry the rights that were asked for",
                 );
+            }
+            (Err(AccessError::OutOfBounds { .. }), Some(request)) => {
+                self.refuse(request, Refusal::BadRequest, "the grant has more bytes than the region");
             }
             (Err(AccessError::NotOpen), Some(request)) => {
                 let detail = "the memory server knows no such region, generation and key";

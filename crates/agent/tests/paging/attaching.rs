@@ -17,6 +17,23 @@ fn refused(reply: Reply) -> Refusal {
 }
 
 #[test]
+fn a_grant_of_more_bytes_than_there_are_costs_nobody_the_server() {
+    for cluster in [Cluster::new(settings()), Cluster::over_tcp(settings())] {
+        let (_server, region, _, bytes) = filled(&cluster, 1 << 20);
+        let good = attach(&region, CacheMode::Off);
+        let mut more = good;
+        more.grant.size += 4096;
+        // An agent that has lost its server would say so.
+        let mut liar = cluster.app();
+        assert_eq!(refused(liar.attach(more)), Refusal::BadRequest);
+        let mut app = cluster.app();
+        assert!(matches!(app.attach(good), Reply::Attached { .. }));
+        assert_eq!(refused(liar.attach(more)), Refusal::BadRequest, "also while others have it");
+        assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().1, bytes[..4096]);
+    }
+}
+
+#[test]
 fn the_server_decides_about_rights() {
     let cluster = Cluster::new(settings());
     let (_server, region, _, _) = filled(&cluster, 1 << 20);

@@ -10,7 +10,7 @@ use super::ShmLink;
 use super::channel::{MESSAGE_MAX, Received, read_message};
 use super::regions::Opening;
 use crate::memory::{AdoptError, Segment};
-use crate::{Completion, LinkError, Loss, Outcome, Violation};
+use crate::{AccessError, Completion, LinkError, Loss, Outcome, Violation};
 
 /// How many messages of the socket are read in one turn.
 const MESSAGES_PER_TURN: usize = 64;
@@ -117,9 +117,8 @@ impl ShmLink {
             return Err(Violation::UnknownReply { tag }.into());
         };
         let result = match asked.verdict(status) {
-            Ok(()) if size < asked.size => {
-                return Err(Violation::Segment("smaller than its grant says").into());
-            }
+            // Whoever made up the grant, it was not the owner: the link is as good as it was.
+            Ok(()) if size < asked.size => Err(AccessError::OutOfBounds { offset: 0, len: asked.size, size }),
             Ok(()) => {
                 let descriptor = descriptor.ok_or(Violation::Segment("missing"))?;
                 match self.regions.map(descriptor, size, &asked) {

@@ -246,14 +246,14 @@ impl Requester {
         if data.len() as u64 != expected {
             return Err(Violation::Oversize { len: data.len() as u64, available: expected });
         }
-        if let (Reply::Opened { status: Status::Done, size, .. }, Some(pending)) = (reply, pending)
-            && *size < pending.asked.size
-        {
-            return Err(Violation::Segment("smaller than its grant says"));
-        }
         let Pending { token, asked, wanted } = operation.pending.take().ok_or(unknown)?;
         self.free.push(tag as u16);
         let result = match (*reply, wanted) {
+            // Whoever made up the grant, it was not the owner: the link is as good as it was.
+            (Reply::Opened { status: Status::Done, slot, size }, _) if size < asked.size => {
+                self.closing.push_back(slot);
+                Err(AccessError::OutOfBounds { offset: 0, len: asked.size, size })
+            }
             (Reply::Opened { status, slot, .. }, _) => {
                 let handle = Handle::decode(data);
                 let opened = Region { slot, size: asked.size, rights: asked.needed, handle };

@@ -159,7 +159,8 @@ fn check_behind(memory: &Segment, payload: &[u8], number: u32) {
     assert!(first >= number.into(), "frame {number} overtook its write: {first}");
 }
 
-/// Regions are opened and closed again and again, and an old handle never reaches a new opening.
+/// Regions are opened and closed again and again, and an old handle never reaches a new opening. A grant that says more
+/// than there is opens nothing, and costs nobody the link.
 pub(crate) fn reopens_regions<F: Fixture>() {
     let sides = Sides::default();
     let (first, second) = (region(1), region(2));
@@ -187,6 +188,9 @@ pub(crate) fn reopens_regions<F: Fixture>() {
         if stale.len() < 4 {
             stale.push(opened);
         }
+        let more = outboard_wire::Grant { size: grants[which].size + 1, ..grants[which] };
+        let refused = pair.open(&more, Rights::READ).unwrap_err();
+        assert!(matches!(refused, AccessError::OutOfBounds { .. }), "{refused}");
     }
     pair.assert_alive();
 }
