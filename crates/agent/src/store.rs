@@ -171,6 +171,13 @@ impl RegionStore {
         Ok((memory, footprint))
     }
 
+    /// That of all regions. Ids are never given twice, so that it tells no two regions of a server apart; but those of
+    /// two servers, which both count from one, for who speaks of both on one link.
+    fn generation(&self) -> Generation {
+        let Incarnation(life) = self.config.incarnation;
+        Generation(((life >> 32) as u32 ^ life as u32).max(1))
+    }
+
     /// Makes a region of `memory`, which nobody has yet.
     fn register(
         &mut self,
@@ -187,7 +194,7 @@ impl RegionStore {
             Kept::ByName(name) => self.names.insert(name.clone(), region),
             Kept::ByFile(path) => self.files.insert(path.clone(), region),
         };
-        let gate = Arc::new(Gate::new(keys, size, Arc::new(memory)));
+        let gate = Arc::new(Gate::new(self.generation(), keys, size, Arc::new(memory)));
         let owner = self.clients.is_here(process).then_some(process);
         let holders = Holders::default();
         let stored = StoredRegion { owner, holders, kept, chunk_log2, footprint, gate, is_syncing: false };

@@ -131,10 +131,10 @@ impl Drop for Entered {
 }
 
 impl Gate {
-    /// That of a new region. Its id was never another's, so this is its first life.
-    pub(super) fn new(keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
+    /// That of a new region.
+    pub(super) fn new(generation: Generation, keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { generation: Generation(1), keys, size, memory, epoch: RwLock::new(1), inside, is_shut }
+        Self { generation, keys, size, memory, epoch: RwLock::new(1), inside, is_shut }
     }
 
     /// The same region with other keys. Whoever still has this gate in hand writes nothing by it any more.
@@ -259,7 +259,7 @@ mod tests {
 
     fn gate() -> Gate {
         let memory = Segment::create(c"gate", 4096).unwrap();
-        Gate::new(Keys::draw().unwrap(), SIZE, Arc::new(memory))
+        Gate::new(Generation(1), Keys::draw().unwrap(), SIZE, Arc::new(memory))
     }
 
     fn bytes_of(gate: &Gate) -> Vec<u8> {

@@ -145,3 +145,38 @@ fn connections_of_a_slot_are_served_by_one_worker() {
         nodes.wait_until(0, "unix:@steered", |status| status["numbers"]["clients"] == 0);
     }
 }
+
+#[test]
+fn page_rank_over_memory_striped_over_two_nodes_survives_its_agent() {
+    let Some(nodes) = Nodes::find() else { return };
+    let folder = std::env::temp_dir().join(format!("outboard-striped-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let graph = folder.join("small.graph").display().to_string();
+    nodes.succeed(0, &["graph", "generate", "--scale", "12", &graph]);
+    let work = ["graph", "run", "pagerank", "--graph", &graph, "--iterations", "20", "--json"];
+    let here = nodes.succeed(0, &work);
+    // An agent of this test alone.
+    let servers = [1, 2].map(|index| format!("tcp:{}:7401", nodes.address(index))).join(",");
+    let mut agent = nodes.inside(0, &["agent", "--config", "none", "--listen", "unix:@striped-victim"]);
+    agent.args(["--memory-servers", &servers]);
+    let agent = Running::start(agent);
+    nodes.wait_until(0, "unix:@striped-victim", |status| status["numbers"]["memory_servers_connected"] == 2);
+    let mut far = nodes.inside(0, &work);
+    far.args(["--memory", "far", "--server", &servers, "--far-stripe", "64KiB", "--state", "far"]);
+    far.args(["--path", "agent", "--agent", "unix:@striped-victim", "--cache", "dynamic"]);
+    far.args(["--chunk", "4KiB", "--buffer", "1/8"]).env("OUTBOARD_CONFIG", "none");
+    let far = Running::start_piped(far);
+    // Whenever it happens, the result is the same; but it should happen while pages come by it.
+    nodes.wait_until(0, "unix:@striped-victim", |status| {
+        status["numbers"]["fetches_missed_total"].as_u64() > Some(20)
+    });
+    drop(agent);
+    let (is_success, out, err) = far.finish(Duration::from_secs(120));
+    assert!(is_success, "{err}");
+    let far = json(out.as_bytes());
+    assert_eq!(far["result"], json(here.as_bytes())["result"], "{far}");
+    assert_eq!(far["far"]["servers"].as_array().map(Vec::len), Some(2), "{far}");
+    assert!(far["far"]["agent_bytes"].as_u64() > Some(0), "{far}");
+    assert!(far["far"]["agent_losses"].as_u64() > Some(0), "{far}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

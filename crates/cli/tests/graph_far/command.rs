@@ -153,6 +153,35 @@ fn pages_come_past_the_server_over_a_fabric() {
 }
 
 #[test]
+fn a_graph_is_striped_over_two_servers() {
+    let place = Place::new();
+    let servers = [0, 1].map(|_| {
+        let mut settings = Settings::default();
+        settings.memory.listen = vec![socket()];
+        (settings.memory.listen[0].to_string(), Daemon::memory(&settings).unwrap())
+    });
+    let both = format!("{},{}", servers[0].0, servers[1].0);
+    for way in ["--path direct", "--path agent --cache dynamic"] {
+        let flags = "--chunk 4KiB --buffer 1/4 --state far --far-stripe 64KiB --explain";
+        let far = place.in_far("pagerank", &format!("--graph directed.el --server {both} {flags} {way}"));
+        assert_eq!(far["result"], place.in_dram("pagerank", "directed.el"), "{way}");
+        let far = &far["far"];
+        assert_eq!(far["servers"], serde_json::json!([servers[0].0, servers[1].0]));
+        // Each server has a part of what is longer than a stripe, and is named.
+        let lines: Vec<&str> =
+            far["explanation"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        for (server, _) in &servers {
+            let has_part =
+                |line: &&str| line.contains(&format!("of 2 at {server}:")) && line.contains(" by ");
+            assert!(lines.iter().any(has_part), "{lines:?}");
+        }
+    }
+    for (_, daemon) in servers {
+        daemon.stop("done");
+    }
+}
+
+#[test]
 fn a_graph_that_a_server_has_is_opened_there() {
     let place = Place::new();
     let mut settings = Settings::default();

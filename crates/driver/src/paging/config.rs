@@ -16,6 +16,8 @@ pub struct PagingConfig {
     /// How many threads answer faults; each has links of its own. Default: one for every two processors, at least
     /// two, at most eight; a stack and two links each.
     pub threads: usize,
+    /// How many memory servers there are, to each of which every thread has a link; default 1.
+    pub servers: usize,
     /// The largest chunk that is expected, which decides into how many shards the buffer is divided; default 64 KiB.
     pub chunk: usize,
     /// How many bytes are asked for ahead of a scan, at most; default 4 MiB, never more than an eighth of the
@@ -38,6 +40,7 @@ impl PagingConfig {
         Self {
             buffer,
             threads: (processors / 2).clamp(2, 8),
+            servers: 1,
             chunk: 64 << 10,
             ahead: 4 << 20,
             grace: Duration::from_secs(10),

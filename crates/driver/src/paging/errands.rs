@@ -52,7 +52,8 @@ impl PagerService {
             return self.pages.fetch_failed(&job);
         }
         job.way = if job.shuns_agent { Way::Direct } else { self.way(&job.region) };
-        let side = if job.way == Way::Direct { &mut self.server } else { &mut self.agent };
+        let side =
+            if job.way == Way::Direct { &mut self.servers[job.region.spec.at] } else { &mut self.agent };
         side.push(job);
     }
 
@@ -82,12 +83,13 @@ impl PagerService {
         if self.saves_under_way >= SAVES_MAX {
             return None;
         }
-        let is_agent = self.agent.link == Some(id);
+        let server = self.server_of(id);
+        let is_agent = server.is_none();
         for _ in 0..self.pages.shelves.len() {
             let shard = self.next_shard;
             let goes_there = |region: &PagedRegion| match self.agent.knows(region.number) {
                 true if region.saves_by_agent(self.now) => is_agent,
-                _ => !is_agent && self.server.knows(region.number),
+                _ => server == Some(region.spec.at) && self.servers[region.spec.at].knows(region.number),
             };
             if let Some(mut job) = self.pages.next_save(shard, goes_there) {
                 job.way = if is_agent { Way::Agent } else { Way::Direct };
@@ -228,7 +230,8 @@ impl PagerService {
         }
         if let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Direct) {
             let region = Arc::clone(&job.region);
-            self.pages.lose(&region, self.server.peer.as_ref(), &error.to_string());
+            let peer = self.servers[region.spec.at].peer.as_ref();
+            self.pages.lose(&region, peer, &error.to_string());
         }
     }
 
@@ -336,7 +339,7 @@ impl PagerService {
     }
 
     fn end_if_done(&mut self, slot: u32) {
-        let is_partial = self.server.partial == Some(slot) || self.agent.partial == Some(slot);
+        let is_partial = self.servers.iter().chain([&self.agent]).any(|side| side.partial == Some(slot));
         let is_done = self.flight.get(slot).is_some_and(|job| job.under_way == 0);
         if is_done && !is_partial {
             self.end(slot);
@@ -352,10 +355,11 @@ impl PagerService {
     }
 
     /// What was asked by messages will not be answered: their link is gone.
-    pub(super) fn end_messages(&mut self, is_agent: bool) {
+    pub(super) fn end_messages(&mut self, server: Option<usize>) {
         for slot in self.flight.slots() {
             let Some(job) = self.flight.get(slot).filter(|job| job.piece_bytes > 0) else { continue };
-            if (job.way == Way::Agent) == is_agent {
+            let went_to = (job.way != Way::Agent).then_some(job.region.spec.at);
+            if went_to == server {
                 job.under_way = 0;
                 job.fail(true);
                 self.end(slot);

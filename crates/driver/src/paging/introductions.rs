@@ -21,7 +21,8 @@ type Sent = Result<bool, LinkError>;
 impl PagerService {
     /// Makes regions known to a peer that does not know them yet, and lets it forget those that are gone.
     pub(super) fn introduce<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L) -> Sent {
-        let is_agent = self.agent.link == Some(id);
+        let server = self.server_of(id);
+        let is_agent = server.is_none();
         let pages = Arc::clone(&self.pages);
         let mut moved = false;
         if is_agent {
@@ -30,7 +31,7 @@ impl PagerService {
         } else {
             let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
             pages.saves_are_cheap.store(is_mapped, Ordering::Relaxed);
-            moved |= self.send_fences(link)?;
+            moved |= self.send_fences(link, server)?;
         }
         let now = (pages.arrived.load(Ordering::Acquire), pages.departed.load(Ordering::Acquire));
         if self.side(id).introduced == Some(now) {
@@ -41,7 +42,12 @@ impl PagerService {
         moved |= forget_closed(side, link, is_agent);
         let mut is_complete = !side.openings.iter().any(|opening| opening.region.is_closing());
         for region in pages.regions().iter() {
-            if region.is_closing() || region.is_lost() || side.standing(region.number).is_some() {
+            let is_elsewhere = server.is_some_and(|server| server != region.spec.at);
+            if is_elsewhere
+                || region.is_closing()
+                || region.is_lost()
+                || side.standing(region.number).is_some()
+            {
                 continue;
             }
             let epoch = region.bypass.epoch();
@@ -78,9 +84,12 @@ impl PagerService {
     }
 
     /// Asks the server to refuse what an agent may still send.
-    fn send_fences<L: Link>(&mut self, link: &mut L) -> Sent {
+    fn send_fences<L: Link>(&mut self, link: &mut L, server: Option<usize>) -> Sent {
         let mut moved = false;
-        for (region, was_asked) in self.fences.iter_mut().filter(|(_, was_asked)| !*was_asked) {
+        let is_due = |(region, was_asked): &&mut (Arc<PagedRegion>, bool)| {
+            !*was_asked && server == Some(region.spec.at)
+        };
+        for (region, was_asked) in self.fences.iter_mut().filter(is_due) {
             let grant = &region.spec.grant;
             let fence =
                 Request::Fence(Fence { region: grant.region, generation: grant.generation, key: grant.key });
@@ -163,7 +172,10 @@ impl PagerService {
                 Some(_) => {
                     region.opened.fetch_add(1, Ordering::AcqRel);
                 }
-                None => self.pages.lose(&region, self.server.peer.as_ref(), "it no longer has it"),
+                None => {
+                    let peer = self.servers[region.spec.at].peer.as_ref();
+                    self.pages.lose(&region, peer, "it no longer has it");
+                }
             }
         }
         self.pages.announce();
@@ -171,7 +183,7 @@ impl PagerService {
 
     /// A link is gone.
     pub(super) fn lost(&mut self, id: LinkId, now: Time) {
-        let is_agent = self.agent.link == Some(id);
+        let server = self.server_of(id);
         let side = self.side(id);
         side.link = None;
         let openings = std::mem::take(&mut side.openings);
@@ -179,23 +191,22 @@ impl PagerService {
         side.outdated.clear();
         side.forget_questions();
         let partial = side.partial.take();
-        if is_agent {
-            add(&self.pages.tally.agent_losses, 1);
-            self.copies.clear();
-            self.ask_agent_at = None;
-            self.end_messages(true);
-            for job in self.agent.drain() {
-                self.dispatch(job);
-            }
-        } else {
-            self.end_messages(false);
-            self.server.lost_since = Some(now);
-            self.pages.server_links.fetch_sub(1, Ordering::AcqRel);
+        self.end_messages(server);
+        if let Some(server) = server {
+            self.servers[server].lost_since = Some(now);
+            self.pages.server_links[server].fetch_sub(1, Ordering::AcqRel);
             for opening in openings.iter().filter(|opening| matches!(opening.standing, Standing::Open(_))) {
                 opening.region.opened.fetch_sub(1, Ordering::AcqRel);
             }
-            for (_, was_asked) in &mut self.fences {
+            for (_, was_asked) in self.fences.iter_mut().filter(|(region, _)| region.spec.at == server) {
                 *was_asked = false;
+            }
+        } else {
+            add(&self.pages.tally.agent_losses, 1);
+            self.copies.clear();
+            self.ask_agent_at = None;
+            for job in self.agent.drain() {
+                self.dispatch(job);
             }
         }
         if let Some(slot) = partial {
@@ -203,12 +214,12 @@ impl PagerService {
         }
     }
 
-    /// The server has been away for longer than its grace.
-    pub(super) fn give_up_server(&mut self) {
+    /// A server has been away for longer than its grace.
+    pub(super) fn give_up_server(&mut self, server: usize) {
         let grace = self.pages.config.grace;
         let why = format!("it has been away for {} s", grace.as_secs_f32());
-        for region in self.pages.regions().iter() {
-            self.pages.lose(region, self.server.peer.as_ref(), &why);
+        for region in self.pages.regions().iter().filter(|region| region.spec.at == server) {
+            self.pages.lose(region, self.servers[server].peer.as_ref(), &why);
         }
     }
 
@@ -220,7 +231,9 @@ impl PagerService {
             return false;
         }
         self.seen_departed = departed;
-        for job in self.server.drain().into_iter().chain(self.agent.drain()) {
+        let waiting: Vec<_> =
+            self.servers.iter_mut().chain([&mut self.agent]).flat_map(Side::drain).collect();
+        for job in waiting {
             // Those of other regions go back to where they were.
             self.dispatch(job);
         }

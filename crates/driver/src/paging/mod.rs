@@ -23,6 +23,7 @@ mod side;
 #[expect(unsafe_code)]
 mod space;
 mod stats;
+mod stripes;
 mod threads;
 #[expect(unsafe_code)]
 mod uninterrupted;
@@ -33,4 +34,5 @@ pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use service::{PagerNote, PagerService};
 pub use space::Mover;
 pub use stats::{PagingStats, RegionTraffic, Traffic};
+pub use stripes::Stripes;
 pub use threads::{PagerThreads, Peers, ThreadsError};

@@ -16,6 +16,7 @@ use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
 use super::region::PagedRegion;
 use super::space::{Pool, Space};
 use super::stats::{Tally, get};
+use super::stripes::Stripes;
 use super::uninterrupted::Uninterrupted;
 use super::{PagingConfig, RegionSpec};
 
@@ -64,6 +65,12 @@ pub enum PagingError {
         "region “{name}” is open in this process already: it has one writer or many readers; drop the other object first"
     )]
     AlreadyOpen {
+        /// What people call it.
+        name: String,
+    },
+    /// Parts that are not those of one object.
+    #[error("what the memory servers have of “{name}” does not fit together: it was not striped like this")]
+    NotWhole {
         /// What people call it.
         name: String,
     },
@@ -184,8 +191,8 @@ pub struct Pages {
     /// How many regions have been lost or closed, so that jobs that wait for them are found.
     pub(super) departed: AtomicU32,
     pub(super) tally: Tally,
-    /// How many fault threads have a link to the memory server.
-    pub(super) server_links: AtomicU32,
+    /// How many fault threads have a link to each memory server.
+    pub(super) server_links: Box<[AtomicU32]>,
     /// Told whenever a save ends or a region is opened somewhere.
     news: (Mutex<()>, Condvar),
     /// Whether a write-back costs hardly more than the copy of its bytes.
@@ -210,6 +217,7 @@ impl Pages {
             }),
             pools: [const { OnceLock::new() }; CLASSES],
         };
+        let server_links = std::iter::repeat_with(AtomicU32::default).take(config.servers.max(1)).collect();
         Ok(Self {
             shelves: std::iter::repeat_with(shelf).take(shards).collect(),
             config,
@@ -221,7 +229,7 @@ impl Pages {
             arrived: AtomicU32::new(0),
             departed: AtomicU32::new(0),
             tally: Tally::default(),
-            server_links: AtomicU32::new(0),
+            server_links,
             news: (Mutex::new(()), Condvar::new()),
             saves_are_cheap: std::sync::atomic::AtomicBool::new(true),
         })
@@ -273,36 +281,41 @@ impl Pages {
         region.explain(self.clock.now())
     }
 
-    /// Gives a region its place among this process's addresses.
-    pub fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, PagingError> {
+    /// Gives an object its place among this process's addresses. Its parts are regions of one size of chunks, in order.
+    pub fn map(&self, parts: Vec<RegionSpec>) -> Result<Vec<Arc<PagedRegion>>, PagingError> {
         let _uninterrupted = Uninterrupted::new();
-        let chunk = spec.class.bytes();
-        self.check(spec.grant.size, chunk)?;
-        if spec.writable && !self.space.stops_stores() {
+        let Some(class) = parts.first().map(|spec| spec.class) else { return Err(PagingError::Empty) };
+        let chunk = class.bytes();
+        let size = parts.iter().fold(0_u64, |sum, spec| sum.saturating_add(spec.grant.size));
+        self.check(size, chunk)?;
+        if !is_whole(&parts, size) {
+            return Err(PagingError::NotWhole { name: parts[0].name.clone() });
+        }
+        let writable = parts.iter().any(|spec| spec.writable);
+        if writable && !self.space.stops_stores() {
             return Err(PagingError::CannotWrite);
         }
-        self.make_pools(spec.class, spec.writable)?;
-        let len = usize::try_from(spec.grant.size).unwrap_or(usize::MAX).next_multiple_of(chunk);
+        self.make_pools(class, writable)?;
+        let len = usize::try_from(size).unwrap_or(usize::MAX).next_multiple_of(chunk);
         let range = self
             .space
             .range(len)
             .map_err(|source| PagingError::NoMemory { what: "no addresses for a region", source })?;
-        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let range = Arc::new(range);
         let window = self.config.ahead.min(self.config.buffer / 8) / chunk;
-        let region = Arc::new(PagedRegion::new(number, spec, range, window as u32));
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        let clashes = |other: &Arc<PagedRegion>| {
-            let (ours, theirs) = (&region.spec, &other.spec);
-            let is_same = ours.server == theirs.server && ours.grant.region == theirs.grant.region;
-            is_same && (ours.writable || theirs.writable) && !other.is_closing()
+        let region = |spec| {
+            let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+            Arc::new(PagedRegion::new(number, spec, Arc::clone(&range), window as u32))
         };
-        if regions.iter().any(clashes) {
-            return Err(PagingError::AlreadyOpen { name: region.spec.name.clone() });
+        let parts: Vec<_> = parts.into_iter().map(region).collect();
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.iter().find(|part| regions.iter().any(|other| clash(part, other))) {
+            return Err(PagingError::AlreadyOpen { name: part.spec.name.clone() });
         }
-        let at = regions.partition_point(|other| other.start < region.start);
-        regions.insert(at, Arc::clone(&region));
+        let at = regions.partition_point(|other| other.start < range.start());
+        regions.splice(at..at, parts.iter().cloned());
         self.arrived.fetch_add(1, Ordering::AcqRel);
-        Ok(region)
+        Ok(parts)
     }
 
     fn make_pools(&self, class: SizeClass, writable: bool) -> Result<(), PagingError> {
@@ -334,13 +347,17 @@ impl Pages {
         self.departed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes the place of a region that is closing back, when nothing of it is under way any more.
-    pub(super) fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
+    /// Takes the place of an object back whose parts are closing, when nothing of it is under way any more.
+    pub(super) fn unmap(&self, parts: &[Arc<PagedRegion>], patience: Duration) {
         let deadline = Instant::now() + patience;
         loop {
             let uninterrupted = Uninterrupted::new();
-            let under_way: usize =
-                self.shelves.iter().map(|shelf| shelf.lock().shard.forget(region.number)).sum();
+            let mut under_way = 0;
+            for (shelf, part) in
+                self.shelves.iter().flat_map(|shelf| parts.iter().map(move |part| (shelf, part)))
+            {
+                under_way += shelf.lock().shard.forget(part.number);
+            }
             drop(uninterrupted);
             if under_way == 0 || Instant::now() > deadline {
                 break;
@@ -349,11 +366,13 @@ impl Pages {
         }
         let _uninterrupted = Uninterrupted::new();
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        regions.retain(|other| !Arc::ptr_eq(other, region));
+        regions.retain(|other| !parts.iter().any(|part| Arc::ptr_eq(other, part)));
         drop(regions);
-        region.unmap();
+        parts.iter().for_each(|part| part.unmap());
         // Whoever waits there against all rules finds that nothing is mapped.
-        self.space.wake(region.start, region.mapped);
+        if let Some(part) = parts.first() {
+            self.space.wake(part.start, part.mapped);
+        }
     }
 
     pub(super) fn regions(&self) -> RwLockReadGuard<'_, Vec<Arc<PagedRegion>>> {
@@ -364,9 +383,16 @@ impl Pages {
     pub(super) fn find(&self, address: usize) -> Option<(Arc<PagedRegion>, u32)> {
         let regions = self.regions();
         let at = regions.partition_point(|region| region.start <= address).checked_sub(1)?;
+        // The last part of the object.
         let region = &regions[at];
-        let offset = address - region.start;
-        (offset < region.mapped).then(|| (Arc::clone(region), (offset / region.chunk_bytes()) as u32))
+        let (offset, stripes) = (address - region.start, region.spec.stripes);
+        if offset >= region.mapped {
+            return None;
+        }
+        let first = (at + 1).checked_sub(stripes.parts as usize)?;
+        let region = &regions[first + stripes.part_of(offset as u64) as usize];
+        let index = region.spec.stripes.chunk(offset as u64, region.chunk_bytes());
+        Some((Arc::clone(region), index))
     }
 
     /// The region of a number.
@@ -406,9 +432,9 @@ impl Pages {
         self.regions().iter().all(is_settled)
     }
 
-    /// How many fault threads have a link to the memory server.
-    pub fn server_links(&self) -> usize {
-        self.server_links.load(Ordering::Acquire) as usize
+    /// How many fault threads have a link to a memory server.
+    pub fn server_links(&self, server: usize) -> usize {
+        self.server_links[server].load(Ordering::Acquire) as usize
     }
 
     /// On how many links a region is open.
@@ -420,4 +446,24 @@ impl Pages {
     pub fn fetches(&self) -> u64 {
         get(&self.tally.fetches)
     }
+}
+
+/// Whether these are all parts of an object of this size, in order. What servers say of sizes decides about addresses.
+fn is_whole(parts: &[RegionSpec], size: u64) -> bool {
+    parts.iter().zip(0..).all(|(spec, part)| {
+        let stripes = Stripes { bytes: spec.stripes.bytes, parts: parts.len() as u32, part };
+        let is_even = stripes.bytes > 0 && stripes.bytes.is_multiple_of(spec.class.bytes() as u64);
+        is_even
+            && spec.stripes == stripes
+            && spec.class == parts[0].class
+            && stripes.size(size) == spec.grant.size
+    })
+}
+
+/// Whether two regions are the same, and one of them would write.
+fn clash(ours: &PagedRegion, theirs: &PagedRegion) -> bool {
+    let is_closing = theirs.is_closing();
+    let (ours, theirs) = (&ours.spec, &theirs.spec);
+    let is_same = ours.server == theirs.server && ours.grant.region == theirs.grant.region;
+    is_same && (ours.writable || theirs.writable) && !is_closing
 }

@@ -1,7 +1,7 @@
 //! A region of far memory in this process.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outboard_paging::pager::{Ahead, ReadAhead, Route, RouteChooser, SizeClass};
@@ -11,6 +11,7 @@ use outboard_wire::{Grant, Incarnation, Rights, Time};
 use super::bypass::Bypass;
 use super::space::Range;
 use super::stats::{RegionTally, RegionTraffic};
+use super::stripes::Stripes;
 use super::uninterrupted::Uninterrupted;
 
 /// What a region is to be.
@@ -20,8 +21,12 @@ pub struct RegionSpec {
     pub name: String,
     /// What the server gave.
     pub grant: Grant,
+    /// Which of the memory servers has it.
+    pub at: usize,
     /// Which life of the server.
     pub server: Incarnation,
+    /// Which part of an object it is.
+    pub stripes: Stripes,
     /// The server's write epoch.
     pub epoch: u64,
     /// The size of chunks.
@@ -69,15 +74,20 @@ pub(super) enum Way {
     Copy,
 }
 
+/// How many chunks a region has.
+fn chunks(spec: &RegionSpec) -> u32 {
+    spec.grant.size.div_ceil(spec.class.bytes() as u64) as u32
+}
+
 /// A region of far memory in this process.
 #[derive(Debug)]
 pub struct PagedRegion {
     /// Its number in this process.
     pub(super) number: u32,
     pub(super) spec: RegionSpec,
-    range: Mutex<Option<Range>>,
+    /// The addresses of the object that it is a part of, all of them.
+    range: Mutex<Option<Arc<Range>>>,
     pub(super) start: usize,
-    /// In whole chunks.
     pub(super) mapped: usize,
     ahead: Mutex<ReadAhead>,
     window_max: u32,
@@ -98,8 +108,8 @@ pub struct PagedRegion {
 }
 
 impl PagedRegion {
-    pub(super) fn new(number: u32, spec: RegionSpec, range: Range, window_max: u32) -> Self {
-        let chunks = (range.len() / spec.class.bytes()) as u32;
+    pub(super) fn new(number: u32, spec: RegionSpec, range: Arc<Range>, window_max: u32) -> Self {
+        let chunks = chunks(&spec);
         Self {
             number,
             start: range.start(),
@@ -125,7 +135,7 @@ impl PagedRegion {
         &self.spec
     }
 
-    /// Where it begins among this process's addresses.
+    /// Where the object that it is a part of begins among this process's addresses.
     pub fn start(&self) -> usize {
         self.start
     }
@@ -151,12 +161,12 @@ impl PagedRegion {
 
     /// How many chunks it has.
     pub fn chunks(&self) -> u32 {
-        (self.mapped / self.chunk_bytes()) as u32
+        chunks(&self.spec)
     }
 
     /// Where a chunk lies among this process's addresses.
-    pub(super) fn place(&self, index: u32) -> usize {
-        self.start + index as usize * self.chunk_bytes()
+    pub fn place(&self, index: u32) -> usize {
+        self.start + self.spec.stripes.place(self.span(index).0) as usize
     }
 
     /// Where a chunk lies in the region, and how many of its bytes are inside it.

@@ -40,7 +40,7 @@ pub(super) const SAVES_MAX: usize = 32;
 /// What one fault thread does: it reads faults, moves pages, and fetches and saves chunks by links of its own.
 pub struct PagerService {
     pub(super) pages: Arc<Pages>,
-    pub(super) server: Side,
+    pub(super) servers: Vec<Side>,
     pub(super) agent: Side,
     pub(super) flight: Flight,
     messages: Messages,
@@ -70,8 +70,8 @@ impl PagerService {
     /// A fault thread for `pages`, without links.
     pub fn new(pages: Arc<Pages>) -> Self {
         Self {
+            servers: std::iter::repeat_with(Side::default).take(pages.config.servers.max(1)).collect(),
             pages,
-            server: Side::default(),
             agent: Side::default(),
             flight: Flight::with_capacity(JOBS_MAX),
             messages: Messages::default(),
@@ -91,14 +91,25 @@ impl PagerService {
     }
 
     pub(super) fn side(&mut self, link: LinkId) -> &mut Side {
-        if self.agent.link == Some(link) { &mut self.agent } else { &mut self.server }
+        match self.server_of(link) {
+            None => &mut self.agent,
+            Some(server) => &mut self.servers[server],
+        }
+    }
+
+    /// To which server a link leads, if it does not lead to the agent.
+    pub(super) fn server_of(&self, link: LinkId) -> Option<usize> {
+        if self.agent.link == Some(link) {
+            return None;
+        }
+        Some(self.servers.iter().position(|side| side.link == Some(link)).unwrap_or(0))
     }
 
     /// When a server that somebody waits for has been away for too long.
-    fn grace_ends_at(&self) -> Option<Time> {
-        let since = self.server.lost_since?;
+    fn grace_ends_at(&self, server: &Side) -> Option<Time> {
+        let since = server.lost_since?;
         // Whoever found every seat full of what cannot be saved now waits for the server too.
-        let is_awaited = !self.server.is_idle() || self.pages.has_parked();
+        let is_awaited = !server.is_idle() || self.pages.has_parked();
         is_awaited.then(|| since + self.pages.config.grace)
     }
 
@@ -201,13 +212,18 @@ impl Service for PagerService {
         }
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
         let is_agent = peer.intro().role == Role::Agent;
+        // By turns: each server for the first thread, for the second, and so on; then the agents.
+        let server = match origin {
+            Origin::Dialled(number) => number % self.servers.len(),
+            Origin::Accepted => 0,
+        };
         if !is_agent {
-            self.pages.server_links.fetch_add(1, Ordering::AcqRel);
+            self.pages.server_links[server].fetch_add(1, Ordering::AcqRel);
             self.pages.announce();
         }
-        let side = if is_agent { &mut self.agent } else { &mut self.server };
+        let side = if is_agent { &mut self.agent } else { &mut self.servers[server] };
         side.link = Some(link);
         side.peer = Some(peer.clone());
         side.lost_since = None;
@@ -244,13 +260,15 @@ impl Service for PagerService {
     fn next_deadline(&self) -> Option<Time> {
         let agent = [self.ask_agent_at, self.agent_patience_ends_at()];
         let agent = agent.into_iter().flatten().filter(|_| self.agent.link.is_some());
-        self.grace_ends_at().into_iter().chain(agent).min()
+        self.servers.iter().filter_map(|server| self.grace_ends_at(server)).chain(agent).min()
     }
 
     fn on_time(&mut self, now: Time) {
         // What is due with the agent is done when its link has its turn.
-        if self.grace_ends_at().is_some_and(|deadline| deadline <= now) {
-            self.give_up_server();
+        for server in 0..self.servers.len() {
+            if self.grace_ends_at(&self.servers[server]).is_some_and(|deadline| deadline <= now) {
+                self.give_up_server(server);
+            }
         }
     }
 }

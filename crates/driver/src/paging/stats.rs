@@ -1,5 +1,6 @@
 //! What far memory has done in this process.
 
+use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters that fault threads add to.
@@ -72,6 +73,17 @@ impl RegionTally {
             by_copy: get(&self.by_copy),
             saved: get(&self.saved),
         }
+    }
+}
+
+impl Sum for RegionTraffic {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            direct: sum.direct + part.direct,
+            by_agent: sum.by_agent + part.by_agent,
+            by_copy: sum.by_copy + part.by_copy,
+            saved: sum.saved + part.saved,
+        })
     }
 }
 

@@ -29,8 +29,10 @@ pub enum ThreadsError {
         reason: String,
     },
     /// The memory server did not open a region on all links.
-    #[error("the memory server did not open region “{name}” within {patience:?}")]
+    #[error("the memory server at {address} did not open region “{name}” within {patience:?}")]
     NotOpened {
+        /// Where it is.
+        address: Address,
         /// Which region.
         name: String,
         /// How long was waited.
@@ -41,8 +43,8 @@ pub enum ThreadsError {
 /// Whom fault threads talk to.
 #[derive(Clone, Debug)]
 pub struct Peers {
-    /// Where the memory server is.
-    pub server: Address,
+    /// Where the memory servers are, as many as far memory was made for.
+    pub servers: Vec<Address>,
     /// Where the agent is, if there is one.
     pub agent: Option<Address>,
     /// Whom we say we are.
@@ -53,9 +55,17 @@ pub struct Peers {
     pub worker: WorkerConfig,
 }
 
+impl Peers {
+    fn dial(&self, address: &Address, worker: usize) -> Dial {
+        let (address, identity) = (address.clone(), self.identity.clone());
+        Dial { address, identity, exports: Exports::new(), worker: Some(worker) }
+    }
+}
+
 /// The threads of one far memory. They end when this is dropped.
 pub struct PagerThreads {
     pages: Arc<Pages>,
+    servers: Vec<Address>,
     workers: Vec<WorkerHandle<PagerNote>>,
     stop_desk: Box<dyn Fn() + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
@@ -63,7 +73,7 @@ pub struct PagerThreads {
 }
 
 impl PagerThreads {
-    /// Starts them and waits until each has its link to the memory server.
+    /// Starts them and waits until each has its links to the memory servers.
     pub fn start(pages: &Arc<Pages>, peers: &Peers, patience: Duration) -> Result<Self, ThreadsError> {
         let clock = pages.clock;
         let mut threads = Vec::new();
@@ -72,14 +82,7 @@ impl PagerThreads {
         for index in 0..pages.config.threads.max(1) {
             let (worker, handle) = Worker::new(peers.worker, clock, PagerService::new(Arc::clone(pages)))
                 .map_err(std::io::Error::from)?;
-            for address in [Some(&peers.server), peers.agent.as_ref()].into_iter().flatten() {
-                dials.push(Dial {
-                    address: address.clone(),
-                    identity: peers.identity.clone(),
-                    exports: Exports::new(),
-                    worker: Some(index),
-                });
-            }
+            dials.extend(peers.servers.iter().map(|server| peers.dial(server, index)));
             threads.push(spawn(format!("outboard-pager-{index}"), move || {
                 let _last_resort = LastResort;
                 if let Err(errno) = worker.run() {
@@ -88,6 +91,10 @@ impl PagerThreads {
             })?);
             workers.push(handle);
         }
+        // After those to servers, which are told apart by their numbers.
+        let threads_of_agent =
+            peers.agent.iter().flat_map(|agent| (0..workers.len()).map(move |index| (agent, index)));
+        dials.extend(threads_of_agent.map(|(agent, index)| peers.dial(agent, index)));
         let last_error = Arc::new(Mutex::new(String::from("no answer")));
         let heard = Arc::clone(&last_error);
         let desk =
@@ -99,17 +106,20 @@ impl PagerThreads {
         threads.push(spawn("outboard-desk".to_owned(), move || {
             let _ = desk.run();
         })?);
-        let all = Self { pages: Arc::clone(pages), workers, stop_desk, threads, last_error };
-        all.wait_until_connected(&peers.server, patience)?;
+        let servers = peers.servers.clone();
+        let all = Self { pages: Arc::clone(pages), servers, workers, stop_desk, threads, last_error };
+        all.wait_until_connected(patience)?;
         Ok(all)
     }
 
-    fn wait_until_connected(&self, server: &Address, patience: Duration) -> Result<(), ThreadsError> {
+    fn wait_until_connected(&self, patience: Duration) -> Result<(), ThreadsError> {
         let deadline = Instant::now() + patience;
-        while self.pages.server_links() < self.workers.len() {
+        let is_away = |server: &usize| self.pages.server_links(*server) < self.workers.len();
+        while let Some(server) = (0..self.servers.len()).find(is_away) {
             if Instant::now() > deadline {
                 let reason = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                return Err(ThreadsError::NotConnected { address: server.clone(), patience, reason });
+                let address = self.servers[server].clone();
+                return Err(ThreadsError::NotConnected { address, patience, reason });
             }
             self.pages.wait_for_news(Duration::from_millis(5));
         }
@@ -123,18 +133,19 @@ impl PagerThreads {
         while self.pages.opened(region) < self.workers.len() as u64 {
             if region.is_lost() || Instant::now() > deadline {
                 let name = region.spec().name.clone();
-                return Err(ThreadsError::NotOpened { name, patience });
+                let address = self.servers[region.spec().at].clone();
+                return Err(ThreadsError::NotOpened { address, name, patience });
             }
             self.pages.wait_for_news(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    /// Takes a region's place back. What was not flushed is given up. Nothing may point into it any more.
-    pub fn unmap(&self, region: &Arc<PagedRegion>, patience: Duration) {
-        self.pages.begin_closing(region);
+    /// Takes an object's place back. What was not flushed is given up. Nothing may point into it any more.
+    pub fn unmap(&self, parts: &[Arc<PagedRegion>], patience: Duration) {
+        parts.iter().for_each(|part| self.pages.begin_closing(part));
         self.look();
-        self.pages.unmap(region, patience);
+        self.pages.unmap(parts, patience);
         // Its places in the buffer are free for others, who may have waited for them.
         self.look();
     }

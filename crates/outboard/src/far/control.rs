@@ -19,8 +19,8 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn connect(options: &FarOptions) -> Result<Self, ConnectError> {
-        let (address, identity) = (options.server.clone(), options.identity.clone());
+    pub(super) fn connect(address: &Address, options: &FarOptions) -> Result<Self, ConnectError> {
+        let (address, identity) = (address.clone(), options.identity.clone());
         let link = options.link.clone();
         let memory = Memory::new(Client::connect(&address, identity.clone(), &link)?);
         Ok(Self { address, identity, link, memory: Mutex::new(memory) })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboard_driver::paging::{PagingError, ThreadsError};
-use outboard_link::ConnectError;
+use outboard_link::{Address, ConnectError};
 use outboard_probe::MemoryLimit;
 use thiserror::Error;
 
@@ -26,6 +26,12 @@ pub enum FarError {
         numerator: u32,
         /// of this many.
         denominator: u32,
+    },
+    /// Stripes that cannot be.
+    #[error("stripes of {stripe} bytes will not do: they must be a power of two")]
+    BadStripe {
+        /// How long they are to be.
+        stripe: usize,
     },
     /// A NUMA node for the buffer that has no memory, or is not there.
     #[error(
@@ -70,8 +76,12 @@ pub enum FarError {
         element: usize,
     },
     /// Written chunks did not reach the server in time.
-    #[error("{unsaved} chunks of region “{name}” did not reach the memory server within {patience:?}")]
+    #[error(
+        "{unsaved} chunks of region “{name}” did not reach the memory server at {server} within {patience:?}"
+    )]
     NotFlushed {
+        /// Where the server is.
+        server: Address,
         /// Which region.
         name: String,
         /// How many chunks.

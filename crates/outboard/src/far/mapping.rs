@@ -9,7 +9,7 @@ use outboard_driver::paging::{PagedRegion, Pattern, RegionSpec, RegionTraffic};
 
 use super::FarError;
 use super::memory::Shared;
-use crate::memory::FarRegion;
+use super::parts::Part;
 
 /// How the application will use a region, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,25 +31,33 @@ pub enum Advice {
 /// When it is dropped, what it holds is given up if it has no name, and written back if it has.
 pub struct FarMapping {
     shared: Arc<Shared>,
-    region: Arc<PagedRegion>,
+    name: String,
+    /// What each server has of it, in the order of stripes.
+    regions: Vec<Arc<PagedRegion>>,
     /// Taken when it is given back.
-    far: Option<FarRegion>,
-    pinned: Vec<Range<u32>>,
+    parts: Option<Vec<Part>>,
+    /// Which chunks of which part.
+    pinned: Vec<(usize, Range<u32>)>,
 }
 
 impl FarMapping {
-    pub(super) fn new(shared: Arc<Shared>, region: Arc<PagedRegion>, far: FarRegion) -> Self {
-        Self { shared, region, far: Some(far), pinned: Vec::new() }
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        name: String,
+        regions: Vec<Arc<PagedRegion>>,
+        parts: Vec<Part>,
+    ) -> Self {
+        Self { shared, name, regions, parts: Some(parts), pinned: Vec::new() }
     }
 
     /// Where it begins. Touching it may wait for the memory server; if that is lost for good, it raises SIGBUS.
     pub fn as_ptr(&self) -> NonNull<u8> {
-        NonNull::new(self.region.start() as *mut u8).expect("nothing is mapped at address zero")
+        NonNull::new(self.regions[0].start() as *mut u8).expect("nothing is mapped at address zero")
     }
 
     /// Its size in bytes.
     pub fn len(&self) -> usize {
-        self.region.size() as usize
+        self.regions.iter().map(|part| part.size() as usize).sum()
     }
 
     /// Whether it has none. It always has some.
@@ -59,37 +67,44 @@ impl FarMapping {
 
     /// What people call it.
     pub fn name(&self) -> &str {
-        &self.region.spec().name
+        &self.name
     }
 
     /// Whether it may be written. A store to one that may not raises SIGSEGV, as in any read-only memory.
     pub fn is_writable(&self) -> bool {
-        self.region.spec().writable
+        self.regions[0].spec().writable
     }
 
     /// What of it has crossed links so far.
     pub fn traffic(&self) -> RegionTraffic {
-        self.region.traffic()
+        self.regions.iter().map(|part| part.traffic()).sum()
     }
 
-    /// What was chosen for it and why, for people: its line of [`FarMemory::explain`](super::FarMemory::explain).
+    /// Over how many memory servers it is striped.
+    pub fn servers(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// What was chosen for it and why, for people: its lines of [`FarMemory::explain`](super::FarMemory::explain), one for
+    /// each server that has a part of it.
     pub fn explain(&self) -> String {
-        self.shared.pages.explain_region(&self.region)
+        let lines = self.regions.iter().map(|part| self.shared.pages.explain_region(part));
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// The size of its chunks.
     pub fn chunk(&self) -> usize {
-        self.region.chunk_bytes()
+        self.regions[0].chunk_bytes()
     }
 
     /// Waits until the server has all that was written before the call. What is pinned leaves its place for a moment
     /// if it was changed.
     pub fn flush(&self) -> Result<(), FarError> {
-        let flushed = self.shared.flush(&self.region);
+        let flushed = self.shared.flush(&self.regions);
         if flushed.is_err() {
             // What could not be sent is still here; what is pinned goes back to its place.
-            for index in self.pinned.iter().cloned().flatten() {
-                self.touch(index);
+            for (part, chunks) in &self.pinned {
+                chunks.clone().for_each(|index| self.touch(*part, index));
             }
         }
         flushed
@@ -99,59 +114,79 @@ impl FarMapping {
     /// has.
     pub fn sync(&self, patience: Duration) -> Result<u64, FarError> {
         self.flush()?;
-        let far = self.far.as_ref().expect("it is given back only when it ends");
-        Ok(self.shared.server()?.sync(far, patience)?)
+        let parts = self.parts.as_ref().expect("it is given back only when it ends");
+        let mut bytes = 0;
+        for part in parts {
+            bytes += self.shared.server(part.at)?.sync(&part.far, patience)?;
+        }
+        Ok(bytes)
     }
 
     /// Says how the bytes of `span` will be used. What concerns the whole region does so whatever the span.
     pub fn advise(&self, span: Range<usize>, advice: Advice) -> Result<(), FarError> {
-        let chunks = self.chunks(&span)?;
-        match advice {
-            Advice::Normal => self.region.set_pattern(Pattern::Normal),
-            Advice::Sequential => self.region.set_pattern(Pattern::Sequential),
-            Advice::Random => self.region.set_pattern(Pattern::Random),
-            Advice::WillNeed => self.shared.threads.will_need(&self.region, chunks.start, chunks.end),
-            Advice::DontNeed => {
-                self.shared.pages.dont_need(&self.region, chunks.start, chunks.end);
-                self.shared.threads.look();
+        for (part, chunks) in self.chunks(&span)? {
+            let region = &self.regions[part];
+            match advice {
+                Advice::Normal => region.set_pattern(Pattern::Normal),
+                Advice::Sequential => region.set_pattern(Pattern::Sequential),
+                Advice::Random => region.set_pattern(Pattern::Random),
+                Advice::WillNeed => self.shared.threads.will_need(region, chunks.start, chunks.end),
+                Advice::DontNeed => self.shared.pages.dont_need(region, chunks.start, chunks.end),
             }
+        }
+        if advice == Advice::DontNeed {
+            self.shared.threads.look();
         }
         Ok(())
     }
 
     /// Brings the bytes of `span` here before they are needed, as far as the buffer has room for them.
     pub fn prefault(&self, span: Range<usize>) -> Result<(), FarError> {
-        let chunks = self.chunks(&span)?;
-        self.shared.threads.will_need(&self.region, chunks.start, chunks.end);
-        chunks.for_each(|index| self.touch(index));
+        let parts = self.chunks(&span)?;
+        for (part, chunks) in &parts {
+            self.shared.threads.will_need(&self.regions[*part], chunks.start, chunks.end);
+        }
+        for (part, chunks) in parts {
+            chunks.for_each(|index| self.touch(part, index));
+        }
         Ok(())
     }
 
     /// Brings the bytes of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls and
     /// devices can be given them. Half of the buffer may be pinned, or less if that leaves too little room for others.
     pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {
-        let chunks = self.chunks(&span)?;
-        let asked = chunks.len() * self.chunk();
-        let reserved = self.shared.pages.reserve_pins(&self.region, chunks.clone());
-        reserved.map_err(|(pinned, most)| FarError::TooMuchPinned { asked, pinned, most })?;
-        for index in chunks.clone() {
-            self.touch(index);
-            // It may have been moved out again before it was pinned.
-            while !self.shared.pages.pin(&self.region, index, true) {
-                self.touch(index);
+        let parts = self.chunks(&span)?;
+        let asked = parts.iter().map(|(_, chunks)| chunks.len()).sum::<usize>() * self.chunk();
+        let pages = &self.shared.pages;
+        for (number, (part, chunks)) in parts.iter().enumerate() {
+            if let Err((pinned, most)) = pages.reserve_pins(&self.regions[*part], chunks.clone()) {
+                for (part, chunks) in &parts[..number] {
+                    pages.release_pins(&self.regions[*part], chunks.clone());
+                }
+                return Err(FarError::TooMuchPinned { asked, pinned, most });
             }
         }
-        self.pinned.push(chunks);
+        for (part, chunks) in &parts {
+            for index in chunks.clone() {
+                self.touch(*part, index);
+                // It may have been moved out again before it was pinned.
+                while !pages.pin(&self.regions[*part], index, true) {
+                    self.touch(*part, index);
+                }
+            }
+        }
+        self.pinned.extend(parts);
         Ok(())
     }
 
     /// Ends all pins of this region.
     pub fn unpin(&mut self) {
-        for chunks in std::mem::take(&mut self.pinned) {
+        for (part, chunks) in std::mem::take(&mut self.pinned) {
+            let region = &self.regions[part];
             for index in chunks.clone() {
-                self.shared.pages.pin(&self.region, index, false);
+                self.shared.pages.pin(region, index, false);
             }
-            self.shared.pages.release_pins(&self.region, chunks);
+            self.shared.pages.release_pins(region, chunks);
         }
     }
 
@@ -159,55 +194,60 @@ impl FarMapping {
     pub fn freeze(mut self) -> Result<Self, FarError> {
         self.flush()?;
         self.unpin();
-        self.shared.threads.unmap(&self.region, self.shared.patience);
+        self.shared.threads.unmap(&self.regions, self.shared.patience);
         // What an agent has of it may be older than what was flushed past it; of an earlier epoch it keeps nothing.
-        let epoch = match &mut self.far {
-            Some(far) => self.shared.server()?.fence(far)?,
-            None => self.region.spec().epoch,
-        };
-        let spec = RegionSpec { writable: false, epoch, ..self.region.spec().clone() };
-        self.region = self.shared.map(spec)?;
+        let mut specs = Vec::new();
+        for (region, part) in self.regions.iter().zip(self.parts.iter_mut().flatten()) {
+            let epoch = self.shared.server(part.at)?.fence(&mut part.far)?;
+            specs.push(RegionSpec { writable: false, epoch, ..region.spec().clone() });
+        }
+        self.regions = self.shared.map(specs)?;
         Ok(self)
     }
 
     /// Gives the region back to the server with all that is in it, whether it has a name or not.
     pub fn free(mut self) -> Result<(), FarError> {
         self.unpin();
-        self.shared.threads.unmap(&self.region, self.shared.patience);
-        match self.far.take() {
-            Some(far) => Ok(self.shared.server()?.free(far)?),
-            None => Ok(()),
+        self.shared.threads.unmap(&self.regions, self.shared.patience);
+        let mut freed = Ok(());
+        // All that can be; the first error is the one to tell.
+        for Part { at, far, .. } in self.parts.take().into_iter().flatten() {
+            let part = self.shared.server(at).and_then(|mut server| Ok(server.free(far)?));
+            freed = freed.and(part);
         }
+        freed
     }
 
     /// Waits until a chunk is here.
-    fn touch(&self, index: u32) {
-        let place = self.region.start() + index as usize * self.chunk();
+    fn touch(&self, part: usize, index: u32) {
+        let place = self.regions[part].place(index);
         // SAFETY: inside the region, which is mapped as long as `self`; another thread may write the byte, and what it is
         // does not matter.
         unsafe { (place as *const u8).read_volatile() };
     }
 
-    fn chunks(&self, span: &Range<usize>) -> Result<Range<u32>, FarError> {
+    /// Which chunks of which parts a span has bytes of.
+    fn chunks(&self, span: &Range<usize>) -> Result<Vec<(usize, Range<u32>)>, FarError> {
         let size = self.len();
         if span.start > span.end || span.end > size {
             return Err(FarError::OutOfBounds { start: span.start, end: span.end, size });
         }
-        Ok((span.start / self.chunk()) as u32..span.end.div_ceil(self.chunk()) as u32)
+        let chunks = (span.start / self.chunk()) as u32..span.end.div_ceil(self.chunk()) as u32;
+        let of_part = |part: &Arc<PagedRegion>| part.spec().stripes.chunks(chunks.clone(), self.chunk());
+        Ok(self.regions.iter().map(of_part).enumerate().collect())
     }
 }
 
 impl Drop for FarMapping {
     fn drop(&mut self) {
-        let Some(far) = self.far.take() else { return };
+        let Some(parts) = self.parts.take() else { return };
         self.unpin();
-        let is_kept = self.region.spec().is_kept;
+        let is_kept = self.regions[0].spec().is_kept;
         if is_kept && self.is_writable() {
             // Whoever needs to know calls `flush` first; here nobody is left to tell.
             let _ = self.flush();
         }
-        self.shared.threads.unmap(&self.region, self.shared.patience);
-        // A server that is gone has nothing to give back.
-        let _ = self.shared.server().map(|mut server| server.release(far));
+        self.shared.threads.unmap(&self.regions, self.shared.patience);
+        self.shared.release(parts);
     }
 }

@@ -1,20 +1,21 @@
 //! One process's far memory.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use outboard_driver::FrontDeskConfig;
 use outboard_driver::WorkerConfig;
 use outboard_driver::paging::{Mover, PagedRegion, PagerThreads, Pages, PagingStats, Peers, RegionSpec};
-use outboard_paging::pager::SizeClass;
+use outboard_link::Address;
 use outboard_wire::Rights;
-use outboard_wire::control::Sharing;
 
 use super::array::{FarSlice, FarVec, Plain};
 use super::control::Control;
 use super::mapping::FarMapping;
+use super::parts::Part;
 use super::{FarError, FarOptions, RegionOptions};
-use crate::memory::{FarRegion, Memory};
+use crate::memory::Memory;
 
 /// One process's far memory: a memory server's regions behind plain pointers, with one buffer for all of them.
 /// Clones are the same far memory. It ends, with its threads, when the last clone and the last object in it are
@@ -27,44 +28,58 @@ pub struct FarMemory {
 pub(super) struct Shared {
     pub(super) pages: Arc<Pages>,
     pub(super) threads: PagerThreads,
-    control: Control,
+    /// The memory servers, in the order of stripes.
+    controls: Vec<Control>,
+    pub(super) servers: Vec<Address>,
+    pub(super) stripe: usize,
+    /// At which server the next object begins.
+    pub(super) next_server: AtomicUsize,
     has_agent: bool,
     pub(super) patience: Duration,
 }
 
 impl Shared {
-    /// The memory server, for questions.
-    pub(super) fn server(&self) -> Result<MutexGuard<'_, Memory>, FarError> {
-        self.control.server()
+    /// A memory server, for questions.
+    pub(super) fn server(&self, at: usize) -> Result<MutexGuard<'_, Memory>, FarError> {
+        self.controls[at].server()
     }
 
-    /// Gives a region its place among our addresses, and waits until every fault thread can reach it.
-    pub(super) fn map(&self, spec: RegionSpec) -> Result<Arc<PagedRegion>, FarError> {
-        let region = self.pages.map(spec)?;
-        let opened = self.threads.open(&region, self.patience);
+    /// Gives an object its place among our addresses, and waits until every fault thread can reach its parts.
+    pub(super) fn map(&self, parts: Vec<RegionSpec>) -> Result<Vec<Arc<PagedRegion>>, FarError> {
+        let parts = self.pages.map(parts)?;
+        let opened = parts.iter().try_for_each(|part| self.threads.open(part, self.patience));
         if let Err(error) = opened {
-            self.threads.unmap(&region, Duration::ZERO);
+            self.threads.unmap(&parts, Duration::ZERO);
             return Err(error.into());
         }
-        Ok(region)
+        Ok(parts)
     }
 
-    /// Waits until the server has everything that was written to a region before.
-    pub(super) fn flush(&self, region: &Arc<PagedRegion>) -> Result<(), FarError> {
-        if !region.spec().writable {
+    /// Gives the regions of an object back. A server that is gone has nothing to give back.
+    pub(super) fn release(&self, parts: Vec<Part>) {
+        for Part { at, far, .. } in parts {
+            let _ = self.server(at).map(|mut server| server.release(far));
+        }
+    }
+
+    /// Waits until the servers have everything that was written to an object before.
+    pub(super) fn flush(&self, parts: &[Arc<PagedRegion>]) -> Result<(), FarError> {
+        if !parts.iter().any(|part| part.spec().writable) {
             return Ok(());
         }
-        self.pages.begin_flush(region);
+        parts.iter().for_each(|part| self.pages.begin_flush(part));
         let patience = self.pages.config().grace + self.patience;
         let deadline = Instant::now() + patience;
         loop {
-            let unsaved = self.pages.write_back(region);
-            if unsaved == 0 {
-                return Ok(());
-            }
-            if region.is_lost() || Instant::now() > deadline {
-                let name = region.spec().name.clone();
-                return Err(FarError::NotFlushed { name, unsaved, patience });
+            // All of them, so that no server waits for another.
+            let unsaved: Vec<usize> = parts.iter().map(|part| self.pages.write_back(part)).collect();
+            let late = || parts.iter().zip(&unsaved).filter(|(_, unsaved)| **unsaved > 0);
+            let Some(mut worst) = late().next() else { return Ok(()) };
+            worst = late().find(|(part, _)| part.is_lost()).unwrap_or(worst);
+            if worst.0.is_lost() || Instant::now() > deadline {
+                let (spec, unsaved) = (worst.0.spec(), *worst.1);
+                let server = self.servers[spec.at].clone();
+                return Err(FarError::NotFlushed { server, name: spec.name.clone(), unsaved, patience });
             }
             self.threads.look();
             self.pages.wait_for_news(Duration::from_millis(2));
@@ -73,14 +88,16 @@ impl Shared {
 }
 
 impl FarMemory {
-    /// Connects to a memory server, and to an agent if one is named, and starts the threads that answer faults.
+    /// Connects to the memory servers, and to an agent if one is named, and starts the threads that answer faults.
     pub fn connect(options: FarOptions) -> Result<Self, FarError> {
         // What makes no sense, and what this machine cannot do, is said before anybody is disturbed.
         options.check()?;
         let pages = Arc::new(Pages::new(options.paging())?);
-        let control = Control::connect(&options)?;
+        let servers: Vec<Address> = options.servers().cloned().collect();
+        let controls = servers.iter().map(|server| Control::connect(server, &options));
+        let controls = controls.collect::<Result<Vec<_>, _>>()?;
         let peers = Peers {
-            server: options.server.clone(),
+            servers: servers.clone(),
             agent: options.agent.clone(),
             identity: options.identity.clone(),
             desk: FrontDeskConfig {
@@ -94,7 +111,8 @@ impl FarMemory {
         let patience = options.link.deadline;
         let threads = PagerThreads::start(&pages, &peers, patience)?;
         let has_agent = peers.agent.is_some();
-        let shared = Shared { pages, threads, control, has_agent, patience };
+        let (stripe, next_server) = (options.stripe, AtomicUsize::new(0));
+        let shared = Shared { pages, threads, controls, servers, stripe, next_server, has_agent, patience };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -117,17 +135,16 @@ impl FarMemory {
 
     /// Allocates `bytes` bytes, all zero, for use by pointer.
     pub fn reserve(&self, bytes: u64, options: &RegionOptions) -> Result<FarMapping, FarError> {
-        let class = self.check(bytes, options)?;
-        let name = options.name.as_deref();
-        let region = self.shared.server()?.reserve_chunks(bytes, class.0, name, Sharing::Leased)?;
-        self.map(region, options, true)
+        self.check(bytes, options)?;
+        let parts = self.shared.reserve(bytes, options)?;
+        self.map(parts, options, true)
     }
 
     /// Opens a named region to read it, together with other readers.
     pub fn open<T: Plain>(&self, name: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
         self.check(1, options)?;
-        let region = self.shared.server()?.open(name, Rights::READ)?;
-        FarSlice::new(self.map(region, &named(name, options), false)?)
+        let parts = self.shared.open(name, Rights::READ, options.chunk)?;
+        FarSlice::new(self.map(parts, &named(name, options), false)?)
     }
 
     /// Opens a named region as its only writer.
@@ -137,16 +154,16 @@ impl FarMemory {
         options: &RegionOptions,
     ) -> Result<FarVec<T>, FarError> {
         self.check(1, options)?;
-        let region = self.shared.server()?.open(name, Rights::READ.and(Rights::WRITE))?;
-        FarVec::whole(self.map(region, &named(name, options), true)?)
+        let parts = self.shared.open(name, Rights::READ.and(Rights::WRITE), options.chunk)?;
+        FarVec::whole(self.map(parts, &named(name, options), true)?)
     }
 
     /// Opens a file below the server's data directory to read it, together with other readers. The server loads it
-    /// unless it has already.
+    /// unless it has already. Of several servers it is the first, which has all of it.
     pub fn open_file<T: Plain>(&self, path: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
         self.check(1, options)?;
-        let region = self.shared.server()?.load(path, Rights::READ, options.patience)?;
-        FarSlice::new(self.map(region, &named(path, options), false)?)
+        let region = self.shared.server(0)?.load(path, Rights::READ, options.patience)?;
+        FarSlice::new(self.map(vec![Part::whole(region)], &named(path, options), false)?)
     }
 
     /// The same as its only writer. [`FarVec::sync`] brings what was written to the file.
@@ -157,8 +174,8 @@ impl FarMemory {
     ) -> Result<FarVec<T>, FarError> {
         self.check(1, options)?;
         let rights = Rights::READ.and(Rights::WRITE);
-        let region = self.shared.server()?.load(path, rights, options.patience)?;
-        FarVec::whole(self.map(region, &named(path, options), true)?)
+        let region = self.shared.server(0)?.load(path, rights, options.patience)?;
+        FarVec::whole(self.map(vec![Part::whole(region)], &named(path, options), true)?)
     }
 
     /// Waits until the agent has said what it will do with every region that may go by it; one that is to have a copy
@@ -214,42 +231,20 @@ impl FarMemory {
     }
 
     /// Refuses what cannot be before any data moves.
-    fn check(&self, bytes: u64, options: &RegionOptions) -> Result<SizeClass, FarError> {
-        let class = SizeClass(options.chunk.max(1).ilog2() as u8);
-        self.shared.pages.check(bytes, options.chunk)?;
-        Ok(class)
+    fn check(&self, bytes: u64, options: &RegionOptions) -> Result<(), FarError> {
+        Ok(self.shared.pages.check(bytes, options.chunk)?)
     }
 
-    fn map(&self, far: FarRegion, options: &RegionOptions, writable: bool) -> Result<FarMapping, FarError> {
-        match self.try_map(&far, options, writable) {
-            Ok(region) => Ok(FarMapping::new(Arc::clone(&self.shared), region, far)),
+    fn map(&self, parts: Vec<Part>, options: &RegionOptions, writable: bool) -> Result<FarMapping, FarError> {
+        let name = options.name.clone().unwrap_or_else(|| parts[0].to_string());
+        match self.shared.map(self.shared.specs(&name, &parts, options, writable)) {
+            Ok(regions) => Ok(FarMapping::new(Arc::clone(&self.shared), name, regions, parts)),
             Err(error) => {
-                // The region is of no use to us; the first error is the one to tell.
-                let _ = self.shared.server().map(|mut server| server.release(far));
+                // The regions are of no use to us; the first error is the one to tell.
+                self.shared.release(parts);
                 Err(error)
             }
         }
-    }
-
-    fn try_map(
-        &self,
-        far: &FarRegion,
-        options: &RegionOptions,
-        writable: bool,
-    ) -> Result<Arc<PagedRegion>, FarError> {
-        let class = self.check(far.size(), options)?;
-        let spec = RegionSpec {
-            name: options.name.clone().unwrap_or_else(|| format!("region {}", far.descriptor.grant.region.0)),
-            grant: far.descriptor.grant,
-            server: far.server(),
-            epoch: far.epoch(),
-            class,
-            writable,
-            is_kept: options.name.is_some(),
-            path: options.path,
-            cache: options.cache,
-        };
-        self.shared.map(spec)
     }
 }
 

@@ -17,6 +17,7 @@ mod error;
 mod mapping;
 mod memory;
 mod options;
+mod parts;
 
 pub use array::{FarSlice, FarVec, Plain};
 pub use error::{BufferTooLarge, FarError};

@@ -76,7 +76,12 @@ impl FromStr for Buffer {
 pub struct FarOptions {
     /// Where the memory server is.
     pub server: Address,
-    /// Where the agent is; default none.
+    /// Further memory servers; default none. What is longer than a stripe is spread over all of them.
+    pub others: Vec<Address>,
+    /// How much of an object lies at one server before the next has its turn; default 2 MiB. A power of two;
+    /// an object with larger chunks has stripes of one chunk.
+    pub stripe: usize,
+    /// Where the agent is; default none. It has to know all the memory servers.
     pub agent: Option<Address>,
     /// How much may be here at once; default 256 MiB. A fraction is one of `footprint`.
     pub buffer: Buffer,
@@ -112,6 +117,8 @@ impl FarOptions {
         let node = node_near(&server);
         Self {
             server,
+            others: Vec::new(),
+            stripe: 2 << 20,
             agent: None,
             buffer: Buffer::Bytes(256 << 20),
             footprint: 0,
@@ -131,7 +138,9 @@ impl FarOptions {
     /// As configured: file, environment and flags. The memory server and the agent are those of the job, or of this user.
     pub fn from_settings(settings: &Settings) -> Result<Self, FarError> {
         let far = &settings.far;
-        let server = settings.job.memory.address("memory").ok_or(FarError::NoServer)?;
+        let mut servers = far.servers.iter().cloned();
+        let server =
+            servers.next().or_else(|| settings.job.memory.address("memory")).ok_or(FarError::NoServer)?;
         let agent = agent_of(settings);
         let node = match far.node {
             NodeChoice::Auto => node_near(&server),
@@ -139,6 +148,8 @@ impl FarOptions {
             NodeChoice::Number(node) => Some(node),
         };
         Ok(Self {
+            others: servers.collect(),
+            stripe: size(far.stripe),
             agent,
             buffer: Buffer::Bytes(size(far.buffer)),
             threads: far.threads,
@@ -157,6 +168,16 @@ impl FarOptions {
         Self { agent, ..self }
     }
 
+    /// The same with further memory servers.
+    pub fn with_others(self, others: Vec<Address>) -> Self {
+        Self { others, ..self }
+    }
+
+    /// All memory servers, in the order in which stripes have their turns.
+    pub fn servers(&self) -> impl Iterator<Item = &Address> {
+        std::iter::once(&self.server).chain(&self.others)
+    }
+
     /// The same with another buffer.
     pub fn with_buffer(self, buffer: Buffer) -> Self {
         Self { buffer, ..self }
@@ -172,6 +193,9 @@ impl FarOptions {
     pub fn check(&self) -> Result<(), FarError> {
         if let (Buffer::Fraction { numerator, denominator }, 0) = (self.buffer, self.footprint) {
             return Err(FarError::NoFootprint { numerator, denominator });
+        }
+        if !self.stripe.is_power_of_two() {
+            return Err(FarError::BadStripe { stripe: self.stripe });
         }
         if let Some(node) = self.node {
             let there = outboard_probe::memory_nodes();
@@ -206,6 +230,7 @@ impl FarOptions {
         let defaults = PagingConfig::with_buffer(self.buffer.of(self.footprint));
         PagingConfig {
             threads: self.threads.unwrap_or_else(|| self.usual_threads(defaults.threads)).max(1),
+            servers: 1 + self.others.len(),
             chunk: self.chunk,
             ahead: self.ahead,
             grace: self.grace,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use outboard_link::Address;
+
 use crate::literal::NONE;
 use crate::section::section;
 use crate::value::{Choice, Value};
@@ -10,6 +12,12 @@ use crate::{ByteSize, Literal, ValueError};
 section! {
     /// The settings of far memory in an application.
     "far" => pub struct FarSettings {
+        /// The memory servers over which far memory is striped: longer objects lie in stripes, by turns at one and the
+        /// next. An empty list is the one of the job (job.memory), where all of it is.
+        pub servers: Vec<Address> where some_servers = Vec::new(),
+        /// How long a stripe is: a power of two from 64KiB to 1GiB, at least a chunk. The same for all who open an object by
+        /// its name.
+        pub stripe: ByteSize where stripe_size = ByteSize(2 << 20),
         /// How much of far memory may be here at once, all regions together.
         pub buffer: ByteSize = ByteSize(256 << 20),
         /// The size of chunks, the unit of movement: a power of two from 4KiB to 2MiB. Large chunks move faster, small
@@ -118,6 +126,18 @@ fn chunk_size(chunk: &ByteSize) -> Result<(), &'static str> {
     match chunk.0.is_power_of_two() && (4 << 10..=2 << 20).contains(&chunk.0) {
         true => Ok(()),
         false => Err("it must be a power of two from 4KiB to 2MiB"),
+    }
+}
+
+#[expect(clippy::ptr_arg, reason = "a check is given the field as it is")]
+fn some_servers(servers: &Vec<Address>) -> Result<(), &'static str> {
+    if servers.len() > 64 { Err("there can be at most 64 memory servers") } else { Ok(()) }
+}
+
+fn stripe_size(stripe: &ByteSize) -> Result<(), &'static str> {
+    match stripe.0.is_power_of_two() && (64 << 10..=1 << 30).contains(&stripe.0) {
+        true => Ok(()),
+        false => Err("it must be a power of two from 64KiB to 1GiB"),
     }
 }
 

@@ -79,6 +79,7 @@ impl About for AboutRun {
     const SECTION: &'static str = "";
     const OTHERS: &'static [&'static str] = &["far", "memory", "agent", "link", "log"];
     const DECIDED: &'static [&'static str] = &[
+        "far.servers",
         "far.buffer",
         "far.chunk",
         "far.path",

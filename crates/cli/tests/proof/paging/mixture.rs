@@ -177,12 +177,26 @@ fn compare(pairs: &mut [Pair], options: &FarOptions) {
     }
 }
 
-/// Reads a region by a connection of its own, as the same process.
+/// Reads an object by connections of its own, as the same process: a stripe from each server, by turns.
 fn read_at_server(name: &str, bytes: &mut [u8], options: &FarOptions) -> Result<(), FarError> {
-    let client = Client::connect(&options.server, options.identity.clone(), &options.link)?;
-    let mut server = Memory::new(client.with_patience(PATIENCE));
-    let region = server.open(name, Rights::READ)?;
-    Ok(server.read(&region, 0, bytes)?)
+    let (count, stripe) = (1 + options.others.len(), options.stripe);
+    let mut parts = Vec::new();
+    for (number, address) in (1..).zip(options.servers()) {
+        let client = Client::connect(address, options.identity.clone(), &options.link)?;
+        let mut server = Memory::new(client.with_patience(PATIENCE));
+        let name = match count {
+            1 => name.to_owned(),
+            _ => format!("{name} {number} of {count} by {stripe}"),
+        };
+        let region = server.open(&name, Rights::READ)?;
+        parts.push((server, region));
+    }
+    let stripe = if count == 1 { bytes.len() } else { stripe };
+    for (number, bytes) in bytes.chunks_mut(stripe).enumerate() {
+        let (server, region) = &mut parts[number % count];
+        server.read(region, (number / count * stripe) as u64, bytes)?;
+    }
+    Ok(())
 }
 
 fn assert_same(bytes: &[u8], expected: &[u8], place: &str, pair: &Pair) {

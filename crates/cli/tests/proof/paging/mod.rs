@@ -12,6 +12,7 @@ mod loss;
 mod mixture;
 mod pressure;
 mod refusals;
+mod striped;
 mod user;
 
 use bytes::Bytes;

@@ -27,6 +27,7 @@ use self::source::Source;
 use super::report::Report;
 use super::{Args, Measured, Memory};
 use crate::commands::graph::bar::Bar;
+use crate::daemon_ready::show;
 use crate::failure::wrong_usage;
 use crate::{numbers, terminal};
 
@@ -56,9 +57,9 @@ pub(super) fn run(
     refuse_idle_settings(plan, configuration)?;
     let began = Instant::now();
     let bar = Bar::new();
-    let source = match (&args.graph, &args.far.served, &plan.server) {
+    let source = match (&args.graph, &args.far.served, plan.servers.first()) {
         (_, Some(name), Some(server)) => Source::served(name, server, &configuration.settings.link)?,
-        (Some(file), ..) => Source::file(file, args.from, plan.server.is_none(), &bar)?,
+        (Some(file), ..) => Source::file(file, args.from, plan.servers.is_empty(), &bar)?,
         _ => return Err(wrong_usage("name a graph with --graph, or with --served and --server")),
     };
     let state = match plan.state {
@@ -67,12 +68,12 @@ pub(super) fn run(
     };
     let footprint = source.bytes() + state;
     // The addresses are not known yet; whether the rest fits together is.
-    let trial = plan.far_options(footprint, &at(configuration, default_socket("memory"), None))?;
+    let trial = plan.far_options(footprint, &at(configuration, &[default_socket("memory")], None))?;
     if let Err(large) = trial.check_memory() {
         // Whoever does not read the standard error misses it; it may be known, and right.
         let _ = writeln!(std::io::stderr(), "outboard: warning: {large}");
     }
-    if plan.server.is_none() {
+    if plan.servers.is_empty() {
         require_room(footprint, configuration)?;
     }
     args.require_source(source.vertices())?;
@@ -80,7 +81,7 @@ pub(super) fn run(
         source.check(&bar)?;
     }
     let daemons = Daemons::start(plan, configuration, source.data_dir()?)?;
-    let settings = at(configuration, daemons.server.clone(), daemons.agent.clone());
+    let settings = at(configuration, &daemons.servers, daemons.agent.clone());
     let far_options = plan.far_options(footprint, &settings)?;
     let task = Task { args, options, workers, plan, daemons: &daemons, began };
     let text = task.perform(source, far_options, bar)?;
@@ -89,9 +90,9 @@ pub(super) fn run(
 }
 
 /// The settings of the user, with these daemons.
-fn at(configuration: &Configuration, server: Address, agent: Option<Address>) -> Settings {
+fn at(configuration: &Configuration, servers: &[Address], agent: Option<Address>) -> Settings {
     let mut settings = configuration.settings.clone();
-    settings.job.memory = Whereabouts::At(server);
+    settings.far.servers = servers.to_vec();
     settings.job.agent = agent.map_or(Whereabouts::None, Whereabouts::At);
     settings
 }
@@ -100,7 +101,7 @@ fn at(configuration: &Configuration, server: Address, agent: Option<Address>) ->
 fn refuse_idle_settings(plan: &Plan, configuration: &Configuration) -> Result<()> {
     for entry in configuration.entries() {
         let is_idle = match entry.key.section {
-            "memory" => plan.server.is_some(),
+            "memory" => !plan.servers.is_empty(),
             "agent" => plan.agent.is_some() || plan.path == Path::Direct,
             _ => false,
         };
@@ -190,7 +191,7 @@ impl Task<'_> {
             _ => bail!(
                 "the agent at {agent} did not take the graph within {patience:?}: the memory server at {} has to be \
                  among its memory servers (agent.memory_servers)",
-                self.daemons.server
+                show(&self.daemons.servers)
             ),
         }
     }

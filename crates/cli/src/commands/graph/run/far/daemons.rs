@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(30);
 
 /// The memory server and the agent of a run.
 pub(super) struct Daemons {
-    pub(super) server: Address,
+    pub(super) servers: Vec<Address>,
     pub(super) agent: Option<Address>,
     /// How to reach them.
     pub(super) link: LinkSettings,
@@ -52,20 +52,22 @@ impl Daemons {
         settings.agent.listen = vec![place("agent")];
         settings.agent.dial_wire = plan.wire;
         let link = settings.link.clone();
-        let memory_child = match &plan.server {
-            Some(address) => {
-                connect(address, Role::MemoryServer, "--server", &link)?.close("only looked who it is");
-                None
-            }
-            None => Some(Child::memory(&settings, tell)?),
-        };
-        let server = address_of(plan.server.as_ref(), memory_child.as_ref())?;
-        let agent_child = start_agent(plan, &mut settings, &server)?;
+        for address in &plan.servers {
+            connect(address, Role::MemoryServer, "--server", &link)?.close("only looked who it is");
+        }
+        let mut servers = plan.servers.clone();
+        let mut memory_child = None;
+        if servers.is_empty() {
+            let child = Child::memory(&settings, tell)?;
+            servers.push(address_of(None, Some(&child))?);
+            memory_child = Some(child);
+        }
+        let agent_child = start_agent(plan, &mut settings, &servers)?;
         let agent = match (&plan.agent, &agent_child) {
             (None, None) => None,
             (named, child) => Some(address_of(named.as_ref(), child.as_ref())?),
         };
-        Ok(Self { server, agent, link, agent_child, memory_child })
+        Ok(Self { servers, agent, link, agent_child, memory_child })
     }
 
     /// How many bytes the agent has read from memory servers so far, for whomever. One that is gone does not say.
@@ -100,7 +102,7 @@ impl Daemons {
     }
 }
 
-fn start_agent(plan: &Plan, settings: &mut Settings, server: &Address) -> Result<Option<Child>> {
+fn start_agent(plan: &Plan, settings: &mut Settings, servers: &[Address]) -> Result<Option<Child>> {
     match &plan.agent {
         _ if plan.path == Path::Direct => Ok(None),
         Some(address) => {
@@ -108,7 +110,7 @@ fn start_agent(plan: &Plan, settings: &mut Settings, server: &Address) -> Result
             Ok(None)
         }
         None => {
-            settings.agent.memory_servers = vec![server.clone()];
+            settings.agent.memory_servers = servers.to_vec();
             Ok(Some(Child::agent(settings, None, tell)?))
         }
     }

@@ -7,6 +7,7 @@ use super::super::Memory;
 use super::daemons::Daemons;
 use super::figures::Figures;
 use super::flags::Plan;
+use crate::daemon_ready::show;
 use crate::numbers;
 
 /// What there is to say about far memory after a run.
@@ -41,7 +42,7 @@ impl Facts<'_> {
             ),
         )];
         let wire = plan.wire.map(|wire| format!(", like {wire}")).unwrap_or_default();
-        rows.push(("memory server", format!("{}, graph {}{wire}", self.daemons.server, self.origin)));
+        rows.push(("memory server", format!("{}, graph {}{wire}", show(&self.daemons.servers), self.origin)));
         if let Some(agent) = &self.daemons.agent {
             let absence = if self.is_agent_ready { "" } else { "; it did not take the graph in time" };
             let (path, cache) = (plan.path_name(), plan.cache_name());
@@ -60,7 +61,8 @@ impl Facts<'_> {
     pub(in super::super) fn json(&self) -> Value {
         let Self { plan, daemons, .. } = self;
         let mut json = self.figures.json();
-        json["server"] = daemons.server.to_string().into();
+        json["server"] = daemons.servers.first().map(Address::to_string).into();
+        json["servers"] = daemons.servers.iter().map(Address::to_string).collect::<Vec<_>>().into();
         json["agent"] = daemons.agent.as_ref().map(Address::to_string).into();
         json["agent_ready"] = self.is_agent_ready.into();
         json["path"] = plan.path_name().into();

@@ -38,10 +38,11 @@ pub(in super::super) struct Flags {
     /// Where the state of vertices lies: ranks, levels, labels [default: dram]
     #[arg(long, value_enum)]
     state: Option<Memory>,
-    /// The memory server [default: one is started for the time of the run]
-    #[arg(long, value_name = "ADDRESS")]
-    server: Option<Address>,
-    /// The agent, which has to know the memory server [default: one is started, unless --path direct]
+    /// The memory server, or several separated by commas: arrays are then striped over all of them
+    /// [default: one is started for the time of the run]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    server: Vec<Address>,
+    /// The agent, which has to know the memory servers [default: one is started, unless --path direct]
     #[arg(long, value_name = "ADDRESS")]
     agent: Option<Address>,
     /// A graph image below the data directory of the memory server, in place of --graph
@@ -109,7 +110,8 @@ pub(super) struct Plan {
     pub(super) path: Path,
     pub(super) cache: CacheMode,
     pub(super) state: Memory,
-    pub(super) server: Option<Address>,
+    /// None is one that is started.
+    pub(super) servers: Vec<Address>,
     pub(super) agent: Option<Address>,
     pub(super) link: LinkName,
     pub(super) wire: Option<Wire>,
@@ -127,7 +129,7 @@ impl Flags {
             ("--path", self.path.is_some()),
             ("--cache", self.cache.is_some()),
             ("--state", self.state.is_some()),
-            ("--server", self.server.is_some()),
+            ("--server", !self.server.is_empty()),
             ("--agent", self.agent.is_some()),
             ("--served", self.served.is_some()),
             ("--link", self.link.is_some()),
@@ -184,7 +186,7 @@ impl Flags {
             path,
             cache,
             state: self.state.unwrap_or(Memory::Dram),
-            server: self.server.clone(),
+            servers: self.server.clone(),
             agent: self.agent.clone(),
             link: self.link.unwrap_or(LinkName::Shm),
             wire: self.wire,
@@ -197,7 +199,8 @@ impl Flags {
     /// Whether the flags agree with each other.
     fn agree(&self) -> Result<(), &'static str> {
         let is_direct = self.path == Some(PathName::Direct);
-        let starts_nobody = self.server.is_some() && (self.agent.is_some() || is_direct);
+        let has_server = !self.server.is_empty();
+        let starts_nobody = has_server && (self.agent.is_some() || is_direct);
         match self {
             Self { cache: Some(cache), .. } if is_direct && *cache != CacheName::Off => Err(
                 "the agent keeps the cache, and --path direct goes without it: leave out --cache or --path",
@@ -205,14 +208,14 @@ impl Flags {
             Self { agent: Some(_), .. } if is_direct => {
                 Err("--path direct goes without an agent: leave out --agent or --path")
             }
-            Self { agent: Some(_), server: None, .. } => {
+            Self { agent: Some(_), .. } if !has_server => {
                 Err("--agent needs --server: name the memory server that the agent knows")
             }
             Self { agent: Some(_), wire: Some(_), .. } => {
                 Err("--wire is for an agent that is started here: imitate one where yours is started, with \
                      --dial-wire, or leave out --agent")
             }
-            Self { served: Some(_), server: None, .. } => {
+            Self { served: Some(_), .. } if !has_server => {
                 Err("--served needs --server: name the memory server in whose data directory the graph lies")
             }
             Self { link: Some(_), .. } if starts_nobody => Err(
