@@ -66,6 +66,11 @@ pub(super) struct Opinion {
     pub(super) oldest_ns: f64,
 }
 
+/// The value that so many others are not above. There may be thousands of callers, and nobody waits for a sorted list.
+fn nth(values: &mut [f64], place: usize) -> f64 {
+    *values.select_nth_unstable_by(place, f64::total_cmp).1
+}
+
 /// What all callers say.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
@@ -119,15 +124,14 @@ impl Callers {
             return None;
         }
         let mut costs: Vec<f64> = views().map(|view| view.cost_ns().unwrap_or(f64::INFINITY)).collect();
-        costs.sort_by(f64::total_cmp);
         let knowing = costs.iter().filter(|cost| cost.is_finite()).count();
-        let mut ages: Vec<u64> =
-            views().filter(|view| view.told_at.is_some()).map(|view| view.oldest_ns).collect();
-        ages.sort_unstable();
+        let told = views().filter(|view| view.told_at.is_some());
+        let mut ages: Vec<f64> = told.map(|view| view.oldest_ns as f64).collect();
+        let (half, lower_half) = (costs.len() / 2, ages.len().checked_sub(1)? / 2);
         Some(Opinion {
-            at_least_ns: *costs.get(knowing.checked_sub(1)? / 2)?,
-            at_most_ns: *costs.get(costs.len() / 2)?,
-            oldest_ns: *ages.get(ages.len().checked_sub(1)? / 2)? as f64,
+            at_least_ns: nth(&mut costs, knowing.checked_sub(1)? / 2),
+            at_most_ns: nth(&mut costs, half),
+            oldest_ns: nth(&mut ages, lower_half),
         })
     }
 

@@ -302,12 +302,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             let id = flight.id;
             let fault = match said {
                 Ok(answer) => {
-                    if flight.site == site {
-                        watch.ended(site, call, Some(now));
-                    } else {
-                        watch.ended(flight.site, call, None);
-                        watch.was_first(site);
-                    }
+                    watch.answered(flight.site, site, call, now);
                     recycle(spare, calls.end(call));
                     tell(id, Ok(answer));
                     return;

@@ -127,9 +127,11 @@ impl Watch {
         }
     }
 
-    /// A site has answered a call first that has meanwhile begun elsewhere, or was there only as a probe.
-    pub(super) fn was_first(&mut self, site: Site) {
-        self.sites[site as usize].answered_total += 1;
+    /// A call has an answer from a site: from where it is, or first from where it has been before or is only a probe.
+    #[inline]
+    pub(super) fn answered(&mut self, where_it_is: Site, by: Site, call: u64, now: Time) {
+        self.ended(where_it_is, call, (where_it_is == by).then_some(now));
+        self.sites[by as usize].answered_total += u64::from(where_it_is != by);
     }
 
     /// A call goes elsewhere because nothing is heard from there.
