@@ -180,8 +180,13 @@ fn phases(
         CallPlacement::Steered,
     ];
     let mut played = placements.map(|_| Played::default());
-    for _ in 0..scene.plan.rounds {
-        for (best, placement) in played.iter_mut().zip(placements) {
+    for round in 0..scene.plan.rounds {
+        let mut turns: Vec<_> = played.iter_mut().zip(placements).collect();
+        // Whatever it means to be the first or the last, everybody is.
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for (best, placement) in turns {
             best.improve(scene.play(placement)?);
         }
     }

@@ -46,12 +46,13 @@ impl View {
         }
     }
 
-    /// What a call costs. One that has waited for longer than others took counts by its age.
+    /// What a call costs. One that has waited for longer than others took counts by its age. Calls that were answered before
+    /// anybody looked at the clock cost next to nothing, which is not the same as nothing known.
     fn cost_ns(&self) -> Option<f64> {
         let mean = if self.calls > 0.0 { self.sum_ns / self.calls } else { 0.0 };
         let oldest_ns = self.oldest_ns as f64;
         let cost = if oldest_ns > mean { (self.sum_ns + oldest_ns) / (self.calls + 1.0) } else { mean };
-        (cost > 0.0).then_some(cost)
+        (self.calls > 0.0 || oldest_ns > 0.0).then_some(cost.max(1.0))
     }
 }
 

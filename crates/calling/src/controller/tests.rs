@@ -257,6 +257,25 @@ fn a_site_that_is_faster_than_others_while_it_runs_keeps_its_calls() {
 }
 
 #[test]
+fn calls_that_take_no_time_at_all_are_known_to_be_cheap() {
+    let mut controller = Controller::new(ControllerConfig::default(), Time::ZERO);
+    let usable = Seen { is_usable: true, ..Seen::default() };
+    let (here, server) =
+        (Seen { calls: 1, ..usable }, Seen { calls: 100, round_trips_ns: 100 * MS, ..usable });
+    for tick in 1..1000 {
+        let now = Time::from_nanos(tick * MS);
+        controller.on_observed(now, CallerNumber(0), &Observed { sites: [here, Seen::default(), server] });
+        controller.on_time(now);
+    }
+    assert_eq!(
+        controller.table().counts(),
+        [256, 0, 0],
+        "{:#?}",
+        controller.explain(Time::from_nanos(1000 * MS))
+    );
+}
+
+#[test]
 fn every_move_is_explained() {
     let mut world = settled(1, 10_000.0);
     assert!(slots_left_after(&mut world, (3 * MS, 6 * MS)).is_some());
