@@ -88,14 +88,15 @@ fn doomed(program: &PeerProgram, address: &Address) -> Result<Peer, BenchError> 
 fn during(
     good: &mut Crowd,
     bad: &mut [BadClient],
-    doomed: Peer,
+    mut doomed: Peer,
     (rate, span): (f64, Duration),
 ) -> Result<f64, BenchError> {
-    let (began, mut doomed) = (Instant::now(), Some(doomed));
+    let (began, mut is_alive) = (Instant::now(), true);
     good.p99_while(rate, span, || {
-        if began.elapsed() >= span / 2 {
-            // Its calls are still under way.
-            drop(doomed.take());
+        if is_alive && began.elapsed() >= span / 2 {
+            // Its calls are still under way. Whoever waited for its end here would not make good calls meanwhile.
+            doomed.kill();
+            is_alive = false;
         }
         bad.iter_mut().try_for_each(BadClient::go_on)
     })

@@ -52,6 +52,14 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Kills it, and does not wait for its end.
+    pub(crate) fn kill(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.child.kill();
+    }
+}
+
 impl Drop for Peer {
     fn drop(&mut self) {
         // Both fail only if it has ended already.
