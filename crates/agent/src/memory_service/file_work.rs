@@ -124,7 +124,7 @@ impl MemoryService {
     ) -> Result<Option<ControlAnswer>, No> {
         let worker = self.worker()?;
         let turn = self.store.turns.take()?;
-        let memory = self.store.with(|store| store.to_be_written(region, generation, key))?;
+        let memory = self.store.with(|store| store.writable_memory(region, generation, key))?;
         Ok(by_thread((worker, asker), (memory, turn), move |(memory, _turn), may_begin| {
             match may_begin.and_then(|()| Ok(memory.populate()?)) {
                 Ok(large) => ControlAnswer::Populated { large: large as u64 },

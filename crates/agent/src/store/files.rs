@@ -129,7 +129,7 @@ impl RegionStore {
     }
 
     /// The memory of a region, for whoever has a key that allows writing.
-    pub(crate) fn to_be_written(
+    pub(crate) fn writable_memory(
         &mut self,
         region: RegionId,
         generation: Generation,

@@ -187,7 +187,7 @@ fn only_a_file_is_synced_by_one_at_a_time_and_only_who_may_write_syncs_or_popula
     let stranger = Grant { key: RegionKey([0; 16]), ..loaded.grant };
     assert_eq!(begin(&mut store, &stranger).err(), Some(Failure::NoSuchRegion));
     let mut populated = |grant: &Grant| {
-        let found = store.to_be_written(grant.region, grant.generation, &grant.key);
+        let found = store.writable_memory(grant.region, grant.generation, &grant.key);
         found.map(|memory| memory.len()).map_err(|(failure, _)| failure)
     };
     assert_eq!(populated(&reader), Err(Failure::NoRight));
