@@ -208,19 +208,20 @@ fn phases(
     }
     let total = |played: &Played| played.done.iter().sum::<u64>().max(1) as f64;
     let best = total(&at_server).max(total(&at_agent));
-    let of_phase = |number: usize| {
-        let best = at_server.done[number].max(at_agent.done[number]).max(1);
-        steered.done[number] as f64 / best as f64
-    };
+    let better = |number: usize| at_server.done[number].max(at_agent.done[number]).max(1) as f64;
+    let of_phase = |number: usize| steered.done[number] as f64 / better(number);
+    let clairvoyant = (0..PHASES.len()).map(better).sum::<f64>();
     let worst = (0..PHASES.len()).map(of_phase).fold(f64::INFINITY, f64::min);
     let seconds = scene.plan.phase.as_secs_f64();
     let whole = format!(
         "the better of all calls at the server and all at the agent, over four phases of {seconds} s: idle, server overloaded, agent overloaded, recovery"
     );
     let single = "the better of server and agent in the phase in which steering does worst";
+    let known = "the same for somebody who knows the phases and takes the better site in each: what steering between the two could reach here";
     let ratio = |name: &str, value, versus: &str| Figure::new(name, Unit::Ratio, value, 1.0, versus);
     Ok(vec![
         ratio("calling.steer.versus_best_fixed", total(&steered) / best, &whole),
+        ratio("calling.steer.versus_best_fixed.clairvoyant", clairvoyant / best, known),
         ratio("calling.steer.versus_best_fixed.worst_phase", worst, single),
     ])
 }
