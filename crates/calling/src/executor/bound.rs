@@ -214,7 +214,8 @@ impl<R> Session<R> {
     pub(super) fn take_back(&mut self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut taken = Vec::new();
         let bytes = &mut self.bytes;
-        for bound in self.bound.iter_mut().flatten() {
+        for (handle, bound) in self.bound.iter_mut().enumerate() {
+            let Some(bound) = bound.as_mut().filter(|bound| !bound.waiting.is_empty()) else { continue };
             bound.waiting.retain(|waiting| {
                 let stays = waiting.run.is_some() || !is_wanted(waiting.call);
                 if !stays {
@@ -223,6 +224,9 @@ impl<R> Session<R> {
                 }
                 stays
             });
+            if bound.waiting.is_empty() {
+                bound.debt = self.turns.leave(|other| *other as usize == handle);
+            }
         }
         self.calls -= taken.len();
         taken

@@ -459,6 +459,7 @@ impl<R> Executor<R> {
     ) -> u64 {
         let session = run.client.and_then(|client| self.sessions.get_mut(client.0 as usize)?.as_mut());
         let Some(session) = session else {
+            run.forget_binding();
             self.runs.give_back(run);
             return 0;
         };

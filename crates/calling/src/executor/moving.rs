@@ -28,7 +28,11 @@ impl<R> Executor<R> {
         let mut sorted = calls.to_vec();
         sorted.sort_unstable();
         let is_wanted = |call: u64| sorted.binary_search(&call).is_ok();
-        for call in session.take_back(is_wanted) {
+        let taken = session.take_back(is_wanted);
+        if session.is_idle() && !taken.is_empty() {
+            session.debt = self.turns.leave(|other| *other == client);
+        }
+        for call in taken {
             give(Recalled::Waiting(call));
         }
         session.calls -= self.runs.take_back(client, is_wanted, |moving| {

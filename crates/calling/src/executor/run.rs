@@ -213,6 +213,11 @@ impl<R> Run<R> {
         }
     }
 
+    /// Keeps nothing alive any more of what it ran.
+    pub(super) fn forget_binding(&mut self) {
+        self.binding = None;
+    }
+
     /// What the function replied.
     pub(super) fn reply(&self) -> &[u8] {
         &self.reply
@@ -396,9 +401,10 @@ impl<R> Runs<R> {
                 let (reply, state) = (&run.reply, &state);
                 is_saved && give(&Moving { call, handle, patience_us: 0, spent, reply, state })
             };
-            if let Some(run) = place.run.take_if(is_it) {
+            if let Some(mut run) = place.run.take_if(is_it) {
                 self.vacant.push(number as u32);
                 count += 1;
+                run.forget_binding();
                 if self.free.len() < ROOMS_KEPT {
                     self.free.push(run);
                 }

@@ -22,8 +22,17 @@ const SHARED_CODE_MAX: usize = SHARED / 4;
 /// Where code may begin, in bytes: at a line of the caches.
 const ALIGNMENT: usize = 64;
 
-/// The piece that the next code goes to, and how much of it is taken.
-static OPEN: Mutex<Option<(Arc<Mapping>, usize)>> = Mutex::new(None);
+/// The piece that the next code goes to.
+static OPEN: Mutex<Option<Piece>> = Mutex::new(None);
+
+/// A piece in which there may be room for more code.
+struct Piece {
+    mapping: Arc<Mapping>,
+    /// What is mapped, to be written through a mapping beside it.
+    file: OwnedFd,
+    /// How many of its bytes are taken.
+    taken: usize,
+}
 
 /// Code that can be executed and no longer be changed. It is unmapped with the last who may call it, and all who share
 /// its pages.
@@ -55,15 +64,16 @@ impl Pages {
     fn shared(code: &[u8]) -> Option<Pages> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let length = code.len().next_multiple_of(ALIGNMENT).max(ALIGNMENT);
-        let has_room = |(_, taken): &(Arc<Mapping>, usize)| SHARED - taken >= length;
-        let (mapping, taken) = match open.take().filter(has_room) {
-            Some(found) => found,
-            None => (Arc::new(Mapping::shared().ok()?), 0),
+        let mut piece = match open.take().filter(|piece| SHARED - piece.taken >= length) {
+            Some(piece) => piece,
+            None => Piece::new().ok()?,
         };
-        mapping.write(taken, code).ok()?;
+        piece.write(code).ok()?;
+        let mapping = Arc::clone(&piece.mapping);
         // SAFETY: inside the mapping, as there was room.
-        let start = unsafe { mapping.start.add(taken) };
-        *open = Some((Arc::clone(&mapping), taken + length));
+        let start = unsafe { mapping.start.add(piece.taken) };
+        piece.taken += length;
+        *open = Some(piece);
         Some(Pages { mapping, start, length: code.len() })
     }
 
@@ -74,7 +84,7 @@ impl Pages {
         // SAFETY: a new private mapping at an address of the kernel's choice touches nothing that exists.
         let start = unsafe { mmap_anonymous(null, mapped, both, MapFlags::PRIVATE)? };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
-        let mapping = Arc::new(Mapping { start, mapped, file: None });
+        let mapping = Arc::new(Mapping { start, mapped });
         // SAFETY: the mapping is at least as long as the code, writable and known to nobody else.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(code).cast(), code.len()) };
         // SAFETY: these are whole pages of the mapping from above, to which there are no references.
@@ -113,23 +123,9 @@ impl Pages {
     }
 }
 
-/// Executable pages.
-#[derive(Debug)]
-struct Mapping {
-    start: NonNull<u8>,
-    mapped: usize,
-    /// What is mapped, if more code is to be written there.
-    file: Option<OwnedFd>,
-}
-
-// SAFETY: nobody writes what somebody may execute.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    /// Pages for several, to be written through a mapping beside this one.
-    fn shared() -> Result<Mapping, Errno> {
+impl Piece {
+    /// Pages for several.
+    fn new() -> Result<Piece, Errno> {
         let name = c"outboard-code";
         let file = match memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC) {
             // Kernels before 6.3 do not know the flag.
@@ -141,24 +137,35 @@ impl Mapping {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let start = unsafe { mmap(null, SHARED, flags, MapFlags::SHARED, &file, 0)? };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
-        Ok(Mapping { start, mapped: SHARED, file: Some(file) })
+        Ok(Piece { mapping: Arc::new(Mapping { start, mapped: SHARED }), file, taken: 0 })
     }
 
-    /// Writes `code` where nobody executes anything yet. There must be room for it.
-    fn write(&self, offset: usize, code: &[u8]) -> Result<(), Errno> {
-        assert!(offset <= self.mapped && code.len() <= self.mapped - offset, "no room for the code");
-        let file = self.file.as_ref().ok_or(Errno::BADF)?;
+    /// Writes `code` behind what is taken, where nobody executes anything yet. There must be room for it.
+    fn write(&self, code: &[u8]) -> Result<(), Errno> {
+        assert!(self.taken <= SHARED && code.len() <= SHARED - self.taken, "no room for the code");
         let (null, both) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping of all of the file, which is as long; the code fits behind `offset`, nobody reads those
+        // SAFETY: a new mapping of all of the file, which is as long; the code fits behind what is taken, nobody reads those
         // bytes before they are handed out, and nothing keeps an address in it when it is unmapped.
         unsafe {
-            let writable = mmap(null, self.mapped, both, MapFlags::SHARED, file, 0)?;
-            let target = writable.cast::<u8>().add(offset);
+            let writable = mmap(null, SHARED, both, MapFlags::SHARED, &self.file, 0)?;
+            let target = writable.cast::<u8>().add(self.taken);
             target.copy_from_nonoverlapping(code.as_ptr(), code.len());
-            munmap(writable, self.mapped)
+            munmap(writable, SHARED)
         }
     }
 }
+
+/// Executable pages.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    mapped: usize,
+}
+
+// SAFETY: nobody writes what somebody may execute.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {

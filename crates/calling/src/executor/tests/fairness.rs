@@ -126,3 +126,45 @@ fn a_client_that_is_paused_waits_and_one_with_long_arguments_is_not_taken_withou
     world.finish();
     assert_eq!(taken(&mut world), (1 << 20) / long.len(), "as many as before");
 }
+
+#[test]
+fn functions_whose_calls_were_taken_back_have_no_turns_left_over() {
+    const SPIN: &str = "mov r2, 1000\nagain:\nadd r2, -2\njsgt r2, 0, again\nmov r0, 0\nexit";
+    let mut world = World::new();
+    let client = world.client();
+    world.bind(client, 1, SPIN);
+    world.bind(client, 2, SPIN);
+    for _ in 0..20 {
+        let (call, _) = world.submit(client, 1, &[]);
+        world.executor.recall(client, &[call], |_| ());
+    }
+    let mut function_of = HashMap::new();
+    for handle in [1usize, 2] {
+        for _ in 0..200 {
+            let (call, taken) = world.submit(client, handle as u32, &[]);
+            assert_eq!(taken, Submitted::Taken);
+            function_of.insert(call, handle);
+        }
+    }
+    world.run(Time::ZERO, 150_000);
+    let mut ended = [0; 3];
+    world.ended.keys().for_each(|(_, call)| ended[function_of[call]] += 1);
+    assert!(ended[1] < 2 * ended[2] && ended[2] < 2 * ended[1], "{ended:?}");
+}
+
+#[test]
+fn rooms_keep_nothing_alive_of_whoever_has_gone() {
+    let mut world = World::new();
+    world.site.is_far = true;
+    let (client, other) = (world.client(), world.client());
+    world.bind(client, 1, COUNT);
+    world.bind(other, 1, COUNT);
+    let before = Rc::strong_count(&world.regions[0]);
+    world.submit(client, 1, &1u64.to_le_bytes());
+    world.run(Time::ZERO, 1_000_000);
+    world.executor.close(client);
+    while world.site.end_one(&mut world.executor) {
+        world.run(Time::ZERO, 1_000_000);
+    }
+    assert!(Rc::strong_count(&world.regions[0]) < before, "a client that has gone holds its regions");
+}

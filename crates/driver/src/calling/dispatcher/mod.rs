@@ -3,6 +3,7 @@
 
 mod elsewhere;
 mod moving;
+mod prepare;
 mod probe;
 mod redial;
 mod register;
@@ -23,6 +24,7 @@ use outboard_wire::{Flow, Time};
 use super::local::LocalSite;
 use super::remote::is_of_call;
 use super::site_link::{CallBeginError, NoRoom, Said, SiteEnd, SiteLink};
+use prepare::{LOOK_AGAIN, Preparation};
 pub use redial::Dial;
 use redial::Redial;
 use register::Known;
@@ -148,6 +150,8 @@ pub struct Dispatcher<L> {
     kept: VecDeque<CallEnded>,
     /// Functions are to be known here as well.
     is_wanted_here: bool,
+    /// The one of them that is being looked at.
+    preparing: Option<Preparation>,
     waiter: Waiter,
     now: Time,
     /// Why the latest calls ended because of their site.
@@ -177,6 +181,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             spare: Vec::new(),
             kept: VecDeque::new(),
             is_wanted_here: false,
+            preparing: None,
             waiter: Waiter::new(),
             now: Time::ZERO,
             lost: None,
@@ -375,7 +380,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         if !self.here.is_idle() || !self.again.is_empty() || !self.moving.is_empty() {
             return Ok(());
         }
-        let due = [self.calls.next_deadline(), self.watch.next_deadline(), self.silence.next_deadline()];
+        let prepared = self.preparing.as_ref().map(|_| self.waiter.clock.now() + LOOK_AGAIN);
+        let (calls, watch) = (self.calls.next_deadline(), self.watch.next_deadline());
+        let due = [calls, watch, self.silence.next_deadline(), prepared];
         let limit = due.into_iter().flatten().fold(limit, Time::min);
         let Some(agent) = self.agent.as_mut().filter(|agent| agent.lost().is_none()) else {
             return self.waiter.sleep(&mut self.server.link, limit);

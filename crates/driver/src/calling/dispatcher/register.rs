@@ -13,8 +13,10 @@ use outboard_wire::calling::{
 use outboard_wire::{FrameHead, Rights, Time};
 use thiserror::Error;
 
+use super::prepare::Preparation;
 use super::{Dispatcher, Placement, SiteEnd};
-use crate::calling::desk::Refused;
+use crate::calling::desk::{Refused, Regions};
+use crate::calling::remote::RemoteRegion;
 
 /// How much code one frame brings, in bytes.
 pub(super) const PART_LEN: usize = 16 << 10;
@@ -281,7 +283,12 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     fn await_here(&mut self, handle: u32, limit: Limit) -> Result<(), RegisterError> {
         loop {
-            self.introduce_one_here(handle);
+            // Whoever registers a function for this site waits for it anyway.
+            let open = self.regions_here(handle);
+            if let Some(regions) = open {
+                let prepared = Function::prepare(&self.functions[handle as usize].image);
+                self.bind_here(handle, prepared, regions);
+            }
             let known = &mut self.functions[handle as usize];
             if known.is_at(Site::Application) {
                 return Ok(());
@@ -295,7 +302,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
     }
 
-    /// Has functions run here too if calls are to come here, one in a turn: looking at one takes a while.
+    /// Has functions run here too if calls are to come here, one after the other: looking at one takes a while.
     #[inline]
     pub(super) fn introduce_here(&mut self) {
         if self.is_wanted_here && self.placement.is_free() {
@@ -307,21 +314,44 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
     }
 
-    /// Has a function run here too, once its regions are open.
+    /// Has a function run here too, once its regions are open and a thread has looked at it; first of all the one that is
+    /// being looked at.
     fn introduce_one_here(&mut self, handle: u32) {
-        let known = &mut self.functions[handle as usize];
-        let Wanted { regions, fuel, reply_max } = &known.wanted;
-        let regions = match self.here.find(regions) {
-            Ok(Some(regions)) => regions,
-            Ok(None) => return,
-            Err(refused) => {
-                known.not_here = Some(refused);
-                return;
+        let Some(preparing) = &self.preparing else {
+            if self.regions_here(handle).is_some() {
+                let image = &self.functions[handle as usize].image;
+                self.preparing = Preparation::begin(handle, image);
             }
+            return;
         };
-        match Function::prepare(&known.image) {
+        let (handle, Some(prepared)) = (preparing.handle, preparing.result()) else { return };
+        self.preparing = None;
+        if let Some(regions) = self.regions_here(handle) {
+            self.bind_here(handle, prepared, regions);
+        }
+    }
+
+    /// The regions of a function, once all of them are open here.
+    fn regions_here(&mut self, handle: u32) -> Option<Regions<RemoteRegion>> {
+        let known = &mut self.functions[handle as usize];
+        let found = self.here.find(&known.wanted.regions);
+        found.unwrap_or_else(|refused| {
+            known.not_here = Some(refused);
+            None
+        })
+    }
+
+    fn bind_here(
+        &mut self,
+        handle: u32,
+        prepared: Result<Function, Refused>,
+        regions: Regions<RemoteRegion>,
+    ) {
+        let known = &mut self.functions[handle as usize];
+        let Wanted { fuel, reply_max, .. } = known.wanted;
+        match prepared {
             Ok(function) => {
-                self.here.bind(handle, Arc::new(function), regions, (*fuel, *reply_max));
+                self.here.bind(handle, Arc::new(function), regions, (fuel, reply_max));
                 known.at[Site::Application as usize] = true;
             }
             Err(refused) => known.not_here = Some(refused),
