@@ -14,13 +14,13 @@ pub(crate) const QUESTION: Question =
     Question { name: "link.ofi_tcp.stream_64KiB", unfit: unfit::<OverTcp>, lead, serve };
 
 const MESSAGE: usize = 1 << 16;
-/// How many messages the bare endpoints have under way.
-const SLOTS: usize = 8;
+/// How many messages the bare endpoints have under way, as many as the link may have.
+const SLOTS: usize = 64;
 
 /// As for the bandwidth of plain TCP: several times what fits between the two processes.
 const LOAD: Load = Load { window: 256, windows: 4, messages: SLOTS, message_len: MESSAGE };
 
-const VERSUS: &str = "bare libfabric endpoints of the same provider, tcp;ofi_rxm on loopback: 64 KiB messages, 8 under way, \
+const VERSUS: &str = "bare libfabric endpoints of the same provider, tcp;ofi_rxm on loopback: 64 KiB messages, 64 under way, \
                       sent from where they lie and read where they arrive; both spin";
 
 fn lead(stage: &Stage<'_>) -> Result<Vec<Figure>, BenchError> {

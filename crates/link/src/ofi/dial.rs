@@ -43,6 +43,9 @@ impl Dialing {
         now: Time,
     ) -> Result<Self, ConnectError> {
         config.check()?;
+        if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
+            return Err(ConnectError::NeverEncrypted { address: shown(address) });
+        }
         let failed = |source| ConnectError::System { call: "socket", address: shown(address), source };
         let socket = open_socket(address).map_err(failed)?;
         match connect_socket(&socket, &address) {
@@ -135,5 +138,21 @@ pub fn connect(
         let nap = Timespec { tv_sec: 0, tv_nsec: NAP.subsec_nanos().into() };
         // Whatever poll says, the handshake finds out for itself, and it has a deadline.
         let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&nap));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_wire::Role;
+
+    use super::*;
+
+    #[test]
+    fn nobody_goes_to_another_machine_in_plain_text_unless_told() {
+        let elsewhere = SocketAddr::from(([192, 0, 2, 1], 7000));
+        let identity = Identity::new(Role::Tool, "test");
+        let dialed = Dialing::new(elsewhere, identity, Exports::new(), Config::default(), Time::ZERO);
+        let refused = dialed.err().expect("it is not told");
+        assert!(matches!(refused, ConnectError::NeverEncrypted { .. }), "{refused}");
     }
 }
