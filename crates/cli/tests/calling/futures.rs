@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -160,4 +160,125 @@ fn answers_that_nobody_waits_for_and_answers_that_do_not_come() {
     let late = caller.call(count, &1u64.to_le_bytes()).within(Duration::from_millis(20));
     let error = block_on(late, || {}).unwrap_err();
     assert!(matches!(error, CallError::Deadline { may_have_run: true }), "{error}");
+}
+
+/// More calls than there is room for, begun while nobody answers; the bell is that of the one without room.
+fn crowd(
+    daemons: &Daemons,
+    caller: &AsyncCaller,
+    count: FunctionHandle,
+) -> (Vec<Pin<Box<CallFuture>>>, Arc<Bell>) {
+    daemons.stop();
+    let bell = Bell::new();
+    let (waker, others) = (Waker::from(Arc::clone(&bell)), Waker::from(Bell::new()));
+    let mut calls: Vec<_> = (0..17).map(|_| Box::pin(caller.call(count, &1u64.to_le_bytes()))).collect();
+    for (number, call) in calls.iter_mut().enumerate() {
+        let waker = if number < 16 { &others } else { &waker };
+        assert!(call.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+    }
+    (calls, bell)
+}
+
+#[test]
+fn calls_are_polled_and_dropped_while_another_thread_drives() {
+    let daemons = Daemons::start();
+    for over_tcp in [false, true] {
+        let (caller, count) = scene(&daemons, over_tcp);
+        let driver = caller.driver();
+        let (mut calls, bell) = crowd(&daemons, &caller, count);
+        let (rings, until) = (bell.rings(), Instant::now() + PATIENCE);
+        let driven = std::thread::scope(|threads| {
+            let driving = threads.spawn(|| driver.drive(PATIENCE));
+            while bell.rings() == rings {
+                assert!(Instant::now() < until, "whoever waits for room is asked to try again");
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            // From here on it waits for answers, which come only when this thread has got through.
+            for call in &mut calls {
+                assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            }
+            drop(calls.pop());
+            daemons.go_on();
+            driving.join().unwrap()
+        });
+        assert!(driven > 0, "it waited for {PATIENCE:?} and nobody could do anything");
+    }
+}
+
+/// Drops a call when it is woken or dropped, as executors do with tasks that nobody waits for.
+#[derive(Default)]
+struct Owner(Mutex<Option<Pin<Box<CallFuture>>>>);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {
+        let owned = self.0.lock().unwrap().take();
+        drop(owned);
+    }
+}
+
+impl Owner {
+    /// The waker of a call that it owns, and that has begun.
+    fn of(caller: &AsyncCaller, count: FunctionHandle) -> Waker {
+        let owner = Arc::new(Self::default());
+        let waker = Waker::from(Arc::clone(&owner));
+        let mut call = Box::pin(caller.call(count, &1u64.to_le_bytes()));
+        assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        *owner.0.lock().unwrap() = Some(call);
+        waker
+    }
+}
+
+/// Does it in a thread of its own, and fails if it does not return.
+fn returns(what: &str, work: impl FnOnce() + Send + 'static) {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        sender.send(()).unwrap();
+    });
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+#[test]
+fn wakers_may_drop_calls() {
+    let daemons = Daemons::start();
+    let (caller, count) = scene(&daemons, false);
+    let driver = caller.driver();
+    returns("woken as the call ends", {
+        let _woken = Owner::of(&caller, count);
+        move || while driver.drive(PATIENCE) == 0 {}
+    });
+    let driver = caller.driver();
+    daemons.stop();
+    returns("woken as the driver goes", {
+        let _woken = Owner::of(&caller, count);
+        move || drop(driver)
+    });
+    let mut driver = Box::pin(caller.driver());
+    let mut call = Box::pin(caller.call(count, &1u64.to_le_bytes()));
+    returns("dropped as another takes its place, and as the call goes", move || {
+        for waker in [Owner::of(&caller, count), Owner::of(&caller, count)] {
+            let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        drop(call);
+        let waker = Owner::of(&caller, count);
+        assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    });
+}
+
+#[test]
+fn an_idle_driver_keeps_one_waker() {
+    let daemons = Daemons::start();
+    let (caller, _) = scene(&daemons, false);
+    let mut drivers = [Box::pin(caller.driver()), Box::pin(caller.driver())];
+    let bell = Bell::new();
+    for _ in 0..100 {
+        for driver in &mut drivers {
+            let waker = Waker::from(Arc::clone(&bell));
+            assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+    }
+    assert_eq!(Arc::strong_count(&bell), 3, "one for each, and this one");
+    drop(drivers);
+    assert_eq!(Arc::strong_count(&bell), 1);
 }
