@@ -40,10 +40,6 @@ impl Tree {
     ) -> Result<Self, BTreeError> {
         let layout = Layout::new(options.keys)?;
         let region = memory.reserve_shared(layout.size(), name)?;
-        if let Err(error) = memory.populate(&region) {
-            memory.free(region)?;
-            return Err(error.into());
-        }
         let written = build(layout, pairs, |number, bytes| {
             Ok(memory.write(&region, HEADER + (number - 1) * NODE, bytes)?)
         });
@@ -57,7 +53,14 @@ impl Tree {
         // The first word makes it a tree.
         memory.write(&region, 8, header[1..].as_flattened())?;
         memory.write(&region, 0, &header[0])?;
-        Ok(Self { region })
+        // All of it is used, at random; by others perhaps already.
+        match memory.populate(&region) {
+            Ok(_) => Ok(Self { region }),
+            Err(error) => {
+                memory.free(region)?;
+                Err(error.into())
+            }
+        }
     }
 
     /// Opens a tree.

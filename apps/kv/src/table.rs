@@ -30,11 +30,11 @@ pub struct Table {
 
 /// Makes a table of a new region.
 fn begin(memory: &mut Memory, region: &FarRegion, layout: &Layout) -> Result<(), AskError> {
-    // Keys lie anywhere in it, so all of it will be used, at random.
-    memory.populate(region)?;
     let header = layout.header().map(u64::to_le_bytes);
     memory.write(region, 8, header[1..].as_flattened())?;
-    memory.write(region, 0, &header[0])
+    memory.write(region, 0, &header[0])?;
+    // Keys lie anywhere in it, so all of it will be used, at random. Others may use it already.
+    memory.populate(region).map(|_| ())
 }
 
 impl Table {

@@ -153,7 +153,7 @@ fn page_rank_over_memory_striped_over_two_nodes_survives_its_agent() {
     std::fs::create_dir_all(&folder).unwrap();
     let graph = folder.join("small.graph").display().to_string();
     nodes.succeed(0, &["graph", "generate", "--scale", "12", &graph]);
-    let work = ["graph", "run", "pagerank", "--graph", &graph, "--iterations", "20", "--json"];
+    let work = ["graph", "run", "pagerank", "--graph", &graph, "--iterations", "100", "--json"];
     let here = nodes.succeed(0, &work);
     // An agent of this test alone.
     let servers = [1, 2].map(|index| format!("tcp:{}:7401", nodes.address(index))).join(",");
@@ -168,7 +168,8 @@ fn page_rank_over_memory_striped_over_two_nodes_survives_its_agent() {
     let far = Running::start_piped(far);
     // Whenever it happens, the result is the same; but it should happen while pages come by it.
     nodes.wait_until(0, "unix:@striped-victim", |status| {
-        status["numbers"]["fetches_missed_total"].as_u64() > Some(20)
+        let kinds = ["hit", "missed", "uncached"].map(|kind| format!("fetches_{kind}_total"));
+        kinds.iter().filter_map(|kind| status["numbers"][kind].as_u64()).sum::<u64>() > 50
     });
     drop(agent);
     let (is_success, out, err) = far.finish(Duration::from_secs(120));
