@@ -18,6 +18,11 @@ pub(crate) struct Said {
     pub(crate) value: String,
 }
 
+/// The variable by which people say where ranks meet.
+const RENDEZVOUS: &str = "OUTBOARD_JOB_RENDEZVOUS";
+/// An address that no machine has, to ask by which of its own this one would go to others. Nothing is sent there.
+const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
 /// Ports that are neither assigned nor given out by kernels on their own.
 const FIRST_PORT: u64 = 20_000;
 const PORTS: u64 = 12_000;
@@ -179,16 +184,21 @@ impl Launched {
         }
         // They would all meet at rank 0, whoever names the place.
         all.push(Said { key: "job.rank0_hosts", variable: self.rank.0, value: "true".to_owned() });
-        if let Some((variable, host, port)) = self.first_host
-            && let Some(address) = (surroundings.address_of)(&host)
+        let meeting = match self.first_host {
+            Some((variable, host, port)) => resolve(&host, surroundings).map(|address| {
+                let port = port.unwrap_or((FIRST_PORT + id % PORTS) as u16);
+                let place = SocketAddr::new(address, port);
+                all.push(Said { key: "job.rendezvous", variable, value: format!("tcp:{place}") });
+                (variable, address)
+            }),
+            // Whoever names the place by hand names it for all ranks; each has an address of its own.
+            None => told_place(surroundings).map(|address| (RENDEZVOUS, address)),
+        };
+        if let Some((variable, address)) = meeting
+            && let Some(own) = (surroundings.seen_from)(address)
         {
-            let port = port.unwrap_or((FIRST_PORT + id % PORTS) as u16);
-            let place = SocketAddr::new(address, port);
-            all.push(Said { key: "job.rendezvous", variable, value: format!("tcp:{place}") });
-            if let Some(own) = (surroundings.seen_from)(address) {
-                let value = format!("tcp:{}", SocketAddr::new(own, 0));
-                all.push(Said { key: "job.listen", variable, value });
-            }
+            let value = format!("tcp:{}", SocketAddr::new(own, 0));
+            all.push(Said { key: "job.listen", variable, value });
         }
         all
     }
@@ -198,6 +208,23 @@ impl Launched {
 fn hash(text: &str) -> u64 {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, fold)
+}
+
+/// Where ranks were told to meet, if that is another machine's address.
+fn told_place(surroundings: &Surroundings<'_>) -> Option<IpAddr> {
+    let place = (surroundings.variable)(RENDEZVOUS)?;
+    let address: SocketAddr = place.strip_prefix("tcp:")?.parse().ok()?;
+    Some(address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+/// The address of a host as other nodes know it. Many systems call themselves 127.0.1.1, where nobody else finds them.
+fn resolve(host: &str, surroundings: &Surroundings<'_>) -> Option<IpAddr> {
+    let address = (surroundings.address_of)(host)?;
+    let is_a_name = host.parse::<IpAddr>().is_err() && host != "localhost";
+    if is_a_name && address.is_loopback() {
+        return (surroundings.seen_from)(ELSEWHERE).or(Some(address));
+    }
+    Some(address)
 }
 
 fn address_of(host: &str) -> Option<IpAddr> {
@@ -232,7 +259,12 @@ mod tests {
         };
         let surroundings = Surroundings {
             variable: &variable,
-            address_of: &|host| (host == "node03" || host == "head").then(|| [10, 0, 0, 3].into()),
+            address_of: &|host| match host {
+                "node03" | "head" => Some([10, 0, 0, 3].into()),
+                "myself" => Some([127, 0, 1, 1].into()),
+                "127.0.0.1" => Some([127, 0, 0, 1].into()),
+                _ => None,
+            },
             seen_from: &|_| Some([10, 0, 0, 7].into()),
             siblings: &|| "parent".to_owned(),
         };
@@ -274,6 +306,35 @@ mod tests {
         ]);
         assert_eq!(value(&said, "job.rank0_hosts"), Some("true"));
         assert_eq!(value(&said, "job.secret"), None, "nothing that others could guess");
+        assert_eq!(value(&said, "job.listen"), None);
+        let listen = |place| {
+            let said = said_with(&[
+                ("OMPI_COMM_WORLD_RANK", "1"),
+                ("OMPI_COMM_WORLD_SIZE", "4"),
+                ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+                ("OUTBOARD_JOB_RENDEZVOUS", place),
+            ]);
+            value(&said, "job.listen").map(str::to_owned)
+        };
+        assert_eq!(listen("tcp:10.0.0.3:25000").as_deref(), Some("tcp:10.0.0.7:0"));
+        assert_eq!(listen("tcp:127.0.0.1:25000"), None);
+        assert_eq!(listen("unix:@meeting"), None);
+    }
+
+    #[test]
+    fn a_node_that_calls_itself_loopback_is_met_where_others_find_it() {
+        let place = |nodes| {
+            let said = said_with(&[
+                ("SLURM_PROCID", "0"),
+                ("SLURM_STEP_NUM_TASKS", "2"),
+                ("SLURM_STEP_NUM_NODES", "2"),
+                ("SLURM_STEP_ID", "0"),
+                ("SLURM_STEP_NODELIST", nodes),
+            ]);
+            value(&said, "job.rendezvous").map(str::to_owned).unwrap()
+        };
+        assert!(place("myself,other").starts_with("tcp:10.0.0.7:"), "{}", place("myself,other"));
+        assert!(place("127.0.0.1,other").starts_with("tcp:127.0.0.1:"), "who says so means it");
     }
 
     #[test]
