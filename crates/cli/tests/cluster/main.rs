@@ -35,6 +35,32 @@ fn ranks_of_all_nodes_count_and_transpose() {
 }
 
 #[test]
+fn ranks_that_mpirun_starts_on_all_nodes_need_a_place_to_meet_and_nothing_more() {
+    let Some(nodes) = Nodes::find() else { return };
+    let place = format!("tcp:{}:25017", nodes.address(0));
+    let ranks = (0..nodes.count()).map(|rank| {
+        let app = ["app", "histogram", "--table", "10000", "--updates", "100K", "--check", "--json"];
+        let mut command = nodes.inside(rank, &app);
+        command.env("OMPI_COMM_WORLD_RANK", rank.to_string());
+        command.env("OMPI_COMM_WORLD_SIZE", nodes.count().to_string());
+        command.env("OMPI_COMM_WORLD_LOCAL_SIZE", "1").env("PMIX_NAMESPACE", "cluster-test");
+        command.env("OUTBOARD_JOB_SECRET", "a secret that only the ranks of this test know");
+        command.env("OUTBOARD_JOB_RENDEZVOUS", &place).env("OUTBOARD_CONFIG", "none");
+        Running::start_piped(command)
+    });
+    let ranks: Vec<Running> = ranks.collect();
+    let mut said = Vec::new();
+    for rank in ranks {
+        let (is_success, out, err) = rank.finish(Duration::from_secs(120));
+        assert!(is_success, "{err}");
+        said.push(out);
+    }
+    let report = json(said[0].as_bytes());
+    assert_eq!(report["ranks"], nodes.count(), "{report}");
+    assert_eq!(report["check"]["passed"], true, "{report}");
+}
+
+#[test]
 fn an_agent_that_is_killed_in_the_middle_costs_no_update() {
     let Some(nodes) = Nodes::find() else { return };
     // Agents of this test alone.
