@@ -103,6 +103,8 @@ impl Parts {
         for listener in listeners.iter().filter(|listener| listener.worker().is_none()) {
             if let Some(protection) = listener.protection() {
                 tracing::info!("connections at {} are {protection}", listener.address());
+            } else if let address @ Address::Ofi(_) = listener.address() {
+                tracing::info!("connections at {address} are not encrypted, as no fabric is");
             }
         }
         let counts = Arc::new(Counts::new(&page));
