@@ -33,6 +33,12 @@ pub enum FarError {
         /// How long they are to be.
         stripe: usize,
     },
+    /// A memory server that was named twice.
+    #[error("the memory server at {address} is named twice; stripes go to different ones")]
+    SameServer {
+        /// Where.
+        address: Address,
+    },
     /// A NUMA node for the buffer that has no memory, or is not there.
     #[error(
         "this machine has no memory node {node} for the buffer: it has {}; name one of these, auto (the nearest to the link) or \

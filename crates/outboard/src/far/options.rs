@@ -197,6 +197,12 @@ impl FarOptions {
         if !self.stripe.is_power_of_two() {
             return Err(FarError::BadStripe { stripe: self.stripe });
         }
+        let mut servers: Vec<&Address> = self.servers().collect();
+        while let Some(address) = servers.pop() {
+            if servers.contains(&address) {
+                return Err(FarError::SameServer { address: address.clone() });
+            }
+        }
         if let Some(node) = self.node {
             let there = outboard_probe::memory_nodes();
             // A system that does not say which nodes it has may have this one.
@@ -341,6 +347,17 @@ mod tests {
 
     fn options() -> FarOptions {
         FarOptions::at("unix:@nobody-listens-here".parse().unwrap())
+    }
+
+    #[test]
+    fn a_server_is_named_once() {
+        let at = |name: &str| -> Address { format!("unix:@{name}").parse().unwrap() };
+        let options = FarOptions { footprint: 64 << 20, ..FarOptions::at(at("one")) };
+        options.clone().with_others(vec![at("two"), at("three")]).check().unwrap();
+        for others in [vec![at("one")], vec![at("two"), at("two")]] {
+            let error = options.clone().with_others(others).check().unwrap_err();
+            assert!(matches!(error, FarError::SameServer { .. }), "{error}");
+        }
     }
 
     #[test]
