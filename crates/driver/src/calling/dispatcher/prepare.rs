@@ -8,7 +8,7 @@ use outboard_wire::calling::RegisterRefusal;
 
 use crate::calling::desk::Refused;
 
-/// How long nobody sleeps longer than who waits for such a thread.
+/// Whoever waits for such a thread sleeps no longer than this at a time: nothing else wakes it when the thread is done.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A function that is being looked at.
