@@ -12,7 +12,6 @@ use outboard_wire::paging::{CacheMode, Reply, Source, Status};
 use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, Rights, Time};
 
 use super::PagingWorker;
-use super::numbers::PERIOD;
 
 /// How many requests of one link may be under way. More stay where they are until some are answered.
 const UNDER_WAY_MAX: usize = 256;
@@ -115,7 +114,7 @@ impl PagingWorker {
                 Ok(()) => {}
                 Err(SendError::Full) => {
                     client.blocked_since = Some(self.shared.time(now));
-                    self.publish_at.get_or_insert(now + PERIOD);
+                    self.show_soon(now);
                     break;
                 }
                 Err(SendError::TooLong { .. }) => {

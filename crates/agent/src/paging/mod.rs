@@ -119,6 +119,7 @@ impl PagingWorker {
     /// A frame about far memory has come.
     pub fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         let Frame { head, payload } = frame;
+        self.show_soon(now);
         if self.servers.iter().any(|side| side.link == link) {
             self.on_reply(link, head.tag, read_reply(frame));
             return Disposition::Taken;
@@ -127,7 +128,6 @@ impl PagingWorker {
         if !client.has_room() {
             return Disposition::Deferred;
         }
-        self.publish_at.get_or_insert(now + numbers::PERIOD);
         let Some((request, data)) = read_request(head.kind, payload) else {
             if let Some(reply) = Reply::to_malformed(head.kind) {
                 client.answer(head.tag, reply);
@@ -156,6 +156,7 @@ impl PagingWorker {
     /// A one-sided operation has ended.
     pub fn on_completion(&mut self, link: LinkId, completion: &Completion, now: Time) {
         let Some(index) = self.servers.iter().position(|side| side.link == link) else { return };
+        self.show_soon(now);
         let is_done = completion.result.is_ok();
         match Token::decode(completion.token) {
             Token::Read { id, len } => {
@@ -204,7 +205,7 @@ impl PagingWorker {
 
     /// A link is gone.
     pub fn on_lost(&mut self, link: LinkId, now: Time) {
-        self.publish_at.get_or_insert(now + numbers::PERIOD);
+        self.show_soon(now);
         match self.servers.iter().position(|side| side.link == link) {
             Some(index) => self.lose_server(index, now),
             None => self.lose_client(link),
@@ -224,6 +225,12 @@ impl PagingWorker {
             }
             self.shared.publish(now);
         }
+    }
+
+    /// Something has happened that the numbers must show: also what servers answer, or they would show for ever what was
+    /// true when the last question came.
+    fn show_soon(&mut self, now: Time) {
+        self.publish_at.get_or_insert(now + numbers::PERIOD);
     }
 
     /// What names a request to the cache.

@@ -31,8 +31,10 @@ fn a_copy_is_read_without_asking_and_follows_what_is_written_back() {
         let mut other = cluster.app();
         let again = other.attach(attach(&region, CacheMode::Static));
         assert_eq!(again, reply, "one copy is enough for all");
-        let view = cluster.await_agent(|view| view.get("cache_static_bytes") == Some(region.grant.size));
-        assert!(view.lines.iter().any(|line| line.contains("static")), "{:?}", view.lines);
+        cluster.await_agent(|view| {
+            view.get("cache_static_bytes") == Some(region.grant.size)
+                && view.lines.iter().any(|line| line.contains("static"))
+        });
     }
 }
 
