@@ -20,6 +20,8 @@ pub(crate) enum HostSpec {
     Memory {
         /// Where files are loaded from.
         data_dir: Option<String>,
+        /// How many threads it has; the default if none.
+        workers: Option<usize>,
     },
     /// An agent that carries messages.
     Router {
@@ -109,8 +111,9 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
     let local = Address::Abstract(format!("outboard-bench-daemon-{unique}"));
     let listen = vec![local, Address::Tcp(([127, 0, 0, 1], 0).into())];
     match spec {
-        HostSpec::Memory { data_dir } => {
+        HostSpec::Memory { data_dir, workers } => {
             settings.memory.listen = listen;
+            settings.memory.workers = workers.unwrap_or(settings.memory.workers);
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
             Ok(Daemon::memory(&settings)?)
         }

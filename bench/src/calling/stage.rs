@@ -29,7 +29,8 @@ impl Stage {
         let set = sched_getaffinity(None).named("sched_getaffinity")?;
         let allowed = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect();
         let cores = Cores::take()?;
-        let host = Host::start(program, &HostSpec::Memory { data_dir: None })?;
+        // One thread for one core: two would take turns of milliseconds by the kernel's choice.
+        let host = Host::start(program, &HostSpec::Memory { data_dir: None, workers: Some(1) })?;
         if let Some(core) = cores.chosen().get(1) {
             pin_process(host.pid(), *core)?;
         }

@@ -51,7 +51,7 @@ impl Stage {
         let image =
             GraphImage::write(&graph, folder.join(NAME)).map_err(|error| failed(error.to_string()))?;
         drop(graph);
-        let spec = HostSpec::Memory { data_dir: Some(folder.display().to_string()) };
+        let spec = HostSpec::Memory { data_dir: Some(folder.display().to_string()), workers: None };
         let server = Host::start(program, &spec)?;
         Ok(Self { program: program.clone(), folder, image, server, iterations, spare_min: 0 })
     }

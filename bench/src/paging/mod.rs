@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let mut figures = Vec::new();
     for question in QUESTIONS {
         progress.begin(question.name);
-        let host = Host::start(&options.peer, &HostSpec::Memory { data_dir: None })?;
+        let host = Host::start(&options.peer, &HostSpec::Memory { data_dir: None, workers: None })?;
         let bench = Bench { name: question.name, effort: options.effort, progress: &progress, host };
         figures.push((question.ask)(bench)?);
         progress.end();

@@ -87,7 +87,7 @@ fn cpu_seconds(pid: u32) -> f64 {
 
 /// The figures of both regions.
 pub(super) fn figures(options: &Options) -> Result<Vec<Figure>, BenchError> {
-    let host = Host::start(&options.peer, &HostSpec::Memory { data_dir: None })?;
+    let host = Host::start(&options.peer, &HostSpec::Memory { data_dir: None, workers: None })?;
     let mut figures = Vec::new();
     let cold = if options.effort == Effort::Tiny { HOT_BYTES } else { COLD_BYTES };
     for (name, size) in [("cold", cold), ("hot", HOT_BYTES)] {

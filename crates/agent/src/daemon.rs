@@ -185,9 +185,6 @@ fn kind_of(error: &ConnectError) -> &'static str {
     }
 }
 
-/// How many threads serve a memory server's links.
-const MEMORY_WORKERS: usize = 2;
-
 /// Each region is a descriptor, and clients need some too.
 fn regions_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -203,7 +200,7 @@ impl Daemon {
     /// Starts a memory server.
     pub fn memory(settings: &Settings) -> Result<Self, StartError> {
         let memory = &settings.memory;
-        let parts = Parts::new(Role::MemoryServer, (&memory.name, MEMORY_WORKERS), &memory.listen, settings)?;
+        let parts = Parts::new(Role::MemoryServer, (&memory.name, memory.workers), &memory.listen, settings)?;
         let config = StoreConfig {
             server: server_id(&memory.name),
             incarnation: parts.identity.incarnation,
@@ -213,10 +210,10 @@ impl Daemon {
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;
-        let page = (&*parts.page, MEMORY_WORKERS);
+        let page = (&*parts.page, memory.workers);
         let store = Arc::new(SharedStore::new(store, directory, page, &settings.calling));
         let service = |index| MemoryService::new(index, Arc::clone(&store), Arc::clone(&parts.counts));
-        let services = (0..MEMORY_WORKERS).map(service).collect();
+        let services = (0..memory.workers).map(service).collect();
         let announce = |handles| store.set_workers(handles);
         let clock = parts.clock;
         let mut daemon = parts.start(services, WorkerConfig::default(), (Vec::new(), settings), announce)?;

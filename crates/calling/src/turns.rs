@@ -35,6 +35,21 @@ impl<K: Copy> Turns<K> {
         }
     }
 
+    /// The same, unless all have spent so much that it is nobody's turn for more than a round.
+    pub(crate) fn next_soon(&mut self) -> Option<K> {
+        for _ in 0..self.ring.len() {
+            let (who, credit) = self.ring.front_mut()?;
+            if *credit <= 0 {
+                *credit += self.quantum;
+            }
+            if *credit > 0 {
+                return Some(*who);
+            }
+            self.ring.rotate_left(1);
+        }
+        None
+    }
+
     /// Whose turn it will be after so many others.
     #[inline]
     pub(crate) fn upcoming(&self, others: usize) -> Option<K> {
@@ -86,6 +101,18 @@ mod tests {
         for share in spent {
             assert!((235_000..=262_000).contains(&share), "{spent:?}");
         }
+    }
+
+    #[test]
+    fn whoever_has_spent_too_much_waits_for_rounds() {
+        let mut turns = Turns::new(100);
+        turns.join('a', -250);
+        turns.join('b', 0);
+        assert_eq!(turns.next_soon(), Some('b'));
+        assert_eq!(turns.leave(|who| *who == 'b'), 0);
+        assert_eq!(turns.next_soon(), None, "another round is missing");
+        assert_eq!(turns.next_soon(), Some('a'));
+        assert_eq!(Turns::<char>::new(100).next_soon(), None);
     }
 
     #[test]

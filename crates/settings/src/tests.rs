@@ -210,7 +210,7 @@ fn an_unknown_key_names_the_nearest() {
     for (text, part) in [
         ("[memory]\ncapcity = 1", "o.toml:2: there is no key memory.capcity; did you mean memory.capacity?"),
         ("[memroy]\nlisten = []", "o.toml:2: there is no key memroy.listen; did you mean memory.listen?"),
-        ("\nworkers = 2", "o.toml:2: there is no key workers; did you mean agent.workers?"),
+        ("\nquota = 2", "o.toml:2: there is no key quota; did you mean agent.quota?"),
         ("[agent]\nlisten.on = 2", "did you mean agent.listen?"),
         ("memory = 2", "there is no key memory; it is a section: write it in brackets"),
         ("[elephant]", "o.toml:1: there is no key elephant; --print-config shows all keys"),

@@ -232,9 +232,10 @@ impl<R> Executor<R> {
         let resumed = self.go_on(site, fuel / 2, &mut tell);
         let mut spent = resumed.min(fuel / 2);
         let beyond = resumed - spent;
+        let mut others = Others::Unseen;
         loop {
             let may_start = spent < fuel && self.runs.near.len() < NEAR_MAX;
-            let started = if may_start { self.start_next(now, site, &mut tell) } else { None };
+            let started = if may_start { self.start_next(now, site, &mut others, &mut tell) } else { None };
             match started.or_else(|| self.go_on_near(site, &mut tell)) {
                 Some(cost) => spent += cost,
                 None => return spent + beyond,
@@ -247,10 +248,11 @@ impl<R> Executor<R> {
         &mut self,
         now: Time,
         site: &mut S,
+        others: &mut Others,
         tell: &mut impl FnMut(Outcome<'_>),
     ) -> Option<u64> {
         loop {
-            let client = self.turns.next()?;
+            let client = self.next_client(others)?;
             let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
                 self.turns.leave(|other| *other == client);
                 continue;
@@ -277,6 +279,20 @@ impl<R> Executor<R> {
                 self.spare.push(waiting.arguments);
             }
             return Some(cost);
+        }
+    }
+
+    /// Whose turn it is. Those who have spent more than their share do not have it as soon as nobody else's calls are
+    /// here: more of them may wait in their links, behind as many as are taken at once.
+    #[inline]
+    fn next_client(&mut self, others: &mut Others) -> Option<Client> {
+        match (self.turns.next_soon(), *others) {
+            (Some(client), _) => {
+                *others = Others::Seen;
+                Some(client)
+            }
+            (None, Others::Seen) => None,
+            (None, Others::Unseen) => self.turns.next(),
         }
     }
 
@@ -473,6 +489,13 @@ impl<R> Executor<R> {
         }
         cost
     }
+}
+
+/// Whether anybody had a turn who has not spent more than its share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Seen,
+    Unseen,
 }
 
 /// When a call that comes now with so much patience does not run any more; zero is for ever.

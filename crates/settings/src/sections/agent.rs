@@ -5,7 +5,7 @@ use std::time::Duration;
 use outboard_link::Address;
 use outboard_link::shaped::Wire;
 
-use super::memory::not_empty;
+use super::memory::{not_empty, some_workers};
 use crate::section::section;
 use crate::value::Choice;
 use crate::{ByteSize, Percent, default_socket};
@@ -22,7 +22,7 @@ section! {
         /// The agents of other nodes that it connects to.
         pub peers: Vec<Address> = Vec::new(),
         /// How many threads serve its links.
-        pub workers: usize where positive = 2,
+        pub workers: usize where some_workers = 2,
         /// How long an idle thread looks for work before it sleeps: longer answers faster and costs processor
         /// time.
         pub spin: Duration = Duration::from_micros(20),
@@ -107,10 +107,6 @@ fn some_parcels(parcels: &usize) -> Result<(), &'static str> {
 
 fn a_moment(hold: &Duration) -> Result<(), &'static str> {
     if *hold <= Duration::from_secs(1) { Ok(()) } else { Err("it must be at most 1s") }
-}
-
-fn positive(workers: &usize) -> Result<(), &'static str> {
-    if *workers == 0 { Err("there must be at least one worker") } else { Ok(()) }
 }
 
 fn some_time(quota: &Option<Percent>) -> Result<(), &'static str> {

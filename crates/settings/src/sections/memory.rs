@@ -18,6 +18,8 @@ section! {
         /// How many bytes of regions it gives out at most: a size, or a share of the machine's memory (of its
         /// control group's, where that is less). Memory is used as regions are written to, not before.
         pub capacity: Capacity = Capacity::Share(Percent::from_percent(50)),
+        /// How many threads serve its links and run functions for callers: as many as it has processors to itself.
+        pub workers: usize where some_workers = 2,
         /// The folder below which clients may have files loaded into regions; none means that no files are loaded.
         /// Whoever may connect can load any file below it that the server's user may read, and have any that it
         /// may write replaced (`sync`) by what they wrote: to protect files, give that user no right to write.
@@ -33,6 +35,15 @@ section! {
 #[expect(clippy::ptr_arg, reason = "a check is given the field as it is")]
 pub(super) fn not_empty(listen: &Vec<Address>) -> Result<(), &'static str> {
     if listen.is_empty() { Err("a daemon must listen somewhere; write at least one address") } else { Ok(()) }
+}
+
+/// For daemons: one without threads serves nobody, and every thread has its memory and its descriptors.
+pub(super) fn some_workers(workers: &usize) -> Result<(), &'static str> {
+    match *workers {
+        0 => Err("there must be at least one worker"),
+        1..=256 => Ok(()),
+        _ => Err("it must be at most 256"),
+    }
 }
 
 fn a_day_at_most(linger: &Duration) -> Result<(), &'static str> {

@@ -34,6 +34,34 @@ fn a_greedy_client_does_not_keep_others_waiting() {
     assert!((3..=6).contains(&calls), "{calls} long calls were served meanwhile");
 }
 
+#[test]
+fn a_greedy_client_does_not_run_whenever_others_calls_are_still_in_their_link() {
+    let mut world = World::new();
+    let (greedy, modest) = (world.client(), world.client());
+    for client in [greedy, modest] {
+        world.bind_with(client, 0, SPEND, 1_000_000);
+    }
+    for _ in 0..300 {
+        world.submit(greedy, 0, &100_000u64.to_le_bytes());
+    }
+    const ROUNDS: usize = 240;
+    for _ in 0..ROUNDS {
+        // As few as a link brings in one turn.
+        for _ in 0..4 {
+            world.submit(modest, 0, &1000u64.to_le_bytes());
+        }
+        world.run(Time::ZERO, 50_000);
+    }
+    let served = |who| world.order.iter().filter(|client| **client == who).count();
+    let (calls, modest_calls) = (served(greedy), served(modest));
+    assert_eq!(modest_calls, 4 * ROUNDS, "nobody who asks for little waits");
+    // One or two quanta of 8192 for every turn of the others.
+    assert!((17..=40).contains(&calls), "{calls} long calls were served meanwhile");
+    let before = world.order.len();
+    world.run(Time::ZERO, 150_000);
+    assert!(world.order.len() > before, "alone, it runs at once");
+}
+
 /// Reads a word of a region, then spends about as much fuel as its argument says.
 const READ_AND_SPEND: &str = "
     ldxdw r6, [r1+0]
