@@ -74,7 +74,7 @@ impl Kv {
         &self.caller
     }
 
-    /// The arguments of a function: a slot in which nothing but key and value is filled in.
+    /// The arguments of a function: a slot with key and value, and with the table's shape in place of its sum.
     fn arguments(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
         let both = key.len().next_multiple_of(8) + value.len().next_multiple_of(8);
         let both_max = self.layout.both_max();
@@ -84,8 +84,9 @@ impl Kv {
         }
         let head = (key.len() as u64) << 32 | value.len() as u64;
         self.arguments.clear();
-        self.arguments.extend_from_slice(&head.to_le_bytes());
-        self.arguments.extend_from_slice(&[0; 16]);
+        for word in [head, self.layout.shape(), 0] {
+            self.arguments.extend_from_slice(&word.to_le_bytes());
+        }
         for part in [key, value] {
             self.arguments.extend_from_slice(part);
             self.arguments.resize(self.arguments.len().next_multiple_of(8), 0);

@@ -2,7 +2,7 @@
 
 use crate::{KvError, TableOptions};
 
-const MAGIC: u64 = 0x3230_764b_6274_754f;
+const MAGIC: u64 = 0x3330_764b_6274_754f;
 /// What is known of the table, and 64 lists of free slots.
 const HEADER: u64 = 64 + 64 * 8;
 const BUCKET: u64 = 128;
@@ -69,6 +69,11 @@ impl Layout {
     /// What a key and a value may have together, each rounded up to 8 bytes.
     pub fn both_max(&self) -> usize {
         (self.slot_bytes - SLOT_HEAD) as usize
+    }
+
+    /// The shape in one word, as functions are told it.
+    pub(crate) fn shape(&self) -> u64 {
+        self.slot_bytes << 8 | u64::from(self.buckets.trailing_zeros())
     }
 
     /// The header of an empty table. Its first word makes it one, and is written last.

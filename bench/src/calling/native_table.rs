@@ -13,6 +13,7 @@ const HEADER_WORDS: usize = 8;
 const USED: usize = 5;
 const FREE: usize = 6;
 const BUCKET_WORDS: usize = 16;
+const HALF: usize = BUCKET_WORDS / 2;
 const SLOT_HEAD_WORDS: usize = 3;
 
 const BUSY: u64 = 1 << 63;
@@ -26,7 +27,7 @@ pub(super) const DONE: u64 = 0;
 const NOT_FOUND: u64 = 1;
 const NO_ROOM: u64 = 2;
 const BUSY_TABLE: u64 = 3;
-pub(super) const BAD_ARGUMENTS: u64 = 5;
+pub(super) const BAD_ARGUMENTS: u64 = 4;
 
 const TRIES: usize = 64;
 
@@ -46,6 +47,31 @@ fn generation(head: u64) -> u64 {
 fn mix(state: u64, word: u64) -> u64 {
     let state = (state ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     state ^ state >> 32
+}
+
+/// Two sums at a time: each word waits for the one before.
+#[derive(Clone, Copy)]
+struct Sum {
+    lanes: [u64; 2],
+}
+
+impl Sum {
+    #[inline]
+    fn new(head: u64, hash: u64) -> Self {
+        Self { lanes: [mix(1, head), mix(2, hash)] }
+    }
+
+    /// Adds the word of this number.
+    #[inline]
+    fn add(&mut self, number: usize, word: u64) {
+        let lane = &mut self.lanes[number % 2];
+        *lane = mix(*lane, word);
+    }
+
+    #[inline]
+    fn end(self) -> u64 {
+        mix(self.lanes[0], self.lanes[1])
+    }
 }
 
 fn tag_of(hash: u64) -> u64 {
@@ -139,14 +165,14 @@ impl NativeTable {
         let (expected, hash) = (slot[1].load(Ordering::Relaxed), slot[2].load(Ordering::Relaxed));
         found.clear();
         found.push(head);
-        let mut sum = mix(mix(1, head), hash);
-        for word in &slot[SLOT_HEAD_WORDS..SLOT_HEAD_WORDS + words] {
+        let mut sum = Sum::new(head, hash);
+        for (number, word) in slot[SLOT_HEAD_WORDS..SLOT_HEAD_WORDS + words].iter().enumerate() {
             let word = word.load(Ordering::Relaxed);
-            sum = mix(sum, word);
+            sum.add(number, word);
             found.push(word);
         }
         std::sync::atomic::fence(Ordering::Acquire);
-        if sum != expected {
+        if sum.end() != expected {
             return Compared::Changed;
         }
         let is_same = hash == wanted.hash
@@ -155,16 +181,17 @@ impl NativeTable {
         if is_same { Compared::Same } else { Compared::Other }
     }
 
-    /// The place of a key in its bucket: none if it is not there; an error if a slot was changed meanwhile.
+    /// The place of a key among words of its bucket, which begin with a place that holds no entry if `first` is one: none if
+    /// it is not there; an error if a slot was changed meanwhile.
     #[inline]
     fn find(
         &self,
         wanted: &Wanted<'_>,
-        bucket: &[u64; BUCKET_WORDS],
+        (words, first): (&[u64], usize),
         found: &mut Vec<u64>,
     ) -> Result<Option<usize>, ()> {
         let tag = tag_of(wanted.hash);
-        for (place, entry) in bucket.iter().copied().enumerate().skip(1) {
+        for (place, entry) in words.iter().copied().enumerate().skip(first) {
             if entry == 0 || entry >> TAG_SHIFT != tag {
                 continue;
             }
@@ -178,8 +205,8 @@ impl NativeTable {
     }
 
     #[inline]
-    fn read_bucket(&self, at: usize) -> [u64; BUCKET_WORDS] {
-        let words = &self.words()[at..at + BUCKET_WORDS];
+    fn read_bucket<const LEN: usize>(&self, at: usize) -> [u64; LEN] {
+        let words = &self.words()[at..at + LEN];
         std::array::from_fn(|index| words[index].load(Ordering::Acquire))
     }
 
@@ -187,8 +214,15 @@ impl NativeTable {
     #[inline]
     pub(super) fn get(&self, wanted: &Wanted<'_>, found: &mut Vec<u64>, reply: &mut Vec<u8>) -> u64 {
         for _ in 0..TRIES {
-            let bucket = self.read_bucket(self.bucket(wanted.hash));
-            match self.find(wanted, &bucket, found) {
+            let at = self.bucket(wanted.hash);
+            // Most buckets have few keys, in their first half.
+            let half: [u64; HALF] = self.read_bucket(at);
+            let mut place = self.find(wanted, (&half, 1), found);
+            if place == Ok(None) && half[HALF - 1] != 0 {
+                let half: [u64; HALF] = self.read_bucket(at + HALF);
+                place = self.find(wanted, (&half, 0), found);
+            }
+            match place {
                 Ok(None) => return NOT_FOUND,
                 Err(()) => continue,
                 Ok(Some(_)) => {}
@@ -239,8 +273,11 @@ impl NativeTable {
         let Some(slot) = self.allocate() else { return NO_ROOM };
         wanted.words[0] |= (slot >> 32) << 44;
         wanted.words[2] = wanted.hash;
-        let sum = mix(mix(1, wanted.words[0]), wanted.hash);
-        wanted.words[1] = wanted.words[SLOT_HEAD_WORDS..].iter().fold(sum, |sum, word| mix(sum, *word));
+        let mut sum = Sum::new(wanted.words[0], wanted.hash);
+        for (number, word) in wanted.words[SLOT_HEAD_WORDS..].iter().enumerate() {
+            sum.add(number, *word);
+        }
+        wanted.words[1] = sum.end();
         let at = self.slot(slot);
         for (index, word) in wanted.words.iter().enumerate() {
             self.words()[at + index].store(*word, Ordering::Relaxed);
@@ -260,9 +297,9 @@ impl NativeTable {
             words[at].compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         };
         for _ in 0..TRIES {
-            let bucket = self.read_bucket(at);
+            let bucket: [u64; BUCKET_WORDS] = self.read_bucket(at);
             // Nobody else changes this table: nobody needs help.
-            let (intent, Ok(place)) = (bucket[0], self.find(wanted, &bucket, found)) else { continue };
+            let (intent, Ok(place)) = (bucket[0], self.find(wanted, (&bucket, 1), found)) else { continue };
             let is_free = |(_, entry): &(usize, &u64)| **entry == 0 || **entry >> TAG_SHIFT == NO_TAG;
             let free = || bucket.iter().enumerate().skip(1).find(is_free).map(|(place, _)| place);
             let Some(target) = place.or_else(free) else { return NO_ROOM };

@@ -36,15 +36,16 @@ fn functions() -> [Arc<Function>; 3] {
 /// A table of so many buckets.
 fn table(buckets: u64) -> Vec<u8> {
     let slots_at = 576 + buckets * 128;
-    let header = [0x3230_764b_6274_754f, buckets - 1, SLOTS, SLOT_BYTES, slots_at, 0, 0, 0];
+    let header = [0x3330_764b_6274_754f, buckets - 1, SLOTS, SLOT_BYTES, slots_at, 0, 0, 0];
     let mut bytes = header.map(u64::to_le_bytes).as_flattened().to_vec();
     bytes.resize((slots_at + SLOTS * SLOT_BYTES) as usize, 0);
     bytes
 }
 
-fn arguments(key: u8, value: Option<u64>) -> Vec<u8> {
+fn arguments(buckets: u64, key: u8, value: Option<u64>) -> Vec<u8> {
     let length = value.map_or(0, |_| 16);
-    let mut words = vec![1 << 32 | length, 0, 0, u64::from(key)];
+    let mut words =
+        vec![1 << 32 | length, SLOT_BYTES << 8 | u64::from(buckets.trailing_zeros()), 0, u64::from(key)];
     // Two words, so that a torn value shows.
     words.extend(value.into_iter().flat_map(|value| [value, !value]));
     words.into_iter().flat_map(u64::to_le_bytes).collect()
@@ -54,6 +55,7 @@ fn arguments(key: u8, value: Option<u64>) -> Vec<u8> {
 struct World {
     executor: Executor<()>,
     site: TornSite,
+    buckets: u64,
     functions: [Arc<Function>; 3],
     callers: Vec<(Client, Option<usize>)>,
     events: Vec<Event>,
@@ -67,6 +69,7 @@ impl World {
         let mut world = Self {
             executor: Executor::new(ExecutorConfig::default()),
             site: TornSite::new(table(buckets)),
+            buckets,
             functions: functions.clone(),
             callers: Vec::new(),
             events: Vec::new(),
@@ -98,7 +101,7 @@ impl World {
             Op::Put(value) => (1, Some(value)),
             Op::Delete(_) => (2, None),
         };
-        let bytes = arguments(key, value);
+        let bytes = arguments(self.buckets, key, value);
         let call = Call { call: self.next, handle, patience_us: 0 };
         self.next += 1;
         let fill = (bytes.len(), |buffer: &mut [u8]| buffer.copy_from_slice(&bytes));
@@ -216,8 +219,8 @@ fn callers_that_die_leave_a_table_that_works() {
 fn a_full_table_says_so_and_recovers() {
     let functions = functions();
     let mut world = World::new(&functions, 1, 1, 1);
-    let put = |world: &mut World, key: u8, function: u32| {
-        let bytes = arguments(key, (function == 1).then_some(u64::from(key)));
+    let call = |world: &mut World, key: u8, function: u32| {
+        let bytes = arguments(1, key, (function == 1).then_some(u64::from(key)));
         let call = Call { call: world.next, handle: function, patience_us: 0 };
         world.next += 1;
         let fill = (bytes.len(), |buffer: &mut [u8]| buffer.copy_from_slice(&bytes));
@@ -232,16 +235,21 @@ fn a_full_table_says_so_and_recovers() {
         given.unwrap()
     };
     for key in 1..=15 {
-        assert_eq!(put(&mut world, key, 1), DONE);
+        assert_eq!(call(&mut world, key, 1), DONE);
+        // Also when the other half of the bucket is not looked at, or only there.
+        for other in 1..=16 {
+            let expected = if other <= key { DONE } else { NOT_FOUND };
+            assert_eq!(call(&mut world, other, 0), expected, "key {other} of {key}");
+        }
     }
     // More often than there are slots: those that are not used come back.
     for _ in 0..2 * SLOTS {
-        assert_eq!(put(&mut world, 16, 1), 2, "no place in the bucket");
+        assert_eq!(call(&mut world, 16, 1), 2, "no place in the bucket");
     }
-    assert_eq!(put(&mut world, 3, 2), DONE);
-    assert_eq!(put(&mut world, 16, 1), DONE);
-    assert_eq!(put(&mut world, 3, 0), NOT_FOUND);
+    assert_eq!(call(&mut world, 3, 2), DONE);
+    assert_eq!(call(&mut world, 16, 1), DONE);
+    assert_eq!(call(&mut world, 3, 0), NOT_FOUND);
     for round in 0..2 * SLOTS {
-        assert_eq!(put(&mut world, 16, 1), DONE, "{round}");
+        assert_eq!(call(&mut world, 16, 1), DONE, "{round}");
     }
 }

@@ -28,7 +28,7 @@ const BUSY: u64 = 3;
 
 /// The beginning of an empty table.
 pub(super) fn header() -> Vec<u8> {
-    let words = [0x3230_764b_6274_754f, BUCKETS - 1, SLOTS, SLOT_BYTES, SLOTS_AT, 0, 0, 0];
+    let words = [0x3330_764b_6274_754f, BUCKETS - 1, SLOTS, SLOT_BYTES, SLOTS_AT, 0, 0, 0];
     words.map(u64::to_le_bytes).concat()
 }
 
@@ -68,7 +68,8 @@ pub(super) fn arguments(key: u8, op: Op) -> (u32, Vec<u8>) {
         Op::Delete(_) => (2, None),
     };
     let length = value.map_or(0, |_| 16);
-    let mut words = vec![1 << 32 | length, 0, 0, u64::from(key)];
+    let shape = SLOT_BYTES << 8 | u64::from(BUCKETS.trailing_zeros());
+    let mut words = vec![1 << 32 | length, shape, 0, u64::from(key)];
     // Two words, so that a torn value shows.
     words.extend(value.into_iter().flat_map(|value| [value, !value]));
     (handle, words.into_iter().flat_map(u64::to_le_bytes).collect())

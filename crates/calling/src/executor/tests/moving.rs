@@ -35,19 +35,22 @@ fn kv() -> Vec<Arc<Function>> {
     functions(KV, ["kv_get", "kv_put", "kv_delete"])
 }
 
-/// An empty table with four buckets.
+const BUCKETS_LOG2: u64 = 2;
+const SLOT_BYTES: u64 = 64;
+
+/// An empty table.
 fn table() -> Vec<u8> {
-    let (buckets, slots, slot_bytes) = (4u64, 96u64, 64u64);
+    let (buckets, slots) = (1u64 << BUCKETS_LOG2, 96u64);
     let slots_at = 576 + buckets * 128;
-    let header = [0x3230_764b_6274_754f, buckets - 1, slots, slot_bytes, slots_at, 0, 0, 0];
+    let header = [0x3330_764b_6274_754f, buckets - 1, slots, SLOT_BYTES, slots_at, 0, 0, 0];
     let mut bytes = header.map(u64::to_le_bytes).as_flattened().to_vec();
-    bytes.resize((slots_at + slots * slot_bytes) as usize, 0);
+    bytes.resize((slots_at + slots * SLOT_BYTES) as usize, 0);
     bytes
 }
 
 fn arguments(key: u64, value: Option<u64>) -> Vec<u8> {
     let length = value.map_or(0, |_| 8);
-    let words = [1 << 32 | length, 0, 0, key].into_iter().chain(value);
+    let words = [1 << 32 | length, SLOT_BYTES << 8 | BUCKETS_LOG2, 0, key].into_iter().chain(value);
     words.flat_map(u64::to_le_bytes).collect()
 }
 
@@ -159,7 +162,7 @@ fn moved_everywhere(
         let (there, moves) = wander(&memory, functions, (handle, &arguments), &plan);
         assert_eq!(there, given, "call {number} moved at every read");
         assert!(*memory.borrow() == *reference.borrow(), "call {number} moved at every read");
-        assert!(moves > 1, "there are several reads");
+        assert!(moves > 0, "there is a read");
     }
     assert!(moved > 200, "only {moved} moves");
 }
