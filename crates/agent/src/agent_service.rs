@@ -318,7 +318,11 @@ impl Service for AgentService {
             Some((peer, Origin::Dialled(dial))) => {
                 let is_last = self.shared.missed(self.dialled[dial], &peer);
                 let what_now = if is_last { "; dialling again" } else { "; other links to it are left" };
-                tracing::warn!("{error}{what_now}");
+                // Agents come and go with their jobs.
+                match by_its_own_will && peer.intro().role == Role::Agent {
+                    true => tracing::info!("{error}{what_now}"),
+                    false => tracing::warn!("{error}{what_now}"),
+                }
             }
             Some((peer, Origin::Accepted)) => {
                 tracing::debug!("{error}");

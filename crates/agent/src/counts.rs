@@ -1,12 +1,13 @@
 //! What every daemon counts, whatever it serves.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outboard_link::Peer;
 use outboard_wire::Role;
 
+use crate::attendance::Attendance;
+use crate::errors::ErrorLog;
 use crate::status::{Gauge, StatusPage};
 
 /// What every daemon counts.
@@ -19,6 +20,7 @@ pub(crate) struct Counts {
     pub(crate) echoes_total: Gauge,
     pub(crate) errors: ErrorLog,
     pub(crate) losses: Pace,
+    pub(crate) attendance: Attendance,
 }
 
 impl Counts {
@@ -32,6 +34,7 @@ impl Counts {
             echoes_total: page.gauge("echoes_total"),
             errors: ErrorLog::new(page.gauge("errors_total"), page.gauge("errors_distinct")),
             losses: Pace::new(),
+            attendance: Attendance::new(),
         }
     }
 
@@ -42,6 +45,7 @@ impl Counts {
         }
         self.clients.add(1);
         self.clients_total.add(1);
+        self.attendance.came(peer.intro().role);
     }
 
     /// A client has gone, by its own will or not.
@@ -50,6 +54,7 @@ impl Counts {
             return;
         }
         self.clients.add(u64::MAX);
+        self.attendance.went(peer.intro().role);
         if !by_its_own_will {
             self.clients_lost_total.add(1);
         }
@@ -103,51 +108,6 @@ impl Pace {
     }
 }
 
-/// How many different errors are told apart; later ones are only counted.
-const DISTINCT_MAX: usize = 256;
-
-/// Logs every different error once, and counts the rest: a flood of bad clients must not fill a disk.
-pub(crate) struct ErrorLog {
-    total: Gauge,
-    distinct: Gauge,
-    seen: Mutex<HashMap<String, u64>>,
-}
-
-impl ErrorLog {
-    fn new(total: Gauge, distinct: Gauge) -> Self {
-        Self { total, distinct, seen: Mutex::default() }
-    }
-
-    /// An error of this kind has happened; `detail` is what differs from one to the next, and an expected one is
-    /// no reason to warn. Returns whether it was
-    /// logged: the first time, and then whenever the count reaches a power of ten.
-    pub(crate) fn note(&self, kind: &str, detail: &dyn std::fmt::Display, is_expected: bool) -> bool {
-        self.total.add(1);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= DISTINCT_MAX && !seen.contains_key(kind) {
-            return false;
-        }
-        let count = seen.entry(kind.to_owned()).or_default();
-        *count += 1;
-        let count = *count;
-        self.distinct.set(seen.len() as u64);
-        let is_milestone = count == 1 || (count >= 10 && is_power_of_ten(count));
-        match (is_milestone, is_expected) {
-            (true, false) => tracing::warn!(count, "{kind}: {detail}"),
-            (true, true) => tracing::info!(count, "{kind}: {detail}"),
-            (false, _) => {}
-        }
-        is_milestone
-    }
-}
-
-fn is_power_of_ten(mut number: u64) -> bool {
-    while number >= 10 && number.is_multiple_of(10) {
-        number /= 10;
-    }
-    number == 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,16 +118,5 @@ mod tests {
         assert!((0..LINES_AT_ONCE).all(|_| pace.say() == Some(0)));
         let told = (0..100_000).filter(|_| pace.say().is_some()).count();
         assert!(told < 1000, "{told} of a flood were told");
-    }
-
-    #[test]
-    fn a_flood_of_one_error_is_logged_a_few_times_and_counted_in_full() {
-        let page = StatusPage::create(Role::Agent, "test").unwrap();
-        let counts = Counts::new(&page);
-        let logged = (0..1000).filter(|_| counts.errors.note("garbage", &"…", false)).count();
-        assert_eq!(logged, 4, "at 1, 10, 100 and 1000");
-        assert!(counts.errors.note("stalled", &"…", true));
-        let view = page.view().unwrap();
-        assert_eq!((view.get("errors_total"), view.get("errors_distinct")), (Some(1001), Some(2)));
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use outboard_driver::{
     Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
@@ -61,6 +62,7 @@ pub enum StartError {
 pub struct Daemon {
     identity: Identity,
     page: Arc<StatusPage>,
+    counts: Arc<Counts>,
     metrics: Option<MetricsEndpoint>,
     listening: Vec<Address>,
     stop: Box<dyn Fn(&str) + Send>,
@@ -131,9 +133,7 @@ impl Parts {
         let listening = shown.map(Listener::address).collect();
         let counts = Arc::clone(&self.counts);
         let report = move |error: &ConnectError| {
-            // A server that is started later is dialled until it is there.
-            let is_expected = matches!(error, ConnectError::Unreachable { .. });
-            counts.errors.note(kind_of(error), error, is_expected);
+            counts.errors.note(error);
         };
         let desk = FrontDesk::new(self.desk, self.clock, (self.listeners, dials), handles.clone(), report)?;
         let stop_desk = desk.stopper();
@@ -150,7 +150,8 @@ impl Parts {
             stop_desk();
             handles.iter().for_each(|handle| handle.stop(reason));
         });
-        Ok(Daemon { identity: self.identity, page: self.page, metrics, listening, stop, threads })
+        let Self { identity, page, counts, .. } = self;
+        Ok(Daemon { identity, page, counts, metrics, listening, stop, threads })
     }
 }
 
@@ -167,22 +168,6 @@ fn spawn(
         }
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(StartError::Thread)
-}
-
-/// What makes errors alike: a thousand strangers are one kind, whatever each of them sent.
-fn kind_of(error: &ConnectError) -> &'static str {
-    match error {
-        ConnectError::Unreachable { .. } => "peer unreachable",
-        ConnectError::TimedOut { .. } => "handshake timed out",
-        ConnectError::HungUp { .. } => "peer hung up during the handshake",
-        ConnectError::Garbage { .. } => "peer speaks another protocol",
-        ConnectError::Refused { .. } => "refused by peer",
-        ConnectError::TurnedAway { .. } => "turned away",
-        ConnectError::Violation { .. } => "peer broke the protocol",
-        ConnectError::Untrusted { source, .. } => source.kind(),
-        ConnectError::Credential { .. } => "no usable credential",
-        _ => "connection failed",
-    }
 }
 
 /// Each region is a descriptor, and clients need some too.
@@ -298,6 +283,11 @@ impl Daemon {
     /// What it counts.
     pub fn page(&self) -> &StatusPage {
         &self.page
+    }
+
+    /// Whether the last application that it served is gone, or none has ever come.
+    pub fn is_unused(&self) -> bool {
+        self.counts.attendance.is_over(Instant::now())
     }
 
     /// Says goodbye to everyone and ends all threads.

@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod agent_service;
+mod attendance;
 mod calling;
 mod counts;
 mod daemon;
 mod echo;
+mod errors;
 mod files;
 mod memory_service;
 mod metrics;

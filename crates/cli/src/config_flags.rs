@@ -9,7 +9,7 @@ use outboard_launch::READY_FD_VARIABLE;
 use outboard_settings::{Configuration, Entry, Inputs, Key, Literal, Notice};
 use serde_json::{Value, json};
 
-use crate::{log, terminal};
+use crate::{children, log, terminal};
 
 /// Which keys a command has flags for.
 pub(crate) trait About {
@@ -19,6 +19,8 @@ pub(crate) trait About {
     const OTHERS: &'static [&'static str];
     /// Keys that the command sets itself.
     const DECIDED: &'static [&'static str] = &[];
+    /// Whether it may be one of several ranks: what each of them would tell is too much for whoever has started them.
+    const MAY_BE_A_RANK: bool = false;
 }
 
 /// What a tool that speaks to daemons can be told.
@@ -53,7 +55,10 @@ impl<A: About> ConfigFlags<A> {
             terminal::print(text.trim_end())?;
             return Ok(None);
         }
-        log::start(&configuration.settings.log);
+        let is_rank = A::MAY_BE_A_RANK && configuration.settings.job.size.is_some_and(|size| size > 1);
+        log::start(
+            &if is_rank { children::quiet(&configuration) } else { configuration.settings.clone() }.log,
+        );
         for notice in configuration.notices().iter().filter(|notice| !is_ours(notice)) {
             tracing::warn!("{notice}");
         }

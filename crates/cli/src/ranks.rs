@@ -46,6 +46,7 @@ impl Ranks<'_> {
             size: Some(self.count),
             secret: Some(secret.clone()),
             rank0_hosts: false,
+            start_agent: false,
             ..self.settings.job.clone()
         };
         // Ends with the job. Ranks that never come to the meeting do not matter to it.

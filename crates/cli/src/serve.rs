@@ -1,6 +1,7 @@
 //! A daemon in the foreground, from its start to the signal that ends it.
 
-use std::{panic, process};
+use std::time::Duration;
+use std::{io, panic, process};
 
 use anyhow::{Context, Result};
 use outboard_agent::{Daemon, StartError};
@@ -10,6 +11,36 @@ use crate::daemon_ready;
 
 /// Starts a daemon, says that it is ready, and serves until SIGTERM or SIGINT. `about` is what else to say of it.
 pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartError>) -> Result<()> {
+    serve_until(about, start, |signals, _| {
+        signals.wait()?;
+        Ok("as asked")
+    })
+}
+
+/// How often is looked whether anybody is left.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The same, and ends also when nobody is left that uses it.
+pub(crate) fn serve_while_used(
+    about: &str,
+    start: impl FnOnce() -> Result<Daemon, StartError>,
+) -> Result<()> {
+    serve_until(about, start, |signals, daemon| {
+        while !signals.wait_for(Some(LOOK_EVERY))? {
+            if daemon.is_unused() {
+                return Ok("as nobody uses it");
+            }
+        }
+        Ok("as asked")
+    })
+}
+
+/// Serves until `wait` returns, which says why.
+fn serve_until(
+    about: &str,
+    start: impl FnOnce() -> Result<Daemon, StartError>,
+    wait: impl FnOnce(&mut Signals, &Daemon) -> io::Result<&'static str>,
+) -> Result<()> {
     raise_descriptor_limit();
     end_as_a_whole();
     // Before the start, so that whoever knows of the daemon can end it cleanly.
@@ -22,10 +53,10 @@ pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartErr
         tracing::info!("metrics at http://{address}/metrics");
     }
     daemon_ready::announce(listening);
-    let waited = signals.wait().context("cannot wait for signals");
+    let waited = wait(&mut signals, &daemon).context("cannot wait for signals");
     daemon.stop("it was asked to end");
-    tracing::info!("{role} “{name}” has ended, as asked");
-    waited
+    tracing::info!("{role} “{name}” has ended, {}", waited.as_ref().unwrap_or(&"it cannot wait for signals"));
+    waited.map(drop)
 }
 
 /// A daemon that has lost a thread would let its clients wait. When it ends, they know.

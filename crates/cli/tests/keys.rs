@@ -2,7 +2,8 @@
 // Also outside test functions a test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -119,6 +120,29 @@ fn a_daemon_lets_in_whom_its_authority_knows_and_logs_the_others() {
     let line = next_line(&mut server.log, "does not speak TLS");
     assert!(line.contains("no trust between us and tcp:127.0.0.1:"), "{line}");
 
+    // A second machine with the same mistake has a line of its own, and only one.
+    for address in ["127.0.0.7", "127.0.0.7", "127.0.0.8"] {
+        let mut plain = connect_from(address, &address_of(&server.address));
+        plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        // It hangs up when it has seen enough.
+        let _ = plain.read(&mut [0; 64]);
+    }
+    let lines = [next_line(&mut server.log, "no trust"), next_line(&mut server.log, "no trust")];
+    assert!(lines[0].contains("tcp:127.0.0.7:") && lines[1].contains("tcp:127.0.0.8:"), "{lines:?}");
+
     let friend = run(&list, Some(&node.0));
     assert!(friend.status.success(), "{}", text(&friend.stderr));
+}
+
+fn address_of(text: &str) -> SocketAddr {
+    text.trim_start_matches("tcp:").parse().unwrap()
+}
+
+/// A connection that comes from another address of this machine.
+fn connect_from(address: &str, to: &SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+    connect(&socket, to).unwrap();
+    socket.into()
 }

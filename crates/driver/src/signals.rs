@@ -1,7 +1,8 @@
 //! The operating system's requests to end, and its limits.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -23,10 +24,19 @@ impl Signals {
 
     /// Sleeps until the process is asked to end.
     pub fn wait(&mut self) -> std::io::Result<()> {
+        while !self.wait_for(None)? {}
+        Ok(())
+    }
+
+    /// The same for so long at most, if that is said. Returns whether the process is asked to end.
+    pub fn wait_for(&mut self, most: Option<Duration>) -> std::io::Result<bool> {
+        self.arrivals.set_read_timeout(most)?;
         loop {
             match self.arrivals.read(&mut [0; 1]) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                other => return other.map(|_| ()),
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
             }
         }
     }

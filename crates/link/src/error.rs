@@ -266,3 +266,26 @@ pub enum ConnectError {
         source: Errno,
     },
 }
+
+impl ConnectError {
+    /// Whom it was about, as far as that is known: an address, with the port by which it came.
+    pub fn peer(&self) -> Option<&str> {
+        match self {
+            Self::Configuration { .. } => None,
+            Self::Unreachable { address, .. }
+            | Self::TimedOut { address, .. }
+            | Self::HungUp { address }
+            | Self::Garbage { address, .. }
+            | Self::Refused { address, .. }
+            | Self::TurnedAway { address, .. }
+            | Self::Violation { address, .. }
+            | Self::InUse { address }
+            | Self::NotLoopback { address }
+            | Self::Fabric { address, .. }
+            | Self::NeverEncrypted { address }
+            | Self::Untrusted { address, .. }
+            | Self::Credential { address, .. }
+            | Self::System { address, .. } => Some(address),
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! A process's place in its job, and the daemons it works with.
 
+mod agent;
 pub(crate) mod doors;
 
 use std::sync::Arc;
@@ -158,6 +159,7 @@ impl Job {
         };
         if size > 1 {
             joined.meet(settings, size)?;
+            joined.find_own_agent(settings);
         }
         for line in &joined.explanation {
             tracing::info!("{line}");
@@ -202,6 +204,26 @@ impl Job {
         };
         self.members = answer;
         Ok(())
+    }
+
+    /// Has an agent if the ranks of a node may start one and nobody else has.
+    fn find_own_agent(&mut self, settings: &Settings) {
+        let Some(address) = settings.job.own_agent().filter(|_| self.agent.is_none()) else { return };
+        let found = agent::find_or_start(&address, settings, &self.identity, &self.members);
+        self.explanation.push(match found {
+            Ok(client) => {
+                let line = format!("agent of this node: {} over {}", client.peer(), client.link_name());
+                (self.agent, self.agent_address) = (Some(client), Some(address));
+                line
+            }
+            Err(error) => {
+                // Whoever has no program for it wants none.
+                if !matches!(error, agent::StartError::NoProgram { .. }) {
+                    tracing::warn!("{error}: going direct");
+                }
+                format!("{error}: going direct")
+            }
+        });
     }
 
     /// Which job this is; zero is none.

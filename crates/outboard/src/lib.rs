@@ -1,6 +1,7 @@
 //! The library that an application links: finds its job, its agent and its memory server, and talks to them.
 //!
-//! It starts no processes; `outboard run` does. Everything here blocks the calling thread for a bounded time.
+//! It starts no processes, but for the agent of a node in jobs of `mpirun` and the like (`job.start_agent`);
+//! `outboard run` does. Everything here blocks the calling thread for a bounded time.
 //!
 //! ```no_run
 //! let job = outboard::Job::join()?;

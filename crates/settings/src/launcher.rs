@@ -170,6 +170,7 @@ impl Launched {
             Said { key: "job.rank", variable: self.rank.0, value: self.rank.1 },
             Said { key: "job.size", variable: self.size.0, value: self.size.1.clone() },
         ];
+        all.push(Said { key: "job.start_agent", variable: self.rank.0, value: "true".to_owned() });
         let id = hash(&self.name.1);
         all.push(Said { key: "job.id", variable: self.name.0, value: format!("{id:016x}") });
         if let Some((variable, secret)) = self.secret {
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(value(&said, "job.size"), Some("4"));
         assert_eq!(value(&said, "job.secret"), Some("4a94a5d3c8846fdc-f4b7d210386dc911"));
         assert!(value(&said, "job.id").is_some());
-        assert_eq!(value(&said, "job.rendezvous"), None);
+        assert_eq!((value(&said, "job.rendezvous"), value(&said, "job.start_agent")), (None, Some("true")));
     }
 
     #[test]

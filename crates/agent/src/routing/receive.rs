@@ -49,6 +49,8 @@ impl RoutingWorker {
                 }
             }
             (Kind::Rank(_), RUN) if len >= Run::LEN => return self.on_run(link, frame, now),
+            // What is heard of an agent that is not known yet would be lost.
+            (Kind::Agent { is_met: false }, ANNOUNCE) => return Ok(Disposition::Deferred),
             (Kind::Agent { .. }, ANNOUNCE) if len == Announcement::LEN => {
                 let announcement = Announcement::decode(&frame.payload.array::<{ Announcement::LEN }>(0));
                 self.shared.hear(link, &announcement.map_err(said)?);
@@ -113,5 +115,42 @@ impl RoutingWorker {
         }
         self.pack_bytes(job, &run, frame.payload.part(Run::LEN, run.len as usize), now);
         Ok(Disposition::Taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use outboard_link::loopback::{FaultPlan, Network};
+    use outboard_link::{Exports, Identity, Link};
+    use outboard_settings::AgentSettings;
+    use outboard_wire::routing::JobKey;
+    use outboard_wire::{FrameHead, JobId, Rank, Role};
+
+    use super::*;
+    use crate::routing::{RoutingConfig, SharedRouting};
+    use crate::status::StatusPage;
+
+    /// Two agents that come to know each other while their ranks do too: who speaks first must not speak in vain.
+    #[test]
+    fn what_an_agent_says_before_it_is_known_waits() {
+        let page = StatusPage::create(Role::Agent, "test").unwrap();
+        let config = RoutingConfig::new(&AgentSettings::default());
+        let shared = SharedRouting::new(config, [7; 16], &Exports::new(), &page, |_| {}).unwrap();
+        let mut worker = RoutingWorker::new(0, Arc::new(shared));
+        let network = Network::new(1, FaultPlan::none());
+        let [one, other] = ["one", "other"].map(|name| Identity::new(Role::Agent, name));
+        let (mut link, _other) = network.connect(one, Exports::new(), other, Exports::new()).unwrap();
+        let (id, now) = (LinkId(1), Time::ZERO);
+        worker.on_open(id, link.peer());
+        let job = JobKey { job: JobId(7), roster: 1 };
+        let said = Announcement { job, rank: Rank(3), is_reachable: true, hops: 0 }.encode();
+        let frame = || Frame { head: FrameHead::new(ANNOUNCE), payload: said.as_slice().into() };
+        assert_eq!(worker.on_frame(id, frame(), now), Disposition::Deferred);
+        worker.send(id, &mut link, now).unwrap();
+        assert_eq!(worker.on_frame(id, frame(), now), Disposition::Taken);
+        let hops = worker.shared.table().jobs[&job].clone();
+        assert_eq!(hops[3].map(|hop| hop.link), Some(id));
     }
 }

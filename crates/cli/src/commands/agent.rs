@@ -1,5 +1,7 @@
 //! `outboard agent`: an agent in the foreground.
 
+mod background;
+
 use anyhow::Result;
 use outboard_agent::Daemon;
 use outboard_settings::AgentSettings;
@@ -7,24 +9,33 @@ use outboard_settings::AgentSettings;
 use crate::children::quota;
 use crate::config_flags::{About, ConfigFlags};
 use crate::daemon_ready;
-use crate::serve::serve;
+use crate::serve::{serve, serve_while_used};
 
 /// Run an agent in the foreground: it communicates on behalf of the applications of this machine
 ///
 /// Applications of this machine reach it through shared memory, others over TCP. It connects to memory servers and to
 /// the agents of other machines, and connects again when they are restarted. SIGTERM or Ctrl-C ends it.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("shown").args(["print-config", "background"]).multiple(true))]
 #[command(after_help = "Examples:
   outboard agent                                       for this user, at the usual socket
   outboard agent --listen tcp:127.0.0.1:7001           over tcp, on this machine
   outboard agent --memory-servers tcp:192.0.2.7:7000 --peers tcp:192.0.2.8:7001
   outboard agent --quota 30% --wire 10gbit,5us         a stand-in for a slower processor on a slower wire
+  outboard agent --background --while-used             until the last program that uses it has ended
+  outboard agent --background --json                   where it listens, for programs
   outboard agent --print-config                        every setting, and where it came from")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigFlags<AboutAgent>,
-    /// With --print-config, print a JSON array instead of TOML
-    #[arg(long, requires = "print-config")]
+    /// Start it as a process of its own, and return when it is ready. Where it listens is printed
+    #[arg(long)]
+    background: bool,
+    /// Use all processors that this machine allows, not those that whoever starts it is bound to
+    #[arg(long)]
+    all_cores: bool,
+    /// With --print-config, print a JSON array instead of TOML; with --background, a JSON object
+    #[arg(long, requires = "shown")]
     json: bool,
 }
 
@@ -33,14 +44,28 @@ struct AboutAgent;
 impl About for AboutAgent {
     const SECTION: &'static str = "agent";
     const OTHERS: &'static [&'static str] = &["calling", "job", "link", "log", "metrics"];
-    const DECIDED: &'static [&'static str] =
-        &["job.agent", "job.memory", "job.rendezvous", "job.id", "job.rank", "job.size"];
+    const DECIDED: &'static [&'static str] = &[
+        "job.agent",
+        "job.start_agent",
+        "job.agent_program",
+        "job.memory",
+        "job.rendezvous",
+        "job.id",
+        "job.rank",
+        "job.size",
+    ];
 }
 
 /// Serves until it is asked to end.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
+    if args.background {
+        return background::start(args.json);
+    }
     let settings = &configuration.settings;
+    if args.all_cores {
+        background::use_all_cores();
+    }
     // Held as long as the agent runs.
     let limit =
         settings.agent.quota.and_then(quota).map(|quota| quota.apply(std::process::id())).transpose()?;
@@ -48,7 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         tracing::info!("limited to {limit}");
         limit.warning().into_iter().for_each(|warning| tracing::warn!("{warning}"));
     }
-    serve(&about(&settings.agent), || Daemon::agent(settings))
+    let (about, start) = (about(&settings.agent), || Daemon::agent(settings));
+    if settings.agent.while_used { serve_while_used(&about, start) } else { serve(&about, start) }
 }
 
 fn about(agent: &AgentSettings) -> String {

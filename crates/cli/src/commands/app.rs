@@ -91,6 +91,7 @@ impl About for AboutApp {
     const SECTION: &'static str = "";
     const OTHERS: &'static [&'static str] = &["messages", "job", "link", "log"];
     const DECIDED: &'static [&'static str] = &["job.id", "job.rank", "job.size", "job.rendezvous"];
+    const MAY_BE_A_RANK: bool = true;
 }
 
 /// Runs the application and says what came out.
@@ -116,7 +117,10 @@ impl<S: Sizes> Run<S> {
             None => self.start(&app, ranks, &configuration)?,
             Some(_) => {
                 self.refuse_what_the_launcher_decides(ranks)?;
-                match app_rank::play(&app, self.check, &configuration.settings)? {
+                let mut settings = configuration.settings.clone();
+                // The agent that ranks start is this very program.
+                settings.job.agent_program = settings.job.agent_program.or(std::env::current_exe().ok());
+                match app_rank::play(&app, self.check, &settings)? {
                     Some(report) => (report, Vec::new()),
                     None => return Ok(()),
                 }

@@ -60,6 +60,34 @@ fn ranks_that_mpirun_starts_on_all_nodes_need_a_place_to_meet_and_nothing_more()
     assert_eq!(report["check"]["passed"], true, "{report}");
 }
 
+/// Open MPI itself, which is told how to get into a node; and a user who has no agent there.
+#[test]
+fn ranks_that_mpirun_starts_on_several_nodes_start_an_agent_on_each() {
+    let Some(nodes) = Nodes::find() else { return };
+    let all = nodes.count() * 2 - 1;
+    let expected = format!("messages go by the agent to {all} of {all} ranks, as asked");
+    // Ranks do not wait long for agents to find each other: on a busy machine another job has another chance.
+    let has_reached_all = (0..5).any(|port| {
+        let Some(mut command) = nodes.mpirun(&format!("tcp:{}:{}", nodes.address(0), 25020 + port)) else {
+            return true;
+        };
+        let app = ["app", "histogram", "--table", "10000", "--updates", "200K", "--check", "--json"];
+        let ranks = Running::start_piped({
+            command.arg(OUTBOARD).args(app);
+            command
+        });
+        let (is_success, out, err) = ranks.finish(Duration::from_secs(120));
+        assert!(is_success, "{err}");
+        let report = json(out.as_bytes());
+        assert_eq!(report["check"]["passed"], true, "{report}");
+        report["placement"] == expected.as_str()
+    });
+    assert!(has_reached_all, "agents of different nodes never carry messages to each other");
+    for index in 0..nodes.count() {
+        nodes.wait_until_no_socket(index, "outboard-65534-agent-");
+    }
+}
+
 #[test]
 fn an_agent_that_is_killed_in_the_middle_costs_no_update() {
     let Some(nodes) = Nodes::find() else { return };

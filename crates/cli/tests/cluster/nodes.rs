@@ -69,6 +69,56 @@ impl Nodes {
         command
     }
 
+    /// Two ranks on each node, started by mpirun as somebody for whom no daemon runs. Nothing, with a word about it, if
+    /// that cannot be done here.
+    pub(crate) fn mpirun(&self, meeting: &str) -> Option<Command> {
+        const NOBODY: [&str; 3] = ["setpriv", "--reuid=65534", "--clear-groups"];
+        let can = |program: &str, args: &[&str]| {
+            Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+        };
+        if !can("mpirun", &["--version"]) || !can("unshare", &["--uts", "true"]) {
+            println!("skipped: mpirun or unshare cannot be started; apt-get install openmpi-bin util-linux");
+            return None;
+        }
+        if !can(NOBODY[0], &[&NOBODY[1..], &[OUTBOARD, "--version"]].concat()) {
+            println!("skipped: another user cannot start {OUTBOARD}");
+            return None;
+        }
+        // Its last argument is a command line for a shell.
+        let shell = std::env::temp_dir().join(format!("outboard-into-node-{}", std::process::id()));
+        let script = "#!/bin/sh\nnode=$(grep \"=$1\\$\" \"$CLUSTER_HOSTS\" | cut -d= -f1); name=$1; shift\n\
+                      exec ip netns exec \"$node\" unshare --uts sh -c \"hostname node-$name; $*\"\n";
+        std::fs::write(&shell, script).unwrap();
+        std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let hosts: Vec<String> = self.hosts.iter().map(|(_, address)| format!("{address}:2")).collect();
+        let mut command = Command::new(&shell);
+        command.args([self.address(0), "mpirun", "--allow-run-as-root", "--host", &hosts.join(",")]);
+        command.args(["-n", &(self.count() * 2).to_string(), "--mca", "plm_rsh_agent"]).arg(&shell);
+        command.args(["--mca", "oob_tcp_if_include", "10.77.0.0/24", "--bind-to", "none"]);
+        for variable in ["OUTBOARD_JOB_RENDEZVOUS", "OUTBOARD_LINK_SECRET", "OUTBOARD_CONFIG"] {
+            command.args(["-x", variable]);
+        }
+        command.args(["-x", "OUTBOARD_MESSAGES_PLACEMENT"]).args(NOBODY);
+        command.env("OUTBOARD_MESSAGES_PLACEMENT", "agent").env("OUTBOARD_CONFIG", "none");
+        command.env("OUTBOARD_JOB_RENDEZVOUS", meeting);
+        Some(command)
+    }
+
+    /// Waits until nobody in a node listens at a socket whose name begins like this.
+    pub(crate) fn wait_until_no_socket(&self, index: usize, name: &str) {
+        let began = Instant::now();
+        loop {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", &self.hosts[index].0, "cat", "/proc/net/unix"]);
+            let sockets = text(&command.output().unwrap().stdout);
+            if !sockets.contains(&format!("@{name}")) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{sockets}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
     /// Runs the program in a node, and returns what it prints.
     pub(crate) fn succeed(&self, index: usize, arguments: &[&str]) -> String {
         let output = self.inside(index, arguments).env("OUTBOARD_CONFIG", "none").output().unwrap();

@@ -16,6 +16,7 @@ pub use outboard_wire::paging::CacheMode;
 use thiserror::Error;
 
 use super::{BufferTooLarge, FarError};
+use crate::job::doors;
 
 /// How much of far memory may be here at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +255,9 @@ fn size(size: ByteSize) -> usize {
 
 /// Where the agent is: that of the job, or of this user, if there is one.
 pub(crate) fn agent_of(settings: &Settings) -> Option<Address> {
+    let own = settings.job.own_agent().filter(doors::is_open);
     match &settings.job.agent {
+        _ if own.is_some() => own,
         // One whose socket is not there is not looked for again and again.
         Whereabouts::Auto if !is_there(&default_socket("agent")) => None,
         whereabouts => whereabouts.address("agent"),

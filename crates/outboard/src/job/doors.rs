@@ -27,6 +27,11 @@ fn parse(text: &str) -> Result<Vec<Address>, AddressError> {
     text.split(BETWEEN).map(str::parse).collect()
 }
 
+/// Where a rank is seen by others, if it is.
+pub(crate) fn host_of(addresses: &str) -> Option<Address> {
+    parse(addresses).ok()?.into_iter().find(|address| port(address).is_some())
+}
+
 fn host(addresses: &[Address]) -> Option<IpAddr> {
     addresses.iter().find_map(port).map(|socket| socket.ip())
 }
@@ -39,8 +44,18 @@ fn port(address: &Address) -> Option<SocketAddr> {
     }
 }
 
+/// Whether anybody listens at a socket of this machine that has no path. Nobody is disturbed by the question.
+pub(crate) fn is_open(address: &Address) -> bool {
+    let Address::Abstract(name) = address else { return false };
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    sockets.lines().any(|line| line.rsplit_once(" @").is_some_and(|(_, known)| known == name))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+
     use super::*;
 
     fn way(theirs: &str, own: &str) -> String {
@@ -57,6 +72,16 @@ mod tests {
         assert_eq!(way("ofi:10.0.0.2:4000 unix:@far", fabric), "ofi:10.0.0.2:4000");
         assert_eq!(way("unix:@one", "unix:@two"), "unix:@one");
         assert_eq!(way("tcp:10.0.0.1:4000", "tcp:10.0.0.1:4001"), "tcp:10.0.0.1:4000");
+    }
+
+    #[test]
+    fn a_socket_is_open_while_somebody_listens() {
+        let name = format!("outboard-doors-{}", std::process::id());
+        let address = Address::Abstract(name.clone());
+        assert!(!is_open(&address));
+        let socket = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind_addr(&socket).unwrap();
+        assert!(is_open(&address));
     }
 
     #[test]

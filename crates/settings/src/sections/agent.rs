@@ -56,6 +56,8 @@ section! {
         /// Whether it passes on messages between agents that are connected with it, but not with each other: for many
         /// nodes in a grid, where every agent is connected with those of its row and of its column.
         pub relay: bool = false,
+        /// Whether it ends by itself when the last application that it served is gone, or when none has come for ten seconds.
+        pub while_used: bool = false,
         /// How much processor time it may use, in percent of one core; none is no limit.
         pub quota: Option<Percent> where some_time = None,
     }

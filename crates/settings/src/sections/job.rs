@@ -1,5 +1,6 @@
 //! The settings of a process of a job. A launcher passes them by environment.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use outboard_link::Address;
@@ -19,6 +20,11 @@ section! {
         /// The memory server: an address, none for going without, or auto for the one at this user's default
         /// socket if there is one.
         pub memory: Whereabouts = Whereabouts::Auto,
+        /// Whether the ranks start an agent on each node where agent is auto and none runs: one for all ranks there, which
+        /// ends with the last of them. A process that mpirun, srun or torchrun has started does, unless told otherwise.
+        pub start_agent: bool = false,
+        /// The program that they start as their agent; none is outboard, wherever PATH finds it.
+        pub agent_program: Option<PathBuf> = None,
         /// Where the ranks of the job find each other.
         pub rendezvous: Option<Address> = None,
         /// Whether rank 0 hosts the meeting at that place; otherwise somebody else does, like outboard run. Without a
@@ -41,6 +47,15 @@ section! {
 
 fn positive(size: &Option<u32>) -> Result<(), &'static str> {
     if *size == Some(0) { Err("a job has at least one rank") } else { Ok(()) }
+}
+
+impl JobSettings {
+    /// Where the agent is that the ranks of a node have started for themselves, if they may.
+    pub fn own_agent(&self) -> Option<Address> {
+        let may =
+            self.start_agent && self.agent == Whereabouts::Auto && self.size.is_some_and(|size| size > 1);
+        self.id.filter(|_| may).map(|id| default_socket(&format!("agent-{:016x}", id.0)))
+    }
 }
 
 /// Where a service is to be found.

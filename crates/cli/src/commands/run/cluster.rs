@@ -88,6 +88,7 @@ fn tasks(shares: &[Share], work: &Work<'_>, settings: &Settings, id: JobId) -> R
         secret: Some(Secret::draw().context("no random bytes for the job's secret")?),
         rendezvous: Some(Address::Tcp(SocketAddr::new(shares[0].address, meeting))),
         rank0_hosts: true,
+        start_agent: false,
         ..settings.job.clone()
     };
     let at = |share: &Share, port| Address::Tcp(SocketAddr::new(share.address, port));
