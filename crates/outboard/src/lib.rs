@@ -29,7 +29,7 @@ pub use caller::{
 pub use client::{AskError, Client};
 pub use far::{
     Advice, Buffer, BufferError, BufferTooLarge, CacheMode, FarError, FarMapping, FarMemory, FarOptions,
-    FarSlice, FarStats, FarVec, Mover, Path, Plain, RegionOptions, RegionTraffic, Traffic,
+    FarSlice, FarStats, FarVec, Mover, OnLoss, Path, Plain, RegionOptions, RegionTraffic, Traffic,
 };
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};

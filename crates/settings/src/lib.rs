@@ -77,8 +77,8 @@ pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
     AgentSettings, CacheChoice, CallingSettings, FarSettings, Forwarding, JobSettings, LinkSettings,
-    LogFormat, LogLevel, LogSettings, MemorySettings, MessagesSettings, MetricsSettings, NodeChoice,
-    PathChoice, Placement, Settings, Whereabouts,
+    LogFormat, LogLevel, LogSettings, LossChoice, MemorySettings, MessagesSettings, MetricsSettings,
+    NodeChoice, PathChoice, Placement, Settings, Whereabouts,
 };
 pub use socket::default_socket;
 

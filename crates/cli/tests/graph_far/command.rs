@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::cluster::{Folder, socket};
 
 /// Where graphs are, and the program works.
-struct Place(Folder);
+pub(crate) struct Place(Folder);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self(Folder::new());
         place.done(&["generate", "--scale", "11", "--symmetric", "even.graph"]);
         place.done(&["generate", "--scale", "11", "--seed", "5", "directed.graph"]);
@@ -23,7 +23,11 @@ impl Place {
         place
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the program starts")
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
         for (name, _) in
             std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OUTBOARD_"))
@@ -31,7 +35,8 @@ impl Place {
             command.env_remove(name);
         }
         command.arg("graph").args(arguments).current_dir(&self.0.0).stdin(Stdio::null());
-        command.env("OUTBOARD_CONFIG", "none").output().expect("the program starts")
+        command.env("OUTBOARD_CONFIG", "none");
+        command
     }
 
     #[track_caller]
@@ -44,7 +49,7 @@ impl Place {
 
     /// The result of an application in memory.
     #[track_caller]
-    fn in_dram(&self, application: &str, graph: &str) -> Value {
+    pub(crate) fn in_dram(&self, application: &str, graph: &str) -> Value {
         let text = self.done(&["run", application, "--graph", graph, "--json"]);
         serde_json::from_str::<Value>(&text).expect("the program prints JSON")["result"].clone()
     }
@@ -69,7 +74,7 @@ impl Place {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("the program prints text")
 }
 

@@ -9,4 +9,5 @@ mod counts;
 mod late_agent;
 mod results;
 mod samples;
+mod servers;
 mod written;

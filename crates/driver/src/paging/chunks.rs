@@ -8,13 +8,13 @@ use outboard_userfaultfd::{Cause, Fault};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
-use super::Pages;
 use super::fingerprint::PAGE;
 use super::jobs::{Errand, Job, PageSet};
 use super::pages::{Cell, Chore};
 use super::region::{PagedRegion, Way};
 use super::space::Held;
 use super::stats::add;
+use super::{OnLoss, Pages};
 
 /// What a fault leads to.
 pub(super) enum Outcome {
@@ -169,7 +169,7 @@ impl Pages {
         cell.shard.failed(job.seat);
         // Those who wait come again; if the server is lost they are told so.
         let place = job.region.place(job.index);
-        if job.region.is_lost() {
+        if job.region.is_lost() && self.config.on_loss == OnLoss::Signal {
             self.poison(&job.region, job.index);
         } else {
             self.space.wake(place, job.region.chunk_bytes());
@@ -178,8 +178,15 @@ impl Pages {
         self.announce();
     }
 
-    /// Makes a chunk of a lost region raise SIGBUS where it is touched.
+    /// Makes a chunk of a lost region raise SIGBUS where it is touched, unless the process is to end.
     pub(super) fn poison(&self, region: &PagedRegion, index: u32) {
+        if self.config.on_loss == OnLoss::Exit {
+            let name = &region.spec.name;
+            super::service::say(&format!(
+                "outboard: bytes of far memory “{name}” are needed that are lost with their memory server: ending\n"
+            ));
+            std::process::exit(1);
+        }
         if region.has_forbidden.load(Ordering::Acquire) {
             // Pages with other rights are another mapping to the kernel, and it poisons one at a time.
             self.space.permit(region.place(index), region.chunk_bytes());

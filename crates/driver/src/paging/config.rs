@@ -8,6 +8,15 @@ use super::PagingError;
 use super::jobs::CHUNK_MAX;
 use super::space::Mover;
 
+/// What becomes of an access to what is lost for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It raises SIGBUS, which a handler may survive.
+    Signal,
+    /// The process ends with a line on the standard error and exit code 1.
+    Exit,
+}
+
 /// The settings of far memory in one process.
 #[derive(Clone, Debug)]
 pub struct PagingConfig {
@@ -23,8 +32,10 @@ pub struct PagingConfig {
     /// How many bytes are asked for ahead of a scan, at most; default 4 MiB, never more than an eighth of the
     /// buffer. Zero turns reading ahead off.
     pub ahead: usize,
-    /// How long a lost server may stay away before accesses that need it raise SIGBUS; default 10 s.
+    /// How long a lost server may stay away before accesses that need it cannot be served; default 10 s.
     pub grace: Duration,
+    /// What becomes of those accesses; default SIGBUS.
+    pub on_loss: OnLoss,
     /// How pages get in and out; default the best that the kernel has.
     pub mover: Option<Mover>,
     /// A slower wire that links to the memory server are made to look like; default none.
@@ -44,6 +55,7 @@ impl PagingConfig {
             chunk: 64 << 10,
             ahead: 4 << 20,
             grace: Duration::from_secs(10),
+            on_loss: OnLoss::Signal,
             mover: None,
             wire: None,
             node: None,

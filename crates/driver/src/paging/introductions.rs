@@ -12,7 +12,7 @@ use super::region::PagedRegion;
 use super::service::{PagerService, say};
 use super::side::{Opening, Side, Standing};
 use super::stats::add;
-use super::{Pages, Path};
+use super::{OnLoss, Pages, Path};
 use crate::LinkId;
 
 /// Whether there is more to send, or the link is full.
@@ -127,6 +127,8 @@ impl PagerService {
         if let Reply::Attached { mode, .. } = reply {
             self.agent.set_mode(number, mode);
         }
+        let is_unknown = matches!(reply, Reply::Refused { reason: Refusal::NoServer, .. });
+        region.is_unknown_to_agent.store(is_unknown, Ordering::Release);
         match reply {
             Reply::Attached { static_grant: Some(grant), .. } if grant.size >= region.size() => {
                 self.copies.push((region, grant));
@@ -315,15 +317,17 @@ fn open<L: RemoteMemory>(pages: &Pages, region: &PagedRegion, server: Option<&Pe
 }
 
 impl Pages {
-    /// A region's server is lost for good: whoever touches what is not here gets SIGBUS.
+    /// A region's server is lost for good: whoever touches what is not here gets SIGBUS, or ends.
     pub(super) fn lose(&self, region: &PagedRegion, server: Option<&Peer>, why: &str) {
         if region.lose() {
             self.departed.fetch_add(1, Ordering::AcqRel);
             let server = server.map_or_else(|| "the memory server".to_owned(), ToString::to_string);
             let name = &region.spec.name;
-            say(&format!(
-                "outboard: far memory “{name}” is lost: {server}: {why}; touching what is not here raises SIGBUS\n"
-            ));
+            let then = match self.config.on_loss {
+                OnLoss::Signal => "touching what is not here raises SIGBUS",
+                OnLoss::Exit => "whoever needs what is not here ends",
+            };
+            say(&format!("outboard: far memory “{name}” is lost: {server}: {why}; {then}\n"));
         }
     }
 }

@@ -28,7 +28,7 @@ mod threads;
 #[expect(unsafe_code)]
 mod uninterrupted;
 
-pub use config::PagingConfig;
+pub use config::{OnLoss, PagingConfig};
 pub use pages::{Pages, PagingError};
 pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use service::{PagerNote, PagerService};

@@ -1,5 +1,6 @@
 //! All far memory of this process: shards, frames, regions.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -430,6 +431,14 @@ impl Pages {
                 || region.answered_by_agents.load(Ordering::Acquire) >= threads
         };
         self.regions().iter().all(is_settled)
+    }
+
+    /// The memory servers, by their numbers, that the agent does not know, as it has said last.
+    pub fn servers_unknown_to_agent(&self) -> BTreeSet<usize> {
+        let _uninterrupted = Uninterrupted::new();
+        let regions = self.regions();
+        let unknown = regions.iter().filter(|region| region.is_unknown_to_agent.load(Ordering::Acquire));
+        unknown.map(|region| region.spec.at).collect()
     }
 
     /// How many fault threads have a link to a memory server.

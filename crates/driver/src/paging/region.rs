@@ -97,6 +97,8 @@ pub struct PagedRegion {
     pub(super) opened: AtomicU64,
     /// How many fault threads know from their agent what it will do with the region.
     pub(super) answered_by_agents: AtomicU64,
+    /// Whether an agent has said last that it knows no such memory server.
+    pub(super) is_unknown_to_agent: AtomicBool,
     is_lost: AtomicBool,
     is_closing: AtomicBool,
     /// Pages were forbidden because somebody wrote to them.
@@ -120,6 +122,7 @@ impl PagedRegion {
             tally: RegionTally::default(),
             opened: AtomicU64::new(0),
             answered_by_agents: AtomicU64::new(0),
+            is_unknown_to_agent: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             has_forbidden: AtomicBool::new(false),

@@ -50,7 +50,8 @@ impl FarMapping {
         Self { shared, name, regions, parts: Some(parts), pinned: Vec::new() }
     }
 
-    /// Where it begins. Touching it may wait for the memory server; if that is lost for good, it raises SIGBUS.
+    /// Where it begins. Touching it may wait for the memory server; if that is lost for good, it raises
+    /// SIGBUS, or the process ends ([`OnLoss`](crate::OnLoss)).
     pub fn as_ptr(&self) -> NonNull<u8> {
         NonNull::new(self.regions[0].start() as *mut u8).expect("nothing is mapped at address zero")
     }

@@ -194,6 +194,12 @@ impl FarMemory {
         true
     }
 
+    /// The memory servers, by their numbers in [`FarOptions::servers`], that the agent has said it does not know. What lies
+    /// there goes past it, until it does.
+    pub fn servers_unknown_to_agent(&self) -> Vec<usize> {
+        self.shared.pages.servers_unknown_to_agent().into_iter().collect()
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> PagingStats {
         self.shared.pages.stats()

@@ -24,5 +24,5 @@ pub use error::{BufferTooLarge, FarError};
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
 pub(crate) use options::agent_of;
-pub use options::{Buffer, BufferError, CacheMode, FarOptions, Mover, Path, RegionOptions};
+pub use options::{Buffer, BufferError, CacheMode, FarOptions, Mover, OnLoss, Path, RegionOptions};
 pub use outboard_driver::paging::{PagingStats as FarStats, RegionTraffic, Traffic};

@@ -4,12 +4,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use outboard_driver::paging::PagingConfig;
-pub use outboard_driver::paging::{Mover, Path};
+pub use outboard_driver::paging::{Mover, OnLoss, Path};
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
 use outboard_probe::MemoryLimit;
 use outboard_settings::{
-    ByteSize, CacheChoice, LinkSettings, NodeChoice, PathChoice, Settings, Whereabouts, default_socket,
+    ByteSize, CacheChoice, LinkSettings, LossChoice, NodeChoice, PathChoice, Settings, Whereabouts,
+    default_socket,
 };
 use outboard_wire::Role;
 pub use outboard_wire::paging::CacheMode;
@@ -95,8 +96,10 @@ pub struct FarOptions {
     pub chunk: usize,
     /// How many bytes are read ahead of a scan at most; default 4 MiB.
     pub ahead: usize,
-    /// How long a lost memory server may stay away before accesses that need it raise SIGBUS; default 10 s.
+    /// How long a lost memory server may stay away before accesses that need it cannot be served; default 10 s.
     pub grace: Duration,
+    /// What becomes of an access that cannot be served; default SIGBUS.
+    pub on_loss: OnLoss,
     /// How long fault threads look for work before they sleep; default not at all, for the application needs the
     /// processors.
     pub spin: Duration,
@@ -127,6 +130,7 @@ impl FarOptions {
             chunk: 64 << 10,
             ahead: 4 << 20,
             grace: Duration::from_secs(10),
+            on_loss: OnLoss::Signal,
             spin: Duration::ZERO,
             mover: None,
             node,
@@ -157,6 +161,10 @@ impl FarOptions {
             chunk: size(far.chunk),
             ahead: size(far.ahead),
             grace: far.grace,
+            on_loss: match far.on_loss {
+                LossChoice::Signal => OnLoss::Signal,
+                LossChoice::Exit => OnLoss::Exit,
+            },
             spin: far.spin,
             node,
             link: settings.link.clone(),
@@ -241,6 +249,7 @@ impl FarOptions {
             chunk: self.chunk,
             ahead: self.ahead,
             grace: self.grace,
+            on_loss: self.on_loss,
             wire: self.wire,
             mover: self.mover,
             node: self.node,

@@ -34,8 +34,11 @@ section! {
         pub threads: Option<usize> where some_threads = None,
         /// How much is read ahead of a scan at most, never more than an eighth of the buffer; 0 reads nothing ahead.
         pub ahead: ByteSize = ByteSize(4 << 20),
-        /// How long a lost memory server may stay away before accesses that need it raise SIGBUS.
+        /// How long a lost memory server may stay away before accesses that need it cannot be served.
         pub grace: Duration = Duration::from_secs(10),
+        /// What becomes of an access that cannot be served, because its memory server is lost: signal (it raises SIGBUS) or
+        /// exit (the process ends with a line on the standard error and exit code 1).
+        pub on_loss: LossChoice = LossChoice::Signal,
         /// How long fault threads look for work before they sleep. Longer answers faster and takes a processor from
         /// the application.
         pub spin: Duration = Duration::ZERO,
@@ -81,6 +84,21 @@ impl Choice for CacheChoice {
     const EXAMPLE: &'static str = "off, static, dynamic or auto";
     const ALL: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("static", Self::Static), ("dynamic", Self::Dynamic), ("auto", Self::Auto)];
+}
+
+/// What becomes of an access that cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossChoice {
+    /// It raises SIGBUS.
+    Signal,
+    /// The process ends, with a line that says why.
+    Exit,
+}
+
+impl Choice for LossChoice {
+    const KIND: &'static str = "consequence";
+    const EXAMPLE: &'static str = "signal or exit";
+    const ALL: &'static [(&'static str, Self)] = &[("signal", Self::Signal), ("exit", Self::Exit)];
 }
 
 /// A NUMA node.

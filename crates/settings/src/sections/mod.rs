@@ -12,7 +12,7 @@ mod metrics;
 
 pub use agent::{AgentSettings, Forwarding};
 pub use calling::CallingSettings;
-pub use far::{CacheChoice, FarSettings, NodeChoice, PathChoice};
+pub use far::{CacheChoice, FarSettings, LossChoice, NodeChoice, PathChoice};
 pub use job::{JobSettings, Whereabouts};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};

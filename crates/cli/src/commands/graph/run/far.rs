@@ -16,7 +16,7 @@ use outboard_graph::application::Options;
 use outboard_graph::far::{FarArrays, Placement};
 use outboard_graph::{Dram, GraphView, Sweeps, Workers};
 use outboard_link::Address;
-use outboard_settings::{Configuration, Origin, Settings, Whereabouts, default_socket};
+use outboard_settings::{Configuration, LossChoice, Origin, Settings, Whereabouts, default_socket};
 
 use self::daemons::Daemons;
 pub(super) use self::facts::Facts;
@@ -29,10 +29,13 @@ use super::{Args, Measured, Memory};
 use crate::commands::graph::bar::Bar;
 use crate::daemon_ready::show;
 use crate::failure::wrong_usage;
-use crate::{numbers, terminal};
+use crate::{children, numbers, terminal};
 
 /// How long an agent may take to say what it will do with the graph's arrays, besides the time for copies.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an agent may take to reach a memory server that it knows, and how often is looked whether it has.
+const DIALLED: Duration = Duration::from_millis(2500);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The least that an agent copies in a second.
 const COPIED_PER_SECOND: u64 = 50 << 20;
 
@@ -94,7 +97,26 @@ fn at(configuration: &Configuration, servers: &[Address], agent: Option<Address>
     let mut settings = configuration.settings.clone();
     settings.far.servers = servers.to_vec();
     settings.job.agent = agent.map_or(Whereabouts::None, Whereabouts::At);
+    // Nobody here could go on without what is lost.
+    if children::is_default(configuration, "far.on_loss") {
+        settings.far.on_loss = LossChoice::Exit;
+    }
     settings
+}
+
+/// Waits until the agent has answered for everything. Returns whether it has; if not, which servers it does not know.
+fn await_agent(far: &FarMemory, patience: Duration) -> (bool, Vec<usize>) {
+    let began = Instant::now();
+    loop {
+        if far.wait_for_agent(LOOK_AGAIN) {
+            return (true, Vec::new());
+        }
+        let unknown = far.servers_unknown_to_agent();
+        let is_over = began.elapsed() > if unknown.is_empty() { patience } else { DIALLED };
+        if is_over {
+            return (false, unknown);
+        }
+    }
 }
 
 /// Settings for daemons that are not started here would have no effect.
@@ -185,14 +207,30 @@ impl Task<'_> {
             _ => Duration::ZERO,
         };
         let patience = PATIENCE + copying;
-        match far.wait_for_agent(patience) {
-            // Whatever is faster goes without it as well.
-            is_ready if is_ready || self.plan.path == Path::Auto => Ok(is_ready),
-            _ => bail!(
-                "the agent at {agent} did not take the graph within {patience:?}: the memory server at {} has to be \
-                 among its memory servers (agent.memory_servers)",
-                show(&self.daemons.servers)
+        let (is_ready, unknown) = await_agent(far, patience);
+        // Whatever is faster goes without it as well.
+        if is_ready || self.plan.path == Path::Auto {
+            return Ok(is_ready);
+        }
+        let servers = &self.daemons.servers;
+        let unknown: Vec<Address> = unknown.iter().filter_map(|at| servers.get(*at).cloned()).collect();
+        match unknown.len() {
+            0 => bail!("the agent at {agent} did not take the graph within {patience:?}"),
+            count if count == servers.len() => bail!(
+                "the agent at {agent} does not know the memory server at {}: name it among its memory servers \
+                 (agent.memory_servers)",
+                show(servers)
             ),
+            _ => {
+                // Whoever does not read the standard error misses it; the result is the same.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "outboard: warning: the agent at {agent} does not know the memory server at {}: what lies there goes \
+                     past it; name it among its memory servers (agent.memory_servers)",
+                    show(&unknown)
+                );
+                Ok(true)
+            }
         }
     }
 

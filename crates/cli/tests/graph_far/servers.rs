@@ -1,0 +1,120 @@
+//! Memory servers that are lost, and such as the agent does not know.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use outboard::Client;
+use outboard_agent::{Daemon, STATUS_GRANT, StatusView};
+use outboard_link::{Address, Identity};
+use outboard_settings::Settings;
+use outboard_wire::Role;
+use serde_json::Value;
+
+use crate::cluster::socket;
+use crate::command::{Place, text};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A memory server in a process of its own, which is killed in the end.
+struct Server {
+    process: Child,
+    address: Address,
+}
+
+impl Server {
+    fn start() -> Self {
+        let address = socket();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+        command.args(["memory", "--config", "none", "--log-level", "warn", "--capacity", "256MiB"]);
+        command.args(["--listen", &address.to_string()]).stdin(Stdio::null());
+        Self { process: command.spawn().unwrap(), address }
+    }
+
+    /// One of its numbers; none while it does not listen.
+    fn number(&self, name: &str) -> Option<u64> {
+        let link = Settings::default().link;
+        let mut client = Client::connect(&self.address, Identity::new(Role::Tool, "test"), &link).ok()?;
+        StatusView::read(&client.read_region(&STATUS_GRANT).ok()?).ok()?.get(name)
+    }
+
+    #[track_caller]
+    fn await_number(&self, name: &str, least: u64) {
+        let began = Instant::now();
+        while self.number(name).is_none_or(|number| number < least) {
+            assert!(began.elapsed() < PATIENCE, "{name} is {:?}", self.number(name));
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_loss_of_a_server_ends_the_program_with_a_clear_word() {
+    let place = Place::new();
+    for path in ["direct", "agent"] {
+        let servers = [Server::start(), Server::start()];
+        servers.iter().for_each(|server| server.await_number("capacity_bytes", 1));
+        let both = format!("{},{}", servers[0].address, servers[1].address);
+        let mut run = place.command(&["run", "pagerank", "--graph", "directed.graph", "--memory", "far"]);
+        run.args(["--server", &both, "--iterations", "1000000", "--chunk", "4KiB", "--buffer", "1/4"]);
+        run.args(["--far-stripe", "64KiB", "--far-grace", "200ms", "--path", path]);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The graph lies there, and is worked on for as long as it lives.
+        servers[1].await_number("used_bytes", 1);
+        servers[1].await_number("clients", 2);
+        let [_alive, lost] = servers;
+        let name = lost.address.to_string();
+        drop(lost);
+        let output = run.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{path}: {:?} {said}", output.status);
+        assert!(said.contains("lost") && said.contains(&name), "{path}: {said}");
+        assert!(!said.contains("SIGBUS"), "{path}: {said}");
+    }
+}
+
+#[test]
+fn what_lies_at_a_server_that_the_agent_does_not_know_goes_past_it() {
+    let place = Place::new();
+    let servers = [0, 1].map(|_| {
+        let mut settings = Settings::default();
+        settings.memory.listen = vec![socket()];
+        (settings.memory.listen[0].clone(), Daemon::memory(&settings).unwrap())
+    });
+    let agent_of = |known: &[&Address]| {
+        let mut settings = Settings::default();
+        settings.agent.listen = vec![socket()];
+        settings.agent.memory_servers = known.iter().map(|address| (*address).clone()).collect();
+        (settings.agent.listen[0].to_string(), Daemon::agent(&settings).unwrap())
+    };
+    let (half, stranger) = (agent_of(&[&servers[0].0]), agent_of(&[]));
+    let both = format!("{},{}", servers[0].0, servers[1].0);
+    let run = |agent: &str| {
+        let mut run = place.command(&["run", "pagerank", "--graph", "directed.graph", "--memory", "far"]);
+        run.args(["--server", &both, "--chunk", "4KiB", "--buffer", "1/4", "--far-stripe", "64KiB"]);
+        run.args(["--path", "agent", "--agent", agent, "--json"]).output().unwrap()
+    };
+    let output = run(&half.0);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let unknown = servers[1].0.to_string();
+    assert!(said.contains("goes past it") && said.contains(&unknown), "{said}");
+    assert!(!said.contains(&servers[0].0.to_string()), "only the one that it does not know: {said}");
+    let far: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(far["result"], place.in_dram("pagerank", "directed.graph"));
+    let output = run(&stranger.0);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("does not know the memory server") && said.contains(&unknown), "{said}");
+    for (_, daemon) in servers.into_iter().map(|(_, daemon)| ((), daemon)) {
+        daemon.stop("done");
+    }
+    half.1.stop("done");
+    stranger.1.stop("done");
+}
