@@ -47,6 +47,8 @@ const LINKS: &[&str] = &[
     "ofi_verbs_lent::contention",
     "ofi_verbs_lent::death",
     "ofi_verbs_lent::long_reads",
+    "ofi_verbs_alone::access",
+    "ofi_verbs_alone::frames",
 ];
 /// The tests of services: real daemons and programs over a fabric.
 const SERVICES: &[&str] = &["paging", "routing", "calling", "writing"];

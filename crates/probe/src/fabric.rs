@@ -15,6 +15,8 @@ pub struct Fabric {
     pub libfabric: Option<Libfabric>,
     /// Which of its providers a link would use, and why; or why it cannot be used.
     pub provider: Option<Result<String, String>>,
+    /// Who lets that provider do its work, and why.
+    pub progress: Option<String>,
     /// Network cards that read and write memory by themselves, by name.
     pub rdma_devices: Vec<String>,
 }
@@ -35,17 +37,19 @@ const LIBRARY: &str = "libfabric.so.1";
 const LIBRARY_FOLDERS: &[&str] = &["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"];
 
 impl Fabric {
-    pub(crate) fn probe() -> Self {
+    pub(crate) fn probe(config: &ofi::Config) -> Self {
         let devices = fs::read_dir("/sys/class/infiniband").into_iter().flatten().flatten();
         let mut rdma_devices: Vec<_> =
             devices.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         rdma_devices.sort_unstable();
         let mut libfabric = find(&library_folders());
-        let provider = libfabric.as_mut().map(|library| {
+        let choice = libfabric.as_mut().map(|library| {
             library.release = ofi::version().ok().map(|(major, minor)| format!("{major}.{minor}"));
-            ofi::choose(None, None).map(|choice| choice.to_string()).map_err(|error| error.to_string())
+            config.choose(None).map_err(|error| error.to_string())
         });
-        Self { libfabric, provider, rdma_devices }
+        let progress = choice.as_ref().and_then(|choice| choice.as_ref().ok()).map(ofi::Choice::progress);
+        let provider = choice.map(|choice| choice.map(|choice| choice.to_string()));
+        Self { libfabric, provider, progress, rdma_devices }
     }
 
     /// What it means for Outboard.
@@ -74,6 +78,10 @@ impl Fabric {
                 ..Finding::new(Area::Links, "fabric provider", State::Limited, why.clone())
             },
         }));
+        let progress = self.progress.as_ref();
+        findings.extend(
+            progress.map(|how| Finding::new(Area::Links, "fabric progress", State::Good, how.clone())),
+        );
         findings
     }
 }
@@ -149,6 +157,11 @@ mod tests {
         let chosen = "tcp;ofi_rxm on eth0: there is no other";
         let fabric = Fabric { provider: Some(Ok(chosen.to_owned())), ..Fabric::default() };
         assert!(fabric.findings().iter().any(|finding| finding.detail == chosen));
+        let how = "manual: this provider prefers it";
+        let fabric = Fabric { progress: Some(how.to_owned()), ..fabric };
+        let findings = fabric.findings();
+        let finding = findings.iter().find(|finding| finding.name == "fabric progress").unwrap();
+        assert_eq!((finding.state, &finding.detail[..]), (State::Good, how));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Everything that was found out.
 
-use outboard_link::{Address, tcp};
+use outboard_link::{Address, ofi, tcp};
 use serde::Serialize;
 
 use crate::cgroup::Cgroup;
@@ -21,6 +21,8 @@ pub struct Options {
     pub peers: Vec<Address>,
     /// How TCP links are set up, which says how they are protected. Default: that of links.
     pub tcp: tcp::Config,
+    /// How links over libfabric are set up, which says who moves their bytes. Default: that of links.
+    pub ofi: ofi::Config,
 }
 
 /// Everything that was found out: for programs by area, for people as findings.
@@ -73,7 +75,7 @@ impl Report {
         let processors = Processors::probe(&files);
         let memory = Memory::probe(&files);
         let kernel = Kernel::probe(&files);
-        let fabric = Fabric::probe();
+        let fabric = Fabric::probe(&options.ofi);
         let links = Links::probe(&files, kernel.memfd_sealing);
         let choices: Vec<_> =
             options.peers.iter().map(|peer| links.choose(peer).protected(peer, &options.tcp)).collect();

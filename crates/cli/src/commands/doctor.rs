@@ -28,7 +28,9 @@ pub(crate) struct Args {
 /// Looks around and prints what was found.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let settings = Configuration::load(&Inputs::from_process())?.settings;
-    let report = Report::gather(&Options { peers: args.peers.clone(), tcp: settings.link.tcp() });
+    let link = &settings.link;
+    let options = Options { peers: args.peers.clone(), tcp: link.tcp(), ofi: link.ofi() };
+    let report = Report::gather(&options);
     let text = if args.json { report.to_json() } else { for_people(&report, terminal::width()) };
     terminal::print(&text)?;
     let missing: Vec<_> = report.missing().map(|finding| finding.name.as_str()).collect();

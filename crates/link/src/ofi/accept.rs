@@ -8,7 +8,6 @@ use outboard_wire::Time;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, bind, getsockname, listen, sockopt};
 
-use super::choice::choose;
 use super::meeting::Meeting;
 use super::{Config, OfiBytes, OfiLink, open_socket, shown};
 use crate::stream::{self, Setup};
@@ -40,8 +39,7 @@ impl OfiListener {
         }
         // Whoever cannot be reached says so at once, and not to those who try.
         let source = Some(address.ip()).filter(|ip| !ip.is_unspecified());
-        choose(source, config.provider.as_deref())
-            .map_err(|source| ConnectError::Fabric { address: shown(address), source })?;
+        config.choose(source).map_err(|source| ConnectError::Fabric { address: shown(address), source })?;
         let failed = |call| {
             move |source| match source {
                 Errno::ADDRINUSE => ConnectError::InUse { address: shown(address) },

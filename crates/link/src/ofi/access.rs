@@ -2,7 +2,8 @@
 //!
 //! Memory that may be moved, or that somebody else provides when it is touched, is never given to a provider: bytes
 //! go through places of the link's own, which are registered once, and are copied by the processor. Only pages that a
-//! buffer has allocated for itself are read into directly, by providers that need no registration for it.
+//! buffer has allocated for itself are read into directly, by providers that need no registration for it and only write
+//! while they are called: others could still do so when the link is lost and the pages have another use.
 
 use std::sync::Arc;
 
@@ -112,6 +113,7 @@ impl Endpoint {
         if let Near::Into(into, offset) = near
             && into.is_plain()
             && !needs_registration
+            && !self.offer().is_automatic
         {
             let start = into.window_mut().part(*offset, far.len).as_mut_ptr();
             // SAFETY: pages of a buffer that is kept until the access has ended, and to which there are no references.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::Progress;
 use super::choice::{FabricError, select};
 use super::endpoint::{BATCH, Ended, Endpoint, Far, NAME_MAX, Operation, Sizes};
 use super::library::Fault;
@@ -40,8 +41,9 @@ impl BareEndpoint {
         slots: usize,
         slot_bytes: usize,
     ) -> Result<Self, FabricError> {
-        let (offer, _) = select(source, Some(provider))?;
-        let sizes = Sizes { receives: slots, sends: slots, accesses: 1, slot_bytes };
+        let (offer, _) = select(source, Some(provider), Progress::Manual)?;
+        let sizes =
+            Sizes { receives: slots, sends: slots, accesses: 1, slot_bytes, receive_bytes: slot_bytes };
         let mut endpoint = Endpoint::open(offer, sizes)?;
         for slot in 0..slots {
             if !endpoint.receive(slot)? {
@@ -126,6 +128,7 @@ impl BareEndpoint {
                 Operation::Receive(slot) => {
                     sink(BareEnd::Received(slot, result.map_err(failed("fi_recv"))?));
                 }
+                Operation::Told(_) => {}
                 Operation::Access(_) => {
                     result.map_err(failed("fi_readmsg"))?;
                     sink(BareEnd::Read);

@@ -8,11 +8,13 @@ use std::time::Duration;
 use outboard_wire::{DecodeError, Time};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
-use super::credits::{Credits, Header, KEPT};
-use super::endpoint::{BATCH, Ended, Endpoint, Operation};
+use super::credits::{Content, Credits, Header};
+use super::endpoint::{BATCH, Ended, Endpoint, Far, Operation};
+use super::landing::{FarLanding, Grant, Landing};
 use super::library::Fault;
+use super::pool;
 use super::preface::Preface;
 use super::side::Side;
 use crate::memory::Window;
@@ -23,8 +25,38 @@ use crate::{Loss, Violation};
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 /// How often an access is looked for before its owner is woken.
 const LOOKS_PER_BELL: u32 = 64;
+/// How long room for long messages goes unused before others may have it.
+const IDLE_TIME: Duration = Duration::from_secs(2);
 /// How long what was sent before the end may take to arrive.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
+
+/// Where a message lies that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whereabouts {
+    /// In a slot that was there to receive it.
+    Slot(usize),
+    /// In a place that the peer has written to.
+    Place(usize),
+    /// In a slot; it says that nothing is written any more.
+    Release(usize),
+}
+
+/// What one side says to the other of long messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Word {
+    Landing(Grant),
+    Withdrawal,
+    Release,
+}
+
+/// A message on its way out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub(super) slot: usize,
+    pub(super) len: usize,
+    /// Where it is written to, and what tells of it. Otherwise it is sent.
+    pub(super) to: Option<(Far, u32)>,
+}
 
 /// An endpoint, and the socket beside it.
 pub struct OfiBytes {
@@ -35,14 +67,23 @@ pub struct OfiBytes {
     pub(super) credits: Credits,
     /// The longest message that both sides have places for.
     pub(super) message_bytes: usize,
+    /// Where longer ones are written to, once the peer has said so.
+    pub(super) far: Option<FarLanding>,
+    /// How much memory all links of this process may have for long messages.
+    pool_bytes: usize,
+    /// What is to be said of landings, ours and the peer's.
+    pub(super) unsaid: VecDeque<Word>,
+    /// When the peer last wrote to ours, and whether it may go on.
+    landing_used: Time,
+    is_withdrawn: bool,
     /// Slots to send from that are free.
     pub(super) free: Vec<usize>,
-    /// Filled slots that the provider has not taken yet, with their lengths.
-    pub(super) leaving: VecDeque<(usize, usize)>,
+    /// Filled slots that the provider has not taken yet.
+    pub(super) leaving: VecDeque<Leaving>,
     /// Slots that the provider has not taken back yet, and whether the peer waits for them.
     pub(super) unposted: Vec<(usize, bool)>,
-    /// Messages that have arrived, by their number: slot and length.
-    pub(super) arrived: Vec<Option<(usize, usize)>>,
+    /// Messages that have arrived, by their number, with their lengths.
+    pub(super) arrived: Vec<Option<(Whereabouts, usize)>>,
     /// The number of the message that is read next, and how much of it was.
     pub(super) next: u64,
     pub(super) read: usize,
@@ -67,7 +108,8 @@ pub struct OfiBytes {
 impl OfiBytes {
     /// A stream between two endpoints that know each other. Everything is posted already.
     pub(super) fn new(
-        (endpoint, lends_all): (Endpoint, bool),
+        endpoint: Endpoint,
+        (lends_all, pool_bytes): (bool, usize),
         side: Side,
         epoll: OwnedFd,
         peer: &Preface,
@@ -76,6 +118,11 @@ impl OfiBytes {
         Self {
             credits: Credits::new(sizes.receives, peer.slots),
             message_bytes: sizes.slot_bytes.min(peer.slot_bytes),
+            far: None,
+            pool_bytes,
+            unsaid: VecDeque::new(),
+            landing_used: Time::ZERO,
+            is_withdrawn: false,
             free: (0..sizes.sends).collect(),
             leaving: VecDeque::with_capacity(sizes.sends),
             unposted: Vec::with_capacity(sizes.receives),
@@ -99,7 +146,7 @@ impl OfiBytes {
         }
     }
 
-    fn fail(&mut self, loss: Loss) {
+    pub(super) fn fail(&mut self, loss: Loss) {
         if self.failure.is_none() {
             self.failure = Some((loss, None));
         }
@@ -136,7 +183,8 @@ impl OfiBytes {
                     self.fail(Loss::System { call: "fi_sendmsg", source });
                 }
             }
-            (Operation::Receive(slot), Ok(len)) => self.arrive(slot, len)?,
+            (Operation::Receive(slot), Ok(len)) => self.receive_in(slot, len)?,
+            (Operation::Told(note), _) => self.be_told(note)?,
             (Operation::Receive(_), Err(source)) => self.fail(Loss::System { call: "fi_recv", source }),
             (Operation::Access(number), result) => {
                 self.endpoint.accesses.end(number, result.is_ok());
@@ -147,123 +195,122 @@ impl OfiBytes {
         Ok(())
     }
 
-    /// A message is here. Messages are read by their numbers, whatever order they are told of in.
-    fn arrive(&mut self, slot: usize, len: usize) -> Result<(), Violation> {
+    /// A message has arrived in a slot.
+    fn receive_in(&mut self, slot: usize, len: usize) -> Result<(), Violation> {
         let message = self.endpoint.received(slot);
         let available = message.len() as u64;
         let message = message.get(..len).ok_or(Violation::Oversize { len: len as u64, available })?;
-        let (header, _) = Header::read_from_prefix(message)
+        let (header, body) = Header::read_from_prefix(message)
             .map_err(|_| DecodeError::BadValue { what: "length of a message", value: len as u64 })?;
-        let sequence = self.credits.take(&header)?;
+        let (at, len) = match header.content()? {
+            Content::Bytes => (Whereabouts::Slot(slot), len),
+            Content::Landing => {
+                let wrong = DecodeError::BadValue { what: "length of a landing", value: body.len() as u64 };
+                let grant = Grant::read_from_bytes(body).map_err(|_| wrong)?;
+                let (messages, longest) = (self.credits.theirs(), self.endpoint.sizes().slot_bytes);
+                if self.far.is_some() || !self.endpoint.offer().tells {
+                    return Err(DecodeError::BadValue { what: "second landing", value: 1 }.into());
+                }
+                self.far = Some(FarLanding::new(&grant, messages, longest)?);
+                (Whereabouts::Slot(slot), Header::LEN)
+            }
+            Content::Withdrawal => {
+                let nothing = DecodeError::BadValue { what: "withdrawal of nothing", value: 0 };
+                self.far.take().ok_or(nothing)?;
+                self.unsaid.push_back(Word::Release);
+                (Whereabouts::Slot(slot), Header::LEN)
+            }
+            Content::Release if self.is_withdrawn => (Whereabouts::Release(slot), Header::LEN),
+            Content::Release => {
+                return Err(
+                    DecodeError::BadValue { what: "release of what is not withdrawn", value: 0 }.into()
+                );
+            }
+        };
+        // A message as long as they get is a piece of a longer one.
+        if len == self.endpoint.sizes().receive_bytes && self.endpoint.landing.is_none() {
+            self.make_landing();
+        }
+        self.arrive(at, len, &header)
+    }
+
+    /// The peer has written a message.
+    fn be_told(&mut self, note: u32) -> Result<(), Violation> {
+        let unwanted = DecodeError::BadValue { what: "note of a message", value: note.into() };
+        let landing = self.endpoint.landing.as_ref().ok_or(unwanted)?;
+        let (place, len) = landing.find(note)?;
+        let header: Header = zerocopy::transmute!(landing.message(place, len).array::<{ Header::LEN }>(0));
+        if header.content()? != Content::Bytes {
+            return Err(unwanted.into());
+        }
+        self.landing_used = self.now;
+        self.arrive(Whereabouts::Place(place), len, &header)
+    }
+
+    /// Takes room for long messages back that nobody uses, if somebody else could.
+    fn give_up_landing(&mut self) {
+        let is_idle = self.now >= self.landing_used + IDLE_TIME;
+        if self.endpoint.landing.is_some() && !self.is_withdrawn && is_idle && pool::take_wish() {
+            self.is_withdrawn = true;
+            self.unsaid.push_back(Word::Withdrawal);
+        }
+    }
+
+    /// Makes room for long messages, if it can be done. Without it they come in pieces.
+    fn make_landing(&mut self) {
+        let sizes = self.endpoint.sizes();
+        if !self.endpoint.offer().tells || sizes.slot_bytes <= sizes.receive_bytes {
+            return;
+        }
+        let places = (self.credits.ours(), sizes.slot_bytes);
+        if let Ok(Some(landing)) = Landing::make(&self.endpoint, places, self.pool_bytes) {
+            self.unsaid.push_back(Word::Landing(landing.grant()));
+            self.endpoint.landing = Some(landing);
+            self.landing_used = self.now;
+        }
+    }
+
+    /// A message is here. Messages are read by their numbers, whatever order they are told of in.
+    fn arrive(&mut self, at: Whereabouts, len: usize, header: &Header) -> Result<(), Violation> {
+        let sequence = self.credits.take(header)?;
         let ahead = sequence.wrapping_sub(self.next as u32);
         let place = (self.next + u64::from(ahead)) as usize % self.arrived.len();
         if ahead as usize >= self.arrived.len() || self.arrived[place].is_some() {
             return Err(DecodeError::BadValue { what: "number of a message", value: sequence.into() }.into());
         }
-        self.arrived[place] = Some((slot, len));
+        self.arrived[place] = Some((at, len));
         Ok(())
     }
 
-    /// Gives the provider what it had no room for, and pays what is owed.
-    pub(super) fn post(&mut self) {
-        if self.failure.is_some() {
-            return;
-        }
-        while let Some((slot, is_awaited)) = self.unposted.last().copied() {
-            match self.endpoint.receive(slot) {
-                Ok(true) => {
-                    self.unposted.pop();
-                    if is_awaited {
-                        self.credits.freed();
-                    }
-                }
-                Ok(false) => break,
-                Err(fault) => return self.fail(lost(fault)),
-            }
-        }
-        if self.credits.is_indebted()
-            && !self.is_finished
-            && let Some(slot) = self.free.pop()
-        {
-            let header = self.credits.next(false);
-            self.endpoint.send_slot(slot).write(0, header.as_bytes());
-            self.leaving.push_back((slot, Header::LEN));
-        }
-        self.submit();
-    }
-
-    /// Gives filled slots to the provider, in batches.
-    fn submit(&mut self) {
-        let mut has_left = false;
-        while let Some((slot, len)) = self.leaving.front().copied() {
-            match self.endpoint.send(slot, len, self.leaving.len() > 1) {
-                Ok(true) => {
-                    self.leaving.pop_front();
-                    has_left = true;
-                }
-                Ok(false) => break,
-                Err(fault) => {
-                    self.fail(lost(fault));
-                    break;
-                }
-            }
-        }
-        let is_waiting = self.is_handshake && !self.leaving.is_empty();
-        if is_waiting || (has_left && (self.peer_wants_bells || self.is_handshake)) {
-            self.side.ring();
-        }
-    }
-
-    /// Takes as much as may be on its way now, from two pieces that lie one behind the other.
-    pub(super) fn put(&mut self, head: Window<'_>, body: Window<'_>) -> Result<usize, Loss> {
-        let total = head.len() + body.len();
-        if self.endpoint.accesses.writes > 0 && !self.endpoint.offer().orders_writes {
-            // What is sent now would overtake them.
-            self.turn()?;
-            if self.endpoint.accesses.writes > 0 {
-                return Ok(0);
-            }
-        }
-        if self.free.len() <= KEPT || !self.credits.has() {
-            self.turn()?;
-        }
-        let mut taken = 0;
-        while taken < total && self.free.len() > KEPT && self.credits.has() && self.failure.is_none() {
-            let Some(slot) = self.free.pop() else { break };
-            let len = (total - taken).min(self.message_bytes - Header::LEN);
-            let header = self.credits.next(true);
-            let mut place = self.endpoint.send_slot(slot);
-            place.write(0, header.as_bytes());
-            let from_head = head.len().saturating_sub(taken).min(len);
-            if from_head > 0 {
-                place.write_window(Header::LEN, head.part(taken, from_head));
-            }
-            if from_head < len {
-                let at = (taken + from_head) - head.len();
-                place.write_window(Header::LEN + from_head, body.part(at, len - from_head));
-            }
-            self.leaving.push_back((slot, Header::LEN + len));
-            taken += len;
-        }
-        self.submit();
-        Ok(taken)
-    }
-
     /// Hands out what has arrived, piece by piece, to `sink`, which takes up to `room` bytes in all.
-    fn take(&mut self, room: usize, mut sink: impl FnMut(usize, &[u8])) -> usize {
+    fn take(&mut self, room: usize, mut sink: impl FnMut(usize, Window<'_>)) -> usize {
         let mut taken = 0;
         let count = self.arrived.len();
-        while let Some((slot, len)) = self.arrived[self.next as usize % count] {
-            let bytes = &self.endpoint.received(slot)[Header::LEN + self.read..len];
-            let part = bytes.len().min(room - taken);
-            sink(taken, &bytes[..part]);
+        while let Some((at, len)) = self.arrived[self.next as usize % count] {
+            let message = match (at, &self.endpoint.landing) {
+                (Whereabouts::Slot(slot) | Whereabouts::Release(slot), _) => {
+                    Window::from(self.endpoint.received(slot))
+                }
+                (Whereabouts::Place(place), Some(landing)) => landing.message(place, len),
+                (Whereabouts::Place(_), None) => break,
+            };
+            let left = len - Header::LEN - self.read;
+            let part = left.min(room - taken);
+            sink(taken, message.part(Header::LEN + self.read, part));
             taken += part;
             self.read += part;
-            if part < bytes.len() {
+            if part < left {
                 break;
             }
             self.arrived[self.next as usize % count] = None;
-            self.unposted.push((slot, len > Header::LEN));
+            match at {
+                Whereabouts::Slot(slot) => self.unposted.push((slot, len > Header::LEN)),
+                Whereabouts::Place(_) => self.credits.freed(),
+                Whereabouts::Release(slot) => {
+                    self.unposted.push((slot, false));
+                    (self.endpoint.landing, self.is_withdrawn) = (None, false);
+                }
+            }
             self.next += 1;
             self.read = 0;
         }
@@ -275,12 +322,13 @@ impl OfiBytes {
         &mut self,
         now: Time,
         room: usize,
-        sink: impl FnMut(usize, &[u8]),
+        sink: impl FnMut(usize, Window<'_>),
     ) -> Result<Arrival, Loss> {
         self.now = now;
         if self.is_handshake || now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
             self.side.look()?;
+            self.give_up_landing();
         }
         self.turn()?;
         self.wake_owner();
@@ -324,7 +372,7 @@ impl OfiBytes {
     }
 }
 
-fn lost(Fault { call, source }: Fault) -> Loss {
+pub(super) fn lost(Fault { call, source }: Fault) -> Loss {
     Loss::System { call, source }
 }
 

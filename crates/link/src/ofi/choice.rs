@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 
 use super::library::{Fault, Library, LoadError};
 use super::offer::Offer;
+use super::sys::{FI_PROGRESS_AUTO, FI_PROGRESS_MANUAL, FI_PROGRESS_UNSPEC};
+use super::{Config, Progress};
 
 /// Providers that are passed over unless they are asked for by name.
 const PASSED_OVER: &[&str] = &[
@@ -69,6 +72,17 @@ pub struct Choice {
     pub is_hardware: bool,
     /// Why this one.
     pub reason: String,
+    /// Whether it works while nobody calls it.
+    pub is_automatic: bool,
+    /// Why it does, or does not.
+    pub progress_reason: &'static str,
+}
+
+impl Choice {
+    /// How the provider comes to its work, and why.
+    pub fn progress(&self) -> String {
+        format!("{}: {}", if self.is_automatic { "automatic" } else { "manual" }, self.progress_reason)
+    }
 }
 
 impl fmt::Display for Choice {
@@ -84,13 +98,25 @@ pub fn version() -> Result<(u32, u32), LoadError> {
 
 /// Which provider a link from `source` would use, and why. Loads libfabric.
 pub fn choose(source: Option<IpAddr>, wanted: Option<&str>) -> Result<Choice, FabricError> {
-    select(source, wanted).map(|(_, choice)| choice)
+    select(source, wanted, Progress::Fitting).map(|(_, choice)| choice)
+}
+
+impl Config {
+    /// Which provider a link from `source` with these settings would use, and why. Loads libfabric.
+    pub fn choose(&self, source: Option<IpAddr>) -> Result<Choice, FabricError> {
+        select(source, self.provider.as_deref(), self.progress).map(|(_, choice)| choice)
+    }
 }
 
 /// Chooses an offer for endpoints at `source`.
-pub(super) fn select(source: Option<IpAddr>, wanted: Option<&str>) -> Result<(Offer, Choice), FabricError> {
+pub(super) fn select(
+    source: Option<IpAddr>,
+    wanted: Option<&str>,
+    progress: Progress,
+) -> Result<(Offer, Choice), FabricError> {
     let library = Library::get()?;
-    let offers = Offer::list(library, source, wanted)?;
+    // Those that work by themselves offer to be called as well, so this leaves nobody out.
+    let offers = Offer::list(library, source, wanted, FI_PROGRESS_MANUAL)?;
     let candidates = offers.iter().map(|offer| (&offer.provider[..], offer.is_hardware));
     let (index, reason) = match (pick(candidates, wanted), wanted) {
         (Some(picked), _) => picked,
@@ -98,14 +124,61 @@ pub(super) fn select(source: Option<IpAddr>, wanted: Option<&str>) -> Result<(Of
         (None, None) => return Err(FabricError::NoProvider),
     };
     let offer = offers.into_iter().nth(index).ok_or(FabricError::NoProvider)?;
-    let Offer { provider, device, is_hardware, .. } = &offer;
+    let (offer, progress_reason) = set_going(library, source, offer, progress)?;
+    let Offer { provider, device, is_hardware, is_automatic, .. } = &offer;
     let choice = Choice {
         provider: provider.clone(),
         device: device.clone(),
         is_hardware: *is_hardware,
         reason: reason.to_owned(),
+        is_automatic: *is_automatic,
+        progress_reason,
     };
     Ok((offer, choice))
+}
+
+/// The same offer with the progress that is wanted, if there is one, and why it has what it has.
+fn set_going(
+    library: &'static Library,
+    source: Option<IpAddr>,
+    manual: Offer,
+    progress: Progress,
+) -> Result<(Offer, &'static str), FabricError> {
+    let ask = |how| -> Result<Option<Offer>, Fault> {
+        let offers = Offer::list(library, source, Some(&manual.provider), how)?;
+        Ok(offers.into_iter().find(|offer| {
+            offer.is_automatic && offer.provider == manual.provider && offer.device == manual.device
+        }))
+    };
+    Ok(match progress {
+        Progress::Manual => (manual, "it was asked for"),
+        Progress::Automatic => match ask(FI_PROGRESS_AUTO)? {
+            Some(automatic) => (automatic, "it was asked for"),
+            None => (manual, "this provider has no other, although link.progress asks for it"),
+        },
+        Progress::Fitting
+            if !prefers_automatic(&manual.provider, || Ok(ask(FI_PROGRESS_UNSPEC)?.is_some()))? =>
+        {
+            (manual, "this provider prefers it")
+        }
+        Progress::Fitting => match ask(FI_PROGRESS_UNSPEC)? {
+            Some(automatic) => (automatic, "this provider prefers it"),
+            None => (manual, "this provider prefers it"),
+        },
+    })
+}
+
+/// Whether a provider works by itself unless it is told otherwise. It is asked once in the life of a process, because
+/// that takes as long as everything else here.
+fn prefers_automatic(provider: &str, ask: impl FnOnce() -> Result<bool, Fault>) -> Result<bool, Fault> {
+    static KNOWN: Mutex<Vec<(String, bool)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, prefers)) = known.iter().find(|(name, _)| name == provider) {
+        return Ok(*prefers);
+    }
+    let prefers = ask()?;
+    known.push((provider.to_owned(), prefers));
+    Ok(prefers)
 }
 
 /// The place of the best among providers, of which it is known whether a network card does their work.

@@ -6,6 +6,19 @@ use super::preface::{SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX, SLOTS_MIN};
 use crate::ConnectError;
 use crate::stream::{OPERATIONS_MAX, Terms};
 
+/// Who lets a provider do its work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// Whoever the provider prefers: network cards work by themselves, software wants to be called.
+    #[default]
+    Fitting,
+    /// Only calls do. What peers want waits until the link's owner has time for it.
+    Manual,
+    /// The provider itself, by a thread of its own if it has to, which costs processor time. Where a provider has
+    /// no such thing, calls do.
+    Automatic,
+}
+
 /// The settings of links over libfabric. The accepting side's count for the heartbeat and the deadline.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,14 +42,21 @@ pub struct Config {
     /// Who moves the bytes, by libfabric's name, such as `verbs;ofi_rxm`; default none: the best that this machine
     /// has, and on the accepting side what the other side chose.
     pub provider: Option<String>,
+    /// Who lets the provider work; default whoever it prefers.
+    pub progress: Progress,
     /// Whether peers reach regions past the owner's processor even if those are written and read at the same moment,
     /// and the provider is made of software, which may tear words then; default no.
     pub lends_all: bool,
     /// How many messages may be on their way in each direction, from 8 to 1024; default 32.
     pub slots: usize,
     /// The longest message, from 1 KiB to 1 MiB; default 65 KiB, so that a frame of 64 KiB is one message. Each side has
-    /// room for twice `slots` of them, registered where the provider wants that.
+    /// room to send `slots` of them from, registered where the provider wants that, and to receive as many of up to
+    /// 16 KiB. Longer ones are written past that.
     pub slot_bytes: usize,
+    /// How much memory all links of this process may have for long messages from their peers; default 64 MiB. Each
+    /// takes `slots` times `slot_bytes` of it when its peer begins to send them, until it is closed. A peer for whom nothing
+    /// is left sends them in pieces.
+    pub pool_bytes: usize,
 }
 
 impl Default for Config {
@@ -50,9 +70,11 @@ impl Default for Config {
             handshake_timeout: Duration::from_secs(5),
             allow_remote: false,
             provider: None,
+            progress: Progress::Fitting,
             lends_all: false,
             slots: 32,
             slot_bytes: 65 << 10,
+            pool_bytes: 64 << 20,
         }
     }
 }

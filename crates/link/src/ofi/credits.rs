@@ -2,17 +2,30 @@
 //!
 //! Each side has a place for every message that the other may send, and tells it when places are free again: with the
 //! messages that it sends anyway, or with an empty one when half of the places are owed. Empty messages need places
-//! too and are not counted: each stands for half of the places, so no more than two can be on their way, and two
-//! places are kept for them.
+//! too and are not counted: each stands for half of the places, so no more than two can be on their way. Others say where
+//! long messages are written to, of which each waits for an answer. Places are kept for all of these.
 
 use outboard_wire::DecodeError;
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::Violation;
 
-/// The places that are kept for messages without bytes.
-pub(super) const KEPT: usize = 2;
+/// The places that are kept for messages without bytes of the stream.
+pub(super) const KEPT: usize = 5;
+
+/// What a message brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Bytes of the stream, or none.
+    Bytes = 0,
+    /// Where long messages are written to from now on.
+    Landing = 1,
+    /// That they must not be any more.
+    Withdrawal = 2,
+    /// That they are not any more, and what was written has a lower number.
+    Release = 3,
+}
 
 /// What stands before the bytes of every message.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -21,11 +34,22 @@ pub(super) struct Header {
     /// Counts all messages in one direction.
     sequence: U32,
     /// How many places are free again.
-    credits: U32,
+    credits: U16,
+    content: U16,
 }
 
 impl Header {
     pub(super) const LEN: usize = size_of::<Self>();
+
+    pub(super) fn content(&self) -> Result<Content, Violation> {
+        match self.content.get() {
+            0 => Ok(Content::Bytes),
+            1 => Ok(Content::Landing),
+            2 => Ok(Content::Withdrawal),
+            3 => Ok(Content::Release),
+            other => Err(DecodeError::BadValue { what: "content of a message", value: other.into() }.into()),
+        }
+    }
 }
 
 /// What may be sent, and what is owed.
@@ -68,10 +92,25 @@ impl Credits {
         if has_bytes {
             self.left -= 1;
         }
-        let header = Header { sequence: (self.sent as u32).into(), credits: (self.owed as u32).into() };
+        self.header(Content::Bytes)
+    }
+
+    /// The header of a message that brings something else than bytes of the stream.
+    pub(super) fn header(&mut self, content: Content) -> Header {
+        let (sequence, credits) = ((self.sent as u32).into(), (self.owed as u16).into());
         self.owed = 0;
         self.sent += 1;
-        header
+        Header { sequence, credits, content: (content as u16).into() }
+    }
+
+    /// How many messages with bytes may be on their way to us at once.
+    pub(super) fn ours(&self) -> usize {
+        self.ours
+    }
+
+    /// The same to the peer.
+    pub(super) fn theirs(&self) -> usize {
+        self.theirs
     }
 
     /// How many messages were sent in all.
@@ -88,7 +127,7 @@ impl Credits {
     /// Takes what a header brings, and returns the number of its message.
     #[inline]
     pub(super) fn take(&mut self, header: &Header) -> Result<u32, Violation> {
-        let credits = header.credits.get() as usize;
+        let credits = usize::from(header.credits.get());
         if credits > self.theirs - self.left {
             return Err(DecodeError::BadValue { what: "credits", value: credits as u64 }.into());
         }
@@ -103,7 +142,7 @@ mod tests {
 
     #[test]
     fn nobody_is_given_more_than_was_lent() {
-        let (mut ada, mut ben) = (Credits::new(8, 10), Credits::new(10, 8));
+        let (mut ada, mut ben) = (Credits::new(11, 13), Credits::new(13, 11));
         let mut last = None;
         for _ in 0..8 {
             assert!(ada.has());

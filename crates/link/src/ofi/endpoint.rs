@@ -8,19 +8,18 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::access::Accesses;
+use super::landing::Landing;
 use super::library::Fault;
 use super::object::{Closing, Home, Registration};
 use super::offer::Offer;
 use super::sys::{
-    Av, Context, Cq, CqErrEntry, CqMsgEntry, Ep, FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE,
-    FI_EAGAIN, FI_EAVAIL, FI_MORE, FI_MR_LOCAL, FI_REMOTE_READ, FI_REMOTE_WRITE, Msg, MsgRma, RmaIov,
+    Av, Context, Cq, Ep, FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_EAGAIN, FI_MORE,
+    FI_MR_LOCAL, FI_REMOTE_CQ_DATA, FI_REMOTE_READ, FI_REMOTE_WRITE, Msg, MsgRma, RmaIov,
 };
 use crate::memory::{Buffer, WindowMut};
 
 /// The longest name of an endpoint. Sockets' addresses take 28 bytes, those of fabrics 32, those of files more.
 pub(super) const NAME_MAX: usize = 256;
-/// Part of the names of providers that keep a connection for each peer.
-const CONNECTED: &str = "ofi_rxm";
 /// How many completions are taken at once.
 pub(super) const BATCH: usize = 32;
 
@@ -30,7 +29,10 @@ pub(super) struct Sizes {
     pub(super) receives: usize,
     pub(super) sends: usize,
     pub(super) accesses: usize,
+    /// What leaves is this long at most.
     pub(super) slot_bytes: usize,
+    /// What arrives is, unless it is written past the places to receive in.
+    pub(super) receive_bytes: usize,
 }
 
 /// What an operation was.
@@ -39,6 +41,8 @@ pub(super) enum Operation {
     Receive(usize),
     Send(usize),
     Access(usize),
+    /// The peer has written to memory of ours, and says so.
+    Told(u32),
 }
 
 /// The end of an operation: how many bytes, or why not.
@@ -60,6 +64,8 @@ pub(super) struct Far {
 pub(super) struct Endpoint {
     pub(super) ep: Closing<Ep>,
     pub(super) pool_registration: Option<Registration>,
+    /// Where the peer writes long messages.
+    pub(super) landing: Option<Landing>,
     /// What the provider may be reading or writing for reads and writes of the peer's memory.
     pub(super) accesses: Accesses,
     pub(super) av: Closing<Av>,
@@ -127,7 +133,8 @@ impl Endpoint {
     #[inline]
     pub(super) fn received(&self, slot: usize) -> &[u8] {
         assert!(!self.is_posted[slot], "a message that is being received is not read");
-        let place = self.pool.window().part(slot * self.sizes.slot_bytes, self.sizes.slot_bytes);
+        let len = self.sizes.receive_bytes;
+        let place = self.pool.window().part(slot * len, len);
         // SAFETY: nobody writes there until the slot is given to the provider again, for which `self` is borrowed
         // exclusively.
         unsafe { core::slice::from_raw_parts(place.as_ptr(), place.len()) }
@@ -136,8 +143,8 @@ impl Endpoint {
     /// Where the message of a send goes. It must not be under way.
     #[inline]
     pub(super) fn send_slot(&self, slot: usize) -> WindowMut<'_> {
-        let at = (self.sizes.receives + slot) * self.sizes.slot_bytes;
-        self.pool.window_mut().part(at, self.sizes.slot_bytes)
+        let Sizes { receives, receive_bytes, slot_bytes, .. } = self.sizes;
+        self.pool.window_mut().part(receives * receive_bytes + slot * slot_bytes, slot_bytes)
     }
 
     fn context(&mut self, operation: Operation) -> *mut c_void {
@@ -145,20 +152,9 @@ impl Endpoint {
             Operation::Receive(slot) => slot,
             Operation::Send(slot) => self.sizes.receives + slot,
             Operation::Access(number) => self.sizes.receives + self.sizes.sends + number,
+            Operation::Told(_) => return null_mut(),
         };
         (&raw mut self.contexts[index]).cast()
-    }
-
-    /// The operation whose context this is.
-    fn operation(&self, context: *mut c_void) -> Option<Operation> {
-        let distance = (context as usize).checked_sub(self.contexts.as_ptr() as usize)?;
-        let (index, Sizes { receives, sends, .. }) = (distance / size_of::<Context>(), self.sizes);
-        match index {
-            _ if index >= self.contexts.len() => None,
-            _ if index < receives => Some(Operation::Receive(index)),
-            _ if index < receives + sends => Some(Operation::Send(index - receives)),
-            _ => Some(Operation::Access(index - receives - sends)),
-        }
     }
 
     fn pool_descriptor(&self) -> *mut c_void {
@@ -167,7 +163,7 @@ impl Endpoint {
 
     /// Gives a place for the next message. Returns false if the provider takes no more at the moment.
     pub(super) fn receive(&mut self, slot: usize) -> Result<bool, Fault> {
-        let len = self.sizes.slot_bytes;
+        let len = self.sizes.receive_bytes;
         let start = self.pool.window_mut().part(slot * len, len).as_mut_ptr();
         let (descriptor, context) = (self.pool_descriptor(), self.context(Operation::Receive(slot)));
         // SAFETY: the slot and the context are left alone until the completion, and live until the endpoint is
@@ -200,6 +196,21 @@ impl Endpoint {
         begun("fi_sendmsg", posted)
     }
 
+    /// Writes the first `len` bytes of a slot to memory that the peer has for them, and tells it so.
+    pub(super) fn write_far(
+        &mut self,
+        (slot, note): (usize, u32),
+        far: Far,
+        has_more: bool,
+    ) -> Result<bool, Fault> {
+        let start = self.send_slot(slot).part(0, far.len).as_mut_ptr();
+        let flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | if has_more { FI_MORE } else { 0 };
+        let (near, context) = ((start, self.pool_descriptor()), self.context(Operation::Send(slot)));
+        // SAFETY: as for a send.
+        let posted = unsafe { self.one_sided(near, far, (context, note.into()), Some(flags)) };
+        begun("fi_writemsg", posted)
+    }
+
     /// Begins to read what is `far` into `near`, or to write it there.
     ///
     /// # Safety
@@ -208,10 +219,29 @@ impl Endpoint {
     pub(super) unsafe fn access(
         &mut self,
         number: usize,
-        (near, mut descriptor): (*mut u8, *mut c_void),
+        near: (*mut u8, *mut c_void),
         far: Far,
         is_write: bool,
     ) -> Result<bool, Fault> {
+        let context = self.context(Operation::Access(number));
+        // The end of a write means that it can be seen, not only that it has left.
+        let flags = is_write.then_some(FI_COMPLETION | FI_DELIVERY_COMPLETE);
+        // SAFETY: as the caller says.
+        let posted = unsafe { self.one_sided(near, far, (context, 0), flags) };
+        begun(if is_write { "fi_writemsg" } else { "fi_readmsg" }, posted)
+    }
+
+    /// Writes with these flags; without any, reads.
+    ///
+    /// # Safety
+    /// As above, until the operation of this context has ended.
+    unsafe fn one_sided(
+        &mut self,
+        (near, mut descriptor): (*mut u8, *mut c_void),
+        far: Far,
+        (context, data): (*mut c_void, u64),
+        write_flags: Option<u64>,
+    ) -> isize {
         let piece = libc::iovec { iov_base: near.cast(), iov_len: far.len };
         let span = RmaIov { addr: far.address, len: far.len, key: far.key };
         let message = MsgRma {
@@ -221,20 +251,17 @@ impl Endpoint {
             addr: self.peer,
             rma_iov: &raw const span,
             rma_iov_count: 1,
-            context: self.context(Operation::Access(number)),
-            data: 0,
+            context,
+            data,
         };
         // SAFETY: the caller answers for the memory; the message itself is read during the call only.
-        let posted = unsafe {
+        unsafe {
             let rma = &*(*self.ep.get()).rma;
-            if is_write {
-                // The end of a write means that it can be seen, not only that it has left.
-                (rma.writemsg)(self.ep.get(), &raw const message, FI_COMPLETION | FI_DELIVERY_COMPLETE)
-            } else {
-                (rma.readmsg)(self.ep.get(), &raw const message, FI_COMPLETION)
+            match write_flags {
+                Some(flags) => (rma.writemsg)(self.ep.get(), &raw const message, flags),
+                None => (rma.readmsg)(self.ep.get(), &raw const message, FI_COMPLETION),
             }
-        };
-        begun(if is_write { "fi_writemsg" } else { "fi_readmsg" }, posted)
+        }
     }
 
     /// Lets the peer do this with memory of ours.
@@ -265,67 +292,6 @@ impl Endpoint {
     /// Whether memory of this side has to be registered too.
     pub(super) fn wants_registration(&self) -> bool {
         self.home.memory_mode & FI_MR_LOCAL != 0
-    }
-
-    /// Lets the provider work, and takes what has ended. An operation that failed is an end like others.
-    pub(super) fn poll(&mut self, ended: &mut Vec<Ended>) -> Result<(), Fault> {
-        let mut entries = [CqMsgEntry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
-        // SAFETY: there is room for this many entries of the format that the queue was opened with.
-        let count = unsafe {
-            let ops = &*(*self.cq.get()).ops;
-            (ops.read)(self.cq.get(), entries.as_mut_ptr().cast(), entries.len())
-        };
-        match usize::try_from(count) {
-            Ok(count) => {
-                for entry in &entries[..count.min(BATCH)] {
-                    self.note(entry.op_context, Ok(entry.len), ended);
-                }
-                Ok(())
-            }
-            Err(_) if count == -FI_EAGAIN => Ok(()),
-            Err(_) if count == -FI_EAVAIL => self.take_error(ended),
-            Err(_) => Err(Fault::of("fi_cq_read", count)),
-        }
-    }
-
-    /// Takes everything that has arrived, before the endpoint is closed: a provider that keeps connections and closes
-    /// one with messages still to be told of may give their places to the connection that is gone.
-    pub(super) fn drain(&mut self) {
-        if !self.offer.provider.contains(CONNECTED) {
-            return;
-        }
-        let mut ended = Vec::with_capacity(BATCH);
-        // Some providers look at one message in each turn.
-        for _ in 0..2 * self.contexts.len() {
-            ended.clear();
-            if self.poll(&mut ended).is_err() {
-                break;
-            }
-        }
-    }
-
-    #[cold]
-    fn take_error(&mut self, ended: &mut Vec<Ended>) -> Result<(), Fault> {
-        // SAFETY: plain data, of which zero means that there is no room for details.
-        let mut entry: CqErrEntry = unsafe { core::mem::zeroed() };
-        // SAFETY: there is room for one entry.
-        let count = unsafe { ((*(*self.cq.get()).ops).readerr)(self.cq.get(), &raw mut entry, 0) };
-        if count < 0 && count != -FI_EAGAIN {
-            return Err(Fault::of("fi_cq_readerr", count));
-        }
-        if count > 0 {
-            let source = Fault::of("", entry.err as isize).source;
-            self.note(entry.op_context, Err(source), ended);
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, context: *mut c_void, result: Result<usize, Errno>, ended: &mut Vec<Ended>) {
-        let Some(operation) = self.operation(context) else { return };
-        if let Operation::Receive(slot) = operation {
-            self.is_posted[slot] = false;
-        }
-        ended.push(Ended { operation, result });
     }
 
     /// What becomes readable when something has ended or can go on, if the provider has it.

@@ -35,7 +35,7 @@ pub const LAYOUT: &[Fact] = facts! {
     struct DomainAttr is "fi_domain_attr" { name is "name", threading is "threading",
         control_progress is "control_progress", data_progress is "data_progress",
         resource_mgmt is "resource_mgmt", av_type is "av_type", mr_mode is "mr_mode",
-        mr_key_size is "mr_key_size", caps is "caps", tclass is "tclass" }
+        mr_key_size is "mr_key_size", cq_data_size is "cq_data_size", caps is "caps", tclass is "tclass" }
     struct FabricAttr is "fi_fabric_attr" { name is "name", prov_name is "prov_name",
         prov_version is "prov_version" }
     struct Info is "fi_info" { next is "next", caps is "caps", mode is "mode", addr_format is "addr_format",
@@ -51,7 +51,8 @@ pub const LAYOUT: &[Fact] = facts! {
     struct Av is "fid_av" { ops is "ops" }
     struct CqAttr is "fi_cq_attr" { size is "size", format is "format", wait_obj is "wait_obj" }
     struct Cq is "fid_cq" { ops is "ops" }
-    struct CqMsgEntry is "fi_cq_msg_entry" { op_context is "op_context", flags is "flags", len is "len" }
+    struct CqDataEntry is "fi_cq_data_entry" { op_context is "op_context", flags is "flags", len is "len",
+        data is "data" }
     struct CqErrEntry is "fi_cq_err_entry" { op_context is "op_context", err is "err",
         prov_errno is "prov_errno", err_data_size is "err_data_size" }
     struct Ep is "fid_ep" { cm is "cm", msg is "msg", rma is "rma" }
@@ -73,9 +74,9 @@ pub const LAYOUT: &[Fact] = facts! {
     }
     values {
         FI_MSG, FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_RECV, FI_SEND, FI_REMOTE_READ, FI_REMOTE_WRITE,
-        FI_MORE, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_SOURCE, FI_MR_LOCAL, FI_MR_VIRT_ADDR,
-        FI_MR_ALLOCATED, FI_MR_PROV_KEY, FI_MR_ENDPOINT, FI_ORDER_SAW, FI_ORDER_SAS, FI_CONTEXT, FI_CONTEXT2,
-        FI_EP_RDM, FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL, FI_RM_ENABLED, FI_AV_TABLE, FI_WAIT_NONE,
-        FI_WAIT_FD, FI_CQ_FORMAT_MSG, FI_BUS_PCI, FI_GETWAIT, FI_ENABLE, FI_ADDR_UNSPEC, FI_EAGAIN, FI_EAVAIL,
+        FI_REMOTE_CQ_DATA, FI_MORE, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_SOURCE, FI_MR_LOCAL, FI_MR_VIRT_ADDR,
+        FI_MR_ALLOCATED, FI_MR_PROV_KEY, FI_MR_ENDPOINT, FI_ORDER_WAW, FI_ORDER_SAW, FI_ORDER_SAS, FI_CONTEXT, FI_CONTEXT2,
+        FI_EP_RDM, FI_THREAD_DOMAIN, FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO, FI_PROGRESS_MANUAL, FI_RM_ENABLED, FI_AV_TABLE, FI_WAIT_NONE,
+        FI_WAIT_FD, FI_CQ_FORMAT_DATA, FI_BUS_PCI, FI_GETWAIT, FI_ENABLE, FI_ADDR_UNSPEC, FI_EAGAIN, FI_EAVAIL,
     }
 };

@@ -17,6 +17,9 @@ use super::preface::{PREFACE_LEN, Preface};
 use super::side::Side;
 use crate::ConnectError;
 
+/// How long a message is that every link has places for. Providers send as much as this at once.
+const SHORT_BYTES: usize = 16 << 10;
+
 /// A socket on which the endpoints are exchanged.
 pub(super) struct Meeting {
     socket: OwnedFd,
@@ -93,12 +96,15 @@ impl Meeting {
 
     fn open(&self, provider: Option<&str>) -> Result<(Endpoint, Preface), FabricError> {
         super::departed::close_due();
-        let (offer, choice) = select(self.local_address(), provider)?;
+        let (offer, choice) = select(self.local_address(), provider, self.config.progress)?;
         if choice.provider == WITHIN_A_MACHINE {
             leftovers::remove_once();
         }
         let Config { slots, slot_bytes, operations_max, .. } = self.config;
-        let sizes = Sizes { receives: slots, sends: slots, accesses: operations_max, slot_bytes };
+        // What is longer is written past these, where that can be told.
+        let receive_bytes = if offer.tells { slot_bytes.min(SHORT_BYTES) } else { slot_bytes };
+        let sizes =
+            Sizes { receives: slots, sends: slots, accesses: operations_max, slot_bytes, receive_bytes };
         let mut endpoint = Endpoint::open(offer, sizes)?;
         // Everything is in place before anybody knows of it.
         for slot in 0..slots {
@@ -109,7 +115,8 @@ impl Meeting {
         watch(&self.epoll, &endpoint)
             .map_err(|source| super::library::Fault { call: "epoll_ctl", source })?;
         let (name, wants_bells) = (endpoint.name()?, endpoint.wait_descriptor().is_none());
-        let preface = Preface { provider: choice.provider, name, slots, slot_bytes, wants_bells };
+        let preface =
+            Preface { provider: choice.provider, name, slots, slot_bytes: receive_bytes, wants_bells };
         Ok((endpoint, preface))
     }
 
@@ -148,8 +155,8 @@ impl Meeting {
         if let Err(fault) = endpoint.set_peer(&theirs.padded_name()) {
             return Err(ConnectError::Fabric { address: self.address, source: fault.into() });
         }
-        let endpoint = (endpoint, self.config.lends_all);
-        Ok(OfiBytes::new(endpoint, Side::new(self.socket), self.epoll, theirs))
+        let ours = (self.config.lends_all, self.config.pool_bytes);
+        Ok(OfiBytes::new(endpoint, ours, Side::new(self.socket), self.epoll, theirs))
     }
 
     fn fabric(&self, source: FabricError) -> ConnectError {

@@ -18,11 +18,13 @@ mod access;
 pub mod bare;
 mod bytes;
 mod choice;
+mod completions;
 mod config;
 mod credits;
 mod departed;
 mod dial;
 mod endpoint;
+mod landing;
 #[doc(hidden)]
 pub mod layout;
 mod leftovers;
@@ -31,12 +33,16 @@ mod meeting;
 mod object;
 mod offer;
 mod open;
+mod pool;
 mod preface;
 #[doc(hidden)]
 pub mod raw;
+mod sending;
 mod side;
 mod stream;
 mod sys;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -47,7 +53,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 pub use accept::{Accepting, OfiListener};
 pub use bytes::OfiBytes;
 pub use choice::{Choice, FabricError, choose, version};
-pub use config::Config;
+pub use config::{Config, Progress};
 pub use dial::{Dialing, connect};
 pub use library::{Fault, LoadError};
 

@@ -1,6 +1,6 @@
 //! What libfabric offers on this machine.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int};
 use core::ptr::NonNull;
 use std::ffi::CString;
 use std::net::IpAddr;
@@ -9,16 +9,23 @@ use rustix::io::Errno;
 
 use super::library::{Fault, Library};
 use super::sys::{
-    self, FI_AV_TABLE, FI_BUS_PCI, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_ENDPOINT,
-    FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_ORDER_SAW, FI_PROGRESS_MANUAL,
-    FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RM_ENABLED, FI_RMA, FI_SEND, FI_SOURCE,
-    FI_THREAD_DOMAIN, FI_WRITE, Info,
+    self, FI_ATOMIC, FI_AV_TABLE, FI_BUS_PCI, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED,
+    FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_ORDER_SAW,
+    FI_ORDER_WAW, FI_PROGRESS_AUTO, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RM_ENABLED, FI_RMA,
+    FI_SEND, FI_SOURCE, FI_THREAD_DOMAIN, FI_WRITE, Info,
 };
 
 /// What a link cannot do without.
 const FRAMES: u64 = FI_MSG | FI_SEND | FI_RECV;
 /// What reads and writes need that the peer's processor does not serve.
 const REACH: u64 = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+/// What makes providers that keep connections serve reads and writes by a thread of their own. Without it that thread only
+/// makes connections. Nobody here has use for their atomics.
+const WORKS_ALONE: u64 = FI_ATOMIC;
+/// Messages are sent, or written.
+const AFTER_WRITES: u64 = FI_ORDER_SAW | FI_ORDER_WAW;
+/// How many bytes a write has to tell.
+const NOTE_BYTES: usize = 4;
 /// The demands on memory that can be met here.
 const MEMORY_MODES: i32 = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 /// The provider that connects processes of one machine, and knows no network addresses.
@@ -38,6 +45,10 @@ pub(crate) struct Offer {
     pub(crate) reaches: bool,
     /// Whether a message arrives after the writes before it.
     pub(crate) orders_writes: bool,
+    /// Whether a write can tell the peer of itself.
+    pub(crate) tells: bool,
+    /// Whether the provider works while nobody calls it.
+    pub(crate) is_automatic: bool,
     pub(crate) memory_mode: i32,
 }
 
@@ -45,26 +56,31 @@ pub(crate) struct Offer {
 unsafe impl Send for Offer {}
 
 impl Offer {
-    /// What there is for endpoints at `source`, best first by libfabric's own order; of one provider, if it is named.
+    /// What there is for endpoints at `source` that progress in this way, best first by libfabric's own order; of one
+    /// provider, if it is named.
     pub(crate) fn list(
         library: &'static Library,
         source: Option<IpAddr>,
         provider: Option<&str>,
+        progress: c_int,
     ) -> Result<Vec<Self>, Fault> {
-        let mut offers = Self::list_with(library, source, provider, FRAMES | REACH)?;
-        if offers.is_empty() {
-            offers = Self::list_with(library, source, provider, FRAMES)?;
+        let alone = if progress == FI_PROGRESS_AUTO { WORKS_ALONE } else { 0 };
+        for caps in [FRAMES | REACH | alone, FRAMES | REACH, FRAMES] {
+            let offers = Self::list_with(library, source, provider, (caps, progress))?;
+            if !offers.is_empty() {
+                return Ok(offers);
+            }
         }
-        Ok(offers)
+        Ok(Vec::new())
     }
 
     fn list_with(
         library: &'static Library,
         source: Option<IpAddr>,
         provider: Option<&str>,
-        caps: u64,
+        wanted: (u64, c_int),
     ) -> Result<Vec<Self>, Fault> {
-        let hints = hints(library, provider, caps)?;
+        let hints = hints(library, provider, wanted)?;
         let node =
             source.filter(|_| provider != Some(WITHIN_A_MACHINE)).map(|ip| ip.to_canonical().to_string());
         let node = node.and_then(|node| CString::new(node).ok());
@@ -114,7 +130,10 @@ impl Offer {
                 device: text((*all.domain_attr).name),
                 is_hardware: bus.is_some_and(|bus| bus.bus_type == FI_BUS_PCI),
                 reaches: all.caps & REACH == REACH,
-                orders_writes: (*all.tx_attr).msg_order & (*all.rx_attr).msg_order & FI_ORDER_SAW != 0,
+                orders_writes: (*all.tx_attr).msg_order & (*all.rx_attr).msg_order & AFTER_WRITES
+                    == AFTER_WRITES,
+                tells: all.caps & REACH == REACH && (*all.domain_attr).cq_data_size >= NOTE_BYTES,
+                is_automatic: (*all.domain_attr).data_progress == FI_PROGRESS_AUTO,
                 memory_mode: (*all.domain_attr).mr_mode,
             }
         }
@@ -148,7 +167,11 @@ unsafe fn text(at: *const core::ffi::c_char) -> String {
 }
 
 /// What is asked for.
-fn hints(library: &'static Library, provider: Option<&str>, caps: u64) -> Result<Hints, Fault> {
+fn hints(
+    library: &'static Library,
+    provider: Option<&str>,
+    (caps, progress): (u64, c_int),
+) -> Result<Hints, Fault> {
     // SAFETY: without anything to copy, the library makes an empty structure with all its attributes.
     let info = NonNull::new(unsafe { (library.dupinfo)(core::ptr::null()) });
     let info = info.ok_or(Fault { call: "fi_allocinfo", source: Errno::NOMEM })?;
@@ -164,8 +187,8 @@ fn hints(library: &'static Library, provider: Option<&str>, caps: u64) -> Result
         domain.mr_mode = MEMORY_MODES;
         // Each link has a domain of its own, and is used by one thread at a time.
         domain.threading = FI_THREAD_DOMAIN;
-        domain.control_progress = FI_PROGRESS_MANUAL;
-        domain.data_progress = FI_PROGRESS_MANUAL;
+        domain.control_progress = progress;
+        domain.data_progress = progress;
         domain.resource_mgmt = FI_RM_ENABLED;
         domain.av_type = FI_AV_TABLE;
         (*(*all).tx_attr).msg_order = FI_ORDER_SAS;

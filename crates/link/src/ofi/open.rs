@@ -10,8 +10,8 @@ use super::library::Fault;
 use super::object::{Closing, Home};
 use super::offer::Offer;
 use super::sys::{
-    Av, AvAttr, Context, Cq, CqAttr, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_CQ_FORMAT_MSG, FI_ENABLE,
-    FI_GETWAIT, FI_MR_LOCAL, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fabric,
+    Av, AvAttr, Context, Cq, CqAttr, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE,
+    FI_GETWAIT, FI_MR_LOCAL, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, FI_WRITE, Fabric,
 };
 use crate::memory::Buffer;
 
@@ -31,7 +31,8 @@ impl Endpoint {
             let domain = Closing::<Domain>::new("fi_domain", domain)?;
             let home = Arc::new(Home { domain, fabric, memory_mode: offer.memory_mode });
             let domain = &home.domain;
-            let (cq, wait) = open_queue(domain, count)?;
+            // The peer tells of as many messages at once as it could send.
+            let (cq, wait) = open_queue(domain, count + sizes.receives)?;
             let mut attr: AvAttr = core::mem::zeroed();
             (attr.kind, attr.count) = (FI_AV_TABLE, 1);
             let made = ((*(*domain.get()).ops).av_open)(domain.get(), &raw mut attr, &raw mut av, null_mut());
@@ -44,7 +45,7 @@ impl Endpoint {
             Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), av.fid(), 0))?;
             Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), cq.fid(), FI_SEND | FI_RECV))?;
             Fault::check("fi_enable", (ops.control)(ep.fid(), FI_ENABLE, null_mut()))?;
-            let bytes = (sizes.receives + sizes.sends) * sizes.slot_bytes;
+            let bytes = sizes.receives * sizes.receive_bytes + sizes.sends * sizes.slot_bytes;
             let pool = Buffer::allocate(bytes).map_err(|source| Fault { call: "mmap", source })?;
             let contexts = vec![Context { internal: [null_mut(); 8] }; count].into_boxed_slice();
             let pool_registration = None;
@@ -53,6 +54,7 @@ impl Endpoint {
             let mut endpoint = Self {
                 ep,
                 pool_registration,
+                landing: None,
                 accesses: Accesses::new(sizes.accesses),
                 av,
                 cq,
@@ -67,7 +69,8 @@ impl Endpoint {
             };
             if endpoint.offer.memory_mode & FI_MR_LOCAL != 0 {
                 let place = (endpoint.pool.start(), endpoint.pool.len());
-                endpoint.pool_registration = Some(endpoint.register(place, FI_SEND | FI_RECV)?);
+                let access = FI_SEND | FI_RECV | if endpoint.offer.tells { FI_WRITE } else { 0 };
+                endpoint.pool_registration = Some(endpoint.register(place, access)?);
             }
             Ok(endpoint)
         }
@@ -79,7 +82,7 @@ fn open_queue(domain: &Closing<Domain>, size: usize) -> Result<(Closing<Cq>, Opt
     let open = |wait_obj| {
         // SAFETY: plain data, of which zero means the default.
         let mut attr: CqAttr = unsafe { core::mem::zeroed() };
-        (attr.size, attr.format, attr.wait_obj) = (size, FI_CQ_FORMAT_MSG, wait_obj);
+        (attr.size, attr.format, attr.wait_obj) = (size, FI_CQ_FORMAT_DATA, wait_obj);
         let mut cq = null_mut();
         // SAFETY: an open domain, and a place for the result.
         let made =

@@ -18,7 +18,7 @@ pub struct RawMeeting {
 }
 
 /// An end that writes whatever it is told to.
-pub struct RawEnd(OfiBytes);
+pub struct RawEnd(pub(super) OfiBytes);
 
 impl RawMeeting {
     /// Connects to a listener.

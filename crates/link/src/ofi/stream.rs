@@ -34,7 +34,7 @@ impl ByteStream for OfiBytes {
     }
 
     fn receive(&mut self, now: Time, into: &mut [u8]) -> Result<Arrival, Loss> {
-        self.advance(now, into.len(), |at, bytes| into[at..at + bytes.len()].copy_from_slice(bytes))
+        self.advance(now, into.len(), |at, bytes| bytes.read(0, &mut into[at..at + bytes.len()]))
     }
 
     fn send_gathered(&mut self, _now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss> {
@@ -42,7 +42,7 @@ impl ByteStream for OfiBytes {
     }
 
     fn receive_scattered(&mut self, now: Time, mut into: Scatter<'_>) -> Result<Arrival, Loss> {
-        self.advance(now, into.len(), |at, bytes| into.write(at, bytes))
+        self.advance(now, into.len(), |at, bytes| into.write_window(at, bytes))
     }
 
     /// Lets the last messages leave, if they do so soon: closing an endpoint forgets what it has not sent.
@@ -118,8 +118,11 @@ impl ByteStream for OfiBytes {
 
     fn next_event(&self) -> Option<Time> {
         let is_unwoken = self.endpoint.accesses.under_way > 0 && self.endpoint.wait_descriptor().is_none();
-        let waits =
-            !self.leaving.is_empty() || !self.unposted.is_empty() || self.failure.is_some() || is_unwoken;
+        let waits = !self.leaving.is_empty()
+            || !self.unsaid.is_empty()
+            || !self.unposted.is_empty()
+            || self.failure.is_some()
+            || is_unwoken;
         waits.then(|| self.now + RETRY)
     }
 

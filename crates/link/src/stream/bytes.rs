@@ -37,6 +37,24 @@ impl Scatter<'_> {
         self.head.len() + self.body.len() + self.rest.len()
     }
 
+    /// Puts what a window shows where the bytes from `at` on belong. There must be room for them.
+    pub fn write_window(&mut self, at: usize, bytes: Window<'_>) {
+        let in_head = self.head.len().saturating_sub(at).min(bytes.len());
+        if in_head > 0 {
+            bytes.read(0, &mut self.head[at..at + in_head]);
+        }
+        let at = (at + in_head).saturating_sub(self.head.len());
+        let in_body = self.body.len().saturating_sub(at).min(bytes.len() - in_head);
+        if in_body > 0 {
+            self.body.write_window(at, bytes.part(in_head, in_body));
+        }
+        let in_rest = bytes.len() - in_head - in_body;
+        if in_rest > 0 {
+            let at = at + in_body - self.body.len();
+            bytes.read(in_head + in_body, &mut self.rest[at..at + in_rest]);
+        }
+    }
+
     /// Puts `bytes` where those from `at` on belong. There must be room for them.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let (in_head, bytes) = bytes.split_at(self.head.len().saturating_sub(at).min(bytes.len()));

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 
+use super::departed;
 use super::records::Source;
 use super::session::Session;
 use super::socket::{departure, lost, receive_some, send_some};
@@ -22,6 +23,7 @@ pub struct TcpBytes {
     session: Option<Box<Session>>,
     /// The last attempt to receive found less than it had room for.
     is_drained: bool,
+    is_finished: bool,
 }
 
 /// What is read and thrown away at the end, at most: closing a socket with unread bytes would make the kernel
@@ -35,17 +37,19 @@ const UNPACED: &str = "reno";
 impl TcpBytes {
     /// Takes over a non-blocking socket whose connection to `peer` stands or is being made.
     pub(super) fn new(socket: OwnedFd, peer: Option<SocketAddr>, is_connected: bool) -> Result<Self, Errno> {
+        departed::close_due();
         sockopt::set_tcp_nodelay(&socket, true)?;
         if peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
             // Where it may not be chosen, the default does.
             let _ = sockopt::set_tcp_congestion(&socket, UNPACED);
         }
-        Ok(Self { socket, is_connected, session: None, is_drained: false })
+        Ok(Self { socket, is_connected, session: None, is_drained: false, is_finished: false })
     }
 
     /// The same, with everything encrypted.
-    pub(super) fn encrypted(self, session: Session) -> Self {
-        Self { session: Some(Box::new(session)), ..self }
+    pub(super) fn encrypted(mut self, session: Session) -> Self {
+        self.session = Some(Box::new(session));
+        self
     }
 
     /// What came of an attempt to receive `asked` bytes.
@@ -88,12 +92,20 @@ fn retry(mut call: impl FnMut() -> isize) -> Result<usize, Errno> {
 fn say_no_more(socket: &OwnedFd) {
     // A connection that is gone needs no farewell.
     let _ = shutdown(socket, Shutdown::Write);
+    read_away(socket);
+}
+
+/// Reads what nobody wants any more. Returns whether the peer is still there.
+pub(super) fn read_away(socket: &OwnedFd) -> bool {
     let mut scrap = [0u8; 1 << 14];
     for _ in 0..DRAIN_CALLS {
-        if !receive_some(socket, &mut scrap).is_ok_and(|len| len > 0) {
-            break;
+        match receive_some(socket, &mut scrap) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error == Errno::AGAIN,
         }
     }
+    true
 }
 
 impl ByteStream for TcpBytes {
@@ -196,10 +208,19 @@ impl ByteStream for TcpBytes {
     }
 
     fn finish(&mut self) {
+        self.is_finished = true;
         say_no_more(&self.socket);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+}
+
+impl Drop for TcpBytes {
+    fn drop(&mut self) {
+        if self.is_finished {
+            departed::keep(&self.socket);
+        }
     }
 }

@@ -14,6 +14,7 @@
 
 mod bytes;
 mod config;
+mod departed;
 mod distrust;
 mod listener;
 mod records;

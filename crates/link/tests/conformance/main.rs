@@ -64,10 +64,12 @@ conformance! {
     loopback: fixtures::Loopback;
     ofi_tcp: fixtures::OfiTcp;
     ofi_tcp_lent: fixtures::OfiTcpLent;
+    ofi_tcp_alone: fixtures::OfiTcpAlone;
     ofi_shm: fixtures::OfiShm;
     ofi_shm_lent: fixtures::OfiShmLent;
     ofi_verbs: fixtures::OfiVerbs;
     ofi_verbs_lent: fixtures::OfiVerbsLent;
+    ofi_verbs_alone: fixtures::OfiVerbsAlone;
     shaped_shm: fixtures::Slow<fixtures::Shm>;
     shaped_tcp: fixtures::Slow<fixtures::Tcp>;
     shaped_tls: fixtures::Slow<fixtures::Tls<fixtures::Secret>>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_link::ofi::{Config, Dialing, OfiLink, OfiListener, choose};
+use outboard_link::ofi::{Config, Dialing, OfiLink, OfiListener};
 use outboard_link::{
     AccessError, Clock, Completion, Export, Exports, Identity, Link, OpenRegion, Outcome, RemoteMemory, Token,
 };
@@ -30,7 +30,12 @@ pub(crate) struct Pair {
 impl Pair {
     /// `None` where libfabric is not installed.
     pub(crate) fn new(provider: &str, is_quiet: bool) -> Option<Self> {
-        if let Err(why) = choose(Some(Ipv4Addr::LOCALHOST.into()), Some(provider)) {
+        let config = Config { provider: Some(provider.to_owned()), ..Config::default() };
+        Self::with(&config, is_quiet)
+    }
+
+    pub(crate) fn with(config: &Config, is_quiet: bool) -> Option<Self> {
+        if let Err(why) = config.choose(Some(Ipv4Addr::LOCALHOST.into())) {
             println!("skipped: {why}");
             return None;
         }
@@ -42,7 +47,7 @@ impl Pair {
         let grant = export.grant(0).unwrap();
         let exports = Exports::new();
         exports.add(export);
-        let config = || Config { provider: Some(provider.to_owned()), ..Config::default() };
+        let config = || config.clone();
         let identity = |name| Identity::new(Role::Tool, name);
         let any = (Ipv4Addr::LOCALHOST, 0).into();
         let listener = OfiListener::bind(any, identity("ben"), Arc::clone(&exports), config()).unwrap();

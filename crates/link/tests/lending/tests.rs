@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
-use outboard_link::ofi::{Config, OfiListener};
+use outboard_link::ofi::{Config, OfiListener, Progress};
 use outboard_link::{AccessError, Exports, Identity, Link, OneSided, Outcome, RemoteMemory, Token};
 use outboard_wire::{RegionId, Rights, Role};
 
@@ -103,5 +103,47 @@ fn a_region_opened_to_read_is_not_written() {
         let refused = pair.write(region, 0, &[1; 8]).unwrap_err();
         assert!(matches!(refused, AccessError::NoRight { .. }), "{provider}: {refused}");
         assert_eq!(pair.memory.window(0, 8).to_vec(), [0; 8]);
+    }
+}
+
+#[test]
+fn a_provider_that_works_by_itself_is_read_from_while_its_owner_does_something_else() {
+    let provider = Some("tcp;ofi_rxm".to_owned());
+    let config = Config { provider, progress: Progress::Automatic, ..Config::default() };
+    let Some(mut pair) = Pair::with(&config, true) else { return };
+    let region = pair.open(Rights::READ);
+    pair.memory.window_mut(64, 5000).write(0, &pattern(5000));
+    let buffer = Buffer::allocate(1 << 14).unwrap();
+    pair.ada.read(region, 64, &buffer, 0, 5000, Token(9)).unwrap();
+    let began = Instant::now();
+    let mut ended = None;
+    // Only the reader is called.
+    while ended.is_none() {
+        pair.ada.progress(pair.clock.now()).unwrap();
+        pair.ada.completions(|completion| ended = Some(completion.result));
+        assert!(began.elapsed() < Duration::from_secs(4), "the owner's help was needed");
+    }
+    assert_eq!(ended.unwrap().unwrap(), Outcome::Read);
+    assert_eq!(buffer.window().part(0, 5000).to_vec(), pattern(5000));
+}
+
+#[test]
+fn progress_is_what_was_asked_for_or_it_says_why_not() {
+    let choose = |provider: &str, progress| {
+        let config = Config { provider: Some(provider.to_owned()), progress, ..Config::default() };
+        config.choose(Some(Ipv4Addr::LOCALHOST.into())).ok()
+    };
+    for provider in PROVIDERS {
+        for progress in [Progress::Fitting, Progress::Manual] {
+            // Both are made of software, which wants to be called.
+            let Some(choice) = choose(provider, progress) else { continue };
+            assert!(!choice.is_automatic, "{provider}: {}", choice.progress());
+        }
+    }
+    if let Some(choice) = choose("tcp;ofi_rxm", Progress::Automatic) {
+        assert!(choice.is_automatic && choice.progress().contains("asked for"), "{}", choice.progress());
+    }
+    if let Some(choice) = choose("shm", Progress::Automatic) {
+        assert!(!choice.is_automatic && choice.progress().contains("has no other"), "{}", choice.progress());
     }
 }

@@ -42,6 +42,10 @@ section! {
         /// Who moves the bytes of links over libfabric, by libfabric's name, such as verbs;ofi_rxm. Without it, the
         /// best that there is; where others connect, what they chose.
         pub provider: Option<String> = None,
+        /// Who lets libfabric's provider do its work: fitting (whoever the provider prefers), manual (the link's owner, when
+        /// it has time) or automatic (the provider, by a thread of its own if it has to: what peers read and write is
+        /// reached at any time then, and costs processor time). Where there is nothing automatic, it is manual.
+        pub progress: ofi::Progress = ofi::Progress::Fitting,
         /// Which of 256 slots, 0 to 255, TCP connections that this process makes over IPv6 belong to: they carry it in
         /// their flow label, and a daemon gives those of one slot to one of its threads. Without it, any thread.
         pub slot: Option<u8> = None,
@@ -88,6 +92,7 @@ impl LinkSettings {
             handshake_timeout: self.handshake_timeout.max(defaults.handshake_timeout),
             allow_remote: self.allow_remote,
             provider: self.provider.clone(),
+            progress: self.progress,
             ..defaults
         }
     }
@@ -117,6 +122,13 @@ impl Choice for Encryption {
     const EXAMPLE: &'static str = "remote, all or none";
     const ALL: &'static [(&'static str, Self)] =
         &[("remote", Self::Remote), ("all", Self::All), ("none", Self::None)];
+}
+
+impl Choice for ofi::Progress {
+    const KIND: &'static str = "progress";
+    const EXAMPLE: &'static str = "fitting, manual or automatic";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("fitting", Self::Fitting), ("manual", Self::Manual), ("automatic", Self::Automatic)];
 }
 
 fn ring_size(ring: &ByteSize) -> Result<(), &'static str> {

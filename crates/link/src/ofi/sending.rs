@@ -1,0 +1,129 @@
+//! Bytes of the stream as messages of an endpoint.
+
+use zerocopy::IntoBytes;
+
+use super::bytes::{Leaving, OfiBytes, Word, lost};
+use super::credits::{Content, Header, KEPT};
+use crate::Loss;
+use crate::memory::Window;
+
+impl OfiBytes {
+    /// Gives the provider what it had no room for, and pays what is owed.
+    pub(super) fn post(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        while let Some((slot, is_awaited)) = self.unposted.last().copied() {
+            match self.endpoint.receive(slot) {
+                Ok(true) => {
+                    self.unposted.pop();
+                    if is_awaited {
+                        self.credits.freed();
+                    }
+                }
+                Ok(false) => break,
+                Err(fault) => return self.fail(lost(fault)),
+            }
+        }
+        if self.credits.is_indebted()
+            && !self.is_finished
+            && let Some(slot) = self.free.pop()
+        {
+            let header = self.credits.next(false);
+            self.endpoint.send_slot(slot).write(0, header.as_bytes());
+            self.leaving.push_back(Leaving { slot, len: Header::LEN, to: None });
+        }
+        self.say();
+        self.submit();
+    }
+
+    /// Gives filled slots to the provider, in batches.
+    fn submit(&mut self) {
+        let mut has_left = false;
+        while let Some(Leaving { slot, len, to }) = self.leaving.front().copied() {
+            let has_more = self.leaving.len() > 1;
+            let begun = match to {
+                Some((far, note)) => self.endpoint.write_far((slot, note), far, has_more),
+                None => self.endpoint.send(slot, len, has_more),
+            };
+            match begun {
+                Ok(true) => {
+                    self.leaving.pop_front();
+                    has_left = true;
+                }
+                Ok(false) => break,
+                Err(fault) => {
+                    self.fail(lost(fault));
+                    break;
+                }
+            }
+        }
+        let is_waiting = self.is_handshake && !self.leaving.is_empty();
+        if is_waiting || (has_left && (self.peer_wants_bells || self.is_handshake)) {
+            self.side.ring();
+        }
+    }
+
+    /// Takes as much as may be on its way now, from two pieces that lie one behind the other.
+    pub(super) fn put(&mut self, head: Window<'_>, body: Window<'_>) -> Result<usize, Loss> {
+        let total = head.len() + body.len();
+        if self.endpoint.accesses.writes > 0 && !self.endpoint.offer().orders_writes {
+            // What is sent now would overtake them.
+            self.turn()?;
+            if self.endpoint.accesses.writes > 0 {
+                return Ok(0);
+            }
+        }
+        if self.free.len() <= KEPT || !self.credits.has() {
+            self.turn()?;
+        }
+        let mut taken = 0;
+        while taken < total && self.free.len() > KEPT && self.credits.has() && self.failure.is_none() {
+            let Some(slot) = self.free.pop() else { break };
+            let longest = match &self.far {
+                Some(far) if total - taken > self.message_bytes - Header::LEN => far.message_bytes,
+                _ => self.message_bytes,
+            };
+            let len = (total - taken).min(longest - Header::LEN);
+            let header = self.credits.next(true);
+            let mut place = self.endpoint.send_slot(slot);
+            place.write(0, header.as_bytes());
+            let from_head = head.len().saturating_sub(taken).min(len);
+            if from_head > 0 {
+                place.write_window(Header::LEN, head.part(taken, from_head));
+            }
+            if from_head < len {
+                let at = (taken + from_head) - head.len();
+                place.write_window(Header::LEN + from_head, body.part(at, len - from_head));
+            }
+            let far = self.far.as_mut().filter(|_| Header::LEN + len > self.message_bytes);
+            let to = far.map(|far| far.next(Header::LEN + len));
+            self.leaving.push_back(Leaving { slot, len: Header::LEN + len, to });
+            taken += len;
+        }
+        self.submit();
+        Ok(taken)
+    }
+
+    /// Says what is to be said of long messages.
+    fn say(&mut self) {
+        while !self.is_finished && !self.unsaid.is_empty() {
+            let Some(slot) = self.free.pop() else { return };
+            let Some(word) = self.unsaid.pop_front() else { return };
+            let content = match word {
+                Word::Landing(_) => Content::Landing,
+                Word::Withdrawal => Content::Withdrawal,
+                Word::Release => Content::Release,
+            };
+            let header = self.credits.header(content);
+            let mut place = self.endpoint.send_slot(slot);
+            place.write(0, header.as_bytes());
+            let mut len = Header::LEN;
+            if let Word::Landing(grant) = word {
+                place.write(len, grant.as_bytes());
+                len += size_of_val(&grant);
+            }
+            self.leaving.push_back(Leaving { slot, len, to: None });
+        }
+    }
+}

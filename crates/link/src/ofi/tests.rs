@@ -1,0 +1,160 @@
+//! Long messages, which are written and told of by their completion.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use outboard_wire::Time;
+
+use super::bytes::OfiBytes;
+use super::credits::KEPT;
+use super::endpoint::Far;
+use super::raw::RawMeeting;
+use super::{Config, choose, departed, pool};
+use crate::memory::Window;
+use crate::stream::{Arrival, ByteStream};
+use crate::{Loss, Violation};
+
+/// The pool is the process's, and so are its tests: one after the other, each with all of it.
+static POOL: Mutex<()> = Mutex::new(());
+
+/// Waits until the pool is free, and keeps others from it.
+fn whole_pool() -> MutexGuard<'static, ()> {
+    let guard = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let began = Instant::now();
+    while pool::taken() > 0 {
+        departed::close_due();
+        assert!(began.elapsed() < LIMIT, "somebody has not given its share back");
+    }
+    guard
+}
+
+const LIMIT: Duration = Duration::from_secs(20);
+const PROVIDERS: [&str; 2] = ["tcp;ofi_rxm", "shm"];
+
+/// Two ends of a stream; `None` where the provider is not there.
+fn ends(provider: &str, pool_bytes: usize) -> Option<(OfiBytes, OfiBytes)> {
+    if let Err(why) = choose(Some(Ipv4Addr::LOCALHOST.into()), Some(provider)) {
+        println!("skipped: {why}");
+        return None;
+    }
+    let config = Config { provider: Some(provider.to_owned()), pool_bytes, ..Config::default() };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut dialling = RawMeeting::dial(listener.local_addr().unwrap(), &config).unwrap();
+    let mut accepting = RawMeeting::accept(&listener, &config).unwrap();
+    let (mut ada, mut ben) = (None, None);
+    let began = Instant::now();
+    while ada.is_none() || ben.is_none() {
+        ada = ada.or_else(|| dialling.poll().unwrap());
+        ben = ben.or_else(|| accepting.poll().unwrap());
+        assert!(began.elapsed() < LIMIT, "they do not find each other");
+    }
+    Some((ada.unwrap().0, ben.unwrap().0))
+}
+
+/// Sends everything from one end to the other, in frames of this length, and returns what has arrived.
+fn carry((ada, ben): (&mut OfiBytes, &mut OfiBytes), bytes: &[u8], len: usize) -> Vec<u8> {
+    let (mut left, mut arrived) = (bytes.chunks(len).collect::<Vec<_>>(), Vec::new());
+    left.reverse();
+    let mut buffer = vec![0; 1 << 17];
+    let began = Instant::now();
+    while arrived.len() < bytes.len() {
+        if let Some(piece) = left.pop() {
+            let taken = ada.send_gathered(Time::ZERO, &piece[..8], Window::from(&piece[8..])).unwrap();
+            if taken < piece.len() {
+                left.push(&piece[taken..]);
+            }
+        }
+        assert_eq!(ada.receive(Time::ZERO, &mut buffer).unwrap(), Arrival::Nothing);
+        if let Arrival::Bytes(len) = ben.receive(Time::ZERO, &mut buffer).unwrap() {
+            arrived.extend_from_slice(&buffer[..len]);
+        }
+        assert!(began.elapsed() < LIMIT, "{} of {} bytes", arrived.len(), bytes.len());
+    }
+    arrived
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251 + at / 65_536) as u8).collect()
+}
+
+#[test]
+fn long_messages_are_written_once_the_receiver_has_made_room() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
+        let short = pattern(1 << 16);
+        assert_eq!(carry((&mut ada, &mut ben), &short, 1024), short, "{provider}");
+        assert!(ada.far.is_none() && ben.endpoint.landing.is_none(), "{provider}: nobody needs it yet");
+        let long = pattern(5 << 20);
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long, "{provider}");
+        let written = ada.far.as_ref().map_or(0, |far| far.written);
+        assert!((60..=80).contains(&written), "{provider}: {written} of 80 messages were written");
+        assert!(ben.far.is_none() && ada.endpoint.landing.is_none(), "{provider}: the other way is idle");
+    }
+}
+
+#[test]
+fn without_room_in_the_pool_long_messages_come_in_pieces() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, 0) else { continue };
+        let long = pattern(1 << 20);
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long, "{provider}");
+        assert!(ada.far.is_none() && ben.endpoint.landing.is_none(), "{provider}");
+    }
+}
+
+#[test]
+fn who_tells_of_what_cannot_be_there_has_broken_the_rules() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
+        let long = pattern(1 << 20);
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
+        let (far, _) = ada.far.as_mut().unwrap().next(64);
+        let slot = ada.free.pop().unwrap();
+        // A place behind the last.
+        let note = 1000 << 21 | 64;
+        assert!(ada.endpoint.write_far((slot, note), Far { len: 64, ..far }, false).unwrap());
+        let began = Instant::now();
+        let mut buffer = [0; 4096];
+        let lost = loop {
+            ada.turn().unwrap();
+            match ben.receive(Time::ZERO, &mut buffer) {
+                Ok(arrival) => assert_eq!(arrival, Arrival::Nothing, "{provider}"),
+                Err(lost) => break lost,
+            }
+            assert!(began.elapsed() < LIMIT, "{provider}: it is not noticed");
+        };
+        assert!(matches!(lost, Loss::Broke(Violation::Nonsense(_))), "{provider}: {lost}");
+    }
+}
+
+#[test]
+fn room_that_nobody_uses_goes_to_who_needs_it() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Config { slots, slot_bytes, .. } = Config::default();
+        let share = (slots - KEPT) * slot_bytes;
+        let Some((mut ada, mut ben)) = ends(provider, share) else { continue };
+        let Some((mut cy, mut dee)) = ends(provider, share) else { continue };
+        let long = pattern(1 << 20);
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert_eq!(pool::taken(), share, "{provider}");
+        assert!(carry((&mut cy, &mut dee), &long, 1 << 16) == long);
+        assert!(cy.far.is_none(), "{provider}: there is nothing left");
+        // For ben some time goes by in which nobody writes to it.
+        let (later, began) = (Time::ZERO + Duration::from_secs(3), Instant::now());
+        let mut buffer = [0; 64];
+        while ben.endpoint.landing.is_some() {
+            ben.receive(later, &mut buffer).unwrap();
+            ada.receive(Time::ZERO, &mut buffer).unwrap();
+            assert!(began.elapsed() < LIMIT, "{provider}: it keeps what it does not use");
+        }
+        assert!(ada.far.is_none() && pool::taken() == 0, "{provider}");
+        assert!(carry((&mut cy, &mut dee), &long, 1 << 16) == long);
+        assert!(cy.far.is_some(), "{provider}: there is room again");
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long, "{provider}: in pieces");
+    }
+}

@@ -1,0 +1,83 @@
+//! Sockets whose link is gone and whose last bytes the peer has not received yet.
+//!
+//! A socket that is closed while bytes are still to be received is reset by the kernel when the peer says anything, a
+//! heartbeat for instance, and those bytes are lost. So such a socket stays open until the peer has everything, within
+//! limits.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::bytes::read_away;
+
+/// How long a peer has to receive what is left.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many sockets are kept; when another comes, the oldest is closed.
+const KEPT_MAX: usize = 128;
+
+static DEPARTED: Mutex<Vec<(OwnedFd, Instant)>> = Mutex::new(Vec::new());
+
+/// Keeps a socket to which nothing more is written until its peer has received everything, and closes those that are due.
+pub(super) fn keep(socket: &OwnedFd) {
+    // Without room for another descriptor it is closed as any other is.
+    let newcomer = if is_unsent(socket) { socket.try_clone().ok() } else { None };
+    sweep(newcomer);
+}
+
+/// Closes sockets whose time has come.
+pub(super) fn close_due() {
+    sweep(None);
+}
+
+fn sweep(newcomer: Option<OwnedFd>) {
+    let mut departed = DEPARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    departed.extend(newcomer.map(|socket| (socket, Instant::now())));
+    let surplus = departed.len().saturating_sub(KEPT_MAX);
+    departed.drain(..surplus);
+    departed.retain(|(socket, since)| read_away(socket) && is_unsent(socket) && since.elapsed() < PATIENCE);
+}
+
+/// Whether the peer has not received everything.
+fn is_unsent(socket: &OwnedFd) -> bool {
+    let mut left: libc::c_int = 0;
+    // SAFETY: the kernel writes one number.
+    let asked = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut left) };
+    asked == 0 && left > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use rustix::io::Errno;
+    use rustix::net::{SendFlags, Shutdown, send, shutdown};
+
+    use super::*;
+
+    #[test]
+    fn what_was_sent_before_the_end_arrives_though_the_peer_has_something_to_say() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let socket = OwnedFd::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let (mut peer, _) = listener.accept().unwrap();
+        // More than the peer's kernel has room for.
+        let mut sent = 0;
+        let piece = [7; 1 << 16];
+        loop {
+            match send(&socket, &piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(len) => sent += len,
+                Err(Errno::AGAIN) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(is_unsent(&socket));
+        shutdown(&socket, Shutdown::Write).unwrap();
+        keep(&socket);
+        drop(socket);
+        // What would have the connection reset.
+        peer.write_all(b"are you there?").unwrap();
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        assert_eq!(received.len(), sent);
+    }
+}
