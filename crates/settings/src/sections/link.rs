@@ -46,6 +46,9 @@ section! {
         /// it has time) or automatic (the provider, by a thread of its own if it has to: what peers read and write is
         /// reached at any time then, and costs processor time). Where there is nothing automatic, it is manual.
         pub progress: ofi::Progress = ofi::Progress::Fitting,
+        /// How much memory all links of a process over libfabric have for long frames from their peers. Each takes 1.7 MiB of it
+        /// when its peer begins to send some; without room they come in pieces.
+        pub fabric_pool: ByteSize = ByteSize(64 << 20),
         /// Which of 256 slots, 0 to 255, TCP connections that this process makes over IPv6 belong to: they carry it in
         /// their flow label, and a daemon gives those of one slot to one of its threads. Without it, any thread.
         pub slot: Option<u8> = None,
@@ -93,6 +96,7 @@ impl LinkSettings {
             allow_remote: self.allow_remote,
             provider: self.provider.clone(),
             progress: self.progress,
+            pool_bytes: usize::try_from(self.fabric_pool.0).unwrap_or(usize::MAX),
             ..defaults
         }
     }
