@@ -1,9 +1,9 @@
 //! The decoders of calls and of everything about them.
 
 use outboard_wire::calling::{
-    Allowed, Ask, Call, CallerId, CodePart, Failed, Failure, FunctionName, Load, Moving, Observed, Open,
-    Place, Recall, Register, RegisterRefusal, Registered, Reply, SLOTS, Seen, Table, TrapReason,
-    Verdict as Judged,
+    Allowed, Ask, Call, CallerId, CodePart, Continue, Failed, Failure, Forwarded, FunctionName, Load, Moving,
+    Observed, Open, Place, Recall, Register, RegisterRefusal, Registered, Reply, SLOTS, Seen, Table,
+    TrapReason, Verdict as Judged,
 };
 use outboard_wire::{DecodeError, Generation, Incarnation, RegionId, RegionKey, Rights};
 
@@ -41,6 +41,13 @@ pub(crate) fn calling(bytes: &[u8]) -> Verdict {
             moving.encode(&mut encoded);
             returns(&moving, bytes, &encoded)
         }),
+        13 => Forwarded::decode(bytes).map(|forwarded| {
+            let mut encoded = Vec::new();
+            forwarded.encode(&mut encoded);
+            returns(&forwarded, bytes, &encoded)
+        }),
+        14 => Continue::decode(bytes)
+            .map(|(call, rest)| returns(&call, bytes, &[call.encode().as_slice(), rest].concat())),
         _ => return Verdict::Refused,
     };
     verdict.unwrap_or_else(refused)
@@ -70,7 +77,11 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
     let mut moving = Vec::new();
     let (reply, state) = (b"so far", &[1; 40]);
     Moving { call: 7, handle: 1, patience_us: 9, spent: 16, reply, state }.encode(&mut moving);
-    let seeds: [(u8, Vec<u8>); 15] = [
+    let mut forwarded = Vec::new();
+    Forwarded { call: 7, server: 1, handle: 2, index: 9, fuel: 5000, reply, arguments: b"key" }
+        .encode(&mut forwarded);
+    let goes_on = Continue { call: Call { call: 3, handle: 2, patience_us: 9 }, fuel: 4000 };
+    let seeds: [(u8, Vec<u8>); 17] = [
         (0, Open { caller: CallerId([9; 16]), server: Incarnation(5) }.encode().to_vec()),
         (1, register),
         (2, ready),
@@ -86,6 +97,8 @@ pub(crate) fn calling_seeds() -> Vec<Vec<u8>> {
         (10, Observed { sites: [Seen::default(), seen, seen] }.encode().to_vec()),
         (11, Recall { calls: vec![7, 8, 9] }.encode()),
         (12, moving),
+        (13, forwarded),
+        (14, with_bytes(&goes_on.encode())),
     ];
     seeds.map(|(which, bytes)| [&[which][..], &bytes].concat()).to_vec()
 }

@@ -37,4 +37,9 @@ extern const void *region_fetch(u64 region, u64 offset, u64 length, u64 buffer);
 // at. Answers 0. The latest counts.
 extern u64 forward(u64 function, const void *arguments, u64 length);
 
+// Number 23. The same at another memory server: the one with that number among those that the caller has opened, the first
+// of which is 0, as the function that the caller has registered there with that number. It costs 1000 of the fuel. What is
+// replied there stands behind what was replied here. The latest of both counts.
+extern u64 forward_to(u64 server, u64 function, const void *arguments, u64 length);
+
 #endif

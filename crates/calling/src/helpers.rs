@@ -14,6 +14,7 @@ pub(crate) const FETCH_ADD: u32 = 19;
 pub(crate) const REPLY: u32 = 20;
 pub(crate) const FETCH: u32 = 21;
 pub(crate) const FORWARD: u32 = 22;
+pub(crate) const FORWARD_TO: u32 = 23;
 
 /// The longest message that a function can log, in bytes.
 pub(crate) const LOG_LEN_MAX: u64 = 1024;
@@ -49,6 +50,7 @@ fn list() -> Helpers {
         helper(REPLY, "reply", &[Reads(second), Scalar], false),
         Helper { returns: fetched, ..fetch },
         helper(FORWARD, "forward", &[Scalar, Reads(third), Scalar], false),
+        helper(FORWARD_TO, "forward_to", &[Scalar, Scalar, Reads(fourth), Scalar], false),
     ];
     // The list is fixed, and a test makes it.
     Helpers::new(all).unwrap_or_default()
@@ -60,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_table_is_one() {
-        assert_eq!(helpers().all().len(), 10);
+        assert_eq!(helpers().all().len(), 11);
         assert_eq!(helpers().get(REPLY).map(|helper| helper.name.as_str()), Some("reply"));
     }
 

@@ -8,7 +8,7 @@ use outboard_wire::calling::{CODE_LEN_MAX, FunctionName, INTERFACE_VERSION};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::helpers;
+use crate::helpers::{FORWARD, FORWARD_TO, helpers};
 
 /// The bytes of a function: its program and which of the program's entry points it is. Its name is their hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,9 +120,9 @@ impl FunctionImage {
         &self.bytes
     }
 
-    /// Whether it can go on as another function. Nobody knows of one that cannot be read.
+    /// Whether it can go on as another function, here or at another server. Nobody knows of one that cannot be read.
     pub fn may_forward(&self) -> bool {
-        self.program().is_ok_and(|(program, _)| forwards_at(&program).is_some())
+        self.program().is_ok_and(|(program, _)| Forwards::of(&program).any())
     }
 
     /// The program, and which of its functions is called.
@@ -172,10 +172,28 @@ fn word(bytes: &mut Vec<u8>, word: u32) {
     bytes.extend_from_slice(&word.to_le_bytes());
 }
 
-/// The first instruction at which a program says as which function it goes on.
-pub(crate) fn forwards_at(program: &Program) -> Option<u32> {
-    let forwards = |insn: &Insn| matches!(insn, Insn::CallHelper { id } if *id == crate::helpers::FORWARD);
-    program.code().iter().position(forwards).map(|index| index as u32)
+/// The first instructions at which a program says as which function it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forwards {
+    /// At the same server.
+    pub(crate) here: Option<u32>,
+    /// At any of its caller's servers.
+    pub(crate) elsewhere: Option<u32>,
+}
+
+impl Forwards {
+    pub(crate) fn of(program: &Program) -> Self {
+        let first = |helper: u32| {
+            let calls = |insn: &Insn| matches!(insn, Insn::CallHelper { id } if *id == helper);
+            program.code().iter().position(calls).map(|index| index as u32)
+        };
+        Self { here: first(FORWARD), elsewhere: first(FORWARD_TO) }
+    }
+
+    /// Whether there is one.
+    pub(crate) fn any(self) -> bool {
+        self.here.is_some() || self.elsewhere.is_some()
+    }
 }
 
 fn name_of(bytes: &[u8]) -> FunctionName {

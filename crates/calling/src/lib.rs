@@ -19,7 +19,7 @@ mod window;
 pub use caller::{Calls, Fault};
 pub use controller::{CallerNumber, Controller, ControllerConfig, Shift};
 pub use executor::{
-    Access, Answered, Binding, Client, Executor, ExecutorConfig, Operation, Outcome, Recalled, Site,
+    Access, Answered, Binding, Client, Executor, ExecutorConfig, NoReply, Operation, Outcome, Recalled, Site,
     Submitted, Ticket,
 };
 pub use helpers::helpers;

@@ -7,7 +7,7 @@ use outboard_ebpf::{Compiled, Compiler, FunctionId};
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
 use crate::FunctionImage;
-use crate::image::forwards_at;
+use crate::image::Forwards;
 
 /// A function that can be run here: analysed and compiled by this site itself.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Function {
     pub(crate) code: Compiled,
     pub(crate) entry: FunctionId,
     /// Where it says as which function it goes on, if it can.
-    pub(crate) forwards_at: Option<u32>,
+    pub(crate) forwards: Forwards,
 }
 
 /// Why a function cannot be run here.
@@ -29,9 +29,9 @@ impl Function {
         let (program, entry) = image.program().map_err(|error| bad(&error))?;
         let entry = program.entry(&entry).ok_or_else(|| bad(&"it has no entry point"))?;
         let compiler = Compiler::native().map_err(|error| bad(&error))?;
-        let forwards_at = forwards_at(&program);
+        let forwards = Forwards::of(&program);
         let code = compiler.compile(Arc::new(program)).map_err(|error| bad(&error))?;
-        Ok(Self { name: image.name(), code, entry, forwards_at })
+        Ok(Self { name: image.name(), code, entry, forwards })
     }
 
     /// Its name.

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_ebpf::approach;
-use outboard_wire::calling::{Failure, HANDLES_MAX, TrapReason};
+use outboard_wire::calling::HANDLES_MAX;
 use outboard_wire::{Rights, Time};
 
+use crate::image::Forwards;
 use crate::table::Function;
 use crate::turns::Turns;
 use crate::window::CallWindow;
@@ -43,6 +44,8 @@ pub(super) struct Waiting<R> {
     pub(super) call: u64,
     /// After this it does not run any more.
     pub(super) until: Option<Time>,
+    /// How much fuel it has at most.
+    pub(super) fuel: u64,
     pub(super) arguments: Vec<u8>,
     /// The run, if it has begun at another site.
     pub(super) run: Option<Box<Run<R>>>,
@@ -62,7 +65,7 @@ pub(super) struct Bound<R> {
 
 impl<R> Bound<R> {
     pub(super) fn new(binding: Binding<R>) -> Self {
-        let is_harmless = binding.only_reads() && binding.function.forwards_at.is_none();
+        let is_harmless = binding.only_reads() && !binding.function.forwards.any();
         Self { binding: Arc::new(binding), is_harmless, waiting: VecDeque::new(), debt: 0, owed: 0 }
     }
 }
@@ -102,11 +105,10 @@ impl<R> Session<R> {
         self.bound.get(handle as usize)?.as_ref()
     }
 
-    /// How a run of this function ends that cannot go on as another.
+    /// Where a function says as which one it goes on.
     #[cold]
-    pub(super) fn no_forward(&self, handle: u32) -> Failure {
-        let at = self.bound(handle).and_then(|bound| bound.binding.function.forwards_at);
-        Failure::Trapped { index: at.unwrap_or(0), reason: TrapReason::NoForward, address: 0 }
+    pub(super) fn forwards(&self, handle: u32) -> Option<Forwards> {
+        self.bound(handle).map(|bound| bound.binding.function.forwards)
     }
 
     /// Gives a number a meaning, and returns the calls that waited for its former one.

@@ -2,12 +2,13 @@
 
 use outboard_ebpf::{Answer, Helper, HelperMemory, Host};
 use outboard_wire::Rights;
-use outboard_wire::calling::TrapReason;
+use outboard_wire::calling::{HOP_FUEL, TrapReason};
 
 use super::bound::Binding;
+use super::forward::Forward;
 use super::site::{Access, Site};
 use crate::helpers::{
-    COMPARE_SWAP, FETCH, FETCH_ADD, FORWARD, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE,
+    COMPARE_SWAP, FETCH, FETCH_ADD, FORWARD, FORWARD_TO, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE,
 };
 
 /// What an access costs in fuel, besides its bytes.
@@ -26,15 +27,6 @@ pub(super) struct RunHost<'a, S: Site> {
     pub(super) forward: &'a mut Forward,
     /// Whether there is something else to do while bytes come nearer; then, whether they do.
     pub(super) overlap: Overlap,
-}
-
-/// How a run goes on when its function returns.
-#[derive(Debug, Default)]
-pub(super) struct Forward {
-    /// As which function, if any.
-    pub(super) to: Option<u64>,
-    /// What that is given.
-    pub(super) arguments: Vec<u8>,
 }
 
 /// Whether a run makes room for others while what it reads comes nearer.
@@ -136,10 +128,17 @@ impl<'a, S: Site> RunHost<'a, S> {
             FORWARD => {
                 self.charge(third)?;
                 let bytes = memory.read(offset, third as usize).map_err(no_memory)?;
-                let Forward { to, arguments } = &mut *self.forward;
-                *to = Some(first);
-                arguments.clear();
-                arguments.extend_from_slice(bytes);
+                self.forward.set(first, None, bytes);
+                Access::Done(0)
+            }
+            FORWARD_TO => {
+                self.charge(fourth)?;
+                *self.cost = self.cost.saturating_add(HOP_FUEL);
+                if *self.cost > self.binding.fuel {
+                    return Err(trap(TrapReason::OutOfFuel));
+                }
+                let bytes = memory.read(third, fourth as usize).map_err(no_memory)?;
+                self.forward.set(offset, Some(first), bytes);
                 Access::Done(0)
             }
             TIME => Access::Done(self.site.time()),

@@ -5,6 +5,7 @@
 //! function that takes long keeps others from being served.
 
 mod bound;
+mod forward;
 mod host;
 mod moving;
 mod run;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outboard_wire::Time;
-use outboard_wire::calling::{Call, Failure, TrapReason};
+use outboard_wire::calling::{Call, Continue, Failure, Forwarded, TrapReason};
 
 use crate::turns::Turns;
 use crate::window::CallWindow;
@@ -92,7 +93,22 @@ pub struct Outcome<'a> {
     /// Its number.
     pub call: u64,
     /// What the function returned and replied, or why there is nothing.
-    pub result: Result<(u64, &'a [u8]), Failure>,
+    pub result: Result<(u64, &'a [u8]), NoReply<'a>>,
+}
+
+/// Why a site has no reply to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoReply<'a> {
+    /// It has failed.
+    Failed(Failure),
+    /// It goes on at another memory server.
+    Forwarded(Forwarded<'a>),
+}
+
+impl From<Failure> for NoReply<'_> {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 /// Holds calls and runs them by turns, on regions that are known as `R`. For one thread; what several share is the table
@@ -177,6 +193,23 @@ impl<R> Executor<R> {
         now: Time,
         client: Client,
         call: &Call,
+        arguments: (usize, impl FnOnce(&mut [u8])),
+    ) -> Submitted {
+        self.take(now, client, (call, u64::MAX), arguments)
+    }
+
+    /// Hands a call in that has begun at another memory server, where it has spent some of its fuel.
+    pub fn submit_rest(&mut self, now: Time, client: Client, rest: &Continue, arguments: &[u8]) -> Submitted {
+        let fill = |buffer: &mut [u8]| buffer.copy_from_slice(arguments);
+        self.take(now, client, (&rest.call, rest.fuel), (arguments.len(), fill))
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        now: Time,
+        client: Client,
+        (call, fuel): (&Call, u64),
         (length, arguments): (usize, impl FnOnce(&mut [u8])),
     ) -> Submitted {
         let config = self.config;
@@ -203,7 +236,7 @@ impl<R> Executor<R> {
         buffer.resize(length, 0);
         arguments(&mut buffer);
         let until = until(now, call.patience_us);
-        let waiting = Waiting { call: call.call, until, arguments: buffer, run: None };
+        let waiting = Waiting { call: call.call, until, fuel, arguments: buffer, run: None };
         if session.push(call.handle, waiting) && !session.is_paused {
             self.turns.join(client, session.debt);
         }
@@ -265,7 +298,7 @@ impl<R> Executor<R> {
             let call = waiting.call;
             let cost = if waiting.until.is_some_and(|until| until < now) {
                 session.calls -= 1;
-                tell(Outcome { client, call, result: Err(Failure::Expired) });
+                tell(Outcome { client, call, result: Err(Failure::Expired.into()) });
                 EXPIRED_COST
             } else {
                 Self::start(&mut self.runs, session, (client, handle, &mut waiting), site, tell)
@@ -308,7 +341,7 @@ impl<R> Executor<R> {
         let call = waiting.call;
         let Some(bound) = session.bound(handle) else {
             session.calls -= 1;
-            tell(Outcome { client, call, result: Err(Failure::NoFunction) });
+            tell(Outcome { client, call, result: Err(Failure::NoFunction.into()) });
             return EXPIRED_COST;
         };
         let is_alone = session.calls <= 1 && runs.near.is_empty();
@@ -320,44 +353,13 @@ impl<R> Executor<R> {
             }
             None => {
                 let mut run = runs.take(client, call, handle);
-                let cost = run.start(&waiting.arguments, bound, site, overlap);
+                let cost = run.start((&waiting.arguments, waiting.fuel), bound, site, overlap);
                 (run, cost)
             }
         };
         let cost = cost.saturating_add(Self::follow(session, &mut run, site, overlap));
         if Self::settle(runs, run, site, tell) {
             session.calls -= 1;
-        }
-        cost
-    }
-
-    /// Goes on with a run that has returned and is to go on as another function. It ends at the latest with its fuel.
-    /// Returns what that has cost.
-    #[inline(always)]
-    fn follow<S: Site<Region = R>>(
-        session: &Session<R>,
-        run: &mut Run<R>,
-        site: &mut S,
-        overlap: Overlap,
-    ) -> u64 {
-        if run.is_forwarded() { Self::go_on_elsewhere(session, run, site, overlap) } else { 0 }
-    }
-
-    #[cold]
-    fn go_on_elsewhere<S: Site<Region = R>>(
-        session: &Session<R>,
-        run: &mut Run<R>,
-        site: &mut S,
-        overlap: Overlap,
-    ) -> u64 {
-        let mut cost = 0u64;
-        while let Some(Ok(_)) = run.ended
-            && let Some(to) = run.forwarded()
-        {
-            let found = u32::try_from(to).ok().and_then(|handle| Some((handle, session.bound(handle)?)));
-            let more = found.and_then(|(handle, bound)| run.go_on_as(handle, bound, site, overlap));
-            let more = more.unwrap_or_else(|| run.end(Err(session.no_forward(run.handle))));
-            cost = cost.saturating_add(more);
         }
         cost
     }
@@ -380,8 +382,9 @@ impl<R> Executor<R> {
         };
         if let Some(client) = run.client {
             let result = match ended {
-                Ok(value) => Ok((*value, run.reply())),
-                Err(failure) => Err(*failure),
+                Ok(value) if !run.is_forwarded() => Ok((*value, run.reply())),
+                Ok(_) => Err(NoReply::Forwarded(run.leaving())),
+                Err(failure) => Err(NoReply::Failed(*failure)),
             };
             tell(Outcome { client, call: run.call, result });
         }
@@ -398,13 +401,13 @@ impl<R> Executor<R> {
             while let Some((_, waiting)) = session.next() {
                 session.spend(0);
                 let failure = if waiting.run.is_some() { Failure::NotResumed } else { Failure::NoFunction };
-                tell(Outcome { client, call: waiting.call, result: Err(failure) });
+                tell(Outcome { client, call: waiting.call, result: Err(failure.into()) });
             }
             session.calls = 0;
         }
         for run in self.runs.take_all() {
             if let Some(client) = run.client {
-                let result = Err(run.trapped(TrapReason::NotReached));
+                let result = Err(run.trapped(TrapReason::NotReached).into());
                 tell(Outcome { client, call: run.call, result });
             }
             self.runs.give_back(run);

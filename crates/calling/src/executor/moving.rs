@@ -65,7 +65,8 @@ impl<R> Executor<R> {
             return Submitted::Failed(Failure::Repeated);
         }
         let until = super::until(now, moving.patience_us);
-        let waiting = Waiting { call: moving.call, until, arguments: Vec::new(), run: Some(run) };
+        let waiting =
+            Waiting { call: moving.call, until, fuel: u64::MAX, arguments: Vec::new(), run: Some(run) };
         if session.push(moving.handle, waiting) && !session.is_paused {
             self.turns.join(client, session.debt);
         }

@@ -7,7 +7,8 @@ use outboard_ebpf::{Answer, Continuation, Executor as _, Exit, Fault, Instance, 
 use outboard_wire::calling::{Failure, Moving, TrapReason};
 
 use super::bound::{Binding, Bound};
-use super::host::{Forward, Overlap, RunHost};
+use super::forward::Forward;
+use super::host::{Overlap, RunHost};
 use super::site::{Access, Answered, Operation, Site, Ticket};
 use super::{Client, ExecutorConfig};
 use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, READ, WRITE};
@@ -33,7 +34,7 @@ pub(super) struct Run<R> {
     /// What is run, while it is suspended; afterwards what was, which is run next most of the time.
     binding: Option<Arc<Binding<R>>>,
     /// As which function it goes on when this one returns.
-    forward: Forward,
+    pub(super) forward: Forward,
     /// Whether it is suspended because what it reads comes nearer meanwhile.
     pub(super) is_near: bool,
     /// How it ended, if it has. It is told from here: it would be put together in memory anyway, and to copy it at once
@@ -42,24 +43,26 @@ pub(super) struct Run<R> {
 }
 
 impl<R> Run<R> {
-    /// Runs a call from its beginning. Returns what it has cost.
+    /// Runs a call from its beginning, with so much fuel at most. Returns what it has cost.
     #[inline(always)]
     pub(super) fn start<S: Site<Region = R>>(
         &mut self,
-        arguments: &[u8],
+        (arguments, fuel_max): (&[u8], u64),
         bound: &Bound<R>,
         site: &mut S,
         overlap: Overlap,
     ) -> u64 {
         let binding = &bound.binding;
+        let fuel = binding.fuel.min(fuel_max);
         self.reply.clear();
-        self.cost = 0;
+        // What it had before it came here is spent.
+        self.cost = binding.fuel - fuel;
         if let Err(error) = self.instance.set_context(arguments) {
             self.ended = Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 }));
             return 0;
         }
         self.forward.to = None;
-        self.begin(binding, binding.fuel, site, overlap)
+        self.begin(binding, fuel, site, overlap)
     }
 
     /// Ends without running any further, which costs nothing.
@@ -97,10 +100,10 @@ impl<R> Run<R> {
         self.forward.to.is_some()
     }
 
-    /// As which function it is to go on, now that the one before has returned.
-    #[inline]
-    pub(super) fn forwarded(&mut self) -> Option<u64> {
-        self.forward.to.take()
+    /// How much fuel is left of what its function has: for its code, and for its accesses.
+    pub(super) fn fuel_left(&self, bound: Option<&Bound<R>>) -> u64 {
+        let of_accesses = bound.map_or(u64::MAX, |bound| bound.binding.fuel.saturating_sub(self.cost));
+        self.instance.fuel().min(of_accesses)
     }
 
     /// Goes on as another function, with what is left of the fuel, unless its arguments are too long.

@@ -25,6 +25,8 @@ struct World {
     site: Here,
     regions: Vec<Words>,
     ended: HashMap<(Client, u64), Given>,
+    /// The call that went on at another server last, as it travels.
+    forwarded: Vec<u8>,
     order: Vec<Client>,
     next: u64,
 }
@@ -33,7 +35,15 @@ impl World {
     fn new() -> Self {
         let regions = vec![Rc::new(RefCell::new(vec![0; 256])), Rc::new(RefCell::new(vec![0; 64]))];
         let (executor, site) = (Executor::new(ExecutorConfig::default()), Here::default());
-        Self { executor, site, regions, ended: HashMap::new(), order: Vec::new(), next: 1 }
+        Self {
+            executor,
+            site,
+            regions,
+            ended: HashMap::new(),
+            forwarded: Vec::new(),
+            order: Vec::new(),
+            next: 1,
+        }
     }
 
     fn client(&mut self) -> Client {
@@ -61,10 +71,17 @@ impl World {
     }
 
     fn run(&mut self, now: Time, fuel: u64) {
-        let (ended, order) = (&mut self.ended, &mut self.order);
+        let Self { ended, order, forwarded, .. } = self;
         self.executor.run(now, &mut self.site, fuel, |Outcome { client, call, result }| {
             order.push(client);
-            let result = result.map(|(value, reply)| (value, reply.to_vec()));
+            let result = match result {
+                Ok((value, reply)) => Ok((value, reply.to_vec())),
+                Err(NoReply::Failed(failure)) => Err(failure),
+                Err(NoReply::Forwarded(leaving)) => {
+                    forwarded.clear();
+                    return leaving.encode(forwarded);
+                }
+            };
             assert_eq!(ended.insert((client, call), result), None, "told twice");
         });
     }
@@ -385,9 +402,10 @@ fn when_regions_are_out_of_reach_every_call_ends_and_says_whether_it_ran() {
     world.run(Time::ZERO, 1_000_000);
     let waiting = world.submit(other, 0, &1u64.to_le_bytes()).0;
     let mut ended = Vec::new();
-    world
-        .executor
-        .abandon(|Outcome { client, call, result }| ended.push((client, call, result.unwrap_err())));
+    world.executor.abandon(|Outcome { client, call, result }| match result {
+        Err(NoReply::Failed(failure)) => ended.push((client, call, failure)),
+        other => panic!("{other:?}"),
+    });
     ended.sort_by_key(|(client, ..)| client.index());
     assert_eq!(ended[1], (other, waiting, Failure::NoFunction));
     let unreached = Failure::Trapped { index: 3, reason: TrapReason::NotReached, address: 0 };

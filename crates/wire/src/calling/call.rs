@@ -95,11 +95,13 @@ pub enum TrapReason {
     NotReached = 12,
     /// It was to go on as a function that its caller has not registered, or with arguments that are too long.
     NoForward = 13,
+    /// It was to go on at a memory server that its caller does not have.
+    NoServer = 14,
 }
 
 impl TrapReason {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::OutOfFuel,
         Self::Memory,
         Self::TooDeep,
@@ -113,6 +115,7 @@ impl TrapReason {
         Self::CopiedTooMuch,
         Self::NotReached,
         Self::NoForward,
+        Self::NoServer,
     ];
 
     /// What was wrong, for people.
@@ -131,6 +134,7 @@ impl TrapReason {
             Self::CopiedTooMuch => "copied more than its fuel allows",
             Self::NotReached => "the site could not reach the region",
             Self::NoForward => "no such function to go on as, or arguments that are too long",
+            Self::NoServer => "no such memory server to go on at among its caller's",
         }
     }
 }

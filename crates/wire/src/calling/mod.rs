@@ -7,16 +7,21 @@
 //! Numbers of calls grow. A site runs a number of one caller at most once, by whichever link it comes, and says so of one
 //! that it has seen before, or that is so old that it does not know.
 //!
+//! A call can go on at another of the caller's memory servers: the site says so by a [`Forwarded`], and the caller has it
+//! go on there by a [`Continue`]. Sites of different servers do not know each other.
+//!
 //! Calls run at several sites. The memory server says by a [`Table`] which [`Place`] runs the calls of which slot, to whom
 //! has [asked](Ask); the frames of calls carry the slot as their flow label, those of answers the end of the epoch of the
 //! table that the site knows. Agents tell their [`Load`], and callers what they have [`Observed`].
 
 mod call;
+mod forward;
 mod moving;
 mod register;
 mod steer;
 
 pub use call::{Call, Failed, Failure, Reply, TrapReason};
+pub use forward::{Continue, FORWARDED_LEN_MAX, Forwarded, HOP_FUEL, SERVERS_MAX};
 pub use moving::{MOVING_LEN_MAX, Moving, RECALL_MAX, Recall};
 pub use register::{
     Allowed, CODE_LEN_MAX, CodePart, DETAIL_LEN_MAX, HANDLES_MAX, REGIONS_MAX, Register, RegisterRefusal,
@@ -38,6 +43,8 @@ pub const CALL: Kind = Kind::new(Room::Calling, 4);
 pub const RECALL: Kind = Kind::new(Room::Calling, 5);
 /// The kind of a [`Moving`] that goes to a site, answered as a [`Call`].
 pub const RESUME: Kind = Kind::new(Room::Calling, 6);
+/// The kind of a [`Continue`].
+pub const CONTINUE: Kind = Kind::new(Room::Calling, 7);
 /// The kind of an [`Ask`].
 pub const ASK: Kind = Kind::new(Room::Calling, 8);
 /// The kind of a [`Load`]. It is not answered.
@@ -52,6 +59,8 @@ pub const REPLY: Kind = Kind::new(Room::Calling, 33);
 pub const FAILED: Kind = Kind::new(Room::Calling, 34);
 /// The kind of a [`Moving`] that comes from a site.
 pub const RETURNED: Kind = Kind::new(Room::Calling, 35);
+/// The kind of a [`Forwarded`], the third answer to a [`Call`].
+pub const FORWARDED: Kind = Kind::new(Room::Calling, 36);
 /// The kind of a [`Table`], the answer to an [`Ask`], then and at every change.
 pub const TABLE: Kind = Kind::new(Room::Calling, 40);
 

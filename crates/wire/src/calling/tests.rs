@@ -87,6 +87,24 @@ proptest! {
     }
 
     #[test]
+    fn forwarded_calls_are_read_as_they_were_written(
+        call: u64, server in 0..SERVERS_MAX, handle in 0..HANDLES_MAX, index: u32, patience_us: u32, fuel: u64,
+        reply: Vec<u8>, arguments: Vec<u8>,
+    ) {
+        let forwarded = Forwarded { call, server, handle, index, fuel, reply: &reply, arguments: &arguments };
+        let mut bytes = Vec::new();
+        forwarded.encode(&mut bytes);
+        prop_assert_eq!(bytes.len(), forwarded.encoded_len());
+        prop_assert_eq!(Forwarded::decode(&bytes).unwrap(), forwarded);
+        let short = Forwarded::FIXED_LEN + reply.len();
+        prop_assert!(Forwarded::decode(&bytes[..short - 1]).is_err());
+        let goes_on = Continue { call: Call { call, handle, patience_us }, fuel };
+        let bytes = [goes_on.encode().as_slice(), &arguments].concat();
+        prop_assert_eq!(Continue::decode(&bytes).unwrap(), (goes_on, arguments.as_slice()));
+        prop_assert!(Continue::decode(&bytes[..Continue::LEN - 1]).is_err());
+    }
+
+    #[test]
     fn tables_are_read_as_they_were_written(
         epoch: u64, places in proptest::collection::vec((0..3usize).prop_map(|place| Place::ALL[place]), SLOTS),
     ) {
@@ -142,6 +160,11 @@ proptest! {
         if let Ok((reply, rest)) = Reply::decode(&bytes) {
             prop_assert_eq!([reply.encode().as_slice(), rest].concat(), bytes.clone());
         }
+        again.clear();
+        if let Ok(forwarded) = Forwarded::decode(&bytes) {
+            forwarded.encode(&mut again);
+            prop_assert_eq!(&again, &bytes);
+        }
         if let Some(Ok(failed)) = bytes.get(..Failed::LEN).map(Failed::decode) {
             prop_assert_eq!(failed.encode().to_vec(), bytes[..Failed::LEN].to_vec());
         }
@@ -153,6 +176,13 @@ proptest! {
 fn numbers_without_meaning_are_refused() {
     let call = Call { call: 1, handle: HANDLES_MAX, patience_us: 0 };
     assert!(Call::decode(call.encode()).is_err());
+    assert!(Continue::decode(&Continue { call, fuel: 1 }.encode()).is_err());
+    for (server, handle) in [(SERVERS_MAX, 0), (0, HANDLES_MAX)] {
+        let mut bytes = Vec::new();
+        Forwarded { call: 1, server, handle, index: 0, fuel: 1, reply: &[], arguments: &[] }
+            .encode(&mut bytes);
+        assert!(Forwarded::decode(&bytes).is_err());
+    }
     let failed = Failed { call: 1, failure: Failure::Repeated };
     let mut bytes = failed.encode();
     bytes[8] = 9;
