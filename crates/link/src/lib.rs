@@ -40,4 +40,4 @@ pub use export::{Export, Exports};
 pub use identity::{Identity, Peer};
 pub use link::{Disposition, Frame, Link, WaitOn};
 pub use remote::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
-pub use wait::{Clock, Waiter};
+pub use wait::{Clock, Waiter, sleep_on};

@@ -102,37 +102,26 @@ impl Waiter {
 
     /// Sleeps until the link has something to do, its next deadline, or `limit`.
     pub fn sleep<L: Link>(&self, link: &mut L, limit: Time) -> Result<(), LinkError> {
-        self.sleep_beside(link, None, limit)
-    }
-
-    /// The same, and woken by `other` too.
-    pub fn sleep_beside<L: Link>(
-        &self,
-        link: &mut L,
-        other: Option<WaitOn<'_>>,
-        limit: Time,
-    ) -> Result<(), LinkError> {
         if !link.prepare_to_wait() {
             return Ok(());
         }
         let until = link.next_deadline().map_or(limit, |deadline| deadline.min(limit));
-        let span = until.since(self.clock.now());
-        let timeout = Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() });
-        let polled = match (link.wait_on(), other) {
-            (Some(on), Some(other)) => poll(&mut [interest(on), interest(other)], timeout.as_ref()),
-            (Some(on), None) | (None, Some(on)) => poll(&mut [interest(on)], timeout.as_ref()),
-            (None, None) => {
-                std::thread::park_timeout(span);
-                return Ok(());
-            }
-        };
-        match polled {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(source) => {
-                let loss = Loss::System { call: "poll", source };
-                Err(LinkError { peer: link.peer().clone(), loss })
-            }
-        }
+        sleep_on(link.wait_on(), until.since(self.clock.now()))
+            .map_err(|loss| LinkError { peer: link.peer().clone(), loss })
+    }
+}
+
+/// Sleeps until one of these has something to do, for `span` at most.
+pub fn sleep_on<'a>(on: impl IntoIterator<Item = WaitOn<'a>>, span: Duration) -> Result<(), Loss> {
+    let mut interests: Vec<PollFd<'a>> = on.into_iter().map(interest).collect();
+    if interests.is_empty() {
+        std::thread::park_timeout(span);
+        return Ok(());
+    }
+    let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+    match poll(&mut interests, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(source) => Err(Loss::System { call: "poll", source }),
     }
 }
 

@@ -23,7 +23,7 @@ mod writer;
 
 pub use caller::{
     AsyncCaller, CallCompletion, CallDriver, CallError, CallFuture, CallId, CallPlacement, CallReply,
-    CallSite, Caller, CallerError, CallerOptions, FunctionHandle, FunctionImage, FunctionName,
+    CallServer, CallSite, Caller, CallerError, CallerOptions, FunctionHandle, FunctionImage, FunctionName,
     FunctionOptions, ImageError, NoRoomBecause, RegisterError, RegisterRefusal, SiteReport, TrapReason,
 };
 pub use client::{AskError, Client};

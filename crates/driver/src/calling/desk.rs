@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use outboard_calling::{
-    Answered, Binding, Client, Executor, ExecutorConfig, Found, FunctionImage, Outcome, Recalled, Site,
-    Submitted, Ticket,
+    Answered, Binding, Client, Executor, ExecutorConfig, Found, FunctionImage, NoReply, Outcome, Recalled,
+    Site, Submitted, Ticket,
 };
 use outboard_link::memory::Window;
 use outboard_link::{Disposition, Frame};
 use outboard_wire::calling::{
-    Allowed, CALL, CODE, Call, CallerId, CodePart, FAILED, Failed, Failure, FunctionName, Moving, OPEN, Open,
-    RECALL, REGISTER, REGISTERED, REPLY, RESUME, RETURNED, Recall, Register, RegisterRefusal, Registered,
-    Reply, Verdict,
+    Allowed, CALL, CODE, CONTINUE, Call, CallerId, CodePart, Continue, FAILED, FORWARDED, Failed, Failure,
+    FunctionName, Moving, OPEN, Open, RECALL, REGISTER, REGISTERED, REPLY, RESUME, RETURNED, Recall,
+    Register, RegisterRefusal, Registered, Reply, Verdict,
 };
 use outboard_wire::{Flow, FrameHead, Rights, Time};
 
@@ -42,7 +42,7 @@ pub trait FindRegion {
 /// What has happened at a desk since somebody last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeskCounts {
-    /// Calls that ended with a reply.
+    /// Calls that ended with a reply, or that go on at another memory server.
     pub replied: u64,
     /// Calls that ended without.
     pub failed: u64,
@@ -87,6 +87,13 @@ fn fail(outbox: &mut Outbox, (link, label): (LinkId, Flow), call: u64, failure: 
     outbox.push_copy(link, head, &Failed { call, failure }.encode());
 }
 
+/// Notes who does not take its answers.
+fn pause_if_full(outbox: &Outbox, whose: (LinkId, Client), paused: &mut Vec<(LinkId, Client)>) {
+    if !outbox.has_room(whose.0) && !paused.contains(&whose) {
+        paused.push(whose);
+    }
+}
+
 impl<R> CallingDesk<R> {
     /// A desk that nobody has come to.
     pub fn new(shared: Arc<SharedCalls>, config: ExecutorConfig) -> Self {
@@ -115,6 +122,7 @@ impl<R> CallingDesk<R> {
         match frame.head.kind {
             CALL => return self.take_call(link, payload, now, outbox),
             REGISTER => self.register(link, &payload.to_vec(), regions, outbox),
+            CONTINUE => return self.take_rest(link, &payload.to_vec(), now, outbox),
             RESUME => return self.take_moving(link, &payload.to_vec(), now, outbox),
             RECALL => self.recall(link, &payload.to_vec(), outbox),
             CODE => self.take_code(link, &payload.to_vec()),
@@ -191,6 +199,38 @@ impl<R> CallingDesk<R> {
         }
     }
 
+    /// Takes a call that has begun at another memory server.
+    fn take_rest(&mut self, link: LinkId, bytes: &[u8], now: Time, outbox: &mut Outbox) -> Disposition {
+        let Ok((rest, arguments)) = Continue::decode(bytes) else {
+            self.counts.meaningless += 1;
+            return Disposition::Taken;
+        };
+        let submitted = match self.client(link) {
+            Some(client) => self.executor.submit_rest(now, client, &rest, arguments),
+            None => Submitted::Failed(Failure::NoFunction),
+        };
+        self.answer_at_once(link, rest.call.call, submitted, outbox)
+    }
+
+    /// Answers a call that is not taken.
+    fn answer_at_once(
+        &mut self,
+        link: LinkId,
+        call: u64,
+        submitted: Submitted,
+        outbox: &mut Outbox,
+    ) -> Disposition {
+        match submitted {
+            Submitted::Taken => Disposition::Taken,
+            Submitted::Full => Disposition::Deferred,
+            Submitted::Failed(failure) => {
+                self.counts.failed += 1;
+                fail(outbox, (link, self.label), call, failure);
+                Disposition::Taken
+            }
+        }
+    }
+
     /// Gives calls back that are to go on elsewhere.
     fn recall(&mut self, link: LinkId, bytes: &[u8], outbox: &mut Outbox) {
         let (Ok(Recall { calls }), Some(client)) = (Recall::decode(bytes), self.client(link)) else {
@@ -218,15 +258,7 @@ impl<R> CallingDesk<R> {
             Some(client) => self.executor.admit(now, client, &moving),
             None => Submitted::Failed(Failure::NotResumed),
         };
-        match submitted {
-            Submitted::Taken => Disposition::Taken,
-            Submitted::Full => Disposition::Deferred,
-            Submitted::Failed(failure) => {
-                self.counts.failed += 1;
-                fail(outbox, (link, self.label), moving.call, failure);
-                Disposition::Taken
-            }
-        }
+        self.answer_at_once(link, moving.call, submitted, outbox)
     }
 
     fn take_code(&mut self, link: LinkId, bytes: &[u8]) {
@@ -328,7 +360,7 @@ impl<R> CallingDesk<R> {
         if is_idle {
             return false;
         }
-        let Self { executor, clients, counts, label, paused, .. } = self;
+        let Self { executor, clients, counts, label, paused, answer, .. } = self;
         let before = counts.replied + counts.failed;
         let fuel = executor.run(now, site, FUEL_PER_TURN, |Outcome { client, call, result }| {
             let link = clients[client.index()];
@@ -337,14 +369,21 @@ impl<R> CallingDesk<R> {
                     counts.replied += 1;
                     let head = FrameHead::new(REPLY).with_tag(call as u32).with_flow(*label);
                     outbox.push_parts(link, head, [&Reply { call, value }.encode(), reply]);
-                    if reply.len() > LONG_REPLY && !outbox.has_room(link) && !paused.contains(&(link, client))
-                    {
-                        paused.push((link, client));
+                    if reply.len() > LONG_REPLY {
+                        pause_if_full(outbox, (link, client), paused);
                     }
                 }
-                Err(failure) => {
+                Err(NoReply::Failed(failure)) => {
                     counts.failed += 1;
                     fail(outbox, (link, *label), call, failure);
+                }
+                Err(NoReply::Forwarded(forwarded)) => {
+                    counts.replied += 1;
+                    answer.clear();
+                    forwarded.encode(answer);
+                    let head = FrameHead::new(FORWARDED).with_tag(call as u32).with_flow(*label);
+                    outbox.push_copy(link, head, answer);
+                    pause_if_full(outbox, (link, client), paused);
                 }
             }
         });
@@ -371,7 +410,7 @@ impl<R> CallingDesk<R> {
     pub fn abandon(&mut self, outbox: &mut Outbox) {
         let Self { executor, clients, counts, label, .. } = self;
         executor.abandon(|Outcome { client, call, result }| {
-            if let Err(failure) = result {
+            if let Err(NoReply::Failed(failure)) = result {
                 counts.failed += 1;
                 fail(outbox, (clients[client.index()], *label), call, failure);
             }

@@ -7,7 +7,7 @@ use outboard_calling::{
 };
 use outboard_link::{Completion, RemoteMemory};
 use outboard_wire::Time;
-use outboard_wire::calling::{Allowed, Call, CallerId, Moving};
+use outboard_wire::calling::{Allowed, Call, CallerId, Continue, Moving};
 
 use super::desk::{Refused, Regions};
 use super::remote::{RemoteAccess, RemoteRegion};
@@ -58,6 +58,11 @@ impl LocalSite {
     pub(super) fn submit(&mut self, now: Time, call: &Call, arguments: &[u8]) -> Submitted {
         let fill = |buffer: &mut [u8]| buffer.copy_from_slice(arguments);
         self.executor.submit(now, self.client, call, (arguments.len(), fill))
+    }
+
+    /// Takes a call that has begun at another memory server.
+    pub(super) fn submit_rest(&mut self, now: Time, rest: &Continue, arguments: &[u8]) -> Submitted {
+        self.executor.submit_rest(now, self.client, rest, arguments)
     }
 
     /// Gives calls up that can go on elsewhere.

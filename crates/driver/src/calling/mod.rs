@@ -13,8 +13,8 @@ mod site_link;
 pub use ambient::Ambient;
 pub use desk::{CallingDesk, DeskCounts, FindRegion, Refused};
 pub use dispatcher::{
-    Begin, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteReport,
-    Wanted,
+    Begin, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Leaving, Placement, RegisterError,
+    SiteReport, Wanted,
 };
 pub use meter::{Meter, MeterReader};
 pub use remote::{RemoteAccess, RemoteRegion, RemoteSite, is_of_call};

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use outboard_calling::NoReply;
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, SendError, WaitOn};
 use outboard_wire::calling::{
-    CALL, Call, CallerId, FAILED, Failed, Failure, OPEN, Open, REGISTERED, REPLY, RETURNED, Registered,
-    Reply, TABLE, Table,
+    CALL, Call, CallerId, FAILED, FORWARDED, Failed, Forwarded, OPEN, Open, REGISTERED, REPLY, RETURNED,
+    Registered, Reply, TABLE, Table,
 };
 use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 
@@ -13,7 +14,7 @@ use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 const FRAMES_PER_TURN: usize = 128;
 
 /// What a site has said of a call.
-pub type Said<'a> = Result<(u64, &'a [u8]), Failure>;
+pub type Said<'a> = Result<(u64, &'a [u8]), NoReply<'a>>;
 
 /// Why a call did not begin. Nothing was sent.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub struct SiteLink<L> {
     registered: VecDeque<Registered>,
     /// The answer that is being looked at.
     answer: Vec<u8>,
-    lost: Option<LinkError>,
+    pub(super) lost: Option<LinkError>,
     is_sent: bool,
     /// A table of slots that nobody has looked at.
     table: Option<Table>,
@@ -143,7 +144,13 @@ impl<L: Link> SiteLink<L> {
                 FAILED => {
                     *label = frame.head.flow;
                     if let Ok(Failed { call, failure }) = Failed::decode(answer) {
-                        tell(call, Err(failure));
+                        tell(call, Err(failure.into()));
+                    }
+                }
+                FORWARDED => {
+                    *label = frame.head.flow;
+                    if let Ok(forwarded) = Forwarded::decode(answer) {
+                        tell(forwarded.call, Err(NoReply::Forwarded(forwarded)));
                     }
                 }
                 RETURNED => returned.push_back(answer.clone()),

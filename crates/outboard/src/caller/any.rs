@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use outboard_calling::{FunctionImage, SlotTable};
 use outboard_driver::calling::{
-    Begin, CallBeginError, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Placement,
+    Begin, CallBeginError, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Leaving, Placement,
     RegisterError, SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
 };
 use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer, RemoteMemory};
+use outboard_link::{
+    Address, Clock, ConnectError, Exports, Identity, Link, LinkError, Peer, RemoteMemory, WaitOn, sleep_on,
+};
 use outboard_settings::LinkSettings;
 use outboard_steering::Site;
 use outboard_wire::calling::CallerId;
@@ -21,6 +23,9 @@ use super::CallerOptions;
 
 /// How long to look for answers before sleeping, where looking costs no system call.
 const SPIN: Duration = Duration::from_micros(20);
+
+/// Names of calls begin with the number of the server where they began.
+const NUMBER_SHIFT: u32 = 56;
 
 /// A caller over one kind of link to its memory server. Chosen once, when connecting.
 pub(super) enum AnyDispatcher {
@@ -56,8 +61,9 @@ impl AnyDispatcher {
         address: &Address,
         identity: Identity,
         settings: &LinkSettings,
-        options: &CallerOptions,
+        (options, number): (&CallerOptions, u32),
     ) -> Result<Self, ConnectError> {
+        let first_id = u64::from(number) << NUMBER_SHIFT;
         let (exports, caller) = (Exports::new(), draw_caller());
         let config = DispatcherConfig {
             under_way_max: options.under_way_max,
@@ -70,21 +76,21 @@ impl AnyDispatcher {
             Address::Tcp(socket) => {
                 let link = tcp::connect(*socket, identity.clone(), exports, settings.tcp())?;
                 let agent = agent(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(agent.join(link, caller, config)));
+                let shared = Arc::new(Mutex::new(agent.join(link, caller, config).with_first_id(first_id)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Tcp(shared))
             }
             Address::Ofi(socket) => {
                 let link = ofi::connect(*socket, identity.clone(), exports, settings.ofi())?;
                 let agent = agent(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(agent.join(link, caller, config)));
+                let shared = Arc::new(Mutex::new(agent.join(link, caller, config).with_first_id(first_id)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Ofi(shared))
             }
             address => {
                 let link = shm::connect(address, identity.clone(), exports, settings.shm())?;
                 let agent = agent(link.peer().incarnation())?;
-                Ok(Self::Shm(Box::new(agent.join(link, caller, config))))
+                Ok(Self::Shm(Box::new(agent.join(link, caller, config).with_first_id(first_id))))
             }
         }
     }
@@ -120,12 +126,34 @@ impl AnyDispatcher {
         on!(self, site => site.next_kept())
     }
 
-    pub(super) fn put_back(&mut self, ended: Vec<CallEnded>) {
-        on!(self, site => site.put_back(ended));
+    #[inline]
+    pub(super) fn next_leaving(&mut self) -> Option<Leaving> {
+        on!(self, site => site.next_leaving())
     }
 
-    pub(super) fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
-        on!(self, site => site.sleep(limit))
+    // Whoever cannot begin it gets it back, and it is large only then.
+    #[allow(clippy::result_large_err)]
+    pub(super) fn take_over(
+        &mut self,
+        leaving: Leaving,
+        until: Option<Time>,
+    ) -> Result<(), (Leaving, CallBeginError)> {
+        on!(self, site => site.take_over(leaving, until))
+    }
+
+    /// Sleeps until there may be something to do for one of them or at what is named, for `span` at most.
+    pub(super) fn sleep<'a>(all: &'a mut [Self], on: Vec<WaitOn<'a>>, span: Duration) {
+        let Some((first, others)) = all.split_first_mut() else {
+            // A loss is told by the calls that it ends.
+            let _ = sleep_on(on, span);
+            return;
+        };
+        on!(first, site => {
+            if let Some(span) = site.prepare_to_sleep(span) {
+                let on = on.into_iter().chain(site.wait_on()).collect();
+                Self::sleep(others, on, span);
+            }
+        });
     }
 
     pub(super) fn under_way(&self) -> usize {

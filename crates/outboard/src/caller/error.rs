@@ -13,7 +13,8 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The function did something it must not. What it wrote until then stays written.
+    /// The function did something it must not. What it wrote until then stays written. Of a call that has gone on elsewhere
+    /// this is the function that it went on as, or the one that named a server or a function that there is not.
     #[error("the function ended at instruction {index}: {}", reason.text())]
     Trapped {
         /// The instruction, counted from the beginning of its program, as `outboard bpf check` shows it.
@@ -140,6 +141,12 @@ pub enum CallerError {
     /// The memory server cannot be reached once more.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// It has as many memory servers as it can have.
+    #[error("a caller can have {max} memory servers; use another for more")]
+    TooManyServers {
+        /// How many.
+        max: u32,
+    },
     /// Its address cannot be read.
     #[error("the memory server's address “{address}” cannot be read")]
     BadAddress {

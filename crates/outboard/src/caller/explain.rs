@@ -7,26 +7,28 @@ use outboard_driver::calling::{Placement, SiteReport};
 use outboard_steering::Site;
 
 use super::Caller;
+use super::any::AnyDispatcher;
 
 impl Caller {
-    /// How many of the 256 slots each site has, as far as this caller has heard, in the order of
+    /// How many of the 256 slots of the first memory server each site has, as far as this caller has heard, in the order of
     /// [`CallSite::ALL`](super::CallSite::ALL).
     pub fn slots(&self) -> [usize; 3] {
-        self.site.table().counts()
+        self.site.first().table().counts()
     }
 
-    /// At which site calls of a key run now, and why, in one line for people.
+    /// At which site calls of a key run now that begin at the first memory server, and why, in one line for people.
     pub fn explain_key(&self, key: &[u8]) -> String {
-        let (slot, table) = (slot_of(key), self.site.table());
+        let server = self.site.first();
+        let (slot, table) = (slot_of(key), server.table());
         let said = table.site(slot);
-        let (wanted, why) = match self.site.placement() {
+        let (wanted, why) = match server.placement() {
             Placement::Fixed(site) => (site, "fixed by the caller".to_owned()),
             Placement::Hinted(site) => (site, "hinted by the caller".to_owned()),
             Placement::Steered => {
                 (said, format!("slot {slot} is there by the server's table of epoch {}", table.epoch()))
             }
         };
-        let report = self.sites()[wanted as usize];
+        let report = server.sites()[wanted as usize];
         match report.is_silent {
             true => format!("elsewhere than at {wanted}, which has fallen silent; {why}"),
             false => format!("{wanted}: {why}"),
@@ -35,22 +37,30 @@ impl Caller {
 
     /// Where slots are, and what this caller has seen of the sites, in lines for people.
     pub fn explain(&self) -> Vec<String> {
-        let table = self.site.table();
-        let (counts, reports) = (table.counts(), self.sites());
-        let line = |site: Site| {
-            let (slots, report) = (counts[site as usize], reports[site as usize]);
-            let is_used = slots > 0 || report.answered > 0 || report.under_way > 0;
-            is_used.then(|| format!("{site}: {slots} slots, {}", seen(&report)))
-        };
-        let head = match self.site.placement() {
-            Placement::Steered => {
-                format!("calls go where the server's table of epoch {} says", table.epoch())
-            }
-            Placement::Hinted(site) => format!("calls go to the {site} while it answers, as hinted"),
-            Placement::Fixed(site) => format!("calls go to the {site} only, as fixed"),
-        };
-        std::iter::once(head).chain(Site::ALL.into_iter().filter_map(line)).collect()
+        let several = self.site.count() > 1;
+        let numbered = self.site.all().iter().enumerate();
+        let lines = numbered.flat_map(|(number, server)| {
+            let head = several.then(|| format!("memory server {number}, {}:", server.peer()));
+            head.into_iter().chain(explain(server))
+        });
+        lines.collect()
     }
+}
+
+fn explain(server: &AnyDispatcher) -> Vec<String> {
+    let table = server.table();
+    let (counts, reports) = (table.counts(), server.sites());
+    let line = |site: Site| {
+        let (slots, report) = (counts[site as usize], reports[site as usize]);
+        let is_used = slots > 0 || report.answered > 0 || report.under_way > 0;
+        is_used.then(|| format!("{site}: {slots} slots, {}", seen(&report)))
+    };
+    let head = match server.placement() {
+        Placement::Steered => format!("calls go where the server's table of epoch {} says", table.epoch()),
+        Placement::Hinted(site) => format!("calls go to the {site} while it answers, as hinted"),
+        Placement::Fixed(site) => format!("calls go to the {site} only, as fixed"),
+    };
+    std::iter::once(head).chain(Site::ALL.into_iter().filter_map(line)).collect()
 }
 
 fn seen(report: &SiteReport) -> String {

@@ -11,7 +11,8 @@ use outboard_calling::slot_of;
 use outboard_driver::calling::{Begin, CallBeginError};
 
 use super::{
-    CallError, CallId, CallReply, Caller, FunctionHandle, FunctionImage, FunctionOptions, RegisterError,
+    CallError, CallId, CallReply, CallServer, Caller, FunctionHandle, FunctionImage, FunctionOptions,
+    RegisterError,
 };
 
 /// The shortest and the longest nap of whoever drives by hand. Naps grow with how long nothing was heard, so that an answer
@@ -160,6 +161,16 @@ impl AsyncCaller {
         self.common.lock().caller.register(image, options)
     }
 
+    /// As [`Caller::register_at`], which waits likewise.
+    pub fn register_at(
+        &self,
+        server: CallServer,
+        image: &FunctionImage,
+        options: FunctionOptions,
+    ) -> Result<FunctionHandle, RegisterError> {
+        self.common.lock().caller.register_at(server, image, options)
+    }
+
     /// Calls a function, when the future is first polled.
     pub fn call(&self, function: FunctionHandle, arguments: &[u8]) -> CallFuture {
         self.later(function, function.slot, arguments)
@@ -212,7 +223,7 @@ impl CallFuture {
             arguments: &self.arguments,
             patience: self.patience,
         };
-        let id = match shared.caller.site.begin(&begin) {
+        let id = match shared.caller.site.begin(self.function.server, &begin) {
             Ok(number) => CallId(number),
             Err(CallBeginError::Full(_)) => return Ok(false),
             Err(error) => return Err(CallError::at_begin(error)),

@@ -4,14 +4,15 @@ mod any;
 mod error;
 mod explain;
 mod future;
+mod servers;
 
 use std::time::Duration;
 
-use outboard_calling::{Fault, slot_of};
-use outboard_driver::calling::{Begin, CallBeginError, CallEnded, NoRoom, Wanted};
+use outboard_calling::slot_of;
+use outboard_driver::calling::{Begin, CallBeginError, NoRoom, Wanted};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{LinkSettings, Settings};
-use outboard_wire::calling::Allowed;
+use outboard_wire::calling::{Allowed, SERVERS_MAX};
 use outboard_wire::{Grant, Rights};
 
 pub use error::{CallError, CallerError, NoRoomBecause};
@@ -24,11 +25,12 @@ pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 use crate::job::Job;
 use crate::memory::FarRegion;
 use any::AnyDispatcher;
+use servers::Servers;
 
 /// How a [`Caller`] works.
 #[derive(Clone, Debug)]
 pub struct CallerOptions {
-    /// Calls that may be under way, at most 4096; default 256, each 64 bytes here, and its arguments where it may have to
+    /// Calls that may be under way, at most 4096; default 256, each about 100 bytes here, and its arguments where it may have to
     /// begin again at another site. Rounded up to a power of two.
     pub under_way_max: usize,
     /// Where calls run; by default where the memory server's table says.
@@ -101,12 +103,19 @@ pub struct FunctionHandle {
     handle: u32,
     /// That of calls without a key.
     slot: u8,
+    /// Where it is registered.
+    server: u8,
 }
 
 impl FunctionHandle {
-    /// Its number, by which another function of the same caller can go on as this one.
+    /// Its number, by which another function of the same caller can go on as this one (`forward`, `forward_to`).
     pub fn number(self) -> u32 {
         self.handle
+    }
+
+    /// The memory server where it is registered.
+    pub fn server(self) -> CallServer {
+        CallServer(self.server.into())
     }
 
     #[inline]
@@ -120,7 +129,22 @@ impl FunctionHandle {
     }
 }
 
-/// Which call; numbers of one caller grow.
+/// A memory server of a [`Caller`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallServer(u32);
+
+impl CallServer {
+    /// The one that a caller was made with.
+    pub const FIRST: Self = Self(0);
+
+    /// Its number, by which functions of the same caller can go on there (`forward_to`): the servers of a caller are counted
+    /// in the order in which they were opened.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// Which call; numbers of one caller grow, those of calls that begin at different memory servers separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
@@ -142,7 +166,7 @@ pub struct CallCompletion {
     pub result: Result<CallReply, CallError>,
 }
 
-/// Calls functions on the regions of one memory server.
+/// Calls functions on the regions of a memory server, or of [several](Self::open_server).
 ///
 /// A function is eBPF code that runs at the server, at an agent or in this process ([`CallSite`]), on regions that whoever
 /// registers it has keys to. Everybody's calls are served by turns, so that nobody waits because of others' long ones.
@@ -169,7 +193,7 @@ pub struct CallCompletion {
 /// # }
 /// ```
 pub struct Caller {
-    site: AnyDispatcher,
+    site: Servers,
     patience: Duration,
 }
 
@@ -190,8 +214,28 @@ impl Caller {
         settings: &LinkSettings,
         options: CallerOptions,
     ) -> Result<Self, ConnectError> {
-        let site = AnyDispatcher::connect(address, identity, settings, &options)?;
-        Ok(Self { site, patience: settings.deadline })
+        let first = AnyDispatcher::connect(address, identity, settings, (&options, 0))?;
+        Ok(Self { site: Servers::new(first), patience: settings.deadline })
+    }
+
+    /// Connects to one more memory server, with an agent and a placement of its own. Functions are
+    /// [registered there](Self::register_at), and those of this caller's other servers can go on there: what a function says
+    /// with `forward_to` comes back to this caller, which has the call go on there within its deadline.
+    ///
+    /// Each part of such a call runs at most once, and an error says that it may have run as soon as one of them may have.
+    pub fn open_server(
+        &mut self,
+        address: &Address,
+        identity: Identity,
+        settings: &LinkSettings,
+        options: CallerOptions,
+    ) -> Result<CallServer, CallerError> {
+        let number = self.site.count() as u32;
+        if number >= SERVERS_MAX {
+            return Err(CallerError::TooManyServers { max: SERVERS_MAX });
+        }
+        self.site.push(AnyDispatcher::connect(address, identity, settings, (&options, number))?);
+        Ok(CallServer(number))
     }
 
     /// The same caller, waiting for `patience` at most in every call that has no limit of its own.
@@ -213,9 +257,22 @@ impl Caller {
         image: &FunctionImage,
         options: FunctionOptions,
     ) -> Result<FunctionHandle, RegisterError> {
+        self.register_at(CallServer::FIRST, image, options)
+    }
+
+    /// The same at another of its memory servers, on regions there.
+    pub fn register_at(
+        &mut self,
+        server: CallServer,
+        image: &FunctionImage,
+        options: FunctionOptions,
+    ) -> Result<FunctionHandle, RegisterError> {
         let FunctionOptions { fuel, reply_max, regions } = options;
-        let handle = self.site.register(image, Wanted { regions, fuel, reply_max }, self.patience)?;
-        Ok(FunctionHandle { handle, slot: slot_of(&handle.to_le_bytes()) })
+        let wanted = Wanted { regions, fuel, reply_max };
+        let handle = self.site.register(server.0, image, wanted, self.patience)?;
+        // There are no more than a byte counts.
+        let (slot, server) = (slot_of(&handle.to_le_bytes()), server.0 as u8);
+        Ok(FunctionHandle { handle, slot, server })
     }
 
     /// Calls a function and waits for what it gives.
@@ -243,30 +300,28 @@ impl Caller {
         arguments: &[u8],
     ) -> Result<CallReply, CallError> {
         let patience = self.patience;
-        let id = self.begin_this(function.with_key(key, arguments, Some(patience)))?;
+        let id = self.begin_this(function.server, function.with_key(key, arguments, Some(patience)))?;
         self.await_end(id, patience)
     }
 
     fn await_end(&mut self, id: CallId, patience: Duration) -> Result<CallReply, CallError> {
         let mut aside = Vec::new();
         let result = loop {
-            match self.next_ended() {
-                Some(ended) if ended.call == id.0 => break ended.result,
+            match self.poll() {
+                Some(ended) if ended.id == id => break ended.result,
                 Some(ended) => aside.push(ended),
                 None => self.rest(self.site.clock().now() + patience),
             }
         };
         self.site.put_back(aside);
         result
-            .map(|(value, bytes)| CallReply { value, bytes })
-            .map_err(|fault| CallError::new(fault, || self.site.lost()))
     }
 
     /// Begins a call, however long it takes; waits if too many are under way. Its end is told by
     /// [`poll`](Self::poll), [`wait`](Self::wait) or [`drain`](Self::drain).
     #[inline]
     pub fn begin(&mut self, function: FunctionHandle, arguments: &[u8]) -> Result<CallId, CallError> {
-        self.begin_this(function.without_key(arguments, None))
+        self.begin_this(function.server, function.without_key(arguments, None))
     }
 
     /// The same for a key.
@@ -277,7 +332,7 @@ impl Caller {
         key: &[u8],
         arguments: &[u8],
     ) -> Result<CallId, CallError> {
-        self.begin_this(function.with_key(key, arguments, None))
+        self.begin_this(function.server, function.with_key(key, arguments, None))
     }
 
     /// Begins a call that ends in an error when there is no answer within `patience`. One that has waited at the
@@ -288,38 +343,43 @@ impl Caller {
         arguments: &[u8],
         patience: Duration,
     ) -> Result<CallId, CallError> {
-        self.begin_this(function.without_key(arguments, Some(patience)))
+        self.begin_this(function.server, function.without_key(arguments, Some(patience)))
     }
 
     #[inline]
-    fn begin_this(&mut self, begin: Begin<'_>) -> Result<CallId, CallError> {
-        match self.site.begin(&begin) {
+    fn begin_this(&mut self, server: u8, begin: Begin<'_>) -> Result<CallId, CallError> {
+        match self.site.begin(server, &begin) {
             Ok(number) => Ok(CallId(number)),
-            Err(error) => self.begin_later(&begin, error),
+            Err(error) => self.begin_later(server, &begin, error),
         }
     }
 
     #[cold]
-    fn begin_later(&mut self, begin: &Begin<'_>, mut error: CallBeginError) -> Result<CallId, CallError> {
+    fn begin_later(
+        &mut self,
+        server: u8,
+        begin: &Begin<'_>,
+        mut error: CallBeginError,
+    ) -> Result<CallId, CallError> {
         let waited = begin.patience.unwrap_or(self.patience);
         let limit = self.site.clock().now() + waited;
         loop {
             match error {
                 CallBeginError::Full(lacking) if self.site.clock().now() >= limit => {
-                    return Err(CallError::NoRoom { waited, why: self.why(lacking) });
+                    return Err(CallError::NoRoom { waited, why: self.why(server, lacking) });
                 }
                 CallBeginError::Full(_) => self.rest(limit),
                 error => return Err(CallError::at_begin(error)),
             }
-            match self.site.begin(begin) {
+            match self.site.begin(server, begin) {
                 Ok(number) => return Ok(CallId(number)),
                 Err(next) => error = next,
             }
         }
     }
 
-    fn why(&self, lacking: NoRoom) -> NoRoomBecause {
-        let reports = self.sites();
+    fn why(&self, server: u8, lacking: NoRoom) -> NoRoomBecause {
+        let reports = self.site.all().get(usize::from(server)).unwrap_or(self.site.first()).sites();
         let is_silent = |site: &CallSite| {
             let report = reports[*site as usize];
             report.is_silent && report.under_way > 0
@@ -342,31 +402,16 @@ impl Caller {
     /// Hands out every call that has ended, without keeping its reply. Returns how many there were.
     #[inline]
     pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) -> usize {
-        let (mut count, mut unexplained) = (0, Vec::new());
-        self.site.turn(|call, result| {
+        let mut count = 0;
+        self.site.turn(|id, result| {
             count += 1;
-            match result {
-                // Why is known only behind this turn.
-                Err(fault @ Fault::Lost { .. }) => unexplained.push((call, fault)),
-                _ => tell(CallId(call), result.map_err(|fault| CallError::new(fault, || None))),
-            }
+            tell(id, result);
         });
-        for (call, fault) in unexplained {
-            tell(CallId(call), Err(CallError::new(fault, || self.site.lost())));
-        }
         count
     }
 
     /// The next call that has ended.
     pub fn poll(&mut self) -> Option<CallCompletion> {
-        let CallEnded { call, result } = self.next_ended()?;
-        let result = result
-            .map(|(value, bytes)| CallReply { value, bytes })
-            .map_err(|fault| CallError::new(fault, || self.site.lost()));
-        Some(CallCompletion { id: CallId(call), result })
-    }
-
-    fn next_ended(&mut self) -> Option<CallEnded> {
         self.site.next_kept().or_else(|| {
             self.site.turn_and_keep();
             self.site.next_kept()
@@ -404,8 +449,7 @@ impl Caller {
             }
             std::hint::spin_loop();
         }
-        // A loss is told by the calls that it ends.
-        let _ = self.site.sleep(limit);
+        self.site.sleep(limit);
     }
 
     /// How many calls are under way, or have ended and were not told.
@@ -413,14 +457,14 @@ impl Caller {
         self.site.under_way()
     }
 
-    /// What this caller has seen of the sites, in the order of [`CallSite::ALL`].
+    /// What this caller has seen of the sites of its first memory server, in the order of [`CallSite::ALL`].
     pub fn sites(&self) -> [SiteReport; 3] {
-        self.site.sites()
+        self.site.first().sites()
     }
 
-    /// The memory server, for people.
+    /// The first memory server, for people.
     pub fn site(&self) -> String {
-        self.site.peer().to_string()
+        self.site.first().peer().to_string()
     }
 }
 

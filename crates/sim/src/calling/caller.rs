@@ -17,7 +17,7 @@ use outboard_wire::{FrameHead, Role, Time};
 
 use super::agent::Afar;
 use super::history::{Event, Op};
-use super::table;
+use super::{desk, table};
 use crate::{Boot, Recorder};
 
 /// How long an answer is waited for.
@@ -263,7 +263,8 @@ impl Service for Caller {
         if self.server == Some(id) {
             let Self { here, answers, .. } = self;
             moved |= here.run(link, now, |Outcome { call, result, .. }| {
-                answers.push_back((call, result.map(|(value, reply)| (value, reply.to_vec()))));
+                let result = result.map(|(value, reply)| (value, reply.to_vec()));
+                answers.push_back((call, result.map_err(desk::failure)));
             })?;
             self.settle(now);
             moved |= self.report(link, now)?;

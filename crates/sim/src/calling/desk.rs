@@ -1,9 +1,9 @@
 //! Calls that come by frames, and their answers.
 
-use outboard_calling::{Client, Executor, Outcome, Submitted};
+use outboard_calling::{Client, Executor, NoReply, Outcome, Submitted};
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::{Disposition, Frame};
-use outboard_wire::calling::{Call, FAILED, Failed, Failure, REPLY, Reply};
+use outboard_wire::calling::{Call, FAILED, Failed, Failure, REPLY, Reply, TrapReason};
 use outboard_wire::{FrameHead, Time};
 
 fn fail(outbox: &mut Outbox, link: LinkId, call: u64, failure: Failure) {
@@ -41,6 +41,16 @@ pub(super) fn refuse(link: LinkId, frame: Frame<'_>, outbox: &mut Outbox) {
     }
 }
 
+/// How a call failed. None of the functions here goes on at another server.
+pub(super) fn failure(no_reply: NoReply<'_>) -> Failure {
+    match no_reply {
+        NoReply::Failed(failure) => failure,
+        NoReply::Forwarded(forwarded) => {
+            Failure::Trapped { index: forwarded.index, reason: TrapReason::NoServer, address: 0 }
+        }
+    }
+}
+
 /// Tells how a call ended.
 pub(super) fn answer(outbox: &mut Outbox, links: &[LinkId], outcome: Outcome<'_>) {
     let Outcome { client, call, result } = outcome;
@@ -50,6 +60,6 @@ pub(super) fn answer(outbox: &mut Outbox, links: &[LinkId], outcome: Outcome<'_>
             let bytes = [Reply { call, value }.encode().as_slice(), reply].concat();
             outbox.push(link, FrameHead::new(REPLY), bytes);
         }
-        Err(failure) => fail(outbox, link, call, failure),
+        Err(no_reply) => fail(outbox, link, call, failure(no_reply)),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outboard_calling::Fault;
 use outboard_link::{Link, LinkError, Loss, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{Call, Failure, TrapReason};
+use outboard_wire::calling::{Call, Continue, Failure, TrapReason};
 
 use super::register::Known;
 use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteEnd, bit};
@@ -159,7 +159,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             if matches!(fault, Fault::Lost { .. }) {
                 self.explain_loss(flight.site);
             }
-            let id = flight.id;
+            let (id, fault) = (flight.id, flight.in_the_end(fault));
             super::recycle(&mut self.spare, Some(flight));
             tell(id, Err(fault));
         }
@@ -187,6 +187,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             return self.moving.push_back(travelled);
         }
         let (from, handle, slot) = (flight.site, flight.handle, flight.slot);
+        let fuel = flight.past.as_ref().map(|past| past.fuel());
         let did_not_run = matches!(failure, Some(Failure::NoFunction | Failure::Recalled));
         if did_not_run && from != Site::Server {
             // It is nowhere, and may go anywhere else.
@@ -206,7 +207,10 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         let number = if is_new { self.calls.next_for(call).unwrap_or(call) } else { call };
         let left = self.calls.until(call).map(|until| until.since(self.now));
         let request = Call { call: number, handle, patience_us: super::patience_us(left) };
-        let began = found.map(|to| (to, self.begin_at(to, &request, slot, &arguments)));
+        let began = found.map(|to| match fuel {
+            None => (to, self.begin_at(to, &request, slot, &arguments)),
+            Some(fuel) => (to, self.continue_at(to, &Continue { call: request, fuel }, slot, &arguments)),
+        });
         if let Some(flight) = self.calls.get_mut(call) {
             flight.arguments = Some(arguments);
             if let Some((to, Ok(()))) = began {

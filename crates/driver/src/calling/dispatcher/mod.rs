@@ -2,6 +2,7 @@
 //! has one.
 
 mod elsewhere;
+mod leaving;
 mod moving;
 mod prepare;
 mod probe;
@@ -10,12 +11,13 @@ mod register;
 mod remind;
 mod report;
 mod silence;
+mod sleep;
 mod watch;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_calling::{Calls, Fault, SlotTable, Submitted};
+use outboard_calling::{Calls, Fault, NoReply, SlotTable, Submitted};
 use outboard_link::{Clock, Link, LinkError, RemoteMemory, Waiter};
 use outboard_steering::Site;
 use outboard_wire::calling::{Call, CallerId, Failure};
@@ -24,7 +26,9 @@ use outboard_wire::{Flow, Time};
 use super::local::LocalSite;
 use super::remote::is_of_call;
 use super::site_link::{CallBeginError, NoRoom, Said, SiteEnd, SiteLink};
-use prepare::{LOOK_AGAIN, Preparation};
+pub use leaving::Leaving;
+use leaving::Past;
+use prepare::Preparation;
 pub use redial::Dial;
 use redial::Redial;
 use register::Known;
@@ -41,7 +45,7 @@ pub type CallOutcome<'a> = Result<(u64, &'a [u8]), Fault>;
 /// How a call ended, kept for whoever asks later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallEnded {
-    /// Its number.
+    /// Its name.
     pub call: u64,
     /// What the function returned and replied, or why not.
     pub result: Result<(u64, Vec<u8>), Fault>,
@@ -106,6 +110,8 @@ struct Flight {
     arguments: Option<Vec<u8>>,
     /// The call as it travelled, if it goes on in the middle of its run and may write.
     travelled: Option<Vec<u8>>,
+    /// What it has done at another memory server, if it comes from one.
+    past: Option<Box<Past>>,
 }
 
 /// A patience as it travels. Somebody who has no time at all has a microsecond: none would be for ever.
@@ -144,6 +150,10 @@ pub struct Dispatcher<L> {
     /// Calls that have begun at one site and are to go on at another, as they travel.
     moving: VecDeque<Vec<u8>>,
     moved_total: u64,
+    /// Calls that go on at another memory server.
+    leaving: VecDeque<Leaving>,
+    /// What names of calls begin at.
+    first_id: u64,
     /// Buffers for arguments that wait for their next use.
     spare: Vec<Vec<u8>>,
     /// Calls that ended while somebody waited for something else.
@@ -178,6 +188,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             again: VecDeque::new(),
             moving: VecDeque::new(),
             moved_total: 0,
+            leaving: VecDeque::new(),
+            first_id: 0,
             spare: Vec::new(),
             kept: VecDeque::new(),
             is_wanted_here: false,
@@ -189,7 +201,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     }
 
     /// Puts a call into the batch that the next [`flush`](Self::flush) or [`turn`](Self::turn) sends, and returns its
-    /// number.
+    /// name.
     #[inline]
     pub fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
         let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;
@@ -214,9 +226,10 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             kept
         });
         let (handle, slot) = (begin.handle, begin.slot);
-        let flight = Flight { id: number, site, tried, handle, slot, arguments, travelled: None };
+        let id = self.first_id + number;
+        let flight = Flight { id, site, tried, handle, slot, arguments, travelled: None, past: None };
         self.calls.begin(number, until, flight);
-        Ok(number)
+        Ok(id)
     }
 
     /// Gives a call to a site.
@@ -294,7 +307,20 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     /// Hears what all sites say.
     fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        let Self { server, agent, here, calls, functions, watch, again, spare, reminder, silence, .. } = self;
+        let Self {
+            server,
+            agent,
+            here,
+            calls,
+            functions,
+            watch,
+            again,
+            spare,
+            reminder,
+            silence,
+            leaving,
+            ..
+        } = self;
         let clock = self.waiter.clock;
         let mut cut_at = None;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
@@ -308,19 +334,34 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             let fault = match said {
                 Ok(answer) => {
                     watch.answered(flight.site, site, call, now);
+                    match flight.past.take() {
+                        None => tell(id, Ok(answer)),
+                        Some(past) => tell(id, Ok((answer.0, &past.whole_reply(answer.1)))),
+                    }
                     recycle(spare, calls.end(call));
-                    tell(id, Ok(answer));
                     return;
                 }
                 // It is under way elsewhere meanwhile.
                 Err(_) if flight.site != site => return,
-                Err(failure) => {
+                Err(NoReply::Forwarded(forwarded)) => {
+                    let until = calls.until(call);
+                    let Some(mut flight) = calls.end(call) else { return };
+                    watch.answered(flight.site, site, call, now);
+                    let left = Leaving::new(&mut flight, functions, &forwarded, until);
+                    recycle(spare, Some(flight));
+                    match left {
+                        Ok(left) => leaving.push_back(left),
+                        Err(fault) => tell(id, Err(fault)),
+                    }
+                    return;
+                }
+                Err(NoReply::Failed(failure)) => {
                     if failure == Failure::NoFunction && site == Site::Agent {
                         functions[flight.handle as usize].set_at(site, false);
                         reminder.is_needed = true;
                     }
                     match elsewhere::verdict(functions, flight, failure) {
-                        Err(fault) => fault,
+                        Err(fault) => flight.in_the_end(fault),
                         Ok(()) => return again.push_back((call, Some(failure))),
                     }
                 }
@@ -370,34 +411,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         self.kept.pop_front()
     }
 
-    /// Keeps calls that were taken out and are for somebody else.
-    pub fn put_back(&mut self, ended: Vec<CallEnded>) {
-        ended.into_iter().rev().for_each(|ended| self.kept.push_front(ended));
-    }
-
-    /// Sleeps until there may be something to do, at most until `limit`.
-    pub fn sleep(&mut self, limit: Time) -> Result<(), LinkError> {
-        if !self.here.is_idle() || !self.again.is_empty() || !self.moving.is_empty() {
-            return Ok(());
-        }
-        let prepared = self.preparing.as_ref().map(|_| self.waiter.clock.now() + LOOK_AGAIN);
-        let (calls, watch) = (self.calls.next_deadline(), self.watch.next_deadline());
-        let due = [calls, watch, self.silence.next_deadline(), prepared];
-        let limit = due.into_iter().flatten().fold(limit, Time::min);
-        let Some(agent) = self.agent.as_mut().filter(|agent| agent.lost().is_none()) else {
-            return self.waiter.sleep(&mut self.server.link, limit);
-        };
-        if !agent.prepare_to_wait() {
-            return Ok(());
-        }
-        let due = [agent.next_deadline(), self.reminder.next_deadline()];
-        let limit = due.into_iter().flatten().fold(limit, Time::min);
-        self.waiter.sleep_beside(&mut self.server.link, agent.wait_on(), limit)
-    }
-
     /// How many calls are under way, or have ended and were not told.
     pub fn under_way(&self) -> usize {
-        self.calls.under_way() + self.kept.len()
+        self.calls.under_way() + self.kept.len() + self.leaving.len()
     }
 
     /// Where calls are wanted.

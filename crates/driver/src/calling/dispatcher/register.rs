@@ -46,6 +46,8 @@ pub(super) struct Known {
     not_here: Option<Refused>,
     /// It has no right to write, so that it does no harm to run it twice.
     pub(super) only_reads: bool,
+    /// Its code says that it can go on as another function, here or at another server.
+    pub(super) may_forward: bool,
     /// Nobody calls it: its registration was not answered in time. An answer may come still, so that its number cannot be
     /// given to another.
     is_given_up: bool,
@@ -102,6 +104,12 @@ pub enum RegisterError {
         /// How many it can have.
         max: u32,
     },
+    /// The caller has no such memory server.
+    #[error("the caller has no memory server {server}; open it first")]
+    NoServer {
+        /// Its number.
+        server: u32,
+    },
     /// There is no agent.
     #[error("calls are to run at an agent, and there is none: name it, or start one")]
     NoAgent,
@@ -131,9 +139,12 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
         // What goes on as another function may write then.
         let writes = wanted.regions.iter().any(|allowed| allowed.rights.includes(Rights::WRITE));
-        let only_reads = !writes && !image.may_forward();
+        let may_forward = image.may_forward();
+        let only_reads = !writes && !may_forward;
         let (at, not_here, is_given_up) = ([false; 3], None, false);
-        self.functions.push(Known { image: image.clone(), wanted, at, not_here, only_reads, is_given_up });
+        let image = image.clone();
+        let known = Known { image, wanted, at, not_here, only_reads, may_forward, is_given_up };
+        self.functions.push(known);
         // Whoever waits hears the answers.
         self.reminder.is_needed = false;
         let introduced = self.introduce(handle, patience);

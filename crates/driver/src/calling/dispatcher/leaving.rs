@@ -1,0 +1,191 @@
+//! Calls that go on at another memory server, and that come from one.
+
+use outboard_calling::{Fault, Submitted};
+use outboard_link::{Link, RemoteMemory, SendError};
+use outboard_steering::Site;
+use outboard_wire::calling::{CONTINUE, Call, Continue, Failure, Forwarded, HOP_FUEL, TrapReason};
+use outboard_wire::{Flow, FrameHead, Time};
+
+use super::register::Known;
+use super::{CallBeginError, Dispatcher, Flight, NoRoom, SiteEnd, bit};
+
+/// A call that has ended at one memory server and goes on at another of the same caller.
+#[derive(Debug)]
+pub struct Leaving {
+    /// Its name, as its caller knows it.
+    pub id: u64,
+    /// At which of the caller's servers it goes on.
+    pub server: u32,
+    /// As which function there.
+    handle: u32,
+    slot: u8,
+    /// Until when it is waited for, by the clock of whom it leaves.
+    pub until: Option<Time>,
+    arguments: Vec<u8>,
+    past: Box<Past>,
+}
+
+/// What a call has done at other memory servers.
+#[derive(Debug)]
+pub(super) struct Past {
+    /// What it has replied there.
+    reply: Vec<u8>,
+    /// What they have left of its fuel.
+    fuel: u64,
+    /// The instruction that sent it on.
+    index: u32,
+}
+
+impl Past {
+    pub(super) fn fuel(&self) -> u64 {
+        self.fuel
+    }
+
+    /// What the call has replied, with the rest of it.
+    pub(super) fn whole_reply(mut self, rest: &[u8]) -> Vec<u8> {
+        self.reply.extend_from_slice(rest);
+        self.reply
+    }
+
+    fn trapped(&self, reason: TrapReason) -> Fault {
+        Fault::Failed(Failure::Trapped { index: self.index, reason, address: 0 })
+    }
+
+    /// How a call ends that has run elsewhere before: nobody may take it for one that did not run.
+    fn in_the_end(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Failed(Failure::NoFunction | Failure::Recalled | Failure::ArgumentsTooLong { .. }) => {
+                self.trapped(TrapReason::NoForward)
+            }
+            Fault::Failed(Failure::Expired) => Fault::Late,
+            Fault::Lost { .. } => Fault::Lost { may_have_run: true },
+            fault => fault,
+        }
+    }
+}
+
+impl Flight {
+    /// How it ends with such a fault, considering what it has done before.
+    pub(super) fn in_the_end(&self, fault: Fault) -> Fault {
+        self.past.as_ref().map_or(fault, |past| past.in_the_end(fault))
+    }
+}
+
+impl Leaving {
+    /// A flight that has ended so at its site. A site is not believed that it goes on if its function cannot, nor that this
+    /// cost nothing.
+    pub(super) fn new(
+        flight: &mut Flight,
+        functions: &[Known],
+        forwarded: &Forwarded<'_>,
+        until: Option<Time>,
+    ) -> Result<Self, Fault> {
+        let Forwarded { server, handle, index, fuel, reply, arguments, .. } = *forwarded;
+        let function = &functions[flight.handle as usize];
+        let had = flight.past.as_ref().map_or(function.wanted().fuel, |past| past.fuel);
+        let before = flight.past.take().map_or_else(Vec::new, |past| past.reply);
+        let mut past = Box::new(Past { reply: before, fuel, index });
+        if !function.may_forward {
+            return Err(past.trapped(TrapReason::Site));
+        }
+        let Some(left) = had.checked_sub(HOP_FUEL) else { return Err(past.trapped(TrapReason::OutOfFuel)) };
+        past.fuel = fuel.min(left);
+        past.reply.extend_from_slice(reply);
+        let (id, slot, arguments) = (flight.id, flight.slot, arguments.to_vec());
+        Ok(Self { id, server, handle, slot, until, arguments, past })
+    }
+
+    /// How it ends if it cannot go on because of this, if ever.
+    pub fn fault(&self, error: &CallBeginError) -> Option<Fault> {
+        match error {
+            CallBeginError::Full(_) => None,
+            CallBeginError::TooLong { .. } | CallBeginError::NoFunction => {
+                Some(self.past.trapped(TrapReason::NoForward))
+            }
+            CallBeginError::Lost(_) => Some(Fault::Lost { may_have_run: true }),
+        }
+    }
+
+    /// How it ends if its caller has no such server.
+    pub fn without_server(&self) -> Fault {
+        self.past.trapped(TrapReason::NoServer)
+    }
+}
+
+impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+    /// The same, whose calls have names from there on: for callers who have several and must tell their calls apart.
+    pub fn with_first_id(mut self, first_id: u64) -> Self {
+        self.first_id = first_id;
+        self
+    }
+
+    /// The next call that goes on at another memory server.
+    #[inline]
+    pub fn next_leaving(&mut self) -> Option<Leaving> {
+        self.leaving.pop_front()
+    }
+
+    /// Goes on with a call that has left another memory server, for as long as it is waited for by the clock here. It is
+    /// given back if it cannot.
+    pub fn take_over(
+        &mut self,
+        leaving: Leaving,
+        until: Option<Time>,
+    ) -> Result<(), (Leaving, CallBeginError)> {
+        match self.begin_rest(&leaving, until) {
+            Err(error) => Err((leaving, error)),
+            Ok((number, site)) => {
+                let Leaving { id, handle, slot, arguments, past, .. } = leaving;
+                let arguments = self.may_begin_again(handle, site).then_some(arguments);
+                let (tried, past) = (bit(site), Some(past));
+                let flight = Flight { id, site, tried, handle, slot, arguments, travelled: None, past };
+                self.calls.begin(number, until, flight);
+                Ok(())
+            }
+        }
+    }
+
+    fn begin_rest(&mut self, leaving: &Leaving, until: Option<Time>) -> Result<(u64, Site), CallBeginError> {
+        let Leaving { handle, slot, arguments, past, .. } = leaving;
+        let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;
+        let site = self.choose(*handle, *slot)?;
+        self.now = self.waiter.clock.now();
+        let patience_us = super::patience_us(until.map(|until| until.since(self.now)));
+        let call = Call { call: number, handle: *handle, patience_us };
+        self.continue_at(site, &Continue { call, fuel: past.fuel }, *slot, arguments)?;
+        Ok((number, site))
+    }
+
+    /// Gives a call that has begun at another memory server to a site.
+    pub(super) fn continue_at(
+        &mut self,
+        site: Site,
+        rest: &Continue,
+        slot: u8,
+        arguments: &[u8],
+    ) -> Result<(), CallBeginError> {
+        let head = FrameHead::new(CONTINUE).with_tag(rest.call.call as u32).with_flow(Flow(slot.into()));
+        let payload = [rest.encode().as_slice(), arguments].concat();
+        let sent = match (site, &mut self.agent) {
+            (Site::Server, _) => self.server.send(head, &payload),
+            (Site::Agent, Some(agent)) => agent.send(head, &payload),
+            (Site::Agent, None) | (Site::Application, _) => {
+                match self.here.submit_rest(self.now, rest, arguments) {
+                    Submitted::Taken => Ok(()),
+                    Submitted::Full => Err(SendError::Full),
+                    Submitted::Failed(Failure::ArgumentsTooLong { max }) => {
+                        return Err(CallBeginError::TooLong { max: max as usize });
+                    }
+                    Submitted::Failed(_) => return Err(CallBeginError::NoFunction),
+                }
+            }
+        };
+        sent.map_err(|error| match error {
+            SendError::Full => CallBeginError::Full(NoRoom::Site),
+            SendError::TooLong { max, .. } => CallBeginError::TooLong { max },
+            SendError::Lost(error) => CallBeginError::Lost(error),
+        })?;
+        self.watch.begun(site, rest.call.call);
+        Ok(())
+    }
+}

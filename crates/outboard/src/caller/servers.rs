@@ -1,0 +1,217 @@
+//! The memory servers of one caller, and the calls that go on from one to another.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use outboard_calling::{Fault, FunctionImage};
+use outboard_driver::calling::{Begin, CallBeginError, CallEnded, Leaving, NoRoom, RegisterError, Wanted};
+use outboard_link::{Clock, LinkError};
+use outboard_wire::Time;
+
+use super::any::AnyDispatcher;
+use super::{CallCompletion, CallError, CallId, CallReply};
+
+/// How many calls may wait between two servers before no more begin.
+const CROSSING_MAX: usize = 4096;
+
+/// All servers that a caller has opened.
+pub(super) struct Servers {
+    /// By their numbers. There is always a first one.
+    all: Vec<AnyDispatcher>,
+    /// Calls that have left a server and are not at the next, and until when they are waited for by the first one's clock.
+    crossing: VecDeque<(Leaving, Option<Time>)>,
+    /// Calls that have ended and were not told.
+    ended: VecDeque<CallCompletion>,
+}
+
+fn completion(id: u64, fault: Fault, lost: impl FnOnce() -> Option<LinkError>) -> CallCompletion {
+    CallCompletion { id: CallId(id), result: Err(CallError::new(fault, lost)) }
+}
+
+impl Servers {
+    pub(super) fn new(first: AnyDispatcher) -> Self {
+        Self { all: vec![first], crossing: VecDeque::new(), ended: VecDeque::new() }
+    }
+
+    /// One more.
+    pub(super) fn push(&mut self, server: AnyDispatcher) {
+        self.all.push(server);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn all(&self) -> &[AnyDispatcher] {
+        &self.all
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> &AnyDispatcher {
+        &self.all[0]
+    }
+
+    pub(super) fn register(
+        &mut self,
+        server: u32,
+        image: &FunctionImage,
+        wanted: Wanted,
+        patience: Duration,
+    ) -> Result<u32, RegisterError> {
+        let there = self.all.get_mut(server as usize).ok_or(RegisterError::NoServer { server })?;
+        there.register(image, wanted, patience)
+    }
+
+    #[inline]
+    pub(super) fn begin(&mut self, server: u8, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
+        if self.crossing.len() >= CROSSING_MAX {
+            return Err(CallBeginError::Full(NoRoom::UnderWay));
+        }
+        self.all.get_mut(usize::from(server)).ok_or(CallBeginError::NoFunction)?.begin(begin)
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.all.iter_mut().for_each(AnyDispatcher::flush);
+    }
+
+    /// Does what there is to do now, and tells which calls have ended.
+    #[inline]
+    pub(super) fn turn(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) {
+        self.tell_ended(&mut tell);
+        for server in &mut self.all {
+            let mut unexplained = Vec::new();
+            server.turn(|call, result| match result {
+                // Why is known only behind this turn.
+                Err(fault @ Fault::Lost { .. }) => unexplained.push((call, fault)),
+                _ => tell(CallId(call), result.map_err(|fault| CallError::new(fault, || None))),
+            });
+            for (call, fault) in unexplained {
+                tell(CallId(call), Err(CallError::new(fault, || server.lost())));
+            }
+        }
+        self.cross();
+        self.tell_ended(&mut tell);
+    }
+
+    #[inline]
+    fn tell_ended(&mut self, tell: &mut impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) {
+        for CallCompletion { id, result } in self.ended.drain(..) {
+            match result {
+                Ok(CallReply { value, bytes }) => tell(id, Ok((value, &bytes))),
+                Err(error) => tell(id, Err(error)),
+            }
+        }
+    }
+
+    /// The same, where what has ended is kept. Returns whether anything moved.
+    pub(super) fn turn_and_keep(&mut self) -> bool {
+        let mut moved = false;
+        for server in &mut self.all {
+            moved |= server.turn_and_keep();
+        }
+        self.cross() | moved
+    }
+
+    /// Has calls go on that are between two servers. Returns whether any does.
+    #[inline]
+    fn cross(&mut self) -> bool {
+        for at in 0..self.all.len() {
+            while let Some(leaving) = self.all[at].next_leaving() {
+                let left = leaving.until.map(|until| until.since(self.all[at].clock().now()));
+                self.crossing.push_back((leaving, left.map(|left| self.clock().now() + left)));
+            }
+        }
+        if self.crossing.is_empty() { false } else { self.cross_now() }
+    }
+
+    #[cold]
+    fn cross_now(&mut self) -> bool {
+        let (now, mut moved) = (self.clock().now(), false);
+        for _ in 0..self.crossing.len() {
+            let Some((leaving, until)) = self.crossing.pop_front() else { break };
+            let id = leaving.id;
+            let ended = match self.all.get_mut(leaving.server as usize) {
+                _ if until.is_some_and(|until| until <= now) => completion(id, Fault::Late, || None),
+                None => completion(id, leaving.without_server(), || None),
+                Some(server) => {
+                    let there = server.clock().now();
+                    match server.take_over(leaving, until.map(|until| there + until.since(now))) {
+                        Ok(()) => {
+                            moved = true;
+                            continue;
+                        }
+                        Err((leaving, error)) => match leaving.fault(&error) {
+                            Some(fault) => completion(id, fault, || link_error(error)),
+                            None => {
+                                self.crossing.push_back((leaving, until));
+                                continue;
+                            }
+                        },
+                    }
+                }
+            };
+            self.ended.push_back(ended);
+            moved = true;
+        }
+        moved
+    }
+
+    /// The next call that has ended and was kept.
+    pub(super) fn next_kept(&mut self) -> Option<CallCompletion> {
+        if let Some(ended) = self.ended.pop_front() {
+            return Some(ended);
+        }
+        self.all.iter_mut().find_map(|server| {
+            let CallEnded { call, result } = server.next_kept()?;
+            let result = result
+                .map(|(value, bytes)| CallReply { value, bytes })
+                .map_err(|fault| CallError::new(fault, || server.lost()));
+            Some(CallCompletion { id: CallId(call), result })
+        })
+    }
+
+    /// Keeps calls that were taken out and are for somebody else.
+    pub(super) fn put_back(&mut self, ended: Vec<CallCompletion>) {
+        ended.into_iter().rev().for_each(|ended| self.ended.push_front(ended));
+    }
+
+    /// Sleeps until there may be something to do, at most until `limit`. A loss is told by the calls that it ends.
+    pub(super) fn sleep(&mut self, limit: Time) {
+        if !self.ended.is_empty() {
+            return;
+        }
+        let due = self.crossing.iter().filter_map(|(_, until)| *until).fold(limit, Time::min);
+        let span = due.since(self.clock().now());
+        AnyDispatcher::sleep(&mut self.all, Vec::new(), span);
+    }
+
+    /// How many calls are under way, or have ended and were not told.
+    pub(super) fn under_way(&self) -> usize {
+        let at_servers: usize = self.all.iter().map(AnyDispatcher::under_way).sum();
+        at_servers + self.crossing.len() + self.ended.len()
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.first().clock()
+    }
+
+    /// How long to look for answers before sleeping: where that costs system calls at one of them, not at all.
+    pub(super) fn spin(&self) -> Duration {
+        self.all.iter().map(AnyDispatcher::spin).min().unwrap_or_default()
+    }
+
+    pub(super) fn open_here(&mut self) {
+        self.all.iter_mut().for_each(AnyDispatcher::open_here);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.all.iter_mut().for_each(AnyDispatcher::close);
+    }
+}
+
+fn link_error(error: CallBeginError) -> Option<LinkError> {
+    match error {
+        CallBeginError::Lost(error) => Some(error),
+        _ => None,
+    }
+}
