@@ -14,6 +14,7 @@ mod kv;
 mod linear;
 mod moving;
 mod refused;
+mod servers;
 mod sites;
 mod steering;
 mod support;

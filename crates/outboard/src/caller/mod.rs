@@ -3,19 +3,19 @@
 mod any;
 mod error;
 mod explain;
+mod function;
 mod future;
 mod servers;
 
 use std::time::Duration;
 
-use outboard_calling::slot_of;
-use outboard_driver::calling::{Begin, CallBeginError, NoRoom, Wanted};
+use outboard_driver::calling::{Begin, CallBeginError, NoRoom};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{LinkSettings, Settings};
-use outboard_wire::calling::{Allowed, SERVERS_MAX};
-use outboard_wire::{Grant, Rights};
+use outboard_wire::calling::SERVERS_MAX;
 
 pub use error::{CallError, CallerError, NoRoomBecause};
+pub use function::{CallServer, FunctionHandle, FunctionOptions};
 pub use future::{AsyncCaller, CallDriver, CallFuture};
 pub use outboard_calling::{FunctionImage, ImageError};
 pub use outboard_driver::calling::{Placement as CallPlacement, RegisterError, SiteReport};
@@ -23,7 +23,6 @@ pub use outboard_steering::Site as CallSite;
 pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 
 use crate::job::Job;
-use crate::memory::FarRegion;
 use any::AnyDispatcher;
 use servers::Servers;
 
@@ -59,88 +58,6 @@ impl CallerOptions {
     /// The same with an agent.
     pub fn with_agent(self, agent: Option<Address>) -> Self {
         Self { agent, ..self }
-    }
-}
-
-/// What a function may use, and how much.
-#[derive(Clone, Debug)]
-pub struct FunctionOptions {
-    fuel: u64,
-    reply_max: u32,
-    regions: Vec<Allowed>,
-}
-
-impl Default for FunctionOptions {
-    fn default() -> Self {
-        Self { fuel: 100_000, reply_max: 4096, regions: Vec::new() }
-    }
-}
-
-impl FunctionOptions {
-    /// The same with this fuel for each call, about one for each instruction; default 100,000. Sites give a million at
-    /// most.
-    pub fn with_fuel(self, fuel: u64) -> Self {
-        Self { fuel, ..self }
-    }
-
-    /// The same with replies of so many bytes at most; default 4096. Sites allow 16 KiB at most.
-    pub fn with_reply_max(self, reply_max: u32) -> Self {
-        Self { reply_max, ..self }
-    }
-
-    /// The same with one more region, which the function knows by its place in the list: the first is 0. Whoever
-    /// registers the function needs these rights and [`Rights::CALL`].
-    pub fn with_region(mut self, region: &FarRegion, rights: Rights) -> Self {
-        let Grant { region, generation, key, size, .. } = region.descriptor.grant;
-        self.regions.push(Allowed { region, generation, key, rights, size });
-        self
-    }
-}
-
-/// A function that a [`Caller`] has registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FunctionHandle {
-    handle: u32,
-    /// That of calls without a key.
-    slot: u8,
-    /// Where it is registered.
-    server: u8,
-}
-
-impl FunctionHandle {
-    /// Its number, by which another function of the same caller can go on as this one (`forward`, `forward_to`).
-    pub fn number(self) -> u32 {
-        self.handle
-    }
-
-    /// The memory server where it is registered.
-    pub fn server(self) -> CallServer {
-        CallServer(self.server.into())
-    }
-
-    #[inline]
-    fn without_key(self, arguments: &[u8], patience: Option<Duration>) -> Begin<'_> {
-        Begin { handle: self.handle, slot: self.slot, arguments, patience }
-    }
-
-    #[inline]
-    fn with_key<'a>(self, key: &[u8], arguments: &'a [u8], patience: Option<Duration>) -> Begin<'a> {
-        Begin { handle: self.handle, slot: slot_of(key), arguments, patience }
-    }
-}
-
-/// A memory server of a [`Caller`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallServer(u32);
-
-impl CallServer {
-    /// The one that a caller was made with.
-    pub const FIRST: Self = Self(0);
-
-    /// Its number, by which functions of the same caller can go on there (`forward_to`): the servers of a caller are counted
-    /// in the order in which they were opened.
-    pub fn number(self) -> u32 {
-        self.0
     }
 }
 
@@ -267,12 +184,8 @@ impl Caller {
         image: &FunctionImage,
         options: FunctionOptions,
     ) -> Result<FunctionHandle, RegisterError> {
-        let FunctionOptions { fuel, reply_max, regions } = options;
-        let wanted = Wanted { regions, fuel, reply_max };
-        let handle = self.site.register(server.0, image, wanted, self.patience)?;
-        // There are no more than a byte counts.
-        let (slot, server) = (slot_of(&handle.to_le_bytes()), server.0 as u8);
-        Ok(FunctionHandle { handle, slot, server })
+        let handle = self.site.register(server.0, image, options.into_wanted(), self.patience)?;
+        Ok(FunctionHandle::new(server, handle))
     }
 
     /// Calls a function and waits for what it gives.

@@ -37,6 +37,25 @@ pub(super) struct Past {
 }
 
 impl Past {
+    /// What a call has done that goes on so, of a function that may, or may not, and that began with so much fuel. A site is
+    /// not believed that a call goes on if its function cannot, nor that this cost nothing.
+    fn with(
+        before: Option<Box<Self>>,
+        (may_forward, began_with): (bool, u64),
+        forwarded: &Forwarded<'_>,
+    ) -> Result<Box<Self>, Fault> {
+        let had = before.as_ref().map_or(began_with, |before| before.fuel);
+        let mut past = before.unwrap_or_else(|| Box::new(Self { reply: Vec::new(), fuel: 0, index: 0 }));
+        past.index = forwarded.index;
+        if !may_forward {
+            return Err(past.trapped(TrapReason::Site));
+        }
+        let left = had.checked_sub(HOP_FUEL).ok_or_else(|| past.trapped(TrapReason::OutOfFuel))?;
+        past.fuel = forwarded.fuel.min(left);
+        past.reply.extend_from_slice(forwarded.reply);
+        Ok(past)
+    }
+
     pub(super) fn fuel(&self) -> u64 {
         self.fuel
     }
@@ -72,27 +91,18 @@ impl Flight {
 }
 
 impl Leaving {
-    /// A flight that has ended so at its site. A site is not believed that it goes on if its function cannot, nor that this
-    /// cost nothing.
+    /// A flight that has ended so at its site.
     pub(super) fn new(
         flight: &mut Flight,
         functions: &[Known],
         forwarded: &Forwarded<'_>,
         until: Option<Time>,
     ) -> Result<Self, Fault> {
-        let Forwarded { server, handle, index, fuel, reply, arguments, .. } = *forwarded;
         let function = &functions[flight.handle as usize];
-        let had = flight.past.as_ref().map_or(function.wanted().fuel, |past| past.fuel);
-        let before = flight.past.take().map_or_else(Vec::new, |past| past.reply);
-        let mut past = Box::new(Past { reply: before, fuel, index });
-        if !function.may_forward {
-            return Err(past.trapped(TrapReason::Site));
-        }
-        let Some(left) = had.checked_sub(HOP_FUEL) else { return Err(past.trapped(TrapReason::OutOfFuel)) };
-        past.fuel = fuel.min(left);
-        past.reply.extend_from_slice(reply);
-        let (id, slot, arguments) = (flight.id, flight.slot, arguments.to_vec());
-        Ok(Self { id, server, handle, slot, until, arguments, past })
+        let known = (function.may_forward, function.wanted().fuel);
+        let past = Past::with(flight.past.take(), known, forwarded)?;
+        let (id, slot, arguments) = (flight.id, flight.slot, forwarded.arguments.to_vec());
+        Ok(Self { id, server: forwarded.server, handle: forwarded.handle, slot, until, arguments, past })
     }
 
     /// How it ends if it cannot go on because of this, if ever.
@@ -187,5 +197,56 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         })?;
         self.watch.begun(site, rest.call.call);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORWARDED: Forwarded<'_> =
+        Forwarded { call: 1, server: 1, handle: 2, index: 7, fuel: 1 << 40, reply: b"so", arguments: &[] };
+
+    fn trapped(reason: TrapReason) -> Fault {
+        Fault::Failed(Failure::Trapped { index: 7, reason, address: 0 })
+    }
+
+    #[test]
+    fn sites_that_say_a_call_costs_nothing_do_not_keep_it_going() {
+        let known = (true, 10 * HOP_FUEL + 1);
+        let mut past = None;
+        for hop in 1..=10 {
+            let next = Past::with(past, known, &FORWARDED).unwrap();
+            assert_eq!((next.fuel, next.reply.len()), (known.1 - hop * HOP_FUEL, 2 * hop as usize));
+            past = Some(next);
+        }
+        assert_eq!(Past::with(past, known, &FORWARDED).unwrap_err(), trapped(TrapReason::OutOfFuel));
+        let honest = Past::with(None, known, &Forwarded { fuel: 5, ..FORWARDED }).unwrap();
+        assert_eq!((honest.fuel, honest.whole_reply(b" far")), (5, b"so far".to_vec()));
+    }
+
+    #[test]
+    fn a_function_that_cannot_go_on_does_not_whatever_its_site_says() {
+        assert_eq!(Past::with(None, (false, 1 << 40), &FORWARDED).unwrap_err(), trapped(TrapReason::Site));
+    }
+
+    #[test]
+    fn whatever_ends_a_call_behind_a_hop_it_may_have_run() {
+        let past = Past::with(None, (true, 1 << 40), &FORWARDED).unwrap();
+        let not_there = trapped(TrapReason::NoForward);
+        let lost = Fault::Lost { may_have_run: true };
+        for (fault, in_the_end) in [
+            (Fault::Failed(Failure::NoFunction), not_there),
+            (Fault::Failed(Failure::Recalled), not_there),
+            (Fault::Failed(Failure::ArgumentsTooLong { max: 8 }), not_there),
+            (Fault::Failed(Failure::Expired), Fault::Late),
+            (Fault::Lost { may_have_run: false }, lost),
+            (Fault::Failed(Failure::Repeated), Fault::Failed(Failure::Repeated)),
+            (Fault::Failed(Failure::NotResumed), Fault::Failed(Failure::NotResumed)),
+            (Fault::Late, Fault::Late),
+        ] {
+            assert_eq!(past.in_the_end(fault), in_the_end);
+            assert!(in_the_end.may_have_run());
+        }
     }
 }
