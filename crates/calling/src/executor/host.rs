@@ -131,21 +131,29 @@ impl<'a, S: Site> RunHost<'a, S> {
                 self.forward.set(first, None, bytes);
                 Access::Done(0)
             }
-            FORWARD_TO => {
-                self.charge(fourth)?;
-                *self.cost = self.cost.saturating_add(HOP_FUEL);
-                if *self.cost > self.binding.fuel {
-                    return Err(trap(TrapReason::OutOfFuel));
-                }
-                let bytes = memory.read(third, fourth as usize).map_err(no_memory)?;
-                self.forward.set(offset, Some(first), bytes);
-                Access::Done(0)
-            }
+            FORWARD_TO => self.forward_to(arguments, memory)?,
             TIME => Access::Done(self.site.time()),
             RANDOM => Access::Done(self.site.random()),
             _ => Access::Refused(TrapReason::Site),
         };
         Ok(answer(access))
+    }
+
+    #[cold]
+    fn forward_to(
+        &mut self,
+        &[server, function, address, length, _]: &[u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> Result<Access, Answer> {
+        self.charge(length)?;
+        *self.cost = self.cost.saturating_add(HOP_FUEL);
+        if *self.cost > self.binding.fuel {
+            return Err(trap(TrapReason::OutOfFuel));
+        }
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let bytes = memory.read(address, length).map_err(|_| trap(TrapReason::Memory))?;
+        self.forward.set(function, Some(server), bytes);
+        Ok(Access::Done(0))
     }
 
     #[inline(always)]

@@ -1,6 +1,8 @@
 //! Calls that go on at another memory server, and that come from one.
 
-use outboard_calling::{Fault, Submitted};
+use std::collections::VecDeque;
+
+use outboard_calling::{Calls, Fault, Submitted};
 use outboard_link::{Link, RemoteMemory, SendError};
 use outboard_steering::Site;
 use outboard_wire::calling::{CONTINUE, Call, Continue, Failure, Forwarded, HOP_FUEL, TrapReason};
@@ -92,7 +94,7 @@ impl Flight {
 
 impl Leaving {
     /// A flight that has ended so at its site.
-    pub(super) fn new(
+    fn new(
         flight: &mut Flight,
         functions: &[Known],
         forwarded: &Forwarded<'_>,
@@ -120,6 +122,21 @@ impl Leaving {
     pub fn without_server(&self) -> Fault {
         self.past.trapped(TrapReason::NoServer)
     }
+}
+
+/// A call leaves its server. If it cannot, that is how it ends.
+pub(super) fn depart(
+    calls: &mut Calls<Flight>,
+    functions: &[Known],
+    forwarded: &Forwarded<'_>,
+    (leaving, spare): (&mut VecDeque<Leaving>, &mut Vec<Vec<u8>>),
+) -> Result<(), Fault> {
+    let until = calls.until(forwarded.call);
+    let Some(mut flight) = calls.end(forwarded.call) else { return Ok(()) };
+    let left = Leaving::new(&mut flight, functions, forwarded, until);
+    super::recycle(spare, Some(flight));
+    leaving.push_back(left?);
+    Ok(())
 }
 
 impl<L: Link + RemoteMemory + Send> Dispatcher<L> {

@@ -307,20 +307,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     /// Hears what all sites say.
     fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        let Self {
-            server,
-            agent,
-            here,
-            calls,
-            functions,
-            watch,
-            again,
-            spare,
-            reminder,
-            silence,
-            leaving,
-            ..
-        } = self;
+        let Self { server, agent, here, calls, functions, watch, reminder, silence, .. } = self;
+        let (again, spare, leaving) = (&mut self.again, &mut self.spare, &mut self.leaving);
         let clock = self.waiter.clock;
         let mut cut_at = None;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
@@ -338,20 +326,14 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                         None => tell(id, Ok(answer)),
                         Some(past) => tell(id, Ok((answer.0, &past.whole_reply(answer.1)))),
                     }
-                    recycle(spare, calls.end(call));
-                    return;
+                    return recycle(spare, calls.end(call));
                 }
                 // It is under way elsewhere meanwhile.
                 Err(_) if flight.site != site => return,
                 Err(NoReply::Forwarded(forwarded)) => {
-                    let until = calls.until(call);
-                    let Some(mut flight) = calls.end(call) else { return };
                     watch.answered(flight.site, site, call, now);
-                    let left = Leaving::new(&mut flight, functions, &forwarded, until);
-                    recycle(spare, Some(flight));
-                    match left {
-                        Ok(left) => leaving.push_back(left),
-                        Err(fault) => tell(id, Err(fault)),
+                    if let Err(fault) = leaving::depart(calls, functions, &forwarded, (leaving, spare)) {
+                        tell(id, Err(fault));
                     }
                     return;
                 }
