@@ -1,18 +1,17 @@
 //! What one client has registered, and which of its calls wait.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_ebpf::approach;
+use outboard_wire::Rights;
 use outboard_wire::calling::HANDLES_MAX;
-use outboard_wire::{Rights, Time};
 
 use crate::image::Forwards;
 use crate::table::Function;
 use crate::turns::Turns;
 use crate::window::CallWindow;
 
-use super::run::Run;
+use super::waiting::{Chain, Waiting, WaitingCall, WaitingCalls};
 
 /// How many turns ahead what is brought nearer: what a number means, its function, the function's code.
 const BINDING_AHEAD: usize = 6;
@@ -39,25 +38,13 @@ impl<R> Binding<R> {
     }
 }
 
-/// A call that waits for its turn.
-pub(super) struct Waiting<R> {
-    pub(super) call: u64,
-    /// After this it does not run any more.
-    pub(super) until: Option<Time>,
-    /// How much fuel it has at most.
-    pub(super) fuel: u64,
-    pub(super) arguments: Vec<u8>,
-    /// The run, if it has begun at another site.
-    pub(super) run: Option<Box<Run<R>>>,
-}
-
 /// A binding with the calls of it that wait.
 pub(super) struct Bound<R> {
     /// Shared with the calls of it that are suspended, which outlast a new meaning of the number.
     pub(super) binding: Arc<Binding<R>>,
     /// It changes nothing, also not as another function: nobody minds if a call of it runs twice.
     pub(super) is_harmless: bool,
-    waiting: VecDeque<Waiting<R>>,
+    waiting: Chain,
     debt: i64,
     /// What calls have cost that were resumed since its last turn.
     owed: u64,
@@ -66,7 +53,7 @@ pub(super) struct Bound<R> {
 impl<R> Bound<R> {
     pub(super) fn new(binding: Binding<R>) -> Self {
         let is_harmless = binding.only_reads() && !binding.function.forwards.any();
-        Self { binding: Arc::new(binding), is_harmless, waiting: VecDeque::new(), debt: 0, owed: 0 }
+        Self { binding: Arc::new(binding), is_harmless, waiting: Chain::EMPTY, debt: 0, owed: 0 }
     }
 }
 
@@ -82,6 +69,7 @@ impl<R> Bound<R> {
 pub(super) struct Session<R> {
     window: Arc<Mutex<CallWindow>>,
     bound: Vec<Option<Bound<R>>>,
+    pub(super) waiting: WaitingCalls<R>,
     turns: Turns<u32>,
     /// Calls that wait or are suspended.
     pub(super) calls: usize,
@@ -98,7 +86,17 @@ pub(super) struct Session<R> {
 impl<R> Session<R> {
     pub(super) fn new(window: Arc<Mutex<CallWindow>>, quantum: u32) -> Self {
         let turns = Turns::new(quantum.into());
-        Self { window, bound: Vec::new(), turns, calls: 0, bytes: 0, is_paused: false, debt: 0, owed: 0 }
+        Self {
+            window,
+            bound: Vec::new(),
+            waiting: WaitingCalls::new(),
+            turns,
+            calls: 0,
+            bytes: 0,
+            is_paused: false,
+            debt: 0,
+            owed: 0,
+        }
     }
 
     pub(super) fn bound(&self, handle: u32) -> Option<&Bound<R>> {
@@ -120,15 +118,12 @@ impl<R> Session<R> {
         if place >= self.bound.len() {
             self.bound.resize_with(place + 1, || None);
         }
-        let former = self.bound[place].take();
         let debt = self.turns.leave(|other| *other == handle);
-        let dropped: Vec<u64> = former
-            .as_ref()
-            .map_or_else(Vec::new, |former| former.waiting.iter().map(|waiting| waiting.call).collect());
-        let bytes = |former: &Bound<R>| former.waiting.iter().map(|waiting| waiting.arguments.len()).sum();
-        self.bytes -= former.as_ref().map_or(0, bytes);
-        bound.debt = debt.min(former.map_or(0, |former| former.debt));
-        self.calls -= dropped.len();
+        let mut dropped = Vec::new();
+        if let Some(mut former) = self.bound[place].take() {
+            bound.debt = debt.min(former.debt);
+            self.drop_waiting(&mut former.waiting, |_| true, &mut dropped);
+        }
         self.bound[place] = Some(bound);
         dropped
     }
@@ -140,30 +135,34 @@ impl<R> Session<R> {
     }
 
     /// Adds a call. Returns whether it is the only one that waits.
-    // Inlined, so that the call is put together where it stays: to copy it would be to wait for its parts.
     #[inline(always)]
-    pub(super) fn push(&mut self, handle: u32, waiting: Waiting<R>) -> bool {
+    pub(super) fn push(
+        &mut self,
+        handle: u32,
+        call: WaitingCall<R>,
+        (length, arguments): (usize, impl FnOnce(&mut [u8])),
+    ) -> bool {
         let Some(Some(bound)) = self.bound.get_mut(handle as usize) else { return false };
         let was_idle = self.turns.is_empty();
         if bound.waiting.is_empty() {
             self.turns.join(handle, bound.debt);
         }
-        self.bytes += waiting.arguments.len();
-        bound.waiting.push_back(waiting);
+        self.bytes += length;
+        self.waiting.push(&mut bound.waiting, call, (length, arguments));
         self.calls += 1;
         was_idle
     }
 
-    /// The call whose turn it is.
+    /// The call whose turn it is, by the number of its place, which has to be given back.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> Option<(u32, Waiting<R>)> {
+    pub(super) fn next(&mut self) -> Option<(u32, u32)> {
         loop {
             let handle = self.turns.next()?;
             match self.bound.get_mut(handle as usize).and_then(Option::as_mut) {
-                Some(bound) => match bound.waiting.pop_front() {
-                    Some(waiting) => {
-                        self.bytes -= waiting.arguments.len();
-                        return Some((handle, waiting));
+                Some(bound) => match self.waiting.pop(&mut bound.waiting) {
+                    Some(number) => {
+                        self.bytes -= self.waiting.get(number).arguments().len();
+                        return Some((handle, number));
                     }
                     None => bound.debt = self.turns.leave(|other| *other == handle),
                 },
@@ -215,23 +214,41 @@ impl<R> Session<R> {
     /// Takes out calls that have not begun here or elsewhere. Returns their numbers.
     pub(super) fn take_back(&mut self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut taken = Vec::new();
-        let bytes = &mut self.bytes;
-        for (handle, bound) in self.bound.iter_mut().enumerate() {
-            let Some(bound) = bound.as_mut().filter(|bound| !bound.waiting.is_empty()) else { continue };
-            bound.waiting.retain(|waiting| {
-                let stays = waiting.run.is_some() || !is_wanted(waiting.call);
-                if !stays {
-                    taken.push(waiting.call);
-                    *bytes -= waiting.arguments.len();
+        let is_taken = |waiting: &Waiting<R>| waiting.call.run.is_none() && is_wanted(waiting.call.call);
+        for handle in 0..self.bound.len() {
+            let chain = self.bound[handle].as_ref().map_or(Chain::EMPTY, |bound| bound.waiting);
+            if chain.is_empty() {
+                continue;
+            }
+            let mut left = chain;
+            self.drop_waiting(&mut left, is_taken, &mut taken);
+            if let Some(bound) = self.bound[handle].as_mut() {
+                bound.waiting = left;
+                if left.is_empty() {
+                    bound.debt = self.turns.leave(|other| *other as usize == handle);
                 }
-                stays
-            });
-            if bound.waiting.is_empty() {
-                bound.debt = self.turns.leave(|other| *other as usize == handle);
             }
         }
-        self.calls -= taken.len();
         taken
+    }
+
+    /// Takes calls out of a chain that will not run. Appends their numbers.
+    fn drop_waiting(
+        &mut self,
+        chain: &mut Chain,
+        is_dropped: impl Fn(&Waiting<R>) -> bool,
+        dropped: &mut Vec<u64>,
+    ) {
+        let (bytes, calls) = (&mut self.bytes, &mut self.calls);
+        self.waiting.retain(chain, |waiting| {
+            let stays = !is_dropped(waiting);
+            if !stays {
+                dropped.push(waiting.call.call);
+                *bytes -= waiting.arguments().len();
+                *calls -= 1;
+            }
+            stays
+        });
     }
 
     /// Whether no call waits.

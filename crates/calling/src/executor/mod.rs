@@ -10,6 +10,7 @@ mod host;
 mod moving;
 mod run;
 mod site;
+mod waiting;
 
 pub use bound::Binding;
 pub use moving::Recalled;
@@ -23,9 +24,10 @@ use outboard_wire::calling::{Call, Continue, Failure, Forwarded, TrapReason};
 
 use crate::turns::Turns;
 use crate::window::CallWindow;
-use bound::{Bound, Session, Waiting};
+use bound::{Bound, Session};
 use host::Overlap;
 use run::{Run, Runs};
+use waiting::WaitingCall;
 
 /// What an executor gives to each.
 #[derive(Clone, Copy, Debug)]
@@ -118,14 +120,8 @@ pub struct Executor<R> {
     sessions: Vec<Option<Session<R>>>,
     turns: Turns<Client>,
     runs: Runs<R>,
-    /// Buffers for arguments that wait for their next use.
-    spare: Vec<Vec<u8>>,
 }
 
-/// How many buffers for arguments are kept.
-const SPARE_MAX: usize = 1024;
-/// How long they are at most, in bytes.
-const SPARE_LEN_MAX: usize = 4096;
 /// How many runs wait at once for bytes that come nearer: about as many lines as a processor waits for at once.
 const NEAR_MAX: usize = 8;
 
@@ -133,7 +129,7 @@ impl<R> Executor<R> {
     /// An executor without clients.
     pub fn new(config: ExecutorConfig) -> Self {
         let turns = Turns::new(config.quantum.into());
-        Self { config, sessions: Vec::new(), turns, runs: Runs::new(config), spare: Vec::new() }
+        Self { config, sessions: Vec::new(), turns, runs: Runs::new(config) }
     }
 
     /// What it gives to each.
@@ -231,13 +227,9 @@ impl<R> Executor<R> {
         if !session.may_begin(call.call, bound) {
             return Submitted::Failed(Failure::Repeated);
         }
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.resize(length, 0);
-        arguments(&mut buffer);
         let until = until(now, call.patience_us);
-        let waiting = Waiting { call: call.call, until, fuel, arguments: buffer, run: None };
-        if session.push(call.handle, waiting) && !session.is_paused {
+        let waiting = WaitingCall { call: call.call, until, fuel, run: None };
+        if session.push(call.handle, waiting, (length, arguments)) && !session.is_paused {
             self.turns.join(client, session.debt);
         }
         Submitted::Taken
@@ -290,26 +282,24 @@ impl<R> Executor<R> {
                 self.turns.leave(|other| *other == client);
                 continue;
             };
-            let Some((handle, mut waiting)) = session.next() else {
+            let Some((handle, number)) = session.next() else {
                 session.debt = self.turns.leave(|other| *other == client);
                 continue;
             };
             session.approach_upcoming();
-            let call = waiting.call;
-            let cost = if waiting.until.is_some_and(|until| until < now) {
+            let WaitingCall { call, until, .. } = session.waiting.get(number).call;
+            let cost = if until.is_some_and(|until| until < now) {
                 session.calls -= 1;
                 tell(Outcome { client, call, result: Err(Failure::Expired.into()) });
                 EXPIRED_COST
             } else {
-                Self::start(&mut self.runs, session, (client, handle, &mut waiting), site, tell)
+                Self::start(&mut self.runs, session, (client, handle, number), site, tell)
             };
+            session.waiting.give_back(number);
             session.spend(cost);
             self.turns.spend(cost.saturating_add(std::mem::take(&mut session.owed)));
             if session.is_idle() {
                 session.debt = self.turns.leave(|other| *other == client);
-            }
-            if self.spare.len() < SPARE_MAX && waiting.arguments.capacity() <= SPARE_LEN_MAX {
-                self.spare.push(waiting.arguments);
             }
             return Some(cost);
         }
@@ -334,11 +324,13 @@ impl<R> Executor<R> {
     fn start<S: Site<Region = R>>(
         runs: &mut Runs<R>,
         session: &mut Session<R>,
-        (client, handle, waiting): (Client, u32, &mut Waiting<R>),
+        (client, handle, number): (Client, u32, u32),
         site: &mut S,
         tell: &mut impl FnMut(Outcome<'_>),
     ) -> u64 {
-        let call = waiting.call;
+        let moved = session.waiting.take_run(number);
+        let waiting = session.waiting.get(number);
+        let WaitingCall { call, fuel, .. } = waiting.call;
         let Some(bound) = session.bound(handle) else {
             session.calls -= 1;
             tell(Outcome { client, call, result: Err(Failure::NoFunction.into()) });
@@ -346,14 +338,14 @@ impl<R> Executor<R> {
         };
         let is_alone = session.calls <= 1 && runs.near.is_empty();
         let overlap = if is_alone { Overlap::Never } else { Overlap::Allowed };
-        let (mut run, cost) = match waiting.run.take() {
+        let (mut run, cost) = match moved {
             Some(mut run) => {
                 let cost = run.read_again(site, overlap);
                 (run, cost)
             }
             None => {
                 let mut run = runs.take(client, call, handle);
-                let cost = run.start((&waiting.arguments, waiting.fuel), bound, site, overlap);
+                let cost = run.start((waiting.arguments(), fuel), bound, site, overlap);
                 (run, cost)
             }
         };
@@ -398,10 +390,12 @@ impl<R> Executor<R> {
             let Some(session) = session else { continue };
             let client = Client(number as u32);
             self.turns.leave(|other| *other == client);
-            while let Some((_, waiting)) = session.next() {
+            while let Some((_, place)) = session.next() {
+                let WaitingCall { call, run, .. } = &session.waiting.get(place).call;
+                let failure = if run.is_some() { Failure::NotResumed } else { Failure::NoFunction };
+                tell(Outcome { client, call: *call, result: Err(failure.into()) });
+                session.waiting.give_back(place);
                 session.spend(0);
-                let failure = if waiting.run.is_some() { Failure::NotResumed } else { Failure::NoFunction };
-                tell(Outcome { client, call: waiting.call, result: Err(failure.into()) });
             }
             session.calls = 0;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outboard_wire::Time;
 use outboard_wire::calling::{Failure, MOVING_LEN_MAX, Moving};
 
-use super::bound::Waiting;
+use super::waiting::WaitingCall;
 use super::{Client, Executor, Submitted};
 
 /// A call that goes on elsewhere.
@@ -65,9 +65,8 @@ impl<R> Executor<R> {
             return Submitted::Failed(Failure::Repeated);
         }
         let until = super::until(now, moving.patience_us);
-        let waiting =
-            Waiting { call: moving.call, until, fuel: u64::MAX, arguments: Vec::new(), run: Some(run) };
-        if session.push(moving.handle, waiting) && !session.is_paused {
+        let call = WaitingCall { call: moving.call, until, fuel: u64::MAX, run: Some(run) };
+        if session.push(moving.handle, call, (0, |_: &mut [u8]| ())) && !session.is_paused {
             self.turns.join(client, session.debt);
         }
         Submitted::Taken
