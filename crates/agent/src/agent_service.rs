@@ -39,7 +39,29 @@ pub(crate) enum AgentNote {
 struct DialledPeer {
     /// Which life of it was last seen, to tell a restart from a reconnection.
     life: Option<Incarnation>,
-    links: usize,
+    /// To which life each link leads: those to a former one may not have been missed yet.
+    links: Vec<Incarnation>,
+    /// Whether all links to this life have been there at once, and not all of them have gone since.
+    is_connected: bool,
+}
+
+impl DialledPeer {
+    /// How many links lead to the life that was last seen.
+    fn links_to_life(&self) -> usize {
+        self.links.iter().filter(|life| Some(**life) == self.life).count()
+    }
+
+    /// Whether it is connected, of `links_wanted`: until all are there, some worker cannot do anything about it yet.
+    fn look(&mut self, gauge: Option<&Gauge>, links_wanted: usize) {
+        let links = self.links_to_life();
+        let is_connected = links >= links_wanted || self.is_connected && links > 0;
+        let was_connected = std::mem::replace(&mut self.is_connected, is_connected);
+        match (was_connected, is_connected) {
+            (false, true) => gauge.inspect(|gauge| gauge.add(1)),
+            (true, false) => gauge.inspect(|gauge| gauge.add(u64::MAX)),
+            _ => None,
+        };
+    }
 }
 
 /// What the workers of an agent share. Locked for questions, never for data.
@@ -110,34 +132,35 @@ impl SharedAgent {
         }
     }
 
-    /// A link to a dialled peer is open. Returns which life of it was seen before, if that was another, and whether
-    /// this is the only link to it.
-    fn reached(&self, number: usize, peer: &Peer) -> (Option<Incarnation>, bool) {
+    /// A link to a dialled peer is open, one of `links_wanted`. Returns which life of it was seen before, if that was
+    /// another, and whether this is the only link to it.
+    fn reached(&self, number: usize, links_wanted: usize, peer: &Peer) -> (Option<Incarnation>, bool) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let dialled = peers.entry(number).or_default();
-        dialled.links += 1;
-        let is_first = dialled.links == 1;
+        let gauge = self.gauge_of(peer.intro().role);
         let before = dialled.life.replace(peer.incarnation());
         let before = before.filter(|before| *before != peer.incarnation());
-        if is_first && let Some(gauge) = self.gauge_of(peer.intro().role) {
-            gauge.add(1);
+        if before.is_some() {
+            // What was true of the former life is not told of this one.
+            dialled.look(gauge, usize::MAX);
         }
+        dialled.links.push(peer.incarnation());
+        dialled.look(gauge, links_wanted);
         if before.is_some() && peer.intro().role == Role::MemoryServer {
             self.memory_servers_restarted_total.add(1);
         }
-        (before, is_first)
+        (before, dialled.links_to_life() == 1)
     }
 
     /// A link to a dialled peer is gone. Returns whether it was the last.
     fn missed(&self, number: usize, peer: &Peer) -> bool {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let dialled = peers.entry(number).or_default();
-        dialled.links = dialled.links.saturating_sub(1);
-        let is_last = dialled.links == 0;
-        if is_last && let Some(gauge) = self.gauge_of(peer.intro().role) {
-            gauge.add(u64::MAX);
+        if let Some(index) = dialled.links.iter().position(|life| *life == peer.incarnation()) {
+            dialled.links.swap_remove(index);
         }
-        is_last
+        dialled.look(self.gauge_of(peer.intro().role), usize::MAX);
+        dialled.links.is_empty()
     }
 
     /// Sends answers to the workers whose clients they are for.
@@ -245,7 +268,9 @@ impl Service for AgentService {
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
         self.routing.on_open(link, peer);
         if let Origin::Dialled(dial) = origin {
-            let (before, is_first) = self.shared.reached(self.dialled[dial], peer);
+            let number = self.dialled[dial];
+            let links_wanted = self.dialled.iter().filter(|dialled| **dialled == number).count();
+            let (before, is_first) = self.shared.reached(number, links_wanted, peer);
             if is_first {
                 tracing::info!("connected to {peer}");
             }
