@@ -1,4 +1,4 @@
-//! Calls that wait at an agent that hangs are in nobody's way, and end at some time.
+//! Calls that wait at a site that hangs are in nobody's way, and end at some time.
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,9 @@ use crate::world::{COUNT, Daemons, caller_within, image, memory};
 
 /// Far more calls than there are places for, and than sites remember.
 const MANY: u64 = 2 * WINDOW;
+
+/// After how long a silent site is given up: far longer than one that works is silent on a busy machine.
+const GIVEN_UP: Duration = Duration::from_secs(4);
 
 struct Scene {
     daemons: Daemons,
@@ -81,7 +84,7 @@ fn a_call_without_an_answer_is_in_nobodys_way() {
 
 #[test]
 fn an_agent_that_stays_silent_is_not_waited_for() {
-    let mut scene = Scene::hinted(Duration::from_millis(300));
+    let mut scene = Scene::hinted(GIVEN_UP);
     scene.hang(10);
     for _ in 0..10 {
         match scene.caller.wait(PATIENCE).expect("it ends").result {
@@ -104,6 +107,30 @@ fn an_agent_that_stays_silent_is_not_waited_for() {
     }
     let calls = (0..10).map(|_| scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap().value);
     assert_eq!(calls.collect::<Vec<u64>>(), (30..40).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_memory_server_that_stays_silent_is_not_waited_for() {
+    let mut scene = Scene::new(GIVEN_UP, CallPlacement::Fixed(CallSite::Server));
+    scene.daemons.stop();
+    for _ in 0..10 {
+        scene.caller.begin(scene.count, &1u64.to_le_bytes()).unwrap();
+    }
+    for _ in 0..10 {
+        match scene.caller.wait(PATIENCE).expect("it ends").result {
+            Err(CallError::SiteLost { error, may_have_run: true }) => {
+                assert!(error.to_string().contains("silent for"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // Whoever calls nevertheless is told again.
+    let error = scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap_err();
+    assert!(matches!(error, CallError::SiteLost { may_have_run: true, .. }), "{error}");
+    scene.daemons.go_on();
+    // All of it runs after all, once; what it answers is for nobody.
+    assert_eq!(scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap().value, 11);
+    assert_eq!((scene.caller.under_way(), scene.counted()), (0, 12));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use outboard_steering::Site;
 use outboard_wire::calling::{Call, Continue, Failure, TrapReason};
 
 use super::register::Known;
+use super::silence::FAR;
 use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteEnd, bit};
 
 /// In which order sites are tried when the one that was meant cannot be used.
@@ -112,8 +113,10 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                 self.leave(site, false, tell);
             }
         }
-        if let Some(silent) = self.silence.look(self.now, self.watch.under_way(Site::Agent)) {
-            self.forsake_agent(silent, tell);
+        for (place, site) in FAR.into_iter().enumerate() {
+            if let Some(silent) = self.silences[place].look(self.now, self.watch.under_way(site)) {
+                self.forsake(site, silent, tell);
+            }
         }
         self.pass_on(tell);
         for _ in 0..self.again.len() {
@@ -140,15 +143,18 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
     }
 
-    /// Waits no longer for an agent that lives and says nothing. What it answers later is for nobody.
+    /// Waits no longer for a site that lives and says nothing. What it answers later is for nobody.
     #[cold]
-    fn forsake_agent(&mut self, silent: Duration, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
-        let there = self.calls.all().filter(|(_, flight)| flight.site == Site::Agent);
+    fn forsake(&mut self, site: Site, silent: Duration, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+        let there = self.calls.all().filter(|(_, flight)| flight.site == site);
         let waiting: Vec<u64> = there.map(|(call, _)| call).collect();
         for call in waiting {
             self.give_up(call, Fault::Lost { may_have_run: true }, tell);
         }
-        let peer = self.agent.as_ref().map(|agent| agent.peer().clone());
+        let peer = match site {
+            Site::Agent => self.agent.as_ref().map(|agent| agent.peer().clone()),
+            Site::Server | Site::Application => Some(self.server.link.peer().clone()),
+        };
         let loss = Loss::Stalled { silent, awaited: "answers to calls" };
         self.lost = peer.map(|peer| LinkError { peer, loss });
     }

@@ -77,7 +77,7 @@ pub struct DispatcherConfig {
     pub under_way_max: usize,
     /// Where they run.
     pub placement: Placement,
-    /// How long an agent may say nothing that owes answers, before calls there are given up that may write.
+    /// How long a site may say nothing that owes answers, before calls there are given up.
     pub silence_max: Duration,
     /// Told what functions say that run here.
     pub log: fn(&[u8]),
@@ -143,7 +143,8 @@ pub struct Dispatcher<L> {
     watch: Watch,
     reporter: Reporter,
     reminder: Reminder,
-    silence: Silence,
+    /// That of the server and that of the agent.
+    silences: [Silence; 2],
     redial: Redial,
     /// Calls that are to begin again at another site, and why.
     again: VecDeque<(u64, Option<Failure>)>,
@@ -183,7 +184,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             watch: Watch::default(),
             reporter: Reporter::default(),
             reminder: Reminder::default(),
-            silence: Silence::new(config.silence_max),
+            silences: [Silence::new(config.silence_max), Silence::new(config.silence_max)],
             redial: Redial::new(None),
             again: VecDeque::new(),
             moving: VecDeque::new(),
@@ -307,15 +308,15 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     /// Hears what all sites say.
     fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        let Self { server, agent, here, calls, functions, watch, reminder, silence, .. } = self;
+        let Self { server, agent, here, calls, functions, watch, reminder, silences, .. } = self;
         let (again, spare, leaving) = (&mut self.again, &mut self.spare, &mut self.leaving);
         let clock = self.waiter.clock;
         let mut cut_at = None;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
             watch.heard(site, now);
             watch.probe_answered(site, call, || clock.now());
-            if site == Site::Agent {
-                silence.broken(now);
+            if let Some(place) = silence::place_of(site) {
+                silences[place].broken(now);
             }
             let Some(flight) = calls.get_mut(call) else { return };
             let id = flight.id;

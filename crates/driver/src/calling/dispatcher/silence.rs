@@ -1,7 +1,8 @@
-//! When nobody waits any longer for an agent that says nothing.
+//! When nobody waits any longer for a site that says nothing.
 
 use std::time::Duration;
 
+use outboard_steering::Site;
 use outboard_wire::Time;
 
 /// Since when a site has said nothing although it has something to answer. A peer behind shared memory that hangs, but
@@ -11,6 +12,15 @@ pub(super) struct Silence {
     most: Duration,
     since: Option<Time>,
     looked_at: Time,
+}
+
+/// Those who can fall silent.
+pub(super) const FAR: [Site; 2] = [Site::Server, Site::Agent];
+
+/// The place of a site among those who can fall silent.
+#[inline]
+pub(super) fn place_of(site: Site) -> Option<usize> {
+    FAR.iter().position(|far| *far == site)
 }
 
 impl Silence {

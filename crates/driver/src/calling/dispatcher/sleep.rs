@@ -7,6 +7,7 @@ use outboard_wire::Time;
 
 use super::Dispatcher;
 use super::prepare::LOOK_AGAIN;
+use super::silence::Silence;
 
 impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Sleeps until there may be something to do, at most until `limit`.
@@ -27,7 +28,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         let now = self.waiter.clock.now();
         let prepared = self.preparing.as_ref().map(|_| now + LOOK_AGAIN);
         let (calls, watch) = (self.calls.next_deadline(), self.watch.next_deadline());
-        let mut due = vec![calls, watch, self.silence.next_deadline(), prepared];
+        let mut due = vec![calls, watch, prepared];
+        due.extend(self.silences.each_ref().map(Silence::next_deadline));
         if let Some(agent) = self.agent.as_mut().filter(|agent| agent.lost().is_none()) {
             if !agent.prepare_to_wait() {
                 return None;
