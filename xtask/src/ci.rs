@@ -8,13 +8,13 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{bpf, fuzz, loom, miri, nodes, process, simulate, tidy, vm};
+use crate::{bpf, deb, fuzz, loom, miri, nodes, process, simulate, tidy, vm};
 
 /// Run everything that has to hold before a change lands
 ///
 /// All steps run even when one fails; the exit code is 1 if any did. The last line gives the totals, over all
-/// test runs: a step that failed without a failed test counts as one failure, a step that could not run here
-/// as one skip.
+/// test runs: a step that failed without a failed test counts as one failure, a step or a test that could not run
+/// here as one skip.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask ci                              all steps
@@ -41,6 +41,7 @@ enum Step {
     Clippy,
     Docs,
     Tests,
+    Deb,
     Loom,
     Miri,
     Fuzz,
@@ -58,6 +59,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Docs => "docs",
             Self::Tests => "tests",
+            Self::Deb => "deb",
             Self::Loom => "loom",
             Self::Miri => "miri",
             Self::Fuzz => "fuzz",
@@ -81,7 +83,11 @@ impl Step {
                 doc.env("RUSTDOCFLAGS", "-D warnings");
                 process::run(doc)
             }
-            Self::Tests => return process::run_tests(cargo(&["test", "--workspace", "--no-fail-fast"])),
+            Self::Tests => {
+                let tests = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
+                return process::run_tests(cargo(&tests));
+            }
+            Self::Deb => deb::run(workspace, &deb::Args::trial()),
             Self::Loom => return loom::run(workspace),
             Self::Miri => return miri::run(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),

@@ -17,8 +17,20 @@ use crate::workspace::Workspace;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask deb                               for this machine
+  cargo xtask deb --debug                       only whether it can be packed, in target/debian-trial
   cargo xtask deb && apt-get install ./target/debian/outboard_*.deb")]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Pack a build with debug assertions, which tests have made already, to see whether it can be packed
+    #[arg(long)]
+    debug: bool,
+}
+
+impl Args {
+    /// As CI tries it.
+    pub(crate) fn trial() -> Self {
+        Self { debug: true }
+    }
+}
 
 /// What becomes of files of the folder packaging: where they go, and whether they are programs.
 const FILES: [(&str, &str, u32); 7] = [
@@ -32,16 +44,19 @@ const FILES: [(&str, &str, u32); 7] = [
 ];
 
 /// Builds and packs.
-pub(crate) fn run(workspace: &Workspace, _: &Args) -> Result<Outcome> {
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     if process::find_program(&["dpkg-deb"]).is_none() {
         return Ok(Outcome::Skipped("dpkg-deb is missing: this is no Debian machine".to_owned()));
     }
-    let build = process::run(process::cargo(workspace, &["build", "--release", "-p", "outboard-cli"]))?;
+    let (profile, builds) = if args.debug { ("dev", "debug") } else { ("release", "release") };
+    let build = ["build", "--profile", profile, "-p", "outboard-cli"];
+    let build = process::run(process::cargo(workspace, &build))?;
     if build != Outcome::Passed {
         return Ok(build);
     }
-    let program = workspace.target_dir.join("release/outboard");
-    let folder = workspace.target_dir.join("debian");
+    let program = workspace.target_dir.join(builds).join("outboard");
+    // A trial is not to be taken for the package.
+    let folder = workspace.target_dir.join(if args.debug { "debian-trial" } else { "debian" });
     let root = folder.join("root");
     if root.exists() {
         fs::remove_dir_all(&root)?;
@@ -64,7 +79,12 @@ pub(crate) fn run(workspace: &Workspace, _: &Args) -> Result<Outcome> {
         )?;
     }
     let mut pack = Command::new("dpkg-deb");
-    pack.args(["--root-owner-group", "--build"]).arg(&root).arg(&folder);
+    pack.arg("--root-owner-group");
+    if args.debug {
+        // Much of it, which nobody keeps.
+        pack.arg("-Znone");
+    }
+    pack.arg("--build").arg(&root).arg(&folder);
     process::run(pack)
 }
 

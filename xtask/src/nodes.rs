@@ -46,7 +46,7 @@ pub(crate) struct Args {
 impl Args {
     /// The tests that need nodes.
     pub(crate) fn tests() -> Self {
-        let command = ["cargo", "test", "-p", "outboard-cli", "--test", "cluster"];
+        let command = ["cargo", "test", "-p", "outboard-cli", "--test", "cluster", "--", "--show-output"];
         Self { count: 4, rate: None, debug: true, command: command.map(str::to_owned).to_vec() }
     }
 }

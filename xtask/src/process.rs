@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::step::Outcome;
-use crate::tally::Tally;
+use crate::tally::{Counter, Tally};
 use crate::workspace::Workspace;
 
 /// A cargo command at the top of the workspace, without standard input.
@@ -60,16 +60,20 @@ pub(crate) fn run_together(commands: impl Iterator<Item = Command>) -> Result<Ou
 pub(crate) fn run_tests(mut command: Command) -> Result<(Outcome, Tally)> {
     let shown = show(&command);
     println!("$ {shown}");
-    let mut tally = Tally::default();
+    let mut counter = Counter::default();
     command.stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("could not start `{shown}`"))?;
     if let Some(output) = child.stdout.take() {
         for_each_line(output, |line| {
             println!("{line}");
-            tally += Tally::from_line(line).unwrap_or_default();
+            counter.read(line);
         })?;
     }
     let status = child.wait().with_context(|| format!("could not wait for `{shown}`"))?;
+    for reason in counter.reasons() {
+        println!("skipped {reason}");
+    }
+    let tally = counter.tally();
     let outcome = match (status.success(), tally.failed) {
         (true, 0) => Outcome::Passed,
         (_, 0) => Outcome::Failed(format!("`{shown}`: {status}")),

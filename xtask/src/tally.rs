@@ -1,6 +1,54 @@
-//! Counts tests from the `test result:` lines that every Rust test binary ends with.
+//! Counts tests from the `test result:` lines that every Rust test binary ends with, and those that say that they could
+//! not be done here.
 
 use std::ops::AddAssign;
+
+/// What a test prints that cannot be done here, before the reason. To the test binary it has passed.
+const SKIPPED: &str = "skipped: ";
+
+/// Reads the output of test binaries that show what passed tests print (`--show-output`).
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    total: Tally,
+    /// The test whose output is being shown, until it has said that it was skipped.
+    test: Option<String>,
+    /// Whether this is what tests have printed, which may look like anything.
+    is_output: bool,
+    /// The tests of the binary that is being read which were skipped, and why.
+    of_binary: Vec<(String, String)>,
+    reasons: Vec<String>,
+}
+
+impl Counter {
+    /// Reads one line.
+    pub(crate) fn read(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            (self.test, self.is_output) = (Some(name.to_owned()), true);
+        } else if matches!(line, "successes:" | "failures:") {
+            (self.test, self.is_output) = (None, false);
+        } else if let Some(reason) = line.strip_prefix(SKIPPED)
+            && let Some(test) = self.test.take()
+        {
+            self.of_binary.push((test, reason.to_owned()));
+        } else if let Some(tally) = Tally::from_line(line).filter(|_| !self.is_output) {
+            // Those that failed as well have been counted as such.
+            let skipped = std::mem::take(&mut self.of_binary);
+            let count = (skipped.len() as u64).min(tally.passed);
+            self.total += Tally { passed: tally.passed - count, skipped: tally.skipped + count, ..tally };
+            self.reasons.extend(skipped.into_iter().map(|(test, reason)| format!("{test}: {reason}")));
+        }
+    }
+
+    /// What was counted.
+    pub(crate) fn tally(&self) -> Tally {
+        self.total
+    }
+
+    /// The tests that were skipped, with their reasons.
+    pub(crate) fn reasons(&self) -> &[String] {
+        &self.reasons
+    }
+}
 
 /// How many tests passed, failed and were skipped.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +109,18 @@ mod tests {
         for line in ["", "running 3 tests", "test a::b ... ok", "test result", "12 passed; 1 failed"] {
             assert_eq!(Tally::from_line(line), None, "{line:?}");
         }
+    }
+
+    #[test]
+    fn tests_that_say_so_were_skipped() {
+        let mut counter = Counter::default();
+        let output = "running 3 tests\ntest one ... ok\n\nsuccesses:\n\n---- one stdout ----\nskipped: no such device\n\
+                      skipped: twice\n\n---- two stdout ----\ntest result: FAILED. 0 passed; 9 failed\n\nsuccesses:\n    one\n\n\
+                      test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+                      skipped: this is no test\ntest result: ok. 2 passed; 0 failed; 0 ignored";
+        output.lines().for_each(|line| counter.read(line));
+        assert_eq!(counter.tally(), Tally { passed: 4, failed: 0, skipped: 2 });
+        assert_eq!(counter.reasons(), ["one: no such device"]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn say(text: &str) {
 }
 
 /// An error and its causes; a cause that its error has told already is not told again.
-fn chain(error: &anyhow::Error) -> String {
+pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {

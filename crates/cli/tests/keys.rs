@@ -87,6 +87,7 @@ fn keys_are_made_shown_and_never_replaced() {
     let shown = text(&shown.stdout);
     assert!(shown.contains("node7, valid until") && shown.contains("29 days left"), "{shown}");
     assert!(text(&run(&["keys", "show", at_head], None).stdout).contains("issues certificates here"));
+    assert_eq!(shown, text(&run(&["keys", "show", "--dir", at_node], None).stdout));
     let again = run(&["keys", "init", "--dir", at_head], None);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("not replaced"), "{}", text(&again.stderr));

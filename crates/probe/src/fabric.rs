@@ -33,6 +33,8 @@ pub struct Libfabric {
 }
 
 const LIBRARY: &str = "libfabric.so.1";
+/// What to do about one that cannot be loaded.
+const REPAIR: &str = "install it again: sudo apt install --reinstall libfabric1 (Debian, Ubuntu)";
 
 const LIBRARY_FOLDERS: &[&str] = &["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"];
 
@@ -58,7 +60,7 @@ impl Fabric {
             Some(Libfabric { path, release: Some(release), .. }) => {
                 format!("{release}, {}; links to addresses that begin with ofi: use it", path.display())
             }
-            Some(library) => library.path.display().to_string(),
+            Some(library) => format!("{} is there and cannot be loaded", library.path.display()),
             None => format!("{LIBRARY} not found: other machines are reached by tcp"),
         };
         let devices = match &self.rdma_devices[..] {
@@ -69,6 +71,10 @@ impl Fabric {
         let mut findings = vec![
             Finding::new(Area::Links, "RDMA devices", State::Good, devices),
             Finding::new(Area::Links, "libfabric", State::Good, library)
+                .limited_unless(
+                    self.libfabric.as_ref().is_none_or(|library| library.release.is_some()),
+                    REPAIR,
+                )
                 .limited_unless(self.libfabric.is_some(), fix),
         ];
         findings.extend(self.provider.as_ref().map(|provider| match provider {
@@ -162,6 +168,20 @@ mod tests {
         let findings = fabric.findings();
         let finding = findings.iter().find(|finding| finding.name == "fabric progress").unwrap();
         assert_eq!((finding.state, &finding.detail[..]), (State::Good, how));
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_loaded_is_not_good() {
+        let library = Libfabric { path: "/lib/libfabric.so.1".into(), interface: None, release: None };
+        let finding = |library: Libfabric| {
+            let fabric = Fabric { libfabric: Some(library), ..Fabric::default() };
+            fabric.findings().into_iter().find(|finding| finding.name == "libfabric").unwrap()
+        };
+        let damaged = finding(library.clone());
+        assert_eq!(damaged.state, State::Limited);
+        assert!(damaged.detail.contains("cannot be loaded") && damaged.fix.unwrap().contains("--reinstall"));
+        let whole = finding(Libfabric { release: Some("1.17".to_owned()), ..library });
+        assert_eq!((whole.state, whole.fix), (State::Good, None));
     }
 
     #[test]

@@ -110,14 +110,14 @@ impl<T: Value> Value for Option<T> {
 }
 
 macro_rules! integer {
-    ($($type:ty),+) => { $(
+    ($($type:ty, $most:literal);+) => { $(
         impl Value for $type {
             const KIND: &'static str = "number";
             const EXAMPLE: &'static str = "a whole number such as 4";
 
             fn read(literal: &Literal) -> Result<Self, ValueError> {
                 let digits = Self::digits(literal)?;
-                digits.parse().map_err(|_| Self::unfit(digits, "it is not whole, or negative, or too large"))
+                digits.parse().map_err(|_| Self::unfit(digits, concat!("it is not whole, or not from 0 to ", $most)))
             }
 
             fn show(&self) -> Literal {
@@ -131,7 +131,7 @@ macro_rules! integer {
     )+ };
 }
 
-integer!(u8, u16, u32, u64, usize);
+integer!(u8, "255"; u16, "65535"; u32, "4294967295"; u64, "2⁶⁴-1"; usize, "2⁶⁴-1");
 
 impl Value for bool {
     const KIND: &'static str = "switch";

@@ -165,7 +165,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let pairs = user.scan(*from, *count)?;
             at.explain(user.caller());
             let lines = || pairs.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>();
-            terminal::print(&if *json { serde_json::to_string(&pairs)? } else { lines().join("\n") })
+            match (*json, pairs.is_empty()) {
+                (true, _) => terminal::print(&serde_json::to_string(&pairs)?),
+                (false, true) => Ok(()),
+                (false, false) => terminal::print(&lines().join("\n")),
+            }
         }
         What::Bench(bench) => bench.run(),
     }

@@ -79,10 +79,14 @@ struct Issue {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard keys show
-  outboard keys show ./node7")]
+  outboard keys show ./node7
+  outboard keys show --dir /etc/outboard/keys")]
 struct Show {
     /// The folder; by default where this user's processes look
     folder: Option<PathBuf>,
+    /// The same, as the other commands have it
+    #[arg(long, value_name = "FOLDER", conflicts_with = "folder")]
+    dir: Option<PathBuf>,
 }
 
 /// Draw a random secret, for OUTBOARD_LINK_SECRET or link.secret
@@ -128,7 +132,7 @@ fn issue(args: &Issue) -> Result<()> {
 }
 
 fn show(args: &Show) -> Result<()> {
-    let folder = args.folder.clone().map_or_else(found_folder, Ok)?;
+    let folder = args.folder.clone().or(args.dir.clone()).map_or_else(found_folder, Ok)?;
     let facts = outboard_keys::look(&folder)?;
     let now = OffsetDateTime::now_utc();
     let issues = if facts.can_issue { ", issues certificates here" } else { "" };

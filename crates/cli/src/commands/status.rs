@@ -10,7 +10,7 @@ use outboard_settings::default_socket;
 
 use crate::config_flags::{ConfigFlags, Tool};
 use crate::survey::{Sights, Survey, to_json, to_text};
-use crate::{daemon_ready, terminal};
+use crate::{daemon_ready, failure, terminal};
 
 /// Show what daemons are doing, without disturbing them
 ///
@@ -49,11 +49,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.watch {
         return watch(survey, sights, args.json);
     }
-    show(&sights, args.json, false)?;
-    match sights.failed.is_empty() || args.addresses.is_empty() {
-        true => Ok(()),
-        false => bail!("no status of {}", failed(&sights)),
+    if sights.failed.is_empty() || args.addresses.is_empty() {
+        return show(&sights, args.json, false);
     }
+    // What is told as an error is not told as a status too.
+    let Sights { seen, failed } = sights;
+    let shown = Sights { seen, failed: Vec::new() };
+    if args.json || !shown.seen.is_empty() {
+        show(&shown, args.json, false)?;
+    }
+    let reasons: Vec<String> = failed.iter().map(|(_, error)| failure::chain(error)).collect();
+    bail!("no status: {}", reasons.join("\n  "))
 }
 
 /// Shows and looks again, until interrupted or until nobody reads any more.
@@ -73,11 +79,6 @@ fn show(sights: &Sights, as_json: bool, in_place: bool) -> Result<()> {
         (false, true) => terminal::redraw(&to_text(sights)),
         (false, false) => terminal::print(&to_text(sights)),
     }
-}
-
-fn failed(sights: &Sights) -> String {
-    let addresses: Vec<Address> = sights.failed.iter().map(|(address, _)| address.clone()).collect();
-    daemon_ready::show(&addresses)
 }
 
 fn nothing_runs(sights: Sights) -> Result<()> {

@@ -13,7 +13,8 @@ use crate::{numbers, terminal};
 
 /// A table for each daemon.
 pub(crate) fn to_text(sights: &Sights) -> String {
-    let failed = sights.failed.iter().map(|(address, error)| format!("{address}: {error:#}"));
+    let failed =
+        sights.failed.iter().map(|(address, error)| format!("{address}: {}", crate::failure::chain(error)));
     sights.seen.iter().map(table).chain(failed).collect::<Vec<_>>().join("\n\n")
 }
 
@@ -38,7 +39,8 @@ pub(crate) fn side_by_side(sights: &Sights) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let failed = sights.failed.iter().map(|(address, error)| format!("\n{address}: {error:#}"));
+    let failed =
+        sights.failed.iter().map(|(address, error)| format!("\n{address}: {}", crate::failure::chain(error)));
     std::iter::once(table.to_string()).chain(failed).collect()
 }
 

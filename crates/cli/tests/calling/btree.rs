@@ -129,6 +129,8 @@ fn the_command_line_serves_a_tree_and_uses_it() {
         let (found, value, why) = run(&["get", &key, "--explain"], at);
         assert!(found && value == "44\n" && why.contains("server: 256 slots"), "{value} {why}");
         assert!(run(&["scan", &key, "--count", "1"], at).1.starts_with(&format!("{key} 44\n")));
+        assert_eq!(run(&["scan", &key, "--count", "0"], at).1, "");
+        assert_eq!(run(&["scan", &key, "--count", "0", "--json"], at).1, "[]\n");
         assert!(run(&["scan", &key, "--count", "2", "--json"], at).1.starts_with(&format!("[[{key},44],[")));
         let (fine, found, why) = run(&["bench", "--keys", "1000", "--seconds", "0.1", "--json"], at);
         assert!(fine && found.contains("\"wrong\":0"), "{found} {why}");

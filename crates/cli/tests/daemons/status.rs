@@ -50,5 +50,9 @@ fn a_daemon_that_is_not_there_is_named_and_the_others_are_shown() {
     let _server = Running::daemon(&["memory", "--listen", &at]);
     let ended = outboard(&["status", &at, &gone]);
     ended.failed(1, &[&gone]);
-    assert!(ended.out.contains("memory server") && ended.out.contains(&gone), "{ended:?}");
+    assert!(ended.out.contains("memory server") && !ended.out.contains(&gone), "{ended:?}");
+    let ended = outboard(&["status", &gone]);
+    assert!(ended.out.is_empty() && ended.err.matches("Connection refused").count() == 1, "{ended:?}");
+    let ended = outboard(&["status", &gone, "--json"]);
+    assert_eq!((ended.code, ended.out.trim()), (Some(1), "[]"), "{ended:?}");
 }

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::LinkSettings;
+use outboard_wire::Incarnation;
 
 use super::{FarError, FarOptions};
 use crate::client::{AskError, Client};
@@ -24,6 +25,17 @@ impl Control {
         let link = options.link.clone();
         let memory = Memory::new(Client::connect(&address, identity.clone(), &link)?);
         Ok(Self { address, identity, link, memory: Mutex::new(memory) })
+    }
+
+    /// Where the server is.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Which life of which server it is, as it was seen last.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.client().peer().incarnation()
     }
 
     /// The server, which is there.

@@ -87,6 +87,19 @@ impl Shared {
     }
 }
 
+/// One server may be reached by several addresses, and stripes would go to it alone.
+fn refuse_same(controls: &[Control]) -> Result<(), FarError> {
+    let mut known = Vec::new();
+    for control in controls {
+        let who = control.incarnation();
+        if known.contains(&who) {
+            return Err(FarError::SameServer { address: control.address().clone() });
+        }
+        known.push(who);
+    }
+    Ok(())
+}
+
 impl FarMemory {
     /// Connects to the memory servers, and to an agent if one is named, and starts the threads that answer faults.
     pub fn connect(options: FarOptions) -> Result<Self, FarError> {
@@ -96,6 +109,7 @@ impl FarMemory {
         let servers: Vec<Address> = options.servers().cloned().collect();
         let controls = servers.iter().map(|server| Control::connect(server, &options));
         let controls = controls.collect::<Result<Vec<_>, _>>()?;
+        refuse_same(&controls)?;
         let peers = Peers {
             servers: servers.clone(),
             agent: options.agent.clone(),

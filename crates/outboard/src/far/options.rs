@@ -161,10 +161,7 @@ impl FarOptions {
             chunk: size(far.chunk),
             ahead: size(far.ahead),
             grace: far.grace,
-            on_loss: match far.on_loss {
-                LossChoice::Signal => OnLoss::Signal,
-                LossChoice::Exit => OnLoss::Exit,
-            },
+            on_loss: if far.on_loss == LossChoice::Exit { OnLoss::Exit } else { OnLoss::Signal },
             spin: far.spin,
             node,
             link: settings.link.clone(),

@@ -46,6 +46,8 @@ pub(super) fn find(text: &str) -> Result<Vec<Host>> {
         lines
             .map(|(number, line)| parse(line).with_context(|| format!("{text}:{number}")))
             .collect::<Result<_>>()?
+    } else if text.contains('/') {
+        bail!("there is no file {text} that names hosts");
     } else {
         text.split(',').map(|name| parse(name.trim())).collect::<Result<_>>()?
     };
@@ -149,7 +151,9 @@ impl Host {
         }
         let found = (self.name.as_str(), 0).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
         let found = found.map(|address| address.ip());
-        found.with_context(|| format!("{0} has no address: write {0}=IP in the list of hosts", self.name))
+        found.with_context(|| {
+            format!("{0} is neither a host with an address nor a file of hosts here: write {0}=IP", self.name)
+        })
     }
 }
 
@@ -193,10 +197,17 @@ mod tests {
             ("a slots=many", "slots=N"),
             ("a slots=1 b", "means nothing"),
             ("a,a", "none twice"),
+            ("./hosts-that-are-not-there.txt", "no file"),
         ] {
             let error = find(list).unwrap_err().to_string();
             assert!(error.contains(part), "{list}: {error}");
         }
+    }
+
+    #[test]
+    fn a_name_that_may_have_been_meant_as_a_file_is_told_so() {
+        let error = share(&find("missing.invalid").unwrap(), None).unwrap_err().to_string();
+        assert!(error.contains("nor a file of hosts") && error.contains("missing.invalid=IP"), "{error}");
     }
 
     #[test]
