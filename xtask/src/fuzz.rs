@@ -5,6 +5,8 @@ mod progress;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
@@ -65,17 +67,38 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
         return process::run(replay);
     }
     let engine = Engine::build(workspace)?;
-    let mut broken = Vec::new();
-    for name in &names {
-        if let Outcome::Failed(reason) = engine.run(workspace, name, args.seconds)? {
-            println!("{name}: FAILED: {reason}");
-            broken.push(*name);
-        }
-    }
+    let broken = fuzz_all(workspace, &engine, &names, args.seconds)?;
     if broken.is_empty() {
         return Ok(Outcome::Passed);
     }
     Ok(Outcome::Failed(format!("{} of {} targets broke: {}", broken.len(), names.len(), broken.join(", "))))
+}
+
+/// Runs all targets, as many at a time as there are processors. Returns those that broke.
+fn fuzz_all<'a>(
+    workspace: &Workspace,
+    engine: &Engine,
+    names: &[&'a str],
+    seconds: u32,
+) -> Result<Vec<&'a str>> {
+    let (next, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || -> Result<()> {
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Outcome::Failed(reason) = engine.run(workspace, name, seconds)? {
+                println!("{name}: FAILED: {reason}");
+                broken.lock().unwrap_or_else(PoisonError::into_inner).push(*name);
+            }
+        }
+        Ok(())
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(names.len());
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread that fuzzes has panicked")))
+        })
+    })?;
+    Ok(broken.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The package's own program, not instrumented: it lists targets, writes seeds and runs one input.

@@ -94,14 +94,13 @@ impl Engine {
     /// Passes on what a run prints, but for libFuzzer's line per new input, and says what it came to.
     fn watch(&self, workspace: &Workspace, command: &mut Command, target: &str) -> Result<Outcome> {
         let shown = process::show(command);
-        println!("{target}:");
         let mut child =
             command.stderr(Stdio::piped()).spawn().with_context(|| format!("could not start `{shown}`"))?;
         let mut progress = Progress::default();
         if let Some(output) = child.stderr.take() {
             process::for_each_line(output, |line| {
                 if progress.read(line) {
-                    println!("{line}");
+                    println!("{target}: {line}");
                 }
             })?;
         }
