@@ -256,6 +256,11 @@ impl Job {
         self.memory.as_mut()
     }
 
+    /// One more memory server, beside the job's own.
+    pub fn open_memory(&self, address: &Address) -> Result<Memory, ConnectError> {
+        Ok(Memory::new(Client::connect(address, self.identity.clone(), &self.link)?))
+    }
+
     /// Where other ranks reach this one; only the first who asks gets them.
     pub(crate) fn take_doors(&mut self) -> Option<(Vec<Listener>, Arc<Exports>)> {
         self.doors.take()

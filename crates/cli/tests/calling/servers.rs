@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use outboard::{
     Address, CallError, CallServer, CallSite, Caller, CallerOptions, FarRegion, FunctionHandle,
-    FunctionOptions, Memory, RegisterError, Rights, Settings, TrapReason,
+    FunctionOptions, Job, Memory, RegisterError, Rights, Settings, TrapReason,
 };
+
+use outboard_settings::Whereabouts;
 
 use crate::support::PATIENCE;
 use crate::world::{Daemons, caller_with, identity, image, memory};
@@ -98,7 +100,7 @@ fn caller_of_both(addresses: [&Address; 2], options: [CallerOptions; 2]) -> (Cal
     let [here, there] = options;
     let mut caller = caller_with(addresses[0], here);
     let link = Settings::default().link;
-    let server = caller.open_server(addresses[1], identity(), &link, there).unwrap();
+    let server = caller.connect_server(addresses[1], identity(), &link, there).unwrap();
     (caller, server)
 }
 
@@ -229,7 +231,7 @@ fn a_second_server_that_is_gone_leaves_no_doubt_that_the_first_part_ran() {
         let mut caller = caller_with(&places[0].daemons.shm(), CallerOptions::default().at(CallSite::Server));
         let there = if over_shm { places[1].daemons.shm() } else { places[1].daemons.tcp() };
         let at_server = CallerOptions::default().at(CallSite::Server);
-        let server = caller.open_server(&there, identity(), &link, at_server).unwrap();
+        let server = caller.connect_server(&there, identity(), &link, at_server).unwrap();
         let chase = caller.register(&image(CHASE), places[0].options()).unwrap();
         caller.register_at(server, &image(CHASE), places[1].options()).unwrap();
         assert_eq!(caller.call(chase, &[0; 8]).unwrap().bytes, values(2));
@@ -286,4 +288,26 @@ fn more_calls_than_there_is_room_for_go_both_ways() {
     assert_eq!((ended, expected.len()), (400, 0));
     let visits: u64 = (0..400).map(|number| 6 - number % 6).sum();
     assert_eq!(places[0].visits() + places[1].visits(), visits);
+}
+
+#[test]
+fn a_job_has_more_than_one_memory_server() {
+    let mut places = [Place::new(), Place::new()];
+    list(&mut places, 3);
+    let mut settings = Settings::default();
+    settings.job.memory = Whereabouts::At(places[0].daemons.shm());
+    settings.job.agent = Whereabouts::None;
+    let mut job = Job::with_settings(&settings).unwrap();
+    let mut caller = Caller::new(&mut job, CallerOptions::default()).unwrap();
+    let there = places[1].daemons.tcp();
+    let server = caller.open_server(&job, &there, CallerOptions::default()).unwrap();
+    assert_eq!(server.number(), 1);
+    let mut memory = job.open_memory(&there).unwrap();
+    let region = memory.reserve(4096, None).unwrap();
+    memory.write(&region, 24, &[1, 0, 48].map(u64::to_le_bytes).concat()).unwrap();
+    let chase = caller.register(&image(CHASE), places[0].options()).unwrap();
+    let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+    caller.register_at(server, &image(CHASE), options).unwrap();
+    assert_eq!(caller.call(chase, &[0; 8]).unwrap().bytes, values(3));
+    assert_eq!(memory.fetch_add(&region, VISITS, 0).unwrap(), 1);
 }

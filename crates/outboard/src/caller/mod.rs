@@ -135,12 +135,23 @@ impl Caller {
         Ok(Self { site: Servers::new(first), patience: settings.deadline })
     }
 
-    /// Connects to one more memory server, with an agent and a placement of its own. Functions are
-    /// [registered there](Self::register_at), and those of this caller's other servers can go on there: what a function says
-    /// with `forward_to` comes back to this caller, which has the call go on there within its deadline.
+    /// Connects to one more memory server in the name of a job, with a placement of its own, and with an agent if the options
+    /// name one that knows that server. Functions are [registered there](Self::register_at), and those of this caller's other
+    /// servers can go on there: what a function says with `forward_to` comes back to this caller, which has the call go on
+    /// there within its deadline.
     ///
     /// Each part of such a call runs at most once, and an error says that it may have run as soon as one of them may have.
     pub fn open_server(
+        &mut self,
+        job: &Job,
+        address: &Address,
+        options: CallerOptions,
+    ) -> Result<CallServer, CallerError> {
+        self.connect_server(address, job.identity().clone(), job.link(), options)
+    }
+
+    /// The same as [`connect`](Self::connect).
+    pub fn connect_server(
         &mut self,
         address: &Address,
         identity: Identity,
