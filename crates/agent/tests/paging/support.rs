@@ -105,7 +105,8 @@ pub(crate) struct App<L> {
 impl App<ShmLink> {
     pub(crate) fn shm(address: &Address) -> Self {
         let identity = Identity::new(Role::Application, "test");
-        Self::new(shm::connect(address, identity, Exports::new(), shm::Config::default()).unwrap())
+        let config = shm::Config { handshake_timeout: PATIENCE, ..Default::default() };
+        Self::new(shm::connect(address, identity, Exports::new(), config).unwrap())
     }
 }
 
@@ -113,7 +114,8 @@ impl App<TcpLink> {
     pub(crate) fn tcp(address: &Address) -> Self {
         let Address::Tcp(socket) = address else { panic!("{address} is no TCP address") };
         let identity = Identity::new(Role::Application, "test");
-        Self::new(tcp::connect(*socket, identity, Exports::new(), tcp::Config::default()).unwrap())
+        let config = tcp::Config { handshake_timeout: PATIENCE, ..Default::default() };
+        Self::new(tcp::connect(*socket, identity, Exports::new(), config).unwrap())
     }
 }
 

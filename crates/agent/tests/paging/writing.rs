@@ -2,7 +2,7 @@
 
 use outboard_wire::paging::{CacheMode, Reply, Source, Status};
 
-use crate::support::{Cluster, attach, filled, pattern, settings};
+use crate::support::{Cluster, attach, await_some, filled, pattern, settings};
 
 #[test]
 fn what_is_acknowledged_is_at_the_server_and_in_the_cache() {
@@ -34,20 +34,23 @@ fn neighbours_go_to_the_server_together_and_are_acknowledged_one_by_one() {
     let (mut server, region, open, _) = filled(&cluster, 1 << 20);
     let mut app = cluster.app();
     app.attach(attach(&region, CacheMode::Off));
-    let count = 200;
-    let mut tags: Vec<u32> =
-        (0..count).map(|index| app.begin_write_back(&region, index * 4096, &[index as u8; 4096])).collect();
-    while !tags.is_empty() {
-        let (tag, reply, _) = app.reply();
-        assert!(matches!(reply, Reply::Written { status: Status::Done, .. }), "{reply:?}");
-        tags.remove(tags.iter().position(|waiting| *waiting == tag).expect("once each"));
-    }
-    for index in 0..count {
-        assert_eq!(server.read(open, index * 4096, 4096), vec![index as u8; 4096]);
-    }
-    let view = cluster.await_agent(|view| view.get("write_backs_total") == Some(count));
-    let frames = view.get("write_back_frames_total").unwrap();
-    assert!(frames < count, "{frames} frames for {count} write-backs");
+    let (each, mut count) = (200, 0);
+    // Where all share one processor, each may be under way and back before the next comes.
+    await_some(|| {
+        let begin = |index| app.begin_write_back(&region, index * 4096, &[index as u8; 4096]);
+        let mut tags: Vec<u32> = (0..each).map(begin).collect();
+        while !tags.is_empty() {
+            let (tag, reply, _) = app.reply();
+            assert!(matches!(reply, Reply::Written { status: Status::Done, .. }), "{reply:?}");
+            tags.remove(tags.iter().position(|waiting| *waiting == tag).expect("once each"));
+        }
+        for index in 0..each {
+            assert_eq!(server.read(open, index * 4096, 4096), vec![index as u8; 4096]);
+        }
+        count += each;
+        let view = cluster.await_agent(|view| view.get("write_backs_total") == Some(count));
+        (view.get("write_back_frames_total") < Some(count)).then_some(())
+    });
 }
 
 #[test]

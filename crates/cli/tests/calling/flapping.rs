@@ -126,7 +126,7 @@ fn caller_of(daemons: &Daemons, agent: &Daemons, placement: CallPlacement) -> Ca
 
 #[test]
 fn a_call_at_an_agent_that_loses_its_server_is_lost_and_later_ones_are_not() {
-    let daemons = Daemons::start_within("300ms");
+    let daemons = Daemons::start_within("2s");
     let mut memory = memory(&daemons.shm());
     let region = memory.reserve(4096, None).unwrap();
     let agent = daemons.agent(&daemons.tcp());

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use outboard::{
-    CallError, CallPlacement, CallSite, Caller, CallerOptions, FunctionHandle, FunctionOptions,
-    NoRoomBecause, Rights,
+    CallCompletion, CallError, CallPlacement, CallSite, Caller, CallerOptions, FunctionHandle,
+    FunctionOptions, NoRoomBecause, Rights,
 };
 use outboard_calling::WINDOW;
 
@@ -44,17 +44,19 @@ impl Scene {
         Self::new(deadline, CallPlacement::Hinted(CallSite::Agent))
     }
 
-    /// Stops the agent with so many calls under way there, and waits until it is silent.
-    fn hang(&mut self, calls: usize) {
+    /// Stops the agent with so many calls under way there, and waits until it is silent. Returns those of them that have
+    /// ended: whoever is kept from looking sees late that the agent is silent, and for too long already.
+    fn hang(&mut self, calls: usize) -> Vec<CallCompletion> {
         self.agent.stop();
         for _ in 0..calls {
             self.caller.begin(self.count, &1u64.to_le_bytes()).unwrap();
         }
-        let until = Instant::now() + PATIENCE;
-        while !self.caller.sites()[CallSite::Agent as usize].is_silent {
+        let (until, mut ended) = (Instant::now() + PATIENCE, Vec::new());
+        while !self.caller.sites()[CallSite::Agent as usize].is_silent && ended.len() < calls {
             assert!(Instant::now() < until, "{:?}", self.caller.sites());
-            assert!(self.caller.poll().is_none());
+            ended.extend(self.caller.poll());
         }
+        ended
     }
 
     fn counted(&mut self) -> u64 {
@@ -65,7 +67,7 @@ impl Scene {
 #[test]
 fn a_call_without_an_answer_is_in_nobodys_way() {
     let mut scene = Scene::hinted(PATIENCE * 10);
-    scene.hang(3);
+    assert!(scene.hang(3).is_empty());
     for number in 0..MANY {
         assert_eq!(scene.caller.call(scene.count, &1u64.to_le_bytes()).unwrap().value, number);
     }
@@ -85,9 +87,12 @@ fn a_call_without_an_answer_is_in_nobodys_way() {
 #[test]
 fn an_agent_that_stays_silent_is_not_waited_for() {
     let mut scene = Scene::hinted(GIVEN_UP);
-    scene.hang(10);
-    for _ in 0..10 {
-        match scene.caller.wait(PATIENCE).expect("it ends").result {
+    let mut ended = scene.hang(10);
+    while ended.len() < 10 {
+        ended.push(scene.caller.wait(PATIENCE).expect("it ends"));
+    }
+    for completion in ended {
+        match completion.result {
             Err(CallError::SiteLost { error, may_have_run: true }) => {
                 assert!(error.to_string().contains("silent for"), "{error}");
             }
@@ -136,7 +141,7 @@ fn a_memory_server_that_stays_silent_is_not_waited_for() {
 #[test]
 fn no_room_names_who_is_silent() {
     let mut scene = Scene::new(PATIENCE * 10, CallPlacement::Fixed(CallSite::Agent));
-    scene.hang(16);
+    assert!(scene.hang(16).is_empty());
     scene.caller = scene.caller.with_patience(Duration::from_millis(20));
     let error = scene.caller.begin(scene.count, &1u64.to_le_bytes()).unwrap_err();
     let expected = NoRoomBecause::UnderWay { calls: 16, silent: Some(CallSite::Agent) };

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use outboard::{
-    Address, CallSite, Caller, CallerOptions, Client, FunctionImage, FunctionOptions, Memory, Settings,
-};
+use outboard::{Address, CallSite, Caller, CallerOptions, Client, FunctionImage, FunctionOptions, Memory};
 use outboard_link::Identity;
+use outboard_settings::LinkSettings;
 use outboard_wire::Role;
 
 use crate::support::{PATIENCE, Server};
@@ -99,9 +98,13 @@ pub(crate) fn identity() -> Identity {
     Identity::new(Role::Application, "caller test")
 }
 
+/// Links for a machine on which daemons get a processor late.
+pub(crate) fn link_settings() -> LinkSettings {
+    LinkSettings { handshake_timeout: PATIENCE, ..LinkSettings::default() }
+}
+
 pub(crate) fn memory(address: &Address) -> Memory {
-    let settings = Settings::default();
-    Memory::new(Client::connect(address, identity(), &settings.link).unwrap().with_patience(PATIENCE))
+    Memory::new(Client::connect(address, identity(), &link_settings()).unwrap().with_patience(PATIENCE))
 }
 
 /// A caller whose calls run at the server.
@@ -132,14 +135,13 @@ fn await_workers(memory: &Address, agent: &Address) {
 }
 
 pub(crate) fn caller_with(address: &Address, options: CallerOptions) -> Caller {
-    caller_within(Settings::default().link.deadline, address, options)
+    caller_within(link_settings().deadline, address, options)
 }
 
 /// A caller that takes so long a silence for the end of a peer.
 pub(crate) fn caller_within(deadline: Duration, address: &Address, options: CallerOptions) -> Caller {
-    let mut settings = Settings::default();
-    settings.link.deadline = deadline;
-    Caller::connect(address, identity(), &settings.link, options).unwrap().with_patience(PATIENCE)
+    let link = LinkSettings { deadline, ..link_settings() };
+    Caller::connect(address, identity(), &link, options).unwrap().with_patience(PATIENCE)
 }
 
 pub(crate) fn image(text: &str) -> FunctionImage {

@@ -30,7 +30,7 @@ impl Traveller {
     fn set_out(memory: &Daemon) -> (Self, TcpLink) {
         let (identity, at) = (Identity::new(Role::Application, "proof-traveller"), memory.remote().clone());
         let Address::Tcp(port) = at else { panic!("{at} is no port") };
-        let terms = LinkSettings::default().tcp();
+        let terms = patient().tcp();
         let mut link = tcp::connect(port, identity.clone(), Exports::new(), terms).unwrap();
         let [own, named] = [(OWN, ""), (NAMED, "graph")].map(|(size, name)| reserve(&mut link, size, name));
         (Self { identity, at, own, named }, link)
@@ -41,8 +41,13 @@ impl Traveller {
     }
 }
 
+/// Links for a machine on which daemons get a processor late.
+fn patient() -> LinkSettings {
+    LinkSettings { handshake_timeout: PATIENCE, ..LinkSettings::default() }
+}
+
 fn connect(at: &Address, identity: &Identity) -> Client {
-    Client::connect(at, identity.clone(), &LinkSettings::default()).unwrap()
+    Client::connect(at, identity.clone(), &patient()).unwrap()
 }
 
 /// Asks over a bare link, which can be dropped without a word as no client of the library can.

@@ -12,7 +12,7 @@ use outboard_wire::{JobId, Rank, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::place::Place;
-use crate::process::Process;
+use crate::process::{PATIENCE, Process};
 use crate::random::Random;
 
 const VARIABLE: &str = "PROOF_TENANT";
@@ -229,7 +229,9 @@ impl Tenant {
 fn connect(address: Option<&Address>) -> Client {
     let address = address.expect("the test gave an address");
     let identity = Identity::new(Role::Application, "proof-tenant");
-    Client::connect(address, identity, &Settings::default().link).expect("the daemon is there")
+    let mut link = Settings::default().link;
+    link.handshake_timeout = PATIENCE / 3;
+    Client::connect(address, identity, &link).expect("the daemon is there")
 }
 
 /// Reports the loss of a daemon; anything else is a failure of this test.

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outboard::{
-    Address, Client, FarRegion, Hint, Memory, Settings, WriteOptions, WritePath, WriteTarget, Writer,
-    WriterOptions,
+    Address, Client, FarRegion, Hint, Memory, WriteOptions, WritePath, WriteTarget, Writer, WriterOptions,
 };
 use outboard_link::Identity;
+use outboard_settings::LinkSettings;
 use outboard_wire::{Rights, Role};
 use outboard_writing::WriterCounts;
 
@@ -63,14 +63,17 @@ pub(crate) fn identity() -> Identity {
     Identity::new(Role::Application, "writer test")
 }
 
+/// Links for a machine on which daemons get a processor late.
+pub(crate) fn link_settings() -> LinkSettings {
+    LinkSettings { handshake_timeout: PATIENCE, ..LinkSettings::default() }
+}
+
 pub(crate) fn memory(address: &Address) -> Memory {
-    let settings = Settings::default();
-    Memory::new(Client::connect(address, identity(), &settings.link).unwrap().with_patience(PATIENCE))
+    Memory::new(Client::connect(address, identity(), &link_settings()).unwrap().with_patience(PATIENCE))
 }
 
 pub(crate) fn writer(address: &Address, options: WriterOptions) -> Writer {
-    let settings = Settings::default();
-    Writer::connect(address, identity(), &settings.link, options).unwrap().with_patience(PATIENCE)
+    Writer::connect(address, identity(), &link_settings(), options).unwrap().with_patience(PATIENCE)
 }
 
 /// A writer, and what its part of the region must hold.

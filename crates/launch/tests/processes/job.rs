@@ -62,7 +62,7 @@ fn a_stopped_rank_is_ended_too() {
 #[test]
 fn a_rank_that_dies_of_a_signal_is_named_with_it() {
     let script = "ulimit -c 0; [ $RANK = 0 ] && kill -SEGV $$; [ $RANK = 0 ] || sleep 600";
-    let (outcome, _) = run(shell(script, 2, &Folder::new()));
+    let (outcome, _) = run(shell(script, 2, &Folder::new()).grace(LONG));
     assert_eq!(outcome.to_string(), "rank 0 was killed by SIGSEGV; ended rank 1");
 }
 

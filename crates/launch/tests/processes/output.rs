@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::thread;
+use std::time::Duration;
 
 use crate::support::{Folder, ends, run, shell};
 use outboard_launch::{Console, End, Launch, Outcome, Stream, Style};
@@ -105,7 +106,7 @@ fn a_job_ends_although_nobody_reads_what_it_prints() {
     // What the other has printed by then fits into its own pipe, but not, with prefixes, into the console's.
     let script = "if [ $RANK = 1 ]; then read x < $DIR/go; exit 3; fi
         head -c 20000 /dev/zero | tr '\\0' '\\n'; echo > $DIR/go; exec yes $RANK";
-    let running = shell(script, 2, &folder).start().unwrap();
+    let running = shell(script, 2, &folder).grace(Duration::from_secs(600)).start().unwrap();
     let pids = running.pids();
     let reader = thread::spawn(move || {
         assert!(pids.into_iter().all(ends));

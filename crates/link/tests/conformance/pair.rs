@@ -15,6 +15,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// How long bytes are given to arrive when the check is that they do not.
 const SETTLE: Duration = Duration::from_millis(3);
+/// And how many turns at least: whoever gets no processor meanwhile takes none in that time.
+const SETTLE_TURNS: u32 = 200;
 
 /// A frame as it was sent or received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,9 +96,10 @@ impl<F: Fixture> Pair<F> {
     /// Gives everything that is under way the time to arrive, without taking it.
     #[track_caller]
     pub(crate) fn settle(&mut self) {
-        let until = self.clock.now() + SETTLE;
-        while self.clock.now() < until {
+        let (until, mut turns) = (self.clock.now() + SETTLE, 0);
+        while self.clock.now() < until || turns < SETTLE_TURNS {
             self.turn();
+            turns += 1;
         }
     }
 

@@ -12,6 +12,7 @@ use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, Remot
 use outboard_wire::Role;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::couple::LIMIT;
 use crate::spec::{Act, End, Side, Spec, Transport};
 use crate::trade::{self, Trader};
 
@@ -67,7 +68,7 @@ fn wait_for(descriptors: &[BorrowedFd<'_>]) -> Result<(), ConnectError> {
     let stdin = std::io::stdin();
     let mut all = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
     all.extend(descriptors.iter().map(|on| PollFd::from_borrowed_fd(*on, PollFlags::IN)));
-    let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
+    let limit = Timespec { tv_sec: LIMIT.as_secs().cast_signed(), tv_nsec: 0 };
     let ready = poll(&mut all, Some(&limit)).unwrap_or(0);
     let nobody = !all[0].revents().is_empty() && all[1..].iter().all(|other| other.revents().is_empty());
     if ready == 0 || nobody {
@@ -99,7 +100,7 @@ macro_rules! accept_one {
 
 fn meet_shm(spec: &Spec, address: &Address) -> Result<ShmLink, ConnectError> {
     // Small rings, so that both sides meet full ones all the time.
-    let config = shm::Config { ring_bytes: 1 << 16, ..shm::Config::default() };
+    let config = shm::Config { ring_bytes: 1 << 16, handshake_timeout: LIMIT / 3, ..shm::Config::default() };
     if spec.side == Side::Dial {
         return shm::connect(address, identity(spec), exports(), config);
     }
@@ -113,6 +114,7 @@ fn meet_tcp(spec: &Spec, address: std::net::SocketAddr) -> Result<tcp::TcpLink, 
         buffer_bytes: 1 << 17,
         heartbeat: trade::DEADLINE / 5,
         deadline: trade::DEADLINE,
+        handshake_timeout: LIMIT / 3,
         ..tcp::Config::default()
     };
     if spec.side == Side::Dial {
@@ -128,6 +130,7 @@ fn meet_ofi(spec: &Spec, address: std::net::SocketAddr) -> Result<ofi::OfiLink, 
         buffer_bytes: 1 << 17,
         heartbeat: trade::DEADLINE / 5,
         deadline: trade::DEADLINE,
+        handshake_timeout: LIMIT / 3,
         provider: spec.transport.provider().map(str::to_owned),
         // What is read is never written here, and what is written is never read.
         lends_all: true,

@@ -7,7 +7,7 @@ use crate::process::Process;
 use crate::spec::{Act, Side, Spec, Transport};
 
 /// No survivor takes longer than this to report a loss, on the busiest machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The seed of this run: everything random comes from it. Set `OUTBOARD_SEED` to see a run again.
 pub(crate) fn seed() -> u64 {

@@ -13,9 +13,9 @@ use crate::child::say;
 use crate::spec::End;
 
 /// After how long a silence a peer counts as lost, where links look after that.
-pub(crate) const DEADLINE: Duration = Duration::from_millis(1000);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(3);
 /// Longer than any parent lets a child live.
-pub(crate) const FOR_EVER: Duration = Duration::from_secs(60);
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(600);
 /// How long a victim endures.
 pub(crate) const UNDER_FIRE: Duration = Duration::from_millis(60);
 

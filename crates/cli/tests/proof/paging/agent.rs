@@ -9,6 +9,7 @@ use super::mixture::{IsDone, Run, play};
 use super::{connect, options, words};
 use crate::daemon::{Daemon, await_state};
 use crate::place::Place;
+use crate::process::PATIENCE;
 use crate::random::{Random, seed};
 
 const CHUNK: usize = 4096;
@@ -142,6 +143,8 @@ fn the_application_goes_on_without_its_agent_and_the_work_flows_back() {
         let start = || Daemon::agent(&place, &at, &memory.local().to_string(), &[]);
         let mut options = options(memory.local(), CHUNK, 16 * CHUNK);
         (options.agent, options.ahead) = (Some(at.parse().unwrap()), 0);
+        // A wait until the agent is given up would be one for so long.
+        options.link.deadline = PATIENCE;
         let agent = start();
         let far = connect(&options);
         let region = RegionOptions { chunk: CHUNK, path: mode.0, cache: mode.1, ..Default::default() };
@@ -150,7 +153,7 @@ fn the_application_goes_on_without_its_agent_and_the_work_flows_back() {
         agent.process.kill();
         let began = Instant::now();
         (0..64).for_each(|chunk| words(&mapping).write(chunk * CHUNK, &[1]));
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?} without an agent", began.elapsed());
+        assert!(began.elapsed() < PATIENCE, "{:?} without an agent", began.elapsed());
         let agent = start();
         await_flow(&far, &mapping);
         assert_eq!(far.stats().agent_losses, 2, "one of each fault thread");

@@ -11,7 +11,7 @@ use super::user::{Act, TOLD_OF_SIGNALS, User, share};
 use super::{connect, options, words};
 use crate::daemon::{Daemon, await_state};
 use crate::place::Place;
-use crate::process::Process;
+use crate::process::{PATIENCE, Process};
 use crate::random::{Random, seed};
 
 /// How long a server may be away where a test wants to see the end of patience.
@@ -170,7 +170,8 @@ fn a_region_can_be_dropped_while_its_chunks_are_on_their_way() {
     for at in [daemon.local(), daemon.remote()] {
         let (chunk, chunks) = (4096, 4096);
         let mut options = options(at, chunk, chunk * chunks);
-        options.grace = LONG;
+        // A wait for whoever does not answer would be one for so long.
+        (options.grace, options.link.deadline) = (LONG, PATIENCE);
         let memory = connect(&options);
         let region = RegionOptions { chunk, path: Path::Direct, ..Default::default() };
         for _ in 0..3 {

@@ -148,6 +148,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     fn forsake(&mut self, site: Site, silent: Duration, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
         let there = self.calls.all().filter(|(_, flight)| flight.site == site);
         let waiting: Vec<u64> = there.map(|(call, _)| call).collect();
+        self.watch.given_up(site, self.now);
         for call in waiting {
             self.give_up(call, Fault::Lost { may_have_run: true }, tell);
         }

@@ -185,6 +185,15 @@ impl Watch {
         })
     }
 
+    /// Nobody waits any longer for what a site has not answered: it is silent, however long its answers usually take.
+    #[cold]
+    pub(super) fn given_up(&mut self, site: Site, now: Time) {
+        let site = &mut self.sites[site as usize];
+        if !site.is_silent {
+            site.fall_silent(now, site.since.unwrap_or(now));
+        }
+    }
+
     /// What to tell of a site, once.
     pub(super) fn take_seen(&mut self, site: Site, is_usable: bool, now: Time) -> Seen {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

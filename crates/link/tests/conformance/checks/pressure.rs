@@ -99,7 +99,14 @@ pub(crate) fn defers_frames<F: Fixture>() {
         pair.ada.send(frame.head, &frame.payload).unwrap();
     }
     pair.ada.flush().unwrap();
-
+    pair.until("a frame to be offered", |pair| {
+        let mut is_offered = None;
+        let offered = pair.ben.receive(1, |_| {
+            is_offered = Some(());
+            Disposition::Deferred
+        });
+        offered.map(|_| is_offered).unwrap()
+    });
     pair.settle();
 
     for _ in 0..3 {

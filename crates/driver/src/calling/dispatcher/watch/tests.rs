@@ -140,3 +140,17 @@ fn a_site_without_calls_is_probed_now_and_then_and_the_more_rarely_the_slower_it
     watch.look(at(1_200_000));
     assert!(watch.wants_probe(agent, true, at(1_200_000)), "it may have been lost");
 }
+
+#[test]
+fn a_site_that_was_given_up_is_silent_however_slow_it_is_and_until_it_is_heard() {
+    let mut watch = Watch::default();
+    call(&mut watch, 0, 0, 100_000);
+    watch.begun(Site::Server, 1);
+    assert_eq!(silent_at(&mut watch, 100_100, 400_000), None, "it may take 800 ms");
+    watch.given_up(Site::Server, at(400_000));
+    watch.ended(Site::Server, 1, None);
+    assert_eq!(silent_at(&mut watch, 400_100, 500_000), None);
+    assert!(watch.is_silent(Site::Server));
+    watch.heard(Site::Server, at(500_000));
+    assert!(!watch.is_silent(Site::Server));
+}
