@@ -135,8 +135,9 @@ fn standard_input_goes_to_the_rank_that_was_named() {
     stdin.write_all(&vec![b'x'; 1_000_000]).unwrap();
     drop(stdin);
     let counts = [launcher.out.with("["), launcher.out.with("[")];
-    assert!(counts.contains(&"[0] 1000000".to_owned()), "{counts:?}");
-    assert!(counts.contains(&"[1] 0".to_owned()), "{counts:?}");
+    // On one processor the name of the test comes before what is printed first.
+    let is_counted = |count: &str| counts.iter().any(|line| line.ends_with(count));
+    assert!(is_counted("[0] 1000000") && is_counted("[1] 0"), "{counts:?}");
     assert_eq!(launcher.exit_code(), Some(0));
 }
 

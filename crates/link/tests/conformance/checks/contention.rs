@@ -45,10 +45,13 @@ impl<F: Fixture> Shared<F> {
                 .enumerate()
                 .map(|(number, link)| {
                     scope.spawn(move || {
-                        let _done = CountDown(running);
+                        let done = CountDown(running);
                         let mut user = User { link, waiter: Waiter::new() };
                         let opened = open(&mut user, grant);
-                        work(number, &mut user, opened)
+                        let result = work(number, &mut user, opened);
+                        drop(done);
+                        user.stay(running);
+                        result
                     })
                 })
                 .collect();
@@ -83,6 +86,16 @@ impl Drop for CountDown<'_> {
 struct User<'a, L> {
     link: &'a mut L,
     waiter: Waiter,
+}
+
+impl<L: Link> User<'_, L> {
+    /// Gives signs of life until the others are done too: who is silent for long counts as lost.
+    fn stay(&mut self, running: &AtomicUsize) {
+        while running.load(SeqCst) > 0 {
+            self.link.progress(self.waiter.clock.now()).unwrap();
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// Runs one operation to its end, in real time.
