@@ -42,8 +42,14 @@ impl BareEndpoint {
         slot_bytes: usize,
     ) -> Result<Self, FabricError> {
         let (offer, _) = select(source, Some(provider), Progress::Manual)?;
-        let sizes =
-            Sizes { receives: slots, sends: slots, accesses: 1, slot_bytes, receive_bytes: slot_bytes };
+        let sizes = Sizes {
+            receives: slots,
+            sends: slots,
+            long_sends: 0,
+            accesses: 1,
+            slot_bytes,
+            short_bytes: slot_bytes,
+        };
         let mut endpoint = Endpoint::open(offer, sizes)?;
         for slot in 0..slots {
             if !endpoint.receive(slot)? {

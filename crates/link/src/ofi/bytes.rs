@@ -70,7 +70,7 @@ pub struct OfiBytes {
     /// Where longer ones are written to, once the peer has said so.
     pub(super) far: Option<FarLanding>,
     /// How much memory all links of this process may have for long messages.
-    pool_bytes: usize,
+    pub(super) pool_bytes: usize,
     /// What is to be said of landings, ours and the peer's.
     pub(super) unsaid: VecDeque<Word>,
     /// When the peer last wrote to ours, and whether it may go on.
@@ -117,7 +117,7 @@ impl OfiBytes {
         let sizes = endpoint.sizes();
         Self {
             credits: Credits::new(sizes.receives, peer.slots),
-            message_bytes: sizes.slot_bytes.min(peer.slot_bytes),
+            message_bytes: sizes.short_bytes.min(peer.slot_bytes),
             far: None,
             pool_bytes,
             unsaid: VecDeque::new(),
@@ -176,9 +176,16 @@ impl OfiBytes {
     }
 
     fn note(&mut self, Ended { operation, result }: Ended) -> Result<(), Violation> {
+        let sends = self.endpoint.sizes().sends;
         match (operation, result) {
             (Operation::Send(slot), result) => {
-                self.free.push(slot);
+                match (&mut self.endpoint.long, slot.checked_sub(sends)) {
+                    (Some(long), Some(number)) => {
+                        long.put_back(number);
+                        self.endpoint.long.take_if(|long| self.far.is_none() && long.is_idle());
+                    }
+                    _ => self.free.push(slot),
+                }
                 if let Err(source) = result {
                     self.fail(Loss::System { call: "fi_sendmsg", source });
                 }
@@ -217,6 +224,7 @@ impl OfiBytes {
             Content::Withdrawal => {
                 let nothing = DecodeError::BadValue { what: "withdrawal of nothing", value: 0 };
                 self.far.take().ok_or(nothing)?;
+                self.endpoint.long.take_if(|long| long.is_idle());
                 self.unsaid.push_back(Word::Release);
                 (Whereabouts::Slot(slot), Header::LEN)
             }
@@ -228,7 +236,7 @@ impl OfiBytes {
             }
         };
         // A message as long as they get is a piece of a longer one.
-        if len == self.endpoint.sizes().receive_bytes && self.endpoint.landing.is_none() {
+        if len == self.endpoint.sizes().short_bytes && self.endpoint.landing.is_none() {
             self.make_landing();
         }
         self.arrive(at, len, &header)
@@ -259,7 +267,7 @@ impl OfiBytes {
     /// Makes room for long messages, if it can be done. Without it they come in pieces.
     fn make_landing(&mut self) {
         let sizes = self.endpoint.sizes();
-        if !self.endpoint.offer().tells || sizes.slot_bytes <= sizes.receive_bytes {
+        if !self.endpoint.offer().tells || sizes.slot_bytes <= sizes.short_bytes {
             return;
         }
         let places = (self.credits.ours(), sizes.slot_bytes);

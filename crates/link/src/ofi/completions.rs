@@ -18,7 +18,9 @@ impl Endpoint {
     /// The operation whose context this is.
     fn operation(&self, context: *mut c_void) -> Option<Operation> {
         let distance = (context as usize).checked_sub(self.contexts.as_ptr() as usize)?;
-        let (index, Sizes { receives, sends, .. }) = (distance / size_of::<Context>(), self.sizes);
+        let (index, Sizes { receives, sends, long_sends, .. }) =
+            (distance / size_of::<Context>(), self.sizes);
+        let sends = sends + long_sends;
         match index {
             _ if index >= self.contexts.len() => None,
             _ if index < receives => Some(Operation::Receive(index)),

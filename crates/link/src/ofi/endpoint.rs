@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::access::Accesses;
 use super::landing::Landing;
 use super::library::Fault;
+use super::long_slots::LongSlots;
 use super::object::{Closing, Home, Registration};
 use super::offer::Offer;
 use super::sys::{
@@ -28,11 +29,13 @@ pub(super) const BATCH: usize = 32;
 pub(super) struct Sizes {
     pub(super) receives: usize,
     pub(super) sends: usize,
+    /// Sends of long messages, besides.
+    pub(super) long_sends: usize,
     pub(super) accesses: usize,
-    /// What leaves is this long at most.
+    /// The longest message.
     pub(super) slot_bytes: usize,
-    /// What arrives is, unless it is written past the places to receive in.
-    pub(super) receive_bytes: usize,
+    /// What is sent and received is not longer than this; what is longer is written.
+    pub(super) short_bytes: usize,
 }
 
 /// What an operation was.
@@ -66,6 +69,8 @@ pub(super) struct Endpoint {
     pub(super) pool_registration: Option<Registration>,
     /// Where the peer writes long messages.
     pub(super) landing: Option<Landing>,
+    /// Where ours leave from.
+    pub(super) long: Option<LongSlots>,
     /// What the provider may be reading or writing for reads and writes of the peer's memory.
     pub(super) accesses: Accesses,
     pub(super) av: Closing<Av>,
@@ -133,25 +138,43 @@ impl Endpoint {
     #[inline]
     pub(super) fn received(&self, slot: usize) -> &[u8] {
         assert!(!self.is_posted[slot], "a message that is being received is not read");
-        let len = self.sizes.receive_bytes;
+        let len = self.sizes.short_bytes;
         let place = self.pool.window().part(slot * len, len);
         // SAFETY: nobody writes there until the slot is given to the provider again, for which `self` is borrowed
         // exclusively.
         unsafe { core::slice::from_raw_parts(place.as_ptr(), place.len()) }
     }
 
-    /// Where the message of a send goes. It must not be under way.
+    /// Where the message of a send goes. It must not be under way. Those behind the last are for long messages.
+    ///
+    /// # Panics
+    /// If there is no such slot.
     #[inline]
     pub(super) fn send_slot(&self, slot: usize) -> WindowMut<'_> {
-        let Sizes { receives, receive_bytes, slot_bytes, .. } = self.sizes;
-        self.pool.window_mut().part(receives * receive_bytes + slot * slot_bytes, slot_bytes)
+        let Sizes { receives, sends, short_bytes, .. } = self.sizes;
+        match &self.long {
+            Some(long) if slot >= sends => long.slot(slot - sends),
+            _ => self.pool.window_mut().part((receives + slot) * short_bytes, short_bytes),
+        }
+    }
+
+    /// A slot for a long message, if one is free. They are made when the first is needed, if the pool has room; without
+    /// it there is none.
+    pub(super) fn take_long(&mut self, pool_bytes: usize) -> Option<usize> {
+        if self.long.is_none() && self.sizes.long_sends > 0 {
+            // What cannot be registered is sent in pieces.
+            self.long = LongSlots::make(self, pool_bytes).unwrap_or(None);
+        }
+        self.long.as_mut()?.take().map(|number| self.sizes.sends + number)
     }
 
     fn context(&mut self, operation: Operation) -> *mut c_void {
         let index = match operation {
             Operation::Receive(slot) => slot,
             Operation::Send(slot) => self.sizes.receives + slot,
-            Operation::Access(number) => self.sizes.receives + self.sizes.sends + number,
+            Operation::Access(number) => {
+                self.sizes.receives + self.sizes.sends + self.sizes.long_sends + number
+            }
             Operation::Told(_) => return null_mut(),
         };
         (&raw mut self.contexts[index]).cast()
@@ -163,7 +186,7 @@ impl Endpoint {
 
     /// Gives a place for the next message. Returns false if the provider takes no more at the moment.
     pub(super) fn receive(&mut self, slot: usize) -> Result<bool, Fault> {
-        let len = self.sizes.receive_bytes;
+        let len = self.sizes.short_bytes;
         let start = self.pool.window_mut().part(slot * len, len).as_mut_ptr();
         let (descriptor, context) = (self.pool_descriptor(), self.context(Operation::Receive(slot)));
         // SAFETY: the slot and the context are left alone until the completion, and live until the endpoint is
@@ -205,7 +228,9 @@ impl Endpoint {
     ) -> Result<bool, Fault> {
         let start = self.send_slot(slot).part(0, far.len).as_mut_ptr();
         let flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | if has_more { FI_MORE } else { 0 };
-        let (near, context) = ((start, self.pool_descriptor()), self.context(Operation::Send(slot)));
+        let long = self.long.as_ref().filter(|_| slot >= self.sizes.sends);
+        let descriptor = long.map_or_else(|| self.pool_descriptor(), LongSlots::descriptor);
+        let (near, context) = ((start, descriptor), self.context(Operation::Send(slot)));
         // SAFETY: as for a send.
         let posted = unsafe { self.one_sided(near, far, (context, note.into()), Some(flags)) };
         begun("fi_writemsg", posted)

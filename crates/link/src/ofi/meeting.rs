@@ -101,10 +101,16 @@ impl Meeting {
             leftovers::remove_once();
         }
         let Config { slots, slot_bytes, operations_max, .. } = self.config;
-        // What is longer is written past these, where that can be told.
-        let receive_bytes = if offer.tells { slot_bytes.min(SHORT_BYTES) } else { slot_bytes };
-        let sizes =
-            Sizes { receives: slots, sends: slots, accesses: operations_max, slot_bytes, receive_bytes };
+        // What is longer is written, where that can be told.
+        let short_bytes = if offer.tells { slot_bytes.min(SHORT_BYTES) } else { slot_bytes };
+        let sizes = Sizes {
+            receives: slots,
+            sends: slots,
+            long_sends: if short_bytes < slot_bytes { slots / 2 } else { 0 },
+            accesses: operations_max,
+            slot_bytes,
+            short_bytes,
+        };
         let mut endpoint = Endpoint::open(offer, sizes)?;
         // Everything is in place before anybody knows of it.
         for slot in 0..slots {
@@ -116,7 +122,7 @@ impl Meeting {
             .map_err(|source| super::library::Fault { call: "epoll_ctl", source })?;
         let (name, wants_bells) = (endpoint.name()?, endpoint.wait_descriptor().is_none());
         let preface =
-            Preface { provider: choice.provider, name, slots, slot_bytes: receive_bytes, wants_bells };
+            Preface { provider: choice.provider, name, slots, slot_bytes: short_bytes, wants_bells };
         Ok((endpoint, preface))
     }
 

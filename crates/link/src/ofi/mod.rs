@@ -29,6 +29,7 @@ mod landing;
 pub mod layout;
 mod leftovers;
 mod library;
+mod long_slots;
 mod meeting;
 mod object;
 mod offer;

@@ -11,7 +11,7 @@ use super::object::{Closing, Home};
 use super::offer::Offer;
 use super::sys::{
     Av, AvAttr, Context, Cq, CqAttr, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE,
-    FI_GETWAIT, FI_MR_LOCAL, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, FI_WRITE, Fabric,
+    FI_GETWAIT, FI_MR_LOCAL, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fabric,
 };
 use crate::memory::Buffer;
 
@@ -19,7 +19,7 @@ impl Endpoint {
     /// Opens an endpoint that nobody knows of yet.
     pub(super) fn open(offer: Offer, sizes: Sizes) -> Result<Self, Fault> {
         let info = offer.info().as_ptr();
-        let count = sizes.receives + sizes.sends + sizes.accesses;
+        let count = sizes.receives + sizes.sends + sizes.long_sends + sizes.accesses;
         // SAFETY: each call is given what was opened before it by the same library and a place for its result.
         unsafe {
             let (mut fabric, mut domain, mut av, mut ep) = (null_mut(), null_mut(), null_mut(), null_mut());
@@ -45,7 +45,7 @@ impl Endpoint {
             Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), av.fid(), 0))?;
             Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), cq.fid(), FI_SEND | FI_RECV))?;
             Fault::check("fi_enable", (ops.control)(ep.fid(), FI_ENABLE, null_mut()))?;
-            let bytes = sizes.receives * sizes.receive_bytes + sizes.sends * sizes.slot_bytes;
+            let bytes = (sizes.receives + sizes.sends) * sizes.short_bytes;
             let pool = Buffer::allocate(bytes).map_err(|source| Fault { call: "mmap", source })?;
             let contexts = vec![Context { internal: [null_mut(); 8] }; count].into_boxed_slice();
             let pool_registration = None;
@@ -55,6 +55,7 @@ impl Endpoint {
                 ep,
                 pool_registration,
                 landing: None,
+                long: None,
                 accesses: Accesses::new(sizes.accesses),
                 av,
                 cq,
@@ -69,8 +70,7 @@ impl Endpoint {
             };
             if endpoint.offer.memory_mode & FI_MR_LOCAL != 0 {
                 let place = (endpoint.pool.start(), endpoint.pool.len());
-                let access = FI_SEND | FI_RECV | if endpoint.offer.tells { FI_WRITE } else { 0 };
-                endpoint.pool_registration = Some(endpoint.register(place, access)?);
+                endpoint.pool_registration = Some(endpoint.register(place, FI_SEND | FI_RECV)?);
             }
             Ok(endpoint)
         }

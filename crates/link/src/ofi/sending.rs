@@ -4,6 +4,7 @@ use zerocopy::IntoBytes;
 
 use super::bytes::{Leaving, OfiBytes, Word, lost};
 use super::credits::{Content, Header, KEPT};
+use super::long_slots::LongSlots;
 use crate::Loss;
 use crate::memory::Window;
 
@@ -79,12 +80,9 @@ impl OfiBytes {
         }
         let mut taken = 0;
         while taken < total && self.free.len() > KEPT && self.credits.has() && self.failure.is_none() {
-            let Some(slot) = self.free.pop() else { break };
-            let longest = match &self.far {
-                Some(far) if total - taken > self.message_bytes - Header::LEN => far.message_bytes,
-                _ => self.message_bytes,
-            };
-            let len = (total - taken).min(longest - Header::LEN);
+            let left = Header::LEN + (total - taken);
+            let Some((slot, longest)) = self.take_slot(left) else { break };
+            let len = left.min(longest) - Header::LEN;
             let header = self.credits.next(true);
             let mut place = self.endpoint.send_slot(slot);
             place.write(0, header.as_bytes());
@@ -96,13 +94,31 @@ impl OfiBytes {
                 let at = (taken + from_head) - head.len();
                 place.write_window(Header::LEN + from_head, body.part(at, len - from_head));
             }
-            let far = self.far.as_mut().filter(|_| Header::LEN + len > self.message_bytes);
+            let far = self.far.as_mut().filter(|_| slot >= self.endpoint.sizes().sends);
             let to = far.map(|far| far.next(Header::LEN + len));
             self.leaving.push_back(Leaving { slot, len: Header::LEN + len, to });
             taken += len;
         }
         self.submit();
         Ok(taken)
+    }
+
+    /// A slot for a message of up to `len` bytes, and how many it can have. `None` if it has to wait for one.
+    fn take_slot(&mut self, len: usize) -> Option<(usize, usize)> {
+        let far = self.far.as_ref().filter(|_| len > self.message_bytes);
+        if let Some(longest) = far.map(|far| far.message_bytes) {
+            let slot = self.endpoint.take_long(self.pool_bytes);
+            if slot.is_some() || self.endpoint.long.is_some() {
+                return slot.map(|slot| (slot, longest));
+            }
+        }
+        self.free.pop().map(|slot| (slot, self.message_bytes))
+    }
+
+    /// Whether the provider has not sent everything yet.
+    pub(super) fn is_sending(&self) -> bool {
+        let is_long_idle = self.endpoint.long.as_ref().is_none_or(LongSlots::is_idle);
+        self.free.len() < self.endpoint.sizes().sends || !is_long_idle
     }
 
     /// Says what is to be said of long messages.

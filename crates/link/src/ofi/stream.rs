@@ -51,10 +51,9 @@ impl ByteStream for OfiBytes {
             return;
         }
         let clock = Clock::start();
-        let sends = self.endpoint.sizes().sends;
         // Whoever is told that a read was lost may use its pages for something else.
         let touches_pages = self.endpoint.accesses.touches_pages();
-        while self.free.len() < sends && self.failure.is_none() && !self.side.is_over() && !touches_pages {
+        while self.is_sending() && self.failure.is_none() && !self.side.is_over() && !touches_pages {
             if self.turn().is_err() || self.side.look().is_err() || clock.now() >= Time::ZERO + PARTING_TIME {
                 break;
             }

@@ -113,7 +113,7 @@ fn who_tells_of_what_cannot_be_there_has_broken_the_rules() {
         let long = pattern(1 << 20);
         assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
         let (far, _) = ada.far.as_mut().unwrap().next(64);
-        let slot = ada.free.pop().unwrap();
+        let slot = ada.endpoint.take_long(usize::MAX).unwrap();
         // A place behind the last.
         let note = 1000 << 21 | 64;
         assert!(ada.endpoint.write_far((slot, note), Far { len: 64, ..far }, false).unwrap());
@@ -136,7 +136,8 @@ fn room_that_nobody_uses_goes_to_who_needs_it() {
     for provider in PROVIDERS {
         let _pool = whole_pool();
         let Config { slots, slot_bytes, .. } = Config::default();
-        let share = (slots - KEPT) * slot_bytes;
+        // One has room to receive and another to send.
+        let share = (slots - KEPT + slots / 2) * slot_bytes;
         let Some((mut ada, mut ben)) = ends(provider, share) else { continue };
         let Some((mut cy, mut dee)) = ends(provider, share) else { continue };
         let long = pattern(1 << 20);
