@@ -5,16 +5,14 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use outboard_wire::{DecodeError, Time};
+use outboard_wire::Time;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use zerocopy::FromBytes;
 
 use super::credits::{Content, Credits, Header};
 use super::endpoint::{BATCH, Ended, Endpoint, Far, Operation};
-use super::landing::{FarLanding, Grant, Landing};
+use super::landing::{FarLanding, Grant};
 use super::library::Fault;
-use super::pool;
 use super::preface::Preface;
 use super::side::Side;
 use crate::memory::Window;
@@ -25,8 +23,6 @@ use crate::{Loss, Violation};
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 /// How often an access is looked for before its owner is woken.
 const LOOKS_PER_BELL: u32 = 64;
-/// How long room for long messages goes unused before others may have it.
-const IDLE_TIME: Duration = Duration::from_secs(2);
 /// How long what was sent before the end may take to arrive.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
@@ -37,8 +33,8 @@ pub(super) enum Whereabouts {
     Slot(usize),
     /// In a place that the peer has written to.
     Place(usize),
-    /// In a slot; it says that nothing is written any more.
-    Release(usize),
+    /// In a slot; it has to say something else when everything before it was read.
+    Word(usize, Content),
 }
 
 /// What one side says to the other of long messages.
@@ -73,9 +69,9 @@ pub struct OfiBytes {
     pub(super) pool_bytes: usize,
     /// What is to be said of landings, ours and the peer's.
     pub(super) unsaid: VecDeque<Word>,
-    /// When the peer last wrote to ours, and whether it may go on.
-    landing_used: Time,
-    is_withdrawn: bool,
+    /// When the peer last wrote to ours, and whether it is to stop.
+    pub(super) landing_used: Time,
+    pub(super) is_withdrawn: bool,
     /// Slots to send from that are free.
     pub(super) free: Vec<usize>,
     /// Filled slots that the provider has not taken yet.
@@ -202,101 +198,13 @@ impl OfiBytes {
         Ok(())
     }
 
-    /// A message has arrived in a slot.
-    fn receive_in(&mut self, slot: usize, len: usize) -> Result<(), Violation> {
-        let message = self.endpoint.received(slot);
-        let available = message.len() as u64;
-        let message = message.get(..len).ok_or(Violation::Oversize { len: len as u64, available })?;
-        let (header, body) = Header::read_from_prefix(message)
-            .map_err(|_| DecodeError::BadValue { what: "length of a message", value: len as u64 })?;
-        let (at, len) = match header.content()? {
-            Content::Bytes => (Whereabouts::Slot(slot), len),
-            Content::Landing => {
-                let wrong = DecodeError::BadValue { what: "length of a landing", value: body.len() as u64 };
-                let grant = Grant::read_from_bytes(body).map_err(|_| wrong)?;
-                let (messages, longest) = (self.credits.theirs(), self.endpoint.sizes().slot_bytes);
-                if self.far.is_some() || !self.endpoint.offer().tells {
-                    return Err(DecodeError::BadValue { what: "second landing", value: 1 }.into());
-                }
-                self.far = Some(FarLanding::new(&grant, messages, longest)?);
-                (Whereabouts::Slot(slot), Header::LEN)
-            }
-            Content::Withdrawal => {
-                let nothing = DecodeError::BadValue { what: "withdrawal of nothing", value: 0 };
-                self.far.take().ok_or(nothing)?;
-                self.endpoint.long.take_if(|long| long.is_idle());
-                self.unsaid.push_back(Word::Release);
-                (Whereabouts::Slot(slot), Header::LEN)
-            }
-            Content::Release if self.is_withdrawn => (Whereabouts::Release(slot), Header::LEN),
-            Content::Release => {
-                return Err(
-                    DecodeError::BadValue { what: "release of what is not withdrawn", value: 0 }.into()
-                );
-            }
-        };
-        // A message as long as they get is a piece of a longer one.
-        if len == self.endpoint.sizes().short_bytes && self.endpoint.landing.is_none() {
-            self.make_landing();
-        }
-        self.arrive(at, len, &header)
-    }
-
-    /// The peer has written a message.
-    fn be_told(&mut self, note: u32) -> Result<(), Violation> {
-        let unwanted = DecodeError::BadValue { what: "note of a message", value: note.into() };
-        let landing = self.endpoint.landing.as_ref().ok_or(unwanted)?;
-        let (place, len) = landing.find(note)?;
-        let header: Header = zerocopy::transmute!(landing.message(place, len).array::<{ Header::LEN }>(0));
-        if header.content()? != Content::Bytes {
-            return Err(unwanted.into());
-        }
-        self.landing_used = self.now;
-        self.arrive(Whereabouts::Place(place), len, &header)
-    }
-
-    /// Takes room for long messages back that nobody uses, if somebody else could.
-    fn give_up_landing(&mut self) {
-        let is_idle = self.now >= self.landing_used + IDLE_TIME;
-        if self.endpoint.landing.is_some() && !self.is_withdrawn && is_idle && pool::take_wish() {
-            self.is_withdrawn = true;
-            self.unsaid.push_back(Word::Withdrawal);
-        }
-    }
-
-    /// Makes room for long messages, if it can be done. Without it they come in pieces.
-    fn make_landing(&mut self) {
-        let sizes = self.endpoint.sizes();
-        if !self.endpoint.offer().tells || sizes.slot_bytes <= sizes.short_bytes {
-            return;
-        }
-        let places = (self.credits.ours(), sizes.slot_bytes);
-        if let Ok(Some(landing)) = Landing::make(&self.endpoint, places, self.pool_bytes) {
-            self.unsaid.push_back(Word::Landing(landing.grant()));
-            self.endpoint.landing = Some(landing);
-            self.landing_used = self.now;
-        }
-    }
-
-    /// A message is here. Messages are read by their numbers, whatever order they are told of in.
-    fn arrive(&mut self, at: Whereabouts, len: usize, header: &Header) -> Result<(), Violation> {
-        let sequence = self.credits.take(header)?;
-        let ahead = sequence.wrapping_sub(self.next as u32);
-        let place = (self.next + u64::from(ahead)) as usize % self.arrived.len();
-        if ahead as usize >= self.arrived.len() || self.arrived[place].is_some() {
-            return Err(DecodeError::BadValue { what: "number of a message", value: sequence.into() }.into());
-        }
-        self.arrived[place] = Some((at, len));
-        Ok(())
-    }
-
     /// Hands out what has arrived, piece by piece, to `sink`, which takes up to `room` bytes in all.
     fn take(&mut self, room: usize, mut sink: impl FnMut(usize, Window<'_>)) -> usize {
         let mut taken = 0;
         let count = self.arrived.len();
         while let Some((at, len)) = self.arrived[self.next as usize % count] {
             let message = match (at, &self.endpoint.landing) {
-                (Whereabouts::Slot(slot) | Whereabouts::Release(slot), _) => {
+                (Whereabouts::Slot(slot) | Whereabouts::Word(slot, _), _) => {
                     Window::from(self.endpoint.received(slot))
                 }
                 (Whereabouts::Place(place), Some(landing)) => landing.message(place, len),
@@ -314,9 +222,9 @@ impl OfiBytes {
             match at {
                 Whereabouts::Slot(slot) => self.unposted.push((slot, len > Header::LEN)),
                 Whereabouts::Place(_) => self.credits.freed(),
-                Whereabouts::Release(slot) => {
+                Whereabouts::Word(slot, content) => {
                     self.unposted.push((slot, false));
-                    (self.endpoint.landing, self.is_withdrawn) = (None, false);
+                    self.obey(content);
                 }
             }
             self.next += 1;

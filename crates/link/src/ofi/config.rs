@@ -50,12 +50,12 @@ pub struct Config {
     /// How many messages may be on their way in each direction, from 8 to 1024; default 32.
     pub slots: usize,
     /// The longest message, from 1 KiB to 1 MiB; default 65 KiB, so that a frame of 64 KiB is one message. Each side has
-    /// room to send `slots` of them from, registered where the provider wants that, and to receive as many of up to
-    /// 16 KiB. Longer ones are written past that.
+    /// `slots` places for messages of up to 16 KiB to send from, and as many to receive in, registered where the provider
+    /// wants that. Longer ones are written past these, where the provider can.
     pub slot_bytes: usize,
-    /// How much memory all links of this process may have for long messages from their peers; default 64 MiB. Each
-    /// takes `slots` times `slot_bytes` of it when its peer begins to send them, until it is closed. A peer for whom nothing
-    /// is left sends them in pieces.
+    /// How much memory all links of this process may have for long messages; default 64 MiB. Each takes a little less than
+    /// `slots` times `slot_bytes` of it when its peer begins to send some, and half as much when it does so itself, and
+    /// gives it back when it is closed, or does not use it while others want it. Without room they go in pieces.
     pub pool_bytes: usize,
 }
 

@@ -60,7 +60,7 @@ impl Landing {
     /// Where the message lies that a note tells of, and how long it is.
     pub(super) fn find(&self, note: u32) -> Result<(usize, usize), Violation> {
         let (place, len) = ((note >> LENGTH_BITS) as usize, (note & ((1 << LENGTH_BITS) - 1)) as usize);
-        if place >= self.places || !(Header::LEN..=self.place_bytes).contains(&len) {
+        if place >= self.places || !(Header::LEN + 1..=self.place_bytes).contains(&len) {
             return Err(DecodeError::BadValue { what: "note of a message", value: note.into() }.into());
         }
         Ok((place, len))

@@ -56,6 +56,12 @@ impl LongSlots {
         self.free.push(number);
     }
 
+    /// Whether everything is under way.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.free.len() == self.count

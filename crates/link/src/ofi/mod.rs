@@ -14,6 +14,7 @@
 
 mod accept;
 mod access;
+mod arriving;
 #[doc(hidden)]
 pub mod bare;
 mod bytes;

@@ -75,7 +75,8 @@ impl OfiBytes {
                 return Ok(0);
             }
         }
-        if self.free.len() <= KEPT || !self.credits.has() {
+        let is_long_full = self.endpoint.long.as_ref().is_some_and(LongSlots::is_full);
+        if self.free.len() <= KEPT || !self.credits.has() || is_long_full {
             self.turn()?;
         }
         let mut taken = 0;

@@ -46,8 +46,8 @@ section! {
         /// it has time) or automatic (the provider, by a thread of its own if it has to: what peers read and write is
         /// reached at any time then, and costs processor time). Where there is nothing automatic, it is manual.
         pub progress: ofi::Progress = ofi::Progress::Fitting,
-        /// How much memory all links of a process over libfabric have for long frames from their peers. Each takes 1.7 MiB of it
-        /// when its peer begins to send some; without room they come in pieces.
+        /// How much memory all links of a process over libfabric have for long frames. Each takes 1.7 MiB of it when its
+        /// peer begins to send some, and 1 MiB when it does so itself; without room they go in pieces.
         pub fabric_pool: ByteSize = ByteSize(64 << 20),
         /// Which of 256 slots, 0 to 255, TCP connections that this process makes over IPv6 belong to: they carry it in
         /// their flow label, and a daemon gives those of one slot to one of its threads. Without it, any thread.
