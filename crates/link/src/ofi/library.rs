@@ -18,6 +18,9 @@ const PRECAUTIONS: &[(&str, &str)] = &[
     ("FI_MR_CACHE_MONITOR", "disabled"),
     // Every endpoint here has one peer. Queues for the 256 that are usual are more than some cards have.
     ("FI_UNIVERSE_SIZE", "2"),
+    // Every endpoint makes this many buffers of 16 KiB at once, and 2048 if nobody says how many: 50 MiB for each link.
+    // There are never more messages on their way to one than half of these.
+    ("FI_OFI_RXM_MSG_RX_SIZE", "128"),
     // Libraries that it brings along would take over the signals of memory that is not there, and write a file.
     ("IPATH_NO_BACKTRACE", "1"),
     ("HFI_NO_BACKTRACE", "1"),
