@@ -15,7 +15,7 @@ use super::stage::Stage;
 use super::stream::{Inlet, LinkStream, Outlet, Variants};
 use super::transport::{Transport, identity};
 use crate::BenchError;
-use crate::pair::{Control, spin_until};
+use crate::pair::{Control, PATIENCE, spin_until};
 
 /// Who moves the bytes, by libfabric's name.
 pub(super) trait Provider {
@@ -47,7 +47,9 @@ pub(super) fn unfit<P: Provider>() -> Option<String> {
 }
 
 fn config<P: Provider>() -> ofi::Config {
-    ofi::Config { provider: Some(P::NAME.to_owned()), ..ofi::Config::default() }
+    let provider = Some(P::NAME.to_owned());
+    // Either process may be kept waiting for a processor.
+    ofi::Config { provider, handshake_timeout: PATIENCE, deadline: PATIENCE, ..ofi::Config::default() }
 }
 
 impl<P: Provider> Transport for Ofi<P> {

@@ -8,7 +8,7 @@ use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, shm, 
 use outboard_wire::{Role, Time};
 
 use crate::BenchError;
-use crate::pair::spin_until;
+use crate::pair::{PATIENCE, spin_until};
 
 /// A kind of link.
 pub(super) trait Transport {
@@ -56,6 +56,11 @@ pub(super) fn identity() -> Identity {
 /// Shared memory.
 pub(super) struct Shm;
 
+/// As it is, except that either process may be kept waiting for a processor.
+fn shm_config() -> shm::Config {
+    shm::Config { handshake_timeout: PATIENCE, ..shm::Config::default() }
+}
+
 impl Transport for Shm {
     type Link = shm::ShmLink;
     type Listener = shm::ShmListener;
@@ -65,7 +70,7 @@ impl Transport for Shm {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let address = Address::Abstract(format!("outboard-bench-{}-{number}", std::process::id()));
-        let listener = shm::ShmListener::bind(&address, identity(), Exports::new(), shm::Config::default())?;
+        let listener = shm::ShmListener::bind(&address, identity(), Exports::new(), shm_config())?;
         Ok((listener, address))
     }
 
@@ -78,7 +83,7 @@ impl Transport for Shm {
     }
 
     fn connect(address: &Address, exports: Arc<Exports>) -> Result<Self::Link, ConnectError> {
-        shm::connect(address, identity(), exports, shm::Config::default())
+        shm::connect(address, identity(), exports, shm_config())
     }
 }
 
@@ -95,7 +100,7 @@ trait Configured {
 
 impl Configured for Tcp {
     fn config() -> tcp::Config {
-        tcp::Config::default()
+        tcp::Config { handshake_timeout: PATIENCE, deadline: PATIENCE, ..tcp::Config::default() }
     }
 }
 
@@ -103,7 +108,7 @@ impl Configured for Tls {
     fn config() -> tcp::Config {
         // Nothing is kept secret here: it is only measured what that costs.
         let credential = Some(tcp::Credential::Secret("known to whoever reads this".into()));
-        tcp::Config { encryption: tcp::Encryption::All, credential, ..tcp::Config::default() }
+        tcp::Config { encryption: tcp::Encryption::All, credential, ..Tcp::config() }
     }
 }
 

@@ -8,8 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Cores;
 use crate::BenchError;
 
-/// How long either process waits for the other before it gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long either process waits for the other before it gives up, on the busiest machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a process waits for the other. Which is faster depends on the machine and on what else it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use super::shm::{SMALL, order};
 use crate::BenchError;
 
 /// How long a region may take to open.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Writes after which the link is asked for completions: asking after each is what the next one would have to wait for.
 const UNCOLLECTED_MAX: u64 = 32;
 

@@ -36,6 +36,8 @@ impl Place {
         }
         command.arg("graph").args(arguments).current_dir(&self.0.0).stdin(Stdio::null());
         command.env("OUTBOARD_CONFIG", "none");
+        // Whoever gets no processor for a while is not dead.
+        command.env("OUTBOARD_LINK_DEADLINE", "30s").env("OUTBOARD_LINK_HANDSHAKE_TIMEOUT", "30s");
         command
     }
 
@@ -149,10 +151,12 @@ fn pages_come_past_the_server_over_a_fabric() {
             &format!("--server {fabric} --served directed.graph --chunk 4KiB --buffer 1/4 {way}"),
         );
         assert_eq!(far["result"], expected, "{way}");
-        let fetched = far["far"]["faults"]["fetched"].as_u64().unwrap();
+        // Whether somebody waited for a chunk or it came ahead is a matter of luck.
+        let bytes = ["demand_bytes", "background_bytes"].map(|name| far["far"][name].as_u64().unwrap());
+        let chunks = bytes.iter().sum::<u64>() / 4096;
         let after = served(&settings.memory.listen[0]);
         // Only openings and closings of regions are left to be done there.
-        assert!(fetched > 100 && after - before < 40, "{way}: {} served, {far}", after - before);
+        assert!(chunks > 100 && after - before < 40, "{way}: {} served, {far}", after - before);
     }
     memory.stop("enough");
 }

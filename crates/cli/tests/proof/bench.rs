@@ -3,14 +3,21 @@
 use serde_json::Value;
 
 use crate::place::Place;
-use crate::process::{Process, outboard};
+use crate::process::{PATIENCE, Process, outboard};
+
+/// What a benchmark reports. It measures many things one after the other, and may be kept waiting for each.
+#[track_caller]
+fn bench(place: &Place, name: &str) -> Value {
+    let process = Process::start(outboard(place, &["bench", name, "--tiny", "--json"]));
+    let (status, said) = process.exit_within(PATIENCE * 20);
+    assert_eq!(status.code(), Some(0), "{said:?}");
+    serde_json::from_str(said.last().unwrap()).unwrap()
+}
 
 #[test]
 fn it_gives_every_figure_with_its_limit() {
     let place = Place::new();
-    let (status, said) = Process::start(outboard(&place, &["bench", "daemon", "--tiny", "--json"])).exit();
-    assert_eq!(status.code(), Some(0), "{said:?}");
-    let report: Value = serde_json::from_str(said.last().unwrap()).unwrap();
+    let report = bench(&place, "daemon");
     for (name, unit, limit) in [
         ("daemon.idle.cpu", "cores", Some(0.01)),
         ("daemon.idle.tcp.cpu", "cores", Some(0.01)),
@@ -36,9 +43,7 @@ fn every_graph_application_has_its_figures_with_best_and_median() {
         return;
     }
     let place = Place::new();
-    let (status, said) = Process::start(outboard(&place, &["bench", "graph", "--tiny", "--json"])).exit();
-    assert_eq!(status.code(), Some(0), "{said:?}");
-    let report: Value = serde_json::from_str(said.last().unwrap()).unwrap();
+    let report = bench(&place, "graph");
     let figures = report["figures"].as_array().unwrap();
     for application in ["bfs", "pagerank", "radii", "bc", "components"] {
         for what in [
@@ -64,9 +69,7 @@ fn every_graph_application_has_its_figures_with_best_and_median() {
 #[test]
 fn messages_have_figures_for_every_question_or_a_reason_why_not() {
     let place = Place::new();
-    let (status, said) = Process::start(outboard(&place, &["bench", "routing", "--tiny", "--json"])).exit();
-    assert_eq!(status.code(), Some(0), "{said:?}");
-    let report: Value = serde_json::from_str(said.last().unwrap()).unwrap();
+    let report = bench(&place, "routing");
     let figures = report["figures"].as_array().unwrap();
     let find = |name: &str| figures.iter().find(|figure| figure["name"] == name);
     let applications = ["histogram", "index_gather", "transpose", "triangles", "sssp", "transport"];
@@ -91,9 +94,7 @@ fn messages_have_figures_for_every_question_or_a_reason_why_not() {
 #[test]
 fn calls_have_their_figures_and_memcached_is_named_if_it_is_missing() {
     let place = Place::new();
-    let (status, said) = Process::start(outboard(&place, &["bench", "calling", "--tiny", "--json"])).exit();
-    assert_eq!(status.code(), Some(0), "{said:?}");
-    let report: Value = serde_json::from_str(said.last().unwrap()).unwrap();
+    let report = bench(&place, "calling");
     let figures = report["figures"].as_array().unwrap();
     for (name, unit) in [
         ("calling.kv.ycsb_b.server.shm", "operations/s"),

@@ -111,8 +111,14 @@ impl Process {
 
     /// How it ended, and all that it said.
     #[track_caller]
-    pub(crate) fn exit(mut self) -> (ExitStatus, Vec<String>) {
-        let ended = has_ended(self.pid(), PATIENCE);
+    pub(crate) fn exit(self) -> (ExitStatus, Vec<String>) {
+        self.exit_within(PATIENCE)
+    }
+
+    /// The same of one that has more to do.
+    #[track_caller]
+    pub(crate) fn exit_within(mut self, limit: Duration) -> (ExitStatus, Vec<String>) {
+        let ended = has_ended(self.pid(), limit);
         assert!(ended, "process {} does not end; it said {:?}", self.pid(), self.said());
         let status = self.child.wait().expect("it has ended and is ours");
         let mut said = std::mem::take(&mut self.said);
