@@ -127,9 +127,12 @@ impl<R> Executor<R> {
         let session = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut);
         let Some(session) = session.filter(|session| session.is_paused != is_paused) else { return };
         session.is_paused = is_paused;
+        if session.is_idle() {
+            return;
+        }
         if is_paused {
-            session.debt = session.debt.min(self.turns.leave(|other| *other == client));
-        } else if !session.is_idle() {
+            session.debt = self.turns.leave(|other| *other == client);
+        } else {
             self.turns.join(client, session.debt);
         }
     }
@@ -142,7 +145,8 @@ impl<R> Executor<R> {
         };
         let dropped = session.bind(handle, Bound::new(binding));
         self.runs.forget_bindings();
-        if session.is_idle() && !dropped.is_empty() {
+        // Whoever is paused has no turn to leave, and keeps its debt.
+        if session.is_idle() && !dropped.is_empty() && !session.is_paused {
             session.debt = self.turns.leave(|other| *other == client);
         }
         dropped

@@ -29,7 +29,7 @@ impl<R> Executor<R> {
         sorted.sort_unstable();
         let is_wanted = |call: u64| sorted.binary_search(&call).is_ok();
         let taken = session.take_back(is_wanted);
-        if session.is_idle() && !taken.is_empty() {
+        if session.is_idle() && !taken.is_empty() && !session.is_paused {
             session.debt = self.turns.leave(|other| *other == client);
         }
         for call in taken {

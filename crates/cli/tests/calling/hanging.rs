@@ -138,6 +138,29 @@ fn a_memory_server_that_stays_silent_is_not_waited_for() {
     assert_eq!((scene.caller.under_way(), scene.counted()), (0, 12));
 }
 
+/// Loops until its fuel is gone.
+const LOOP: &str = "again:\nja again";
+
+#[test]
+fn a_memory_server_that_has_much_to_do_is_waited_for() {
+    let daemons = Daemons::start_with(&["--workers", "1", "--calling-fuel", "100000000"]);
+    let begin = |deadline: Duration| {
+        let mut caller =
+            caller_within(deadline, &daemons.shm(), CallerOptions::default().at(CallSite::Server));
+        let options = FunctionOptions::default().with_fuel(100_000_000);
+        let function = caller.register(&image(LOOP), options).unwrap();
+        caller.begin(function, &[]).unwrap();
+        caller.flush();
+        caller
+    };
+    let others: Vec<Caller> = (0..40).map(|_| begin(PATIENCE)).collect();
+    // It is the last one's turn long after this.
+    let mut caller = begin(GIVEN_UP / 2);
+    let result = caller.wait(PATIENCE).expect("it ends").result;
+    assert!(matches!(result, Err(CallError::Trapped { .. })), "{result:?}");
+    drop(others);
+}
+
 #[test]
 fn no_room_names_who_is_silent() {
     let mut scene = Scene::new(PATIENCE * 10, CallPlacement::Fixed(CallSite::Agent));

@@ -8,6 +8,7 @@ use outboard_wire::calling::{
     CALL, Call, CallerId, FAILED, FORWARDED, Failed, Forwarded, OPEN, Open, REGISTERED, REPLY, RETURNED,
     Registered, Reply, TABLE, Table,
 };
+use outboard_wire::trial::ECHO;
 use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 
 /// How many frames are taken in one turn.
@@ -58,6 +59,8 @@ pub struct SiteLink<L> {
     label: Flow,
     /// Calls that the site has given back, as they travel.
     returned: VecDeque<Vec<u8>>,
+    /// The site has answered a question that means nothing.
+    has_echoed: bool,
 }
 
 impl<L: Link> SiteLink<L> {
@@ -65,7 +68,8 @@ impl<L: Link> SiteLink<L> {
     pub fn new(link: L, caller: CallerId, server: Incarnation) -> Self {
         let (registered, answer) = (VecDeque::new(), Vec::new());
         let (table, label, returned) = (None, Flow(0), VecDeque::new());
-        let mut site = Self { link, registered, answer, lost: None, is_sent: true, table, label, returned };
+        let (lost, is_sent, has_echoed) = (None, true, false);
+        let mut site = Self { link, registered, answer, lost, is_sent, table, label, returned, has_echoed };
         // A link that is new has room for it.
         match site.link.send(FrameHead::new(OPEN), &Open { caller, server }.encode()) {
             Err(SendError::Lost(error)) => site.lost = Some(error),
@@ -130,7 +134,7 @@ impl<L: Link> SiteLink<L> {
             self.is_sent = true;
         }
         let mut moved = self.link.progress(now)?;
-        let Self { link, answer, registered, table, label, returned, .. } = self;
+        let Self { link, answer, registered, table, label, returned, has_echoed, .. } = self;
         let hear = |frame: Frame<'_>| {
             answer.resize(frame.payload.len(), 0);
             frame.payload.read(0, answer);
@@ -156,6 +160,7 @@ impl<L: Link> SiteLink<L> {
                 RETURNED => returned.push_back(answer.clone()),
                 REGISTERED => registered.extend(Registered::decode(answer)),
                 TABLE => *table = Table::decode(answer).ok(),
+                ECHO => *has_echoed = true,
                 _ => {}
             }
             Disposition::Taken
@@ -186,6 +191,8 @@ pub trait SiteEnd: Send {
     fn next_returned(&mut self) -> Option<Vec<u8>>;
     /// The longest payload that the link carries, in bytes.
     fn payload_max(&self) -> usize;
+    /// Whether the site has answered an [`ECHO`] since this was last asked: it lives, whatever it has to do.
+    fn take_echo(&mut self) -> bool;
     /// Why the site is gone, if it is.
     fn lost(&self) -> Option<&LinkError>;
     /// Who is there.
@@ -239,6 +246,10 @@ impl<L: Link + Send> SiteEnd for SiteLink<L> {
 
     fn payload_max(&self) -> usize {
         self.link.capabilities().max_payload
+    }
+
+    fn take_echo(&mut self) -> bool {
+        std::mem::take(&mut self.has_echoed)
     }
 
     fn lost(&self) -> Option<&LinkError> {

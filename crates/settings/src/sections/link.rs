@@ -20,7 +20,7 @@ section! {
         /// How often an idle TCP link shows that it lives, in whole milliseconds.
         pub heartbeat: Duration where a_millisecond = Duration::from_millis(500),
         /// How long a peer may be silent on a TCP link before it is given up, in whole milliseconds; at least
-        /// two heartbeats, at most an hour. Calls and messages give up a silent agent behind shared memory after it too.
+        /// two heartbeats, at most an hour. Calls and messages give up silent daemons behind shared memory after it too.
         pub deadline: Duration where an_hour_at_most = Duration::from_secs(5),
         /// How long a handshake may take.
         pub handshake_timeout: Duration where a_millisecond = Duration::from_secs(2),

@@ -62,6 +62,29 @@ fn a_greedy_client_does_not_run_whenever_others_calls_are_still_in_their_link() 
     assert!(world.order.len() > before, "alone, it runs at once");
 }
 
+#[test]
+fn nobody_gets_rid_of_a_debt_while_it_is_paused() {
+    let mut world = World::new();
+    let (greedy, modest) = (world.client(), world.client());
+    for client in [greedy, modest] {
+        world.bind_with(client, 0, SPEND, 1_000_000);
+    }
+    world.submit(greedy, 0, &900_000u64.to_le_bytes());
+    let (second, _) = world.submit(greedy, 0, &900_000u64.to_le_bytes());
+    world.run(Time::ZERO, 10_000);
+    assert_eq!(world.order, [greedy]);
+    world.executor.pause(greedy, true);
+    // None of its calls waits any more.
+    world.executor.recall(greedy, &[second], |_| ());
+    world.executor.pause(greedy, false);
+    world.submit(greedy, 0, &900_000u64.to_le_bytes());
+    (0..200).for_each(|_| drop(world.submit(modest, 0, &1000u64.to_le_bytes())));
+    while world.order.iter().filter(|client| **client == modest).count() < 200 {
+        world.run(Time::ZERO, 10_000);
+    }
+    assert_eq!(world.order.iter().filter(|client| **client == greedy).count(), 1, "it waits for its rounds");
+}
+
 /// Reads a word of a region, then spends about as much fuel as its argument says.
 const READ_AND_SPEND: &str = "
     ldxdw r6, [r1+0]

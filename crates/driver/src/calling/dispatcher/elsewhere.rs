@@ -5,10 +5,12 @@ use std::time::Duration;
 use outboard_calling::Fault;
 use outboard_link::{Link, LinkError, Loss, RemoteMemory};
 use outboard_steering::Site;
+use outboard_wire::FrameHead;
 use outboard_wire::calling::{Call, Continue, Failure, TrapReason};
+use outboard_wire::trial::ECHO;
 
 use super::register::Known;
-use super::silence::FAR;
+use super::silence::{FAR, Verdict};
 use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteEnd, bit};
 
 /// In which order sites are tried when the one that was meant cannot be used.
@@ -114,14 +116,35 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             }
         }
         for (place, site) in FAR.into_iter().enumerate() {
-            if let Some(silent) = self.silences[place].look(self.now, self.watch.under_way(site)) {
-                self.forsake(site, silent, tell);
+            let under_way = self.watch.under_way(site);
+            if let Some(end) = self.end_of(site)
+                && end.take_echo()
+            {
+                self.silences[place].broken(self.now);
+            }
+            match self.silences[place].look(self.now, under_way) {
+                Verdict::Wait => {}
+                Verdict::Ask => {
+                    if let Some(end) = self.end_of(site) {
+                        // Whoever takes no more frames does not answer either.
+                        let _ = end.send(FrameHead::new(ECHO), &[]);
+                    }
+                }
+                Verdict::GiveUp { silent } => self.forsake(site, silent, tell),
             }
         }
         self.pass_on(tell);
         for _ in 0..self.again.len() {
             let Some((call, failure)) = self.again.pop_front() else { break };
             self.begin_again(call, failure, tell);
+        }
+    }
+
+    fn end_of(&mut self, site: Site) -> Option<&mut dyn SiteEnd> {
+        match site {
+            Site::Server => Some(&mut self.server),
+            Site::Agent => self.agent.as_deref_mut().map(|agent| agent as &mut dyn SiteEnd),
+            Site::Application => None,
         }
     }
 

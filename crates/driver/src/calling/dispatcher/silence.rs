@@ -6,12 +6,29 @@ use outboard_steering::Site;
 use outboard_wire::Time;
 
 /// Since when a site has said nothing although it has something to answer. A peer behind shared memory that hangs, but
-/// lives, is noticed by nothing else.
+/// lives, is noticed by nothing else. One that has much to do is not taken for it: before it is given up it is asked
+/// something that it answers between two calls.
 #[derive(Debug)]
 pub(super) struct Silence {
     most: Duration,
     since: Option<Time>,
     looked_at: Time,
+    /// How long it had been silent when it was asked.
+    asked_after: Option<Duration>,
+}
+
+/// What to do about a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Wait,
+    /// Ask it whether it lives.
+    Ask,
+    /// Nobody waits for it any longer.
+    GiveUp {
+        /// For how long it has said nothing.
+        silent: Duration,
+    },
 }
 
 /// Those who can fall silent.
@@ -26,34 +43,41 @@ pub(super) fn place_of(site: Site) -> Option<usize> {
 impl Silence {
     /// Nothing is awaited; what has been silent for `most` is given up.
     pub(super) fn new(most: Duration) -> Self {
-        Self { most, since: None, looked_at: Time::ZERO }
+        Self { most, since: None, looked_at: Time::ZERO, asked_after: None }
     }
 
     /// Something was said.
     #[inline]
     pub(super) fn broken(&mut self, now: Time) {
-        self.since = Some(now);
+        (self.since, self.asked_after) = (Some(now), None);
     }
 
-    /// Looks at the clock when everything that was said was heard. Returns for how long nothing was, if that is too long.
-    /// Time in which nobody looked does not count: whoever listens may have been stopped itself.
-    pub(super) fn look(&mut self, now: Time, under_way: usize) -> Option<Duration> {
+    /// Looks at the clock when everything that was said was heard. Of the time in which nobody looked only a part counts:
+    /// whoever listens may have been stopped itself.
+    pub(super) fn look(&mut self, now: Time, under_way: usize) -> Verdict {
         let away = now.since(self.looked_at);
         self.looked_at = now;
         if under_way == 0 {
-            self.since = None;
-            return None;
+            (self.since, self.asked_after) = (None, None);
+            return Verdict::Wait;
         }
-        let since = *self.since.get_or_insert(now);
-        if away > self.step() {
-            self.since = Some((since + away).min(now));
-            return None;
+        let mut since = *self.since.get_or_insert(now);
+        if let Some(too_long) = away.checked_sub(self.step()) {
+            since = (since + too_long).min(now);
+            self.since = Some(since);
         }
         let silent = now.since(since);
-        (silent >= self.most).then(|| {
-            self.since = Some(now);
-            silent
-        })
+        match self.asked_after {
+            None if silent >= self.most / 2 => {
+                self.asked_after = Some(silent);
+                Verdict::Ask
+            }
+            Some(asked_after) if silent >= self.most.max(asked_after + self.step()) => {
+                self.broken(now);
+                Verdict::GiveUp { silent }
+            }
+            _ => Verdict::Wait,
+        }
     }
 
     /// When to look again: well before that is so late that it does not count.
@@ -74,19 +98,40 @@ mod tests {
         Time::ZERO + Duration::from_millis(millis)
     }
 
+    /// Looks again and again while calls are under way. Returns when the site is asked, and when it is given up.
+    fn listen(silence: &mut Silence, times: impl Iterator<Item = u64>) -> (Option<u64>, Option<u64>) {
+        let mut asked = None;
+        for millis in times {
+            match silence.look(at(millis), 3) {
+                Verdict::Wait => {}
+                Verdict::Ask => assert_eq!(asked.replace(millis), None, "once is enough"),
+                Verdict::GiveUp { .. } => return (asked, Some(millis)),
+            }
+        }
+        (asked, None)
+    }
+
     #[test]
-    fn silence_is_counted_while_something_is_awaited_and_somebody_listens() {
+    fn silence_is_counted_while_something_is_awaited() {
         let mut silence = Silence::new(Duration::from_millis(100));
-        assert_eq!((silence.look(at(1000), 0), silence.next_deadline()), (None, None));
-        let listen = |silence: &mut Silence, from: u64, to: u64| {
-            (from..to).step_by(20).find_map(|millis| silence.look(at(millis), 3).map(|_| millis))
-        };
-        assert_eq!(listen(&mut silence, 1020, 2000), Some(1120));
-        assert_eq!(listen(&mut silence, 1140, 2000), Some(1220), "it is told again and again");
-        silence.broken(at(1230));
-        assert_eq!(silence.next_deadline(), Some(Time::ZERO + Duration::from_micros(1_232_500)));
-        assert_eq!(listen(&mut silence, 1240, 1330), None);
-        assert_eq!(silence.look(at(9000), 3), None, "nobody has listened");
-        assert_eq!(listen(&mut silence, 9005, 9100), Some(9025), "what was heard before counts");
+        assert_eq!((silence.look(at(1000), 0), silence.next_deadline()), (Verdict::Wait, None));
+        let ten = |from: u64, to: u64| (from..to).step_by(10);
+        assert_eq!(listen(&mut silence, ten(1010, 2000)), (Some(1060), Some(1110)));
+        assert_eq!(listen(&mut silence, ten(1120, 2000)), (Some(1160), Some(1210)), "again and again");
+        silence.broken(at(1215));
+        assert_eq!(silence.next_deadline(), Some(Time::ZERO + Duration::from_micros(1_222_500)));
+        assert_eq!(listen(&mut silence, ten(1220, 1300)), (Some(1270), None));
+        // It has answered what it was asked: it has much to do, and is asked again.
+        silence.broken(at(1300));
+        assert_eq!(listen(&mut silence, ten(1310, 1390)), (Some(1350), None));
+        assert_eq!(silence.look(at(1390), 0), Verdict::Wait, "nothing is awaited");
+        assert_eq!(listen(&mut silence, ten(1400, 1490)), (Some(1450), None));
+    }
+
+    #[test]
+    fn whoever_listens_rarely_asks_first_and_gives_up_at_last() {
+        let mut silence = Silence::new(Duration::from_millis(100));
+        silence.look(at(1000), 3);
+        assert_eq!(listen(&mut silence, (10_000..).step_by(9000).take(9)), (Some(19_000), Some(37_000)));
     }
 }
