@@ -78,7 +78,9 @@ fn nobody_gets_rid_of_a_debt_while_it_is_paused() {
     world.executor.recall(greedy, &[second], |_| ());
     world.executor.pause(greedy, false);
     world.submit(greedy, 0, &900_000u64.to_le_bytes());
-    (0..200).for_each(|_| drop(world.submit(modest, 0, &1000u64.to_le_bytes())));
+    for _ in 0..200 {
+        world.submit(modest, 0, &1000u64.to_le_bytes());
+    }
     while world.order.iter().filter(|client| **client == modest).count() < 200 {
         world.run(Time::ZERO, 10_000);
     }
