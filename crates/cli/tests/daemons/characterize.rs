@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, Running, outboard, program, socket, socket_exists};
+use crate::support::{Folder, PATIENCE, Running, outboard, program, socket, socket_exists};
 
 /// How often each party and link has been measured, for one node.
 const POINTS: usize = 4 * 10;
@@ -14,7 +14,8 @@ fn it_measures_daemons_of_its_own_and_leaves_none_behind() {
     let picture_name = picture.to_str().unwrap();
     let running = Running::start(program(&["characterize", "--quick", "--json", "--svg", picture_name]));
     let sockets = format!("-trial-{}-", running.pid());
-    let (code, said) = running.wait();
+    // It measures many things one after the other, and may be kept waiting for each.
+    let (code, said) = running.wait_within(PATIENCE * 20);
     assert_eq!(code, Some(0), "{said:?}");
     let json: Value = serde_json::from_str(said.last().unwrap()).unwrap();
     let measurements = json["measurements"].as_array().unwrap();

@@ -142,8 +142,14 @@ impl Running {
 
     /// Waits for its end; returns its exit code and all that it printed.
     #[track_caller]
-    pub(crate) fn wait(mut self) -> (Option<i32>, Vec<String>) {
-        await_end(self.pid());
+    pub(crate) fn wait(self) -> (Option<i32>, Vec<String>) {
+        self.wait_within(PATIENCE)
+    }
+
+    /// The same of one that has more to do.
+    #[track_caller]
+    pub(crate) fn wait_within(mut self, limit: Duration) -> (Option<i32>, Vec<String>) {
+        await_end_within(self.pid(), limit);
         let code = self.child.wait().unwrap().code();
         let mut seen = std::mem::take(&mut self.seen);
         // The readers end with the outputs.
@@ -162,10 +168,15 @@ impl Drop for Running {
 /// Waits until a process has ended. One that is gone already has.
 #[track_caller]
 pub(crate) fn await_end(pid: Pid) {
+    await_end_within(pid, PATIENCE);
+}
+
+#[track_caller]
+fn await_end_within(pid: Pid, limit: Duration) {
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    let time = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    let time = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: 0 };
     let ready = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&time)).unwrap();
-    assert_eq!(ready, 1, "process {pid:?} did not end within {PATIENCE:?}");
+    assert_eq!(ready, 1, "process {pid:?} did not end within {limit:?}");
 }
 
 /// A folder that goes with the test.
