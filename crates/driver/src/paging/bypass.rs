@@ -135,6 +135,15 @@ impl PagerService {
         let is_passing = matches!(status, Status::Unavailable | Status::Busy | Status::NotOpen);
         if is_passing && self.agent.knows(region) {
             self.agent.set_standing(region, Standing::Later);
+            self.pass_agent();
+        }
+    }
+
+    /// Chunks that the agent was about to be asked for go past it if it does not serve their regions now: they would wait
+    /// for it as long as it has lost a server, and nobody would notice that they wait for that.
+    pub(super) fn pass_agent(&mut self) {
+        for job in self.agent.drain() {
+            self.dispatch(job);
         }
     }
 

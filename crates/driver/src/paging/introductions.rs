@@ -151,6 +151,9 @@ impl PagerService {
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
         }
+        if !self.agent.knows(number) {
+            self.pass_agent();
+        }
         self.pages.announce();
     }
 
