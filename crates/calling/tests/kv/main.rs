@@ -181,14 +181,20 @@ fn read(reply: &[u8]) -> u64 {
     value
 }
 
-/// Few die in one history: whether each of them did what it began is tried both ways, at every moment.
+/// Few keys, so that everybody meets everybody else.
 fn play(seeds: std::ops::Range<u64>, callers: usize, deaths: usize) {
+    play_with(seeds, callers, deaths, |seed| (if seed % 2 == 0 { 1 } else { 4 }, 1 + (seed % 5) as u8));
+}
+
+/// Few die in one history: whether each of them did what it began is tried both ways, at every moment. `size` says how many
+/// buckets and keys there are.
+fn play_with(seeds: std::ops::Range<u64>, callers: usize, deaths: usize, size: impl Fn(u64) -> (u64, u8)) {
     let functions = functions();
     let (mut done, mut busy) = (0, 0);
     for seed in seeds {
-        let buckets = if seed % 2 == 0 { 1 } else { 4 };
+        let (buckets, keys) = size(seed);
         let mut world = World::new(&functions, buckets, callers, seed);
-        world.play(8000, 1 + (seed % 5) as u8, deaths);
+        world.play(8000, keys, deaths);
         done += world.events.iter().filter(|event| event.ended.is_some()).count();
         busy += world.events.iter().filter(|event| event.did_nothing).count();
         if let Err(key) = check(&world.events) {
@@ -213,6 +219,12 @@ fn several_callers_see_one_table() {
 #[test]
 fn callers_that_die_leave_a_table_that_works() {
     play(200..300, 5, 5);
+}
+
+/// A get looks at the first half of a bucket, and at the other only if its key is not there.
+#[test]
+fn both_halves_of_a_bucket_change_while_others_look() {
+    play_with(300..350, 4, 3, |_| (1, 14));
 }
 
 #[test]
