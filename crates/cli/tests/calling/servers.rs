@@ -1,6 +1,7 @@
 //! Calls that go on at another memory server.
 
 mod futures;
+mod hung;
 mod wander;
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use outboard::{CallSite, Caller, CallerOptions, FarRegion, FunctionHandle, FunctionOptions, Rights};
 
 use crate::support::{PATIENCE, Server, program};
-use crate::world::{Daemons, caller_with, image, memory};
+use crate::world::{Daemons, caller_with, identity, image, link_settings, memory};
 
 /// Adds one to a word of the first region.
 const ADD: &str = "
@@ -110,6 +110,27 @@ fn calls_are_moved_to_an_application_that_says_so() {
     }
     assert!(load.caller.sites()[CallSite::Application as usize].answered > 0);
     assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), load.done);
+}
+
+#[test]
+fn a_server_that_is_opened_later_may_move_calls_to_the_application_as_well() {
+    let daemons = [Daemons::start(), Daemons::start()];
+    let mut memory = memory(&daemons[1].shm());
+    let region = memory.reserve(4096, None).unwrap();
+    let mut caller = caller_with(&daemons[0].shm(), CallerOptions::default()).also_here();
+    let there = daemons[1].shm();
+    let server =
+        caller.connect_server(&there, identity(), &link_settings(), CallerOptions::default()).unwrap();
+    let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+    let add = caller.register_at(server, &image(ADD), options).unwrap();
+    let (until, mut key) = (Instant::now() + PATIENCE, 0u64);
+    // There are calls at the second only, so that it is the one of which this is said.
+    while !caller.explain().iter().any(|line| line.starts_with("application: ")) {
+        assert!(Instant::now() < until, "{:#?}", caller.explain());
+        key += 1;
+        assert_eq!(caller.call_keyed(add, &key.to_le_bytes(), &[]).unwrap().value, 7);
+    }
+    assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), key, "each once");
 }
 
 #[test]

@@ -172,6 +172,10 @@ impl AnyDispatcher {
         on!(self, site => site.sites())
     }
 
+    pub(super) fn server_given_up(&self) -> u64 {
+        on!(self, site => site.server_given_up())
+    }
+
     pub(super) fn open_here(&mut self) {
         on!(self, site => site.open_here());
     }

@@ -75,6 +75,16 @@ pub enum NoRoomBecause {
         /// A site that has some of them and says nothing.
         silent: Option<CallSite>,
     },
+    /// As many calls as may wait to go on at another memory server, and the function may go on there as well.
+    #[error(
+        "{calls} wait to go on at memory server {server}, which takes none of them; give calls a deadline"
+    )]
+    Crossing {
+        /// How many.
+        calls: usize,
+        /// The number of the server.
+        server: usize,
+    },
     /// The site takes no more.
     #[error("the site takes no more of them for now; take answers by poll or wait, it may wait for that")]
     Site,

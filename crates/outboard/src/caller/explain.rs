@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use outboard_calling::slot_of;
-use outboard_driver::calling::{Placement, SiteReport};
+use outboard_driver::calling::{NoRoom, Placement, SiteReport};
 use outboard_steering::Site;
 
-use super::Caller;
 use super::any::AnyDispatcher;
+use super::{Caller, NoRoomBecause};
 
 impl Caller {
     /// How many of the 256 slots of the first memory server each site has, as far as this caller has heard, in the order of
@@ -41,9 +41,33 @@ impl Caller {
         let numbered = self.site.all().iter().enumerate();
         let lines = numbered.flat_map(|(number, server)| {
             let head = several.then(|| format!("memory server {number}, {}:", server.peer()));
-            head.into_iter().chain(explain(server))
+            let crossing = match self.site.waiting_for(number) {
+                0 => None,
+                calls => Some(format!("{calls} calls wait to go on here")),
+            };
+            head.into_iter().chain(explain(server)).chain(crossing)
         });
         lines.collect()
+    }
+
+    /// Why a call of that function, by its server and number, has not begun.
+    pub(super) fn why(&self, (server, handle): (u8, u32), lacking: NoRoom) -> NoRoomBecause {
+        if let Some((server, calls)) = self.site.crowded(server, handle) {
+            return NoRoomBecause::Crossing { calls, server };
+        }
+        let reports = self.site.all().get(usize::from(server)).unwrap_or(self.site.first()).sites();
+        let is_silent = |site: &Site| {
+            let report = reports[*site as usize];
+            report.is_silent && report.under_way > 0
+        };
+        match lacking {
+            NoRoom::UnderWay => NoRoomBecause::UnderWay {
+                calls: reports.iter().map(|report| report.under_way).sum(),
+                silent: Site::ALL.into_iter().find(is_silent),
+            },
+            NoRoom::Site => NoRoomBecause::Site,
+            NoRoom::Learning => NoRoomBecause::Learning,
+        }
     }
 }
 

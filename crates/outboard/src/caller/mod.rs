@@ -1,6 +1,7 @@
 //! Calls of functions that run where regions are.
 
 mod any;
+mod crossing;
 mod error;
 mod explain;
 mod function;
@@ -9,7 +10,7 @@ mod servers;
 
 use std::time::Duration;
 
-use outboard_driver::calling::{Begin, CallBeginError, NoRoom};
+use outboard_driver::calling::{Begin, CallBeginError};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{LinkSettings, Settings};
 use outboard_wire::calling::SERVERS_MAX;
@@ -132,7 +133,7 @@ impl Caller {
         options: CallerOptions,
     ) -> Result<Self, ConnectError> {
         let first = AnyDispatcher::connect(address, identity, settings, (&options, 0))?;
-        Ok(Self { site: Servers::new(first), patience: settings.deadline })
+        Ok(Self { site: Servers::new(first, settings.deadline), patience: settings.deadline })
     }
 
     /// Connects to one more memory server in the name of a job, with a placement of its own, and with an agent if the options
@@ -162,7 +163,8 @@ impl Caller {
         if number >= SERVERS_MAX {
             return Err(CallerError::TooManyServers { max: SERVERS_MAX });
         }
-        self.site.push(AnyDispatcher::connect(address, identity, settings, (&options, number))?);
+        let opened = AnyDispatcher::connect(address, identity, settings, (&options, number))?;
+        self.site.push(opened, settings.deadline);
         Ok(CallServer(number))
     }
 
@@ -290,7 +292,7 @@ impl Caller {
         loop {
             match error {
                 CallBeginError::Full(lacking) if self.site.clock().now() >= limit => {
-                    return Err(CallError::NoRoom { waited, why: self.why(server, lacking) });
+                    return Err(CallError::NoRoom { waited, why: self.why((server, begin.handle), lacking) });
                 }
                 CallBeginError::Full(_) => self.rest(limit),
                 error => return Err(CallError::at_begin(error)),
@@ -299,22 +301,6 @@ impl Caller {
                 Ok(number) => return Ok(CallId(number)),
                 Err(next) => error = next,
             }
-        }
-    }
-
-    fn why(&self, server: u8, lacking: NoRoom) -> NoRoomBecause {
-        let reports = self.site.all().get(usize::from(server)).unwrap_or(self.site.first()).sites();
-        let is_silent = |site: &CallSite| {
-            let report = reports[*site as usize];
-            report.is_silent && report.under_way > 0
-        };
-        match lacking {
-            NoRoom::UnderWay => NoRoomBecause::UnderWay {
-                calls: reports.iter().map(|report| report.under_way).sum(),
-                silent: CallSite::ALL.into_iter().find(is_silent),
-            },
-            NoRoom::Site => NoRoomBecause::Site,
-            NoRoom::Learning => NoRoomBecause::Learning,
         }
     }
 

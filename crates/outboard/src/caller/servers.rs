@@ -1,25 +1,27 @@
 //! The memory servers of one caller, and the calls that go on from one to another.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use outboard_calling::{Fault, FunctionImage};
-use outboard_driver::calling::{Begin, CallBeginError, CallEnded, Leaving, NoRoom, RegisterError, Wanted};
-use outboard_link::{Clock, LinkError};
+use outboard_driver::calling::{Begin, CallBeginError, CallEnded, NoRoom, RegisterError, Wanted};
+use outboard_link::{Clock, LinkError, Loss};
 use outboard_wire::Time;
 
 use super::any::AnyDispatcher;
+use super::crossing::{Crosser, Crossing, Forsaken};
 use super::{CallCompletion, CallError, CallId, CallReply};
-
-/// How many calls may wait between two servers before no more begin.
-const CROSSING_MAX: usize = 4096;
 
 /// All servers that a caller has opened.
 pub(super) struct Servers {
     /// By their numbers. There is always a first one.
     all: Vec<AnyDispatcher>,
-    /// Calls that have left a server and are not at the next, and until when they are waited for by the first one's clock.
-    crossing: VecDeque<(Leaving, Option<Time>)>,
+    /// Calls that have left a server and are not at the next.
+    crossing: Crossing,
+    /// Functions that may go on elsewhere, by their servers and their numbers there.
+    wanderers: HashSet<(u32, u32)>,
+    /// Whether calls may be moved here, also from servers that are opened later.
+    is_open_here: bool,
     /// Calls that have ended and were not told.
     ended: VecDeque<CallCompletion>,
 }
@@ -29,13 +31,26 @@ fn completion(id: u64, fault: Fault, lost: impl FnOnce() -> Option<LinkError>) -
 }
 
 impl Servers {
-    pub(super) fn new(first: AnyDispatcher) -> Self {
-        Self { all: vec![first], crossing: VecDeque::new(), ended: VecDeque::new() }
+    /// The first one, with for how long it may take nothing.
+    pub(super) fn new(first: AnyDispatcher, silence_max: Duration) -> Self {
+        let mut servers = Self {
+            all: Vec::new(),
+            crossing: Crossing::default(),
+            wanderers: HashSet::new(),
+            is_open_here: false,
+            ended: VecDeque::new(),
+        };
+        servers.push(first, silence_max);
+        servers
     }
 
     /// One more.
-    pub(super) fn push(&mut self, server: AnyDispatcher) {
+    pub(super) fn push(&mut self, mut server: AnyDispatcher, silence_max: Duration) {
+        if self.is_open_here {
+            server.open_here();
+        }
         self.all.push(server);
+        self.crossing.add_server(silence_max);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -59,15 +74,29 @@ impl Servers {
         patience: Duration,
     ) -> Result<u32, RegisterError> {
         let there = self.all.get_mut(server as usize).ok_or(RegisterError::NoServer { server })?;
-        there.register(image, wanted, patience)
+        let handle = there.register(image, wanted, patience)?;
+        if image.may_forward() {
+            self.wanderers.insert((server, handle));
+        }
+        Ok(handle)
     }
 
     #[inline]
     pub(super) fn begin(&mut self, server: u8, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
-        if self.crossing.len() >= CROSSING_MAX {
+        if self.crossing.is_full() && self.wanderers.contains(&(server.into(), begin.handle)) {
             return Err(CallBeginError::Full(NoRoom::UnderWay));
         }
         self.all.get_mut(usize::from(server)).ok_or(CallBeginError::NoFunction)?.begin(begin)
+    }
+
+    /// The server for which too many wait to go on there, if that is why a function cannot be called, and how many do.
+    pub(super) fn crowded(&self, server: u8, handle: u32) -> Option<(usize, usize)> {
+        self.crossing.crowded().filter(|_| self.wanderers.contains(&(server.into(), handle)))
+    }
+
+    /// How many calls wait to go on at a server.
+    pub(super) fn waiting_for(&self, server: usize) -> usize {
+        self.crossing.waiting_for(server)
     }
 
     pub(super) fn flush(&mut self) {
@@ -118,7 +147,7 @@ impl Servers {
         for at in 0..self.all.len() {
             while let Some(leaving) = self.all[at].next_leaving() {
                 let left = leaving.until.map(|until| until.since(self.all[at].clock().now()));
-                self.crossing.push_back((leaving, left.map(|left| self.clock().now() + left)));
+                self.crossing.push(leaving, left.map(|left| self.clock().now() + left));
             }
         }
         if self.crossing.is_empty() { false } else { self.cross_now() }
@@ -127,30 +156,35 @@ impl Servers {
     #[cold]
     fn cross_now(&mut self) -> bool {
         let (now, mut moved) = (self.clock().now(), false);
-        for _ in 0..self.crossing.len() {
-            let Some((leaving, until)) = self.crossing.pop_front() else { break };
+        for _ in 0..self.crossing.look(now, |server| self.all[server].server_given_up()) {
+            let Some(call) = self.crossing.next() else { break };
+            let Crosser { leaving, until, .. } = &call;
             let id = leaving.id;
             let ended = match self.all.get_mut(leaving.server as usize) {
                 _ if until.is_some_and(|until| until <= now) => completion(id, Fault::Late, || None),
                 None => completion(id, leaving.without_server(), || None),
-                Some(server) => {
-                    let there = server.clock().now();
-                    match server.take_over(leaving, until.map(|until| there + until.since(now))) {
-                        Ok(()) => {
-                            moved = true;
+                Some(server) => match take_over(server, call, now) {
+                    Ok(()) => {
+                        moved = true;
+                        continue;
+                    }
+                    Err((call, error)) => match call.leaving.fault(&error) {
+                        Some(fault) => completion(id, fault, || link_error(error)),
+                        None => {
+                            let is_watched = matches!(error, CallBeginError::Full(NoRoom::UnderWay));
+                            self.crossing.wait_on(call, is_watched);
                             continue;
                         }
-                        Err((leaving, error)) => match leaving.fault(&error) {
-                            Some(fault) => completion(id, fault, || link_error(error)),
-                            None => {
-                                self.crossing.push_back((leaving, until));
-                                continue;
-                            }
-                        },
-                    }
-                }
+                    },
+                },
             };
             self.ended.push_back(ended);
+            moved = true;
+        }
+        for Forsaken { id, server, waited } in self.crossing.give_up() {
+            let loss = Loss::Stalled { silent: waited, awaited: "room for calls" };
+            let error = LinkError { peer: self.all[server].peer(), loss };
+            self.ended.push_back(completion(id, Fault::Lost { may_have_run: true }, || Some(error)));
             moved = true;
         }
         moved
@@ -180,7 +214,7 @@ impl Servers {
         if !self.ended.is_empty() {
             return;
         }
-        let due = self.crossing.iter().filter_map(|(_, until)| *until).fold(limit, Time::min);
+        let due = self.crossing.next_deadline().map_or(limit, |due| due.min(limit));
         let span = due.since(self.clock().now());
         AnyDispatcher::sleep(&mut self.all, Vec::new(), span);
     }
@@ -188,7 +222,7 @@ impl Servers {
     /// How many calls are under way, or have ended and were not told.
     pub(super) fn under_way(&self) -> usize {
         let at_servers: usize = self.all.iter().map(AnyDispatcher::under_way).sum();
-        at_servers + self.crossing.len() + self.ended.len()
+        at_servers + self.crossing.count() + self.ended.len()
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -201,12 +235,26 @@ impl Servers {
     }
 
     pub(super) fn open_here(&mut self) {
+        self.is_open_here = true;
         self.all.iter_mut().for_each(AnyDispatcher::open_here);
     }
 
     pub(super) fn close(&mut self) {
         self.all.iter_mut().for_each(AnyDispatcher::close);
     }
+}
+
+/// Has a call go on there. It is given back if it cannot.
+// It is large only then.
+#[allow(clippy::result_large_err)]
+fn take_over(
+    server: &mut AnyDispatcher,
+    Crosser { leaving, until, since }: Crosser,
+    now: Time,
+) -> Result<(), (Crosser, CallBeginError)> {
+    let there = server.clock().now();
+    let taken = server.take_over(leaving, until.map(|until| there + until.since(now)));
+    taken.map_err(|(leaving, error)| (Crosser { leaving, until, since }, error))
 }
 
 fn link_error(error: CallBeginError) -> Option<LinkError> {

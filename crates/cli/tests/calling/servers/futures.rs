@@ -11,7 +11,7 @@ use super::{NOWHERE, Place, chaser, list, values};
 use crate::support::PATIENCE;
 
 /// Polls a future until it is ready, and does `idle` in between.
-fn poll_until_ready<F: Future>(future: F, mut idle: impl FnMut()) -> F::Output {
+pub(super) fn poll_until_ready<F: Future>(future: F, mut idle: impl FnMut()) -> F::Output {
     let (mut future, until) = (pin!(future), Instant::now() + PATIENCE);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -172,6 +172,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         let there = self.calls.all().filter(|(_, flight)| flight.site == site);
         let waiting: Vec<u64> = there.map(|(call, _)| call).collect();
         self.watch.given_up(site, self.now);
+        self.server_given_up += u64::from(site == Site::Server);
         for call in waiting {
             self.give_up(call, Fault::Lost { may_have_run: true }, tell);
         }
@@ -181,6 +182,11 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         };
         let loss = Loss::Stalled { silent, awaited: "answers to calls" };
         self.lost = peer.map(|peer| LinkError { peer, loss });
+    }
+
+    /// How often the server itself was given up because it said nothing.
+    pub fn server_given_up(&self) -> u64 {
+        self.server_given_up
     }
 
     pub(super) fn give_up(&mut self, call: u64, fault: Fault, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {

@@ -145,6 +145,7 @@ pub struct Dispatcher<L> {
     reminder: Reminder,
     /// That of the server and that of the agent.
     silences: [Silence; 2],
+    server_given_up: u64,
     redial: Redial,
     /// Calls that are to begin again at another site, and why.
     again: VecDeque<(u64, Option<Failure>)>,
@@ -185,6 +186,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             reporter: Reporter::default(),
             reminder: Reminder::default(),
             silences: [Silence::new(config.silence_max), Silence::new(config.silence_max)],
+            server_given_up: 0,
             redial: Redial::new(None),
             again: VecDeque::new(),
             moving: VecDeque::new(),
