@@ -40,6 +40,11 @@ pub struct Options {
 
 /// Runs the benchmark `name`.
 pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
+    if let Some(file) = &options.plot {
+        // Whoever named a wrong place learns it before anything is measured. What is there stays until it is replaced.
+        let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+        opened.map_err(|source| BenchError::Plot { file: file.display().to_string(), source })?;
+    }
     match name {
         "link" => link::run(options),
         "cluster" => cluster::run(options),
@@ -65,4 +70,21 @@ pub fn serve(question: &str) -> Result<(), BenchError> {
         .or_else(|| routing::serve(question))
         .or_else(|| calling::serve(question));
     served.unwrap_or_else(|| Err(BenchError::Unknown { name: question.to_owned() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_that_cannot_be_written_is_an_error_before_anything_is_begun() {
+        let nowhere = std::path::Path::new("/nonexistent");
+        let peer = PeerProgram { path: nowhere.join("peer"), arguments: Vec::new() };
+        let options = Options { effort: Effort::Tiny, peer, plot: Some(nowhere.join("picture.svg")) };
+        for name in ["calling", "steering", "writing"] {
+            // Without the peer nothing can be measured.
+            let error = run(name, &options).map(|report| report.to_string()).unwrap_err();
+            assert!(matches!(error, BenchError::Plot { .. }), "{error}");
+        }
+    }
 }
