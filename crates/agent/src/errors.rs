@@ -1,8 +1,9 @@
 //! What went wrong between this daemon and strangers: a line for each of them, and a count of the rest.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use outboard_link::ConnectError;
 
@@ -10,10 +11,12 @@ use crate::status::Gauge;
 
 /// How many different errors are told apart; later ones are only counted.
 const DISTINCT_MAX: usize = 256;
-/// How many machines are told apart, each for every kind of error; later ones are only counted.
-const PEERS_MAX: usize = 256;
+/// How many machines are told apart for each kind of error; later ones are only counted.
+const PEERS_MAX: usize = 128;
+/// After how long a machine is forgotten: its next error has a line again.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// Logs every kind of error once for each machine it came from, and counts the rest: whoever has set up a second node
+/// Logs every kind of error once in ten minutes for each machine it came from, and counts the rest: whoever has set up a second node
 /// wrongly finds a line about it, and a flood of bad clients does not fill a disk.
 pub(crate) struct ErrorLog {
     total: Gauge,
@@ -24,7 +27,8 @@ pub(crate) struct ErrorLog {
 #[derive(Default)]
 struct Seen {
     kinds: HashMap<&'static str, u64>,
-    peers: HashSet<(&'static str, String)>,
+    /// The machines of each kind, with when they had their line.
+    peers: HashMap<&'static str, HashMap<String, Instant>>,
 }
 
 impl ErrorLog {
@@ -35,6 +39,10 @@ impl ErrorLog {
     /// An error has happened. Returns whether it was logged: the first of its kind from this machine, and whenever the
     /// count of its kind reaches a power of ten.
     pub(crate) fn note(&self, error: &ConnectError) -> bool {
+        self.note_at(error, Instant::now())
+    }
+
+    fn note_at(&self, error: &ConnectError, now: Instant) -> bool {
         let kind = kind_of(error);
         self.total.add(1);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +51,7 @@ impl ErrorLog {
         }
         let count = *seen.kinds.entry(kind).and_modify(|count| *count += 1).or_insert(1);
         self.distinct.set(seen.kinds.len() as u64);
-        let is_new = seen.is_new(kind, error);
+        let (is_new, is_last) = seen.is_new(kind, error, now);
         let is_told = is_new || count == 1 || (count >= 10 && is_power_of_ten(count));
         // A server that is started later is dialled until it is there.
         let is_expected = matches!(error, ConnectError::Unreachable { .. });
@@ -52,18 +60,29 @@ impl ErrorLog {
             (true, true) => tracing::info!(count, "{kind}: {error}"),
             (false, _) => {}
         }
-        if is_new && seen.peers.len() == PEERS_MAX {
-            tracing::warn!("errors with further machines are only counted (errors_total)");
+        if is_last {
+            tracing::warn!(
+                "{kind}: errors with further machines are only counted for a while (errors_total)"
+            );
         }
         is_told
     }
 }
 
 impl Seen {
-    /// Whether this is the first of its kind from a machine, as far as there is room to know.
-    fn is_new(&mut self, kind: &'static str, error: &ConnectError) -> bool {
-        let Some(machine) = error.peer().map(machine_of) else { return false };
-        self.peers.len() < PEERS_MAX && self.peers.insert((kind, machine))
+    /// Whether this is the first of its kind from a machine for a while, as far as there is room to know; and whether
+    /// there is no more room now.
+    fn is_new(&mut self, kind: &'static str, error: &ConnectError, now: Instant) -> (bool, bool) {
+        let Some(machine) = error.peer().map(machine_of) else { return (false, false) };
+        let machines = self.peers.entry(kind).or_default();
+        if machines.len() >= PEERS_MAX || machines.contains_key(&machine) {
+            machines.retain(|_, told| now.saturating_duration_since(*told) < FORGOTTEN_AFTER);
+        }
+        let is_new = machines.len() < PEERS_MAX && !machines.contains_key(&machine);
+        if is_new {
+            machines.insert(machine, now);
+        }
+        (is_new, is_new && machines.len() == PEERS_MAX)
     }
 }
 
@@ -138,5 +157,13 @@ mod tests {
             errors.note(&hung_up(&format!("tcp:11.{a}.{b}.{c}:1")))
         });
         assert!(flood.count() < 2 * PEERS_MAX);
+        assert!(!errors.note(&hung_up("tcp:10.0.0.5:4000")), "there is no room");
+        let waited = Duration::from_secs(1);
+        let other_kind = ConnectError::TimedOut { address: "tcp:10.0.0.6:9".to_owned(), waited };
+        errors.note(&ConnectError::TimedOut { address: "tcp:10.0.0.5:9".to_owned(), waited });
+        assert!(errors.note(&other_kind), "a flood of one kind hides no other");
+        let later = Instant::now() + FORGOTTEN_AFTER;
+        assert!(errors.note_at(&hung_up("tcp:10.0.0.3:4002"), later), "it is wrong again, or still");
+        assert!(errors.note_at(&hung_up("tcp:10.0.0.5:4002"), later));
     }
 }

@@ -17,6 +17,20 @@ pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartErr
     })
 }
 
+/// The same for a daemon in the background: when it is ready it writes no more to whoever listens to what it says, who
+/// may wait until nobody has anything to say.
+pub(crate) fn serve_in_background(
+    about: &str,
+    start: impl FnOnce() -> Result<Daemon, StartError>,
+) -> Result<()> {
+    serve_until(about, start, |signals, _| {
+        let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        signals.wait()?;
+        Ok("as asked")
+    })
+}
+
 /// How often is looked whether anybody is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

@@ -199,3 +199,26 @@ fn tasks_of_slurm_have_an_agent_without_any_configuration() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// Whoever collects what it says, as `ssh` does, is not kept waiting until the agent ends.
+#[test]
+fn an_agent_in_the_background_lets_go_of_whoever_listens() {
+    let socket = format!("unix:@outboard-background-{}", std::process::id());
+    let mut starter = Command::new(OUTBOARD);
+    starter.args(["agent", "--background", "--json", "--memory-servers", "", "--listen", &socket]);
+    let (sender, said) = std::sync::mpsc::channel();
+    let starter = starter.env("OUTBOARD_CONFIG", "none").stdin(Stdio::null());
+    let starter = starter.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::spawn(move || sender.send(starter.wait_with_output().unwrap()));
+    let output = said.recv_timeout(PATIENCE).expect("nobody says any more");
+    assert!(output.status.success(), "{output:?}");
+    let started: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pid = rustix::process::Pid::from_raw(started["pid"].as_i64().unwrap() as i32).unwrap();
+    assert!(is_open(&socket.parse().unwrap()));
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while is_open(&socket.parse().unwrap()) {
+        assert!(Instant::now() < until, "it ends when it is asked to");
+        thread::yield_now();
+    }
+}

@@ -40,6 +40,8 @@ pub struct FrontDeskConfig {
     /// How many handshakes may be under way; when another comes, the oldest is dropped. Default 1024, a
     /// descriptor and about 1 KiB each, up to 20 KiB where they are encrypted.
     pub handshakes_max: usize,
+    /// The same of those over fabrics, each of which takes some 20 MB until it is over; default 16.
+    pub fabric_handshakes_max: usize,
     /// How long to wait before a lost or refused peer is dialled again; default 50 ms, doubled up to 2 s.
     pub redial: Duration,
 }
@@ -51,6 +53,7 @@ impl Default for FrontDeskConfig {
             tcp: tcp::Config::default(),
             ofi: ofi::Config::default(),
             handshakes_max: 1024,
+            fabric_handshakes_max: 16,
             redial: Duration::from_millis(50),
         }
     }
@@ -201,7 +204,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                 Err(error) => {
                     // Most likely no descriptor is left: the oldest stranger gives its own back, and nobody is
                     // received for a while.
-                    self.drop_oldest_stranger();
+                    self.drop_oldest_stranger(|_| true);
                     self.poller.remove(self.listeners[listener].descriptor());
                     self.deaf.push((listener, now + DEAF));
                     (self.report)(&error);
@@ -221,8 +224,9 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     }
 
     /// Makes room among the handshakes. Those that we began ourselves stay: nobody else would begin them again.
-    fn drop_oldest_stranger(&mut self) {
-        let oldest = self.waiting.iter().find(|(_, waiting)| waiting.origin == Origin::Accepted);
+    fn drop_oldest_stranger(&mut self, is_one: impl Fn(&dyn Pending) -> bool) {
+        let is_one = |waiting: &Waiting| waiting.origin == Origin::Accepted && is_one(&*waiting.pending);
+        let oldest = self.waiting.iter().find(|(_, waiting)| is_one(waiting));
         if let Some(key) = oldest.map(|(key, _)| *key) {
             self.waiting.remove(&key);
         }
@@ -230,7 +234,11 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
 
     fn admit(&mut self, pending: Box<dyn Pending>, (origin, worker): (Origin, Option<usize>), now: Time) {
         if self.waiting.len() >= self.config.handshakes_max {
-            self.drop_oldest_stranger();
+            self.drop_oldest_stranger(|_| true);
+        }
+        let dear = || self.waiting.values().filter(|waiting| waiting.pending.is_dear()).count();
+        if pending.is_dear() && dear() >= self.config.fabric_handshakes_max {
+            self.drop_oldest_stranger(|pending| pending.is_dear());
         }
         let key = self.next_key;
         self.next_key += 1;

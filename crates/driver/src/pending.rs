@@ -17,10 +17,13 @@ pub(crate) trait Pending: Send {
 
     /// When it gives up.
     fn deadline(&self) -> Time;
+
+    /// Whether it takes megabytes before anything is known of the peer, as endpoints of fabrics do.
+    fn is_dear(&self) -> bool;
 }
 
 macro_rules! pending {
-    ($handshake:ty, $kind:ident) => {
+    ($handshake:ty, $kind:ident, is_dear: $is_dear:literal) => {
         impl Pending for $handshake {
             fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError> {
                 Ok(self.poll(now)?.map(|link| NewLink::$kind(Box::new(link))))
@@ -33,13 +36,17 @@ macro_rules! pending {
             fn deadline(&self) -> Time {
                 <$handshake>::deadline(self)
             }
+
+            fn is_dear(&self) -> bool {
+                $is_dear
+            }
         }
     };
 }
 
-pending!(shm::Accepting, Shm);
-pending!(shm::Dialing, Shm);
-pending!(tcp::Accepting, Tcp);
-pending!(tcp::Dialing, Tcp);
-pending!(ofi::Accepting, Ofi);
-pending!(ofi::Dialing, Ofi);
+pending!(shm::Accepting, Shm, is_dear: false);
+pending!(shm::Dialing, Shm, is_dear: false);
+pending!(tcp::Accepting, Tcp, is_dear: false);
+pending!(tcp::Dialing, Tcp, is_dear: false);
+pending!(ofi::Accepting, Ofi, is_dear: true);
+pending!(ofi::Dialing, Ofi, is_dear: true);

@@ -9,7 +9,7 @@ use outboard_settings::AgentSettings;
 use crate::children::quota;
 use crate::config_flags::{About, ConfigFlags};
 use crate::daemon_ready;
-use crate::serve::{serve, serve_while_used};
+use crate::serve::{serve, serve_in_background, serve_while_used};
 
 /// Run an agent in the foreground: it communicates on behalf of the applications of this machine
 ///
@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Start it as a process of its own, and return when it is ready. Where it listens is printed
     #[arg(long)]
     background: bool,
+    /// For the process that --background starts: be silent when ready
+    #[arg(long, hide = true)]
+    in_background: bool,
     /// Use all processors that this machine allows, not those that whoever starts it is bound to
     #[arg(long)]
     all_cores: bool,
@@ -60,7 +63,7 @@ impl About for AboutAgent {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     if args.background {
-        return background::start(args.json);
+        return background::start(args.json, configuration.settings.agent.while_used);
     }
     let settings = &configuration.settings;
     if args.all_cores {
@@ -74,7 +77,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         limit.warning().into_iter().for_each(|warning| tracing::warn!("{warning}"));
     }
     let (about, start) = (about(&settings.agent), || Daemon::agent(settings));
-    if settings.agent.while_used { serve_while_used(&about, start) } else { serve(&about, start) }
+    match settings.agent.while_used {
+        true => serve_while_used(&about, start),
+        false if args.in_background => serve_in_background(&about, start),
+        false => serve(&about, start),
+    }
 }
 
 fn about(agent: &AgentSettings) -> String {

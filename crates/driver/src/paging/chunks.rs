@@ -185,7 +185,9 @@ impl Pages {
             super::service::say(&format!(
                 "outboard: bytes of far memory “{name}” are needed that are lost with their memory server: ending\n"
             ));
-            std::process::exit(1);
+            // SAFETY: it ends the process, as it is. Handlers of an orderly exit may touch far memory, and it is this thread
+            // that they would wait for.
+            unsafe { libc::_exit(1) };
         }
         if region.has_forbidden.load(Ordering::Acquire) {
             // Pages with other rights are another mapping to the kernel, and it poisons one at a time.

@@ -69,7 +69,8 @@ pub(super) fn find_or_start(
             if let Some(client) = connect(address, settings, identity)? {
                 return Ok(client);
             }
-            start(&program, &variables(address, settings, identity, members), began + PATIENCE)?;
+            let variables = variables(address, settings, identity, members);
+            start(&program, &variables, (address, began + PATIENCE))?;
         } else {
             std::thread::park_timeout(PAUSE);
         }
@@ -101,7 +102,11 @@ fn lock(address: &Address) -> Option<UnixListener> {
 
 /// Starts it and waits until it is ready. The process that is started here goes when the agent is: whoever waits for
 /// children of its own never meets an agent among them.
-fn start(program: &Path, variables: &[(String, String)], until: Instant) -> Result<(), StartError> {
+fn start(
+    program: &Path,
+    variables: &[(String, String)],
+    (address, until): (&Address, Instant),
+) -> Result<(), StartError> {
     let refused = |source| StartError::Refused { program: program.to_owned(), source };
     let mut child = Command::new(program)
         .args(["agent", "--background", "--all-cores", "--config", "none"])
@@ -116,8 +121,8 @@ fn start(program: &Path, variables: &[(String, String)], until: Instant) -> Resu
             Some(status) => return Err(StartError::Failed { status }),
             None if Instant::now() > until => {
                 let _ = child.kill();
-                let status = child.wait().map_err(refused)?;
-                return Err(StartError::Failed { status });
+                child.wait().map_err(refused)?;
+                return Err(StartError::TooLate { address: address.clone(), waited: PATIENCE });
             }
             None => std::thread::park_timeout(PAUSE),
         }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use outboard_launch::READY_FD_VARIABLE;
+use rustix::fs::{FileType, fstat};
 use rustix::io::FdFlags;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::json;
@@ -17,14 +18,22 @@ use crate::terminal;
 /// The flags that only this process understands.
 const OWN_FLAGS: [&str; 2] = ["--background", "--json"];
 
-/// Starts this program again with the same flags, waits until it is ready, and says where it listens.
-pub(super) fn start(as_json: bool) -> Result<()> {
+/// Whether somebody reads what this process says of errors, as `ssh` and `$(…)` do: until nobody has it open any more.
+fn is_read() -> bool {
+    let kind = fstat(std::io::stderr()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
+}
+
+/// Starts this program again with the same flags, waits until it is ready, and says where it listens. One that is there for
+/// programs that use it speaks to whom they speak to, as long as they do.
+pub(super) fn start(as_json: bool, is_while_used: bool) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let args = std::env::args_os().skip(1).filter(|arg| OWN_FLAGS.iter().all(|own| arg != own));
     let (reader, writer) = std::io::pipe().context("no pipe to hear of its start")?;
     rustix::io::fcntl_setfd(&writer, FdFlags::empty()).context("no pipe to hear of its start")?;
     let mut child = Command::new(program)
         .args(args)
+        .args((is_read() && !is_while_used).then_some("--in-background"))
         .env(READY_FD_VARIABLE, writer.as_raw_fd().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
