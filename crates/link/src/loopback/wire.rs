@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use outboard_wire::Time;
 
@@ -77,7 +78,7 @@ impl LoopbackBytes {
 impl ByteStream for LoopbackBytes {
     const NAME: &'static str = "loopback";
 
-    fn begin_records(&mut self) {
+    fn begin_records(&mut self, _deadline: Duration) {
         let end = self.end;
         self.wire().pipes[end].begin_records(self.network.plan());
     }

@@ -9,7 +9,9 @@ use super::bytes::{OfiBytes, Whereabouts, Word};
 use super::credits::{Content, Header};
 use super::landing::{FarLanding, Grant, Landing};
 use super::pool;
-use crate::Violation;
+use super::setbacks::Setbacks;
+use super::withdrawal::Withdrawal;
+use crate::{Loss, Violation};
 
 /// How long room for long messages goes unused before others may have it.
 const IDLE_TIME: Duration = Duration::from_secs(2);
@@ -38,7 +40,9 @@ impl OfiBytes {
                 self.far.as_ref().ok_or(DecodeError::BadValue { what: "withdrawal of nothing", value: 0 })?;
                 (Whereabouts::Word(slot, Content::Withdrawal), Header::LEN)
             }
-            Content::Release if self.is_withdrawn => (Whereabouts::Word(slot, Content::Release), Header::LEN),
+            Content::Release if self.withdrawal.is_some() => {
+                (Whereabouts::Word(slot, Content::Release), Header::LEN)
+            }
             Content::Release => {
                 let wrong = DecodeError::BadValue { what: "release of what is not withdrawn", value: 0 };
                 return Err(wrong.into());
@@ -61,29 +65,54 @@ impl OfiBytes {
             return Err(unwanted.into());
         }
         self.landing_used = self.now;
+        if !std::mem::replace(&mut self.is_landing_used, true) {
+            self.landing_setbacks = Setbacks::NONE;
+        }
         self.arrive(Whereabouts::Place(place), len, &header)
     }
 
-    /// Takes room for long messages back that nobody uses, if somebody else could.
-    pub(super) fn give_up_landing(&mut self) {
-        let is_idle = self.now >= self.landing_used + IDLE_TIME;
-        if self.endpoint.landing.is_some() && !self.is_withdrawn && is_idle && pool::take_wish() {
-            self.is_withdrawn = true;
+    /// Gives room for long messages up that nobody uses, if somebody else could: what ours leave from at once, what the
+    /// peer's are written to after it has been told.
+    pub(super) fn give_up_idle(&mut self) {
+        let now = self.now;
+        let is_long_idle = now >= self.long_used + IDLE_TIME;
+        self.endpoint.long.take_if(|long| is_long_idle && long.is_idle() && pool::take_wish());
+        let is_landing_idle = now >= self.landing_used + IDLE_TIME;
+        let has_landing = self.endpoint.landing.is_some() && self.withdrawal.is_none();
+        if has_landing && is_landing_idle && pool::take_wish() {
+            self.withdrawal = Some(Withdrawal::default());
             self.unsaid.push_back(Word::Withdrawal);
+        }
+    }
+
+    /// A peer that does not give back what it was told to give back is not waited for without end.
+    pub(super) fn await_release(&mut self) -> Result<(), Loss> {
+        let is_read = self.arrived[self.next as usize % self.arrived.len()].is_none();
+        match &mut self.withdrawal {
+            Some(withdrawal) if is_read => {
+                withdrawal.look(self.now, self.credits.dealt_with(), self.deadline)
+            }
+            _ => Ok(()),
         }
     }
 
     /// Makes room for long messages, if it can be done. Without it they come in pieces.
     fn make_landing(&mut self) {
         let sizes = self.endpoint.sizes();
-        if !self.endpoint.offer().tells || sizes.slot_bytes <= sizes.short_bytes {
+        let is_of_use = self.endpoint.offer().tells && sizes.slot_bytes > sizes.short_bytes;
+        if !is_of_use || !self.landing_setbacks.may_try(self.now) {
             return;
         }
         let places = (self.credits.ours(), sizes.slot_bytes);
-        if let Ok(Some(landing)) = Landing::make(&self.endpoint, places, self.pool_bytes) {
-            self.unsaid.push_back(Word::Landing(landing.grant()));
-            self.endpoint.landing = Some(landing);
-            self.landing_used = self.now;
+        match Landing::make(&self.endpoint, places, self.pool_bytes) {
+            Ok(Some(landing)) => {
+                self.unsaid.push_back(Word::Landing(landing.grant()));
+                self.endpoint.landing = Some(landing);
+                (self.landing_used, self.is_landing_used) = (self.now, false);
+            }
+            // To ask whether the pool has room costs nothing, and says that somebody wants it.
+            Ok(None) => {}
+            Err(_) => self.landing_setbacks.add(self.now),
         }
     }
 
@@ -108,7 +137,13 @@ impl OfiBytes {
                 self.endpoint.long.take_if(|long| long.is_idle());
                 self.unsaid.push_back(Word::Release);
             }
-            Content::Release => (self.endpoint.landing, self.is_withdrawn) = (None, false),
+            Content::Release => {
+                (self.endpoint.landing, self.withdrawal) = (None, None);
+                // A peer that has no room to send from would leave the next one unused as well.
+                if !self.is_landing_used {
+                    self.landing_setbacks.add(self.now);
+                }
+            }
             Content::Bytes | Content::Landing => {}
         }
     }

@@ -9,12 +9,15 @@ use outboard_wire::Time;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
+use super::Config;
 use super::credits::{Content, Credits, Header};
 use super::endpoint::{BATCH, Ended, Endpoint, Far, Operation};
 use super::landing::{FarLanding, Grant};
 use super::library::Fault;
 use super::preface::Preface;
+use super::setbacks::Setbacks;
 use super::side::Side;
+use super::withdrawal::Withdrawal;
 use crate::memory::Window;
 use crate::stream::{Arrival, Reached};
 use crate::{Loss, Violation};
@@ -69,9 +72,19 @@ pub struct OfiBytes {
     pub(super) pool_bytes: usize,
     /// What is to be said of landings, ours and the peer's.
     pub(super) unsaid: VecDeque<Word>,
-    /// When the peer last wrote to ours, and whether it is to stop.
+    /// When the peer last wrote to ours, or could for the first time, and whether it ever did.
     pub(super) landing_used: Time,
-    pub(super) is_withdrawn: bool,
+    pub(super) is_landing_used: bool,
+    /// Ours is to be given back.
+    pub(super) withdrawal: Option<Withdrawal>,
+    /// How often ours could not be made, or was of no use.
+    pub(super) landing_setbacks: Setbacks,
+    /// When the last long message of ours had left.
+    pub(super) long_used: Time,
+    /// How often there was no memory that they could leave from.
+    pub(super) long_setbacks: Setbacks,
+    /// How long the peer may take to answer what it has read.
+    pub(super) deadline: Duration,
     /// Slots to send from that are free.
     pub(super) free: Vec<usize>,
     /// Filled slots that the provider has not taken yet.
@@ -105,7 +118,7 @@ impl OfiBytes {
     /// A stream between two endpoints that know each other. Everything is posted already.
     pub(super) fn new(
         endpoint: Endpoint,
-        (lends_all, pool_bytes): (bool, usize),
+        config: &Config,
         side: Side,
         epoll: OwnedFd,
         peer: &Preface,
@@ -115,10 +128,15 @@ impl OfiBytes {
             credits: Credits::new(sizes.receives, peer.slots),
             message_bytes: sizes.short_bytes.min(peer.slot_bytes),
             far: None,
-            pool_bytes,
+            pool_bytes: config.pool_bytes,
             unsaid: VecDeque::new(),
             landing_used: Time::ZERO,
-            is_withdrawn: false,
+            is_landing_used: false,
+            withdrawal: None,
+            landing_setbacks: Setbacks::NONE,
+            long_used: Time::ZERO,
+            long_setbacks: Setbacks::NONE,
+            deadline: config.deadline,
             free: (0..sizes.sends).collect(),
             leaving: VecDeque::with_capacity(sizes.sends),
             unposted: Vec::with_capacity(sizes.receives),
@@ -127,7 +145,7 @@ impl OfiBytes {
             read: 0,
             ended: Vec::with_capacity(BATCH),
             reached: VecDeque::with_capacity(sizes.accesses),
-            lends_all,
+            lends_all: config.lends_all,
             is_unreachable: false,
             looks: 0,
             peer_wants_bells: peer.wants_bells,
@@ -175,15 +193,20 @@ impl OfiBytes {
         let sends = self.endpoint.sizes().sends;
         match (operation, result) {
             (Operation::Send(slot), result) => {
-                match (&mut self.endpoint.long, slot.checked_sub(sends)) {
+                let call = match (&mut self.endpoint.long, slot.checked_sub(sends)) {
                     (Some(long), Some(number)) => {
                         long.put_back(number);
+                        self.long_used = self.now;
                         self.endpoint.long.take_if(|long| self.far.is_none() && long.is_idle());
+                        "fi_writemsg"
                     }
-                    _ => self.free.push(slot),
-                }
+                    _ => {
+                        self.free.push(slot);
+                        "fi_sendmsg"
+                    }
+                };
                 if let Err(source) = result {
-                    self.fail(Loss::System { call: "fi_sendmsg", source });
+                    self.fail(Loss::System { call, source });
                 }
             }
             (Operation::Receive(slot), Ok(len)) => self.receive_in(slot, len)?,
@@ -244,12 +267,15 @@ impl OfiBytes {
         if self.is_handshake || now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
             self.side.look()?;
-            self.give_up_landing();
+            self.give_up_idle();
         }
         self.turn()?;
         self.wake_owner();
         match self.take(room, sink) {
-            0 => self.ending(now),
+            0 => {
+                self.await_release()?;
+                self.ending(now)
+            }
             taken => {
                 // The places are given back at once: the peer may be waiting for them.
                 self.post();

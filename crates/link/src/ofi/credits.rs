@@ -65,13 +65,15 @@ pub(super) struct Credits {
     ours: usize,
     /// How many messages were sent in all.
     sent: u64,
+    /// How many of those with bytes the peer has dealt with, as far as it has told.
+    dealt_with: u64,
 }
 
 impl Credits {
     /// Both sides have this many places.
     pub(super) fn new(our_slots: usize, their_slots: usize) -> Self {
         let (ours, theirs) = (our_slots - KEPT, their_slots - KEPT);
-        Self { left: theirs, theirs, owed: 0, ours, sent: 0 }
+        Self { left: theirs, theirs, owed: 0, ours, sent: 0, dealt_with: 0 }
     }
 
     /// Whether a message with bytes may be sent.
@@ -118,6 +120,16 @@ impl Credits {
         self.sent
     }
 
+    /// How many messages with bytes were sent in all.
+    pub(super) fn sent_with_bytes(&self) -> u64 {
+        self.dealt_with + (self.theirs - self.left) as u64
+    }
+
+    /// How many of those the peer has dealt with, as far as it has told.
+    pub(super) fn dealt_with(&self) -> u64 {
+        self.dealt_with
+    }
+
     /// A message with bytes was dealt with, and its place is free.
     #[inline]
     pub(super) fn freed(&mut self) {
@@ -132,6 +144,7 @@ impl Credits {
             return Err(DecodeError::BadValue { what: "credits", value: credits as u64 }.into());
         }
         self.left += credits;
+        self.dealt_with += credits as u64;
         Ok(header.sequence.get())
     }
 }
@@ -158,6 +171,7 @@ mod tests {
         let header = ben.next(false);
         assert_eq!(ada.take(&header).unwrap(), 0);
         assert!(!ben.is_indebted() && ada.left == 4);
+        assert_eq!((ada.sent_with_bytes(), ada.dealt_with()), (8, 4));
         // The same four again are more than it ever sent.
         ada.take(&header).unwrap();
         assert!(ada.take(&header).is_err());

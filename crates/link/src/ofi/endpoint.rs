@@ -158,16 +158,6 @@ impl Endpoint {
         }
     }
 
-    /// A slot for a long message, if one is free. They are made when the first is needed, if the pool has room; without
-    /// it there is none.
-    pub(super) fn take_long(&mut self, pool_bytes: usize) -> Option<usize> {
-        if self.long.is_none() && self.sizes.long_sends > 0 {
-            // What cannot be registered is sent in pieces.
-            self.long = LongSlots::make(self, pool_bytes).unwrap_or(None);
-        }
-        self.long.as_mut()?.take().map(|number| self.sizes.sends + number)
-    }
-
     fn context(&mut self, operation: Operation) -> *mut c_void {
         let index = match operation {
             Operation::Receive(slot) => slot,

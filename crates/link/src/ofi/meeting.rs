@@ -161,8 +161,7 @@ impl Meeting {
         if let Err(fault) = endpoint.set_peer(&theirs.padded_name()) {
             return Err(ConnectError::Fabric { address: self.address, source: fault.into() });
         }
-        let ours = (self.config.lends_all, self.config.pool_bytes);
-        Ok(OfiBytes::new(endpoint, ours, Side::new(self.socket), self.epoll, theirs))
+        Ok(OfiBytes::new(endpoint, &self.config, Side::new(self.socket), self.epoll, theirs))
     }
 
     fn fabric(&self, source: FabricError) -> ConnectError {

@@ -40,11 +40,13 @@ mod preface;
 #[doc(hidden)]
 pub mod raw;
 mod sending;
+mod setbacks;
 mod side;
 mod stream;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod withdrawal;
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

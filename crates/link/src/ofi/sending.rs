@@ -4,7 +4,9 @@ use zerocopy::IntoBytes;
 
 use super::bytes::{Leaving, OfiBytes, Word, lost};
 use super::credits::{Content, Header, KEPT};
+use super::endpoint::Sizes;
 use super::long_slots::LongSlots;
+use super::setbacks::Setbacks;
 use crate::Loss;
 use crate::memory::Window;
 
@@ -108,12 +110,30 @@ impl OfiBytes {
     fn take_slot(&mut self, len: usize) -> Option<(usize, usize)> {
         let far = self.far.as_ref().filter(|_| len > self.message_bytes);
         if let Some(longest) = far.map(|far| far.message_bytes) {
-            let slot = self.endpoint.take_long(self.pool_bytes);
+            let slot = self.take_long();
             if slot.is_some() || self.endpoint.long.is_some() {
                 return slot.map(|slot| (slot, longest));
             }
         }
         self.free.pop().map(|slot| (slot, self.message_bytes))
+    }
+
+    /// A slot for a long message, if one is free. They are made when the first is needed, if the pool has room; without
+    /// it there is none.
+    pub(super) fn take_long(&mut self) -> Option<usize> {
+        let Sizes { sends, long_sends, .. } = self.endpoint.sizes();
+        if self.endpoint.long.is_none() && long_sends > 0 && self.long_setbacks.may_try(self.now) {
+            match LongSlots::make(&self.endpoint, self.pool_bytes) {
+                Ok(Some(long)) => {
+                    self.endpoint.long = Some(long);
+                    self.long_setbacks = Setbacks::NONE;
+                }
+                Ok(None) => {}
+                // What cannot be registered is sent in pieces.
+                Err(_) => self.long_setbacks.add(self.now),
+            }
+        }
+        self.endpoint.long.as_mut()?.take().map(|number| sends + number)
     }
 
     /// Whether the provider has not sent everything yet.
@@ -132,6 +152,9 @@ impl OfiBytes {
                 Word::Withdrawal => Content::Withdrawal,
                 Word::Release => Content::Release,
             };
+            if let (Word::Withdrawal, Some(withdrawal)) = (word, &mut self.withdrawal) {
+                withdrawal.is_sent_after(self.credits.sent_with_bytes());
+            }
             let header = self.credits.header(content);
             let mut place = self.endpoint.send_slot(slot);
             place.write(0, header.as_bytes());

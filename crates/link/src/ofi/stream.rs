@@ -25,8 +25,8 @@ impl ByteStream for OfiBytes {
     /// Bytes are copied into messages anyway.
     const SENDS_STRAIGHT: bool = true;
 
-    fn begin_records(&mut self) {
-        self.is_handshake = false;
+    fn begin_records(&mut self, deadline: Duration) {
+        (self.is_handshake, self.deadline) = (false, deadline);
     }
 
     fn send(&mut self, _now: Time, bytes: &[u8]) -> Result<usize, Loss> {

@@ -26,6 +26,8 @@ fn whole_pool() -> MutexGuard<'static, ()> {
         departed::close_due();
         assert!(began.elapsed() < LIMIT, "somebody has not given its share back");
     }
+    // What others wished for is no wish of this test.
+    pool::take_wish();
     guard
 }
 
@@ -53,25 +55,62 @@ fn ends(provider: &str, pool_bytes: usize) -> Option<(OfiBytes, OfiBytes)> {
 }
 
 /// Sends everything from one end to the other, in frames of this length, and returns what has arrived.
-fn carry((ada, ben): (&mut OfiBytes, &mut OfiBytes), bytes: &[u8], len: usize) -> Vec<u8> {
+fn carry(ends: (&mut OfiBytes, &mut OfiBytes), bytes: &[u8], len: usize) -> Vec<u8> {
+    carry_at(Time::ZERO, ends, bytes, len)
+}
+
+/// The same at a time of both.
+fn carry_at(now: Time, (ada, ben): (&mut OfiBytes, &mut OfiBytes), bytes: &[u8], len: usize) -> Vec<u8> {
     let (mut left, mut arrived) = (bytes.chunks(len).collect::<Vec<_>>(), Vec::new());
     left.reverse();
     let mut buffer = vec![0; 1 << 17];
     let began = Instant::now();
     while arrived.len() < bytes.len() {
         if let Some(piece) = left.pop() {
-            let taken = ada.send_gathered(Time::ZERO, &piece[..8], Window::from(&piece[8..])).unwrap();
+            let taken = ada.send_gathered(now, &piece[..8], Window::from(&piece[8..])).unwrap();
             if taken < piece.len() {
                 left.push(&piece[taken..]);
             }
         }
-        assert_eq!(ada.receive(Time::ZERO, &mut buffer).unwrap(), Arrival::Nothing);
-        if let Arrival::Bytes(len) = ben.receive(Time::ZERO, &mut buffer).unwrap() {
+        assert_eq!(ada.receive(now, &mut buffer).unwrap(), Arrival::Nothing);
+        if let Arrival::Bytes(len) = ben.receive(now, &mut buffer).unwrap() {
             arrived.extend_from_slice(&buffer[..len]);
         }
         assert!(began.elapsed() < LIMIT, "{} of {} bytes", arrived.len(), bytes.len());
     }
     arrived
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+/// Some other link gets nothing.
+fn wish() {
+    assert!(pool::taken() > 0 && pool::Share::take(usize::MAX, usize::MAX).is_none());
+}
+
+/// Lets both ends work at this time until something is so.
+fn work_until(
+    now: Time,
+    (ada, ben): (&mut OfiBytes, &mut OfiBytes),
+    is_so: impl Fn(&OfiBytes, &OfiBytes) -> bool,
+    what: &str,
+) {
+    let (mut buffer, began) = ([0; 64], Instant::now());
+    while !is_so(ada, ben) {
+        for end in [&mut *ada, &mut *ben] {
+            assert_eq!(end.receive(now, &mut buffer).unwrap(), Arrival::Nothing);
+        }
+        assert!(began.elapsed() < LIMIT, "{what}");
+    }
+}
+
+/// Lets some time go by in which nobody writes to ben's room, which another wants.
+fn lose_landing(now: Time, (ada, ben): (&mut OfiBytes, &mut OfiBytes)) {
+    wish();
+    let is_back = |_: &OfiBytes, ben: &OfiBytes| ben.endpoint.landing.is_none();
+    work_until(now, (ada, ben), is_back, "it keeps what it does not use");
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -113,7 +152,7 @@ fn who_tells_of_what_cannot_be_there_has_broken_the_rules() {
         let long = pattern(1 << 20);
         assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
         let (far, _) = ada.far.as_mut().unwrap().next(64);
-        let slot = ada.endpoint.take_long(usize::MAX).unwrap();
+        let slot = ada.take_long().unwrap();
         // A place behind the last.
         let note = 1000 << 21 | 64;
         assert!(ada.endpoint.write_far((slot, note), Far { len: 64, ..far }, false).unwrap());
@@ -157,5 +196,125 @@ fn room_that_nobody_uses_goes_to_who_needs_it() {
         assert!(carry((&mut cy, &mut dee), &long, 1 << 16) == long);
         assert!(cy.far.is_some(), "{provider}: there is room again");
         assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long, "{provider}: in pieces");
+    }
+}
+
+#[test]
+fn what_long_messages_left_from_goes_to_who_needs_it() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
+        let long = pattern(1 << 20);
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
+        let has_left = |ada: &OfiBytes, _: &OfiBytes| !ada.is_sending();
+        work_until(Time::ZERO, (&mut ada, &mut ben), has_left, "it does not leave");
+        let (taken, mut buffer) = (pool::taken(), [0; 64]);
+        ada.receive(at(3), &mut buffer).unwrap();
+        assert_eq!(pool::taken(), taken, "{provider}: nobody wants it");
+        wish();
+        ada.receive(at(1), &mut buffer).unwrap();
+        assert_eq!(pool::taken(), taken, "{provider}: it was used a moment ago");
+        ada.receive(at(2), &mut buffer).unwrap();
+        let Config { slots, slot_bytes, .. } = Config::default();
+        assert_eq!(pool::taken(), taken - slots / 2 * slot_bytes, "{provider}");
+        assert!(ada.endpoint.long.is_none() && ada.far.is_some(), "{provider}");
+        // It is made again for the next.
+        let written = ada.far.as_ref().unwrap().written;
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ada.far.as_ref().unwrap().written > written && pool::taken() == taken, "{provider}");
+    }
+}
+
+#[test]
+fn a_peer_that_cannot_use_its_room_waits_longer_each_time_for_more() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
+        // It has no room to send from.
+        ada.pool_bytes = 0;
+        let long = pattern(1 << 20);
+        let mut now = 0;
+        for wait in [2, 4, 8] {
+            assert!(carry_at(at(now), (&mut ada, &mut ben), &long, 1 << 16) == long);
+            assert!(ben.endpoint.landing.is_some(), "{provider}: its time has come");
+            now += 2;
+            lose_landing(at(now), (&mut ada, &mut ben));
+            assert!(carry_at(at(now + wait - 1), (&mut ada, &mut ben), &long, 1 << 16) == long);
+            assert!(ben.endpoint.landing.is_none(), "{provider}: {wait} s have not gone by");
+            now += wait;
+        }
+        // Once it has used it, it gets more at once.
+        ada.pool_bytes = usize::MAX;
+        assert!(carry_at(at(now), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ada.far.as_ref().is_some_and(|far| far.written > 0), "{provider}");
+        let has_left = |ada: &OfiBytes, _: &OfiBytes| !ada.is_sending();
+        work_until(at(now), (&mut ada, &mut ben), has_left, "it does not leave");
+        // For ada no time goes by: what is wished for is ben's.
+        wish();
+        let (mut buffer, began) = ([0; 64], Instant::now());
+        while ben.endpoint.landing.is_some() {
+            ben.receive(at(now + 2), &mut buffer).unwrap();
+            ada.receive(at(now), &mut buffer).unwrap();
+            assert!(began.elapsed() < LIMIT, "{provider}: it keeps what it does not use");
+        }
+        assert!(carry_at(at(now + 2), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ben.endpoint.landing.is_some(), "{provider}: it can use it");
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_not_asked_for_with_every_message() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
+        let (long, slot_bytes) = (pattern(1 << 20), Config::default().slot_bytes);
+        // More than an address space has.
+        ben.endpoint.sizes.slot_bytes = 1 << 50;
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
+        ben.endpoint.sizes.slot_bytes = slot_bytes;
+        assert!(carry_at(at(1), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ben.endpoint.landing.is_none(), "{provider}: it was tried again at once");
+        ada.endpoint.sizes.slot_bytes = 1 << 50;
+        assert!(carry_at(at(2), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ben.endpoint.landing.is_some() && ada.far.is_some(), "{provider}");
+        ada.endpoint.sizes.slot_bytes = slot_bytes;
+        assert!(carry_at(at(3), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ada.endpoint.long.is_none(), "{provider}: it was tried again at once");
+        assert!(carry_at(at(4), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ada.far.as_ref().is_some_and(|far| far.written > 0), "{provider}");
+    }
+}
+
+#[test]
+fn who_keeps_room_that_was_withdrawn_is_lost() {
+    for provider in PROVIDERS {
+        let _pool = whole_pool();
+        let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
+        let long = pattern(1 << 20);
+        assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
+        wish();
+        // It reads what is said, and says nothing of it.
+        ada.is_finished = true;
+        let mut buffer = [0; 64];
+        ben.receive(at(2), &mut buffer).unwrap();
+        let has_heard = |ada: &OfiBytes, _: &OfiBytes| ada.far.is_none();
+        work_until(at(2), (&mut ada, &mut ben), has_heard, "it does not hear of it");
+        for seconds in 3..60 {
+            assert_eq!(
+                ben.receive(at(seconds), &mut buffer).unwrap(),
+                Arrival::Nothing,
+                "it may be held back"
+            );
+        }
+        assert_eq!(carry_at(at(60), (&mut ben, &mut ada), &[7; 64], 64), [7; 64]);
+        assert_eq!(carry_at(at(60), (&mut ada, &mut ben), &[8; 64], 64), [8; 64]);
+        let deadline = Config::default().deadline.as_secs();
+        for seconds in 60..60 + deadline {
+            assert_eq!(ben.receive(at(seconds), &mut buffer).unwrap(), Arrival::Nothing, "{provider}");
+        }
+        let lost = ben.receive(at(60 + deadline), &mut buffer).unwrap_err();
+        assert!(matches!(lost, Loss::Stalled { .. }), "{provider}: {lost}");
+        assert!(lost.to_string().contains("release of room for long frames"), "{provider}: {lost}");
+        ada.is_finished = false;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outboard_wire::{Rights, Time};
 use rustix::io::Errno;
@@ -94,8 +95,8 @@ pub trait ByteStream {
         Ok(true)
     }
 
-    /// Called once when the handshake is over and records begin.
-    fn begin_records(&mut self) {}
+    /// Called once when the handshake is over and records begin, with the deadline that the sides have agreed on.
+    fn begin_records(&mut self, _deadline: Duration) {}
 
     /// Takes some of `bytes` and says how many; zero if there is no room at the moment.
     fn send(&mut self, now: Time, bytes: &[u8]) -> Result<usize, Loss>;

@@ -68,7 +68,7 @@ impl Setup {
         intro: Introduction,
         terms: &Terms,
     ) -> Result<StreamLink<S>, ConnectError> {
-        stream.begin_records();
+        stream.begin_records(terms.deadline);
         let peer = Peer::new(intro, self.address.clone());
         StreamLink::new(stream, peer, Arc::clone(&self.exports), terms)
             .map_err(|source| ConnectError::System { call: "mmap", address: self.address.clone(), source })
