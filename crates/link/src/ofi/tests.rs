@@ -257,8 +257,13 @@ fn a_peer_that_cannot_use_its_room_waits_longer_each_time_for_more() {
             ada.receive(at(now), &mut buffer).unwrap();
             assert!(began.elapsed() < LIMIT, "{provider}: it keeps what it does not use");
         }
+        ada.pool_bytes = 0;
         assert!(carry_at(at(now + 2), (&mut ada, &mut ben), &long, 1 << 16) == long);
-        assert!(ben.endpoint.landing.is_some(), "{provider}: it can use it");
+        assert!(ben.endpoint.landing.is_some(), "{provider}: it has used the last");
+        // And the waits begin anew.
+        lose_landing(at(now + 4), (&mut ada, &mut ben));
+        assert!(carry_at(at(now + 6), (&mut ada, &mut ben), &long, 1 << 16) == long);
+        assert!(ben.endpoint.landing.is_some(), "{provider}: it waits as long as before");
     }
 }
 
