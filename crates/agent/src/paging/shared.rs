@@ -77,6 +77,9 @@ pub(super) struct State {
     pub(super) cache: PageCache,
     pub(super) shadow: Shadow,
     pub(super) regions: BTreeMap<RegionNumber, RegionState>,
+    /// Write-backs that servers have not acknowledged, by offset and length: a copy that is begun meanwhile must not
+    /// read what they are about to replace.
+    pub(super) writing: BTreeMap<RegionNumber, Vec<(u64, u32)>>,
     /// How fast each server's bytes come.
     pub(super) net: HashMap<Incarnation, Meter>,
     /// How fast bytes go to applications.
@@ -125,6 +128,7 @@ impl SharedPaging {
             cache: PageCache::new(config.cache),
             shadow: Shadow::new(config.cache),
             regions: BTreeMap::new(),
+            writing: BTreeMap::new(),
             net: HashMap::new(),
             intra: Meter::new(&SteeringConfig::default()),
             static_bytes: 0,

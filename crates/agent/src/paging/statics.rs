@@ -46,10 +46,13 @@ impl SharedPaging {
         let is_fitting =
             state.static_bytes.checked_add(size).is_some_and(|all| all <= self.config().static_max);
         let copy = is_fitting.then(|| new_copy(RegionId(state.next_copy), size)).flatten();
-        let Some(copy) = copy else {
+        let Some(mut copy) = copy else {
             region.mode = otherwise;
             return otherwise;
         };
+        for (offset, len) in state.writing.get(&number).into_iter().flatten() {
+            copy.plan.write_begins(*offset, (*len).into());
+        }
         state.next_copy += 1;
         state.static_bytes += size;
         self.exports.add(Export {
@@ -76,6 +79,7 @@ impl SharedPaging {
 
     /// A write-back to a region is over. If it failed, its place in a copy is read again.
     pub(super) fn end_copy_write(&self, state: &mut State, item: &WriteItem, is_done: bool) {
+        state.forget_write(item);
         let region = state.regions.get_mut(&item.number);
         if let Some(copy) = region.and_then(|region| region.copy.as_mut()) {
             copy.plan.write_ends(item.offset, item.len.into(), is_done);
@@ -155,13 +159,25 @@ impl State {
         None
     }
 
-    /// The copy that a write-back may be copied into at once.
+    /// A write-back is over.
+    fn forget_write(&mut self, item: &WriteItem) {
+        let Some(writing) = self.writing.get_mut(&item.number) else { return };
+        if let Some(at) = writing.iter().position(|it| *it == (item.offset, item.len)) {
+            writing.swap_remove(at);
+        }
+        if writing.is_empty() {
+            self.writing.remove(&item.number);
+        }
+    }
+
+    /// A write-back begins. Returns the copy that it may be copied into at once.
     pub(super) fn copy_to_write(
         &mut self,
         number: RegionNumber,
         offset: u64,
         len: u32,
     ) -> Option<Arc<Segment>> {
+        self.writing.entry(number).or_default().push((offset, len));
         let copy = self.regions.get_mut(&number)?.copy.as_mut()?;
         copy.plan.write_begins(offset, len.into()).then(|| Arc::clone(&copy.segment))
     }
