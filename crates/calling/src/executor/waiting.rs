@@ -100,6 +100,11 @@ impl<R> WaitingCalls<R> {
             place.long.resize(length, 0);
             fill(&mut place.long);
         }
+        self.append(chain, number);
+    }
+
+    #[inline(always)]
+    fn append(&mut self, chain: &mut Chain, number: u32) {
         match chain.last {
             NONE => chain.first = number,
             last => self.places[last as usize].next = number,
@@ -167,12 +172,7 @@ impl<R> WaitingCalls<R> {
                 continue;
             }
             self.places[number as usize].next = NONE;
-            match chain.last {
-                NONE => chain.first = number,
-                last => self.places[last as usize].next = number,
-            }
-            chain.last = number;
-            chain.count += 1;
+            self.append(chain, number);
         }
     }
 }
