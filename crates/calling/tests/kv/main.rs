@@ -183,17 +183,31 @@ fn read(reply: &[u8]) -> u64 {
 
 /// Few keys, so that everybody meets everybody else.
 fn play(seeds: std::ops::Range<u64>, callers: usize, deaths: usize) {
-    play_with(seeds, callers, deaths, |seed| (if seed % 2 == 0 { 1 } else { 4 }, 1 + (seed % 5) as u8));
+    play_with(seeds, callers, deaths, |seed| Size {
+        buckets: if seed % 2 == 0 { 1 } else { 4 },
+        keys: 1 + (seed % 5) as u8,
+        filled: 0,
+    });
 }
 
-/// Few die in one history: whether each of them did what it began is tried both ways, at every moment. `size` says how many
-/// buckets and keys there are.
-fn play_with(seeds: std::ops::Range<u64>, callers: usize, deaths: usize, size: impl Fn(u64) -> (u64, u8)) {
+/// How large a table is: its buckets, the keys that are used, and how many of them are there at first.
+struct Size {
+    buckets: u64,
+    keys: u8,
+    filled: u8,
+}
+
+/// Few die in one history: whether each of them did what it began is tried both ways, at every moment.
+fn play_with(seeds: std::ops::Range<u64>, callers: usize, deaths: usize, size: impl Fn(u64) -> Size) {
     let functions = functions();
     let (mut done, mut busy) = (0, 0);
     for seed in seeds {
-        let (buckets, keys) = size(seed);
+        let Size { buckets, keys, filled } = size(seed);
         let mut world = World::new(&functions, buckets, callers, seed);
+        for key in 1..=filled {
+            world.begin(0, key, Op::Put(u64::from(key) << 32));
+            world.finish();
+        }
         world.play(8000, keys, deaths);
         done += world.events.iter().filter(|event| event.ended.is_some()).count();
         busy += world.events.iter().filter(|event| event.did_nothing).count();
@@ -224,7 +238,7 @@ fn callers_that_die_leave_a_table_that_works() {
 /// A get looks at the first half of a bucket, and at the other only if its key is not there.
 #[test]
 fn both_halves_of_a_bucket_change_while_others_look() {
-    play_with(300..350, 4, 3, |_| (1, 14));
+    play_with(300..350, 4, 3, |_| Size { buckets: 1, keys: 14, filled: 14 });
 }
 
 #[test]

@@ -144,19 +144,29 @@ const LOOP: &str = "again:\nja again";
 #[test]
 fn a_memory_server_that_has_much_to_do_is_waited_for() {
     let daemons = Daemons::start_with(&["--workers", "1", "--calling-fuel", "100000000"]);
-    let begin = |deadline: Duration| {
-        let mut caller =
-            caller_within(deadline, &daemons.shm(), CallerOptions::default().at(CallSite::Server));
+    let connect = |deadline: Duration| {
+        let options = CallerOptions::default().at(CallSite::Server);
+        let mut caller = caller_within(deadline, &daemons.shm(), options);
         let options = FunctionOptions::default().with_fuel(100_000_000);
         let function = caller.register(&image(LOOP), options).unwrap();
-        caller.begin(function, &[]).unwrap();
-        caller.flush();
-        caller
+        (caller, function)
     };
-    let others: Vec<Caller> = (0..40).map(|_| begin(PATIENCE)).collect();
-    // It is the last one's turn long after this.
-    let mut caller = begin(GIVEN_UP / 2);
-    let result = caller.wait(PATIENCE).expect("it ends").result;
+    let begin = |(caller, function): &mut (Caller, FunctionHandle)| {
+        caller.begin(*function, &[]).unwrap();
+        caller.flush();
+    };
+    let mut one = connect(PATIENCE);
+    let began = Instant::now();
+    begin(&mut one);
+    one.0.wait(PATIENCE).expect("it ends").result.unwrap_err();
+    // As many that it is the last one's turn twice as late as it gives up a server that hangs.
+    let count = (GIVEN_UP.as_nanos() / began.elapsed().as_nanos()).clamp(2, 400);
+    let mut others: Vec<_> = (0..count).map(|_| connect(PATIENCE)).collect();
+    // Links have their turns in the order in which they came.
+    let mut last = connect(GIVEN_UP / 2);
+    others.iter_mut().for_each(begin);
+    begin(&mut last);
+    let result = last.0.wait(PATIENCE).expect("it ends").result;
     assert!(matches!(result, Err(CallError::Trapped { .. })), "{result:?}");
     drop(others);
 }
