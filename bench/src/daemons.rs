@@ -101,8 +101,7 @@ fn host(control: &Control) -> Result<(), BenchError> {
     control.send(&listening)?;
     // Until the lead says so, or is gone; a daemon may be needed for longer than a lead is usually silent.
     while let Err(BenchError::Stalled { .. }) = control.receive::<Order>("the end of the benchmark") {}
-    daemon.stop("the benchmark is over");
-    Ok(())
+    Ok(daemon.stop("the benchmark is over")?)
 }
 
 fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use outboard::AskError;
-use outboard_agent::StartError;
+use outboard_agent::{StartError, StopError};
 use outboard_link::{AccessError, AddressError, ConnectError, LinkError, Peer, SendError};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -119,6 +119,9 @@ pub enum BenchError {
     /// The measured daemon could not be started.
     #[error("the measured daemon cannot be started")]
     Daemon(#[from] StartError),
+    /// The measured daemon did not end.
+    #[error("the measured daemon does not end")]
+    Stop(#[from] StopError),
     /// The measured daemon did not answer as it should.
     #[error("the measured daemon did not answer")]
     Ask(#[from] AskError),

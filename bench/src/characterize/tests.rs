@@ -28,7 +28,7 @@ fn every_point_of_both_kinds_of_link_is_measured() {
     }
     let links: Vec<_> = found.conclusions.chunks.iter().map(|chunk| chunk.link).collect();
     assert_eq!(links, ["shm", "tcp"]);
-    daemon.stop("the test is over");
+    daemon.stop("the test is over").unwrap();
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_daemon_of_another_kind_is_refused_by_name() {
     let targets = [Target { party: Party::Agent, address: addresses[0].clone() }];
     let error = characterize(&targets, Effort::Tiny, &Settings::default()).unwrap_err().to_string();
     assert!(error.contains("is no agent") && error.contains(&addresses[0].to_string()), "{error}");
-    daemon.stop("the test is over");
+    daemon.stop("the test is over").unwrap();
 }
 
 #[test]
@@ -50,5 +50,5 @@ fn a_request_for_too_much_is_refused_in_words() {
     let error = mover.burst(Operation::Ask, 1 << 20, 1, 1).unwrap_err();
     assert!(matches!(error, BenchError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("trial"), "{error}");
-    daemon.stop("the test is over");
+    daemon.stop("the test is over").unwrap();
 }

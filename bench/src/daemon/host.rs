@@ -109,8 +109,7 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
             Order::Stop => break,
         }
     }
-    daemon.stop("the benchmark is over");
-    Ok(())
+    Ok(daemon.stop("the benchmark is over")?)
 }
 
 fn start_agent() -> Result<Daemon, BenchError> {

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use outboard_driver::{
     Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
@@ -26,6 +26,8 @@ use crate::paging::{PagingConfig, SharedPaging};
 use crate::routing::{RoutingConfig, SharedRouting};
 use crate::status::StatusPage;
 use crate::store::{RegionStore, StoreConfig};
+use crate::threads::Threads;
+use crate::watchdog::Watchdog;
 
 /// Why a daemon could not be started.
 #[derive(Debug, Error)]
@@ -58,6 +60,17 @@ pub enum StartError {
     },
 }
 
+/// Threads of a daemon that did not end when they were asked to.
+#[derive(Debug, Error)]
+#[error("threads that did not end within {} s: {}", STOP_WITHIN.as_secs(), .threads.join(", "))]
+pub struct StopError {
+    /// Their names.
+    pub threads: Vec<String>,
+}
+
+/// How long the threads of a daemon have to end.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
 /// A daemon that runs in threads of this process.
 pub struct Daemon {
     identity: Identity,
@@ -66,7 +79,9 @@ pub struct Daemon {
     metrics: Option<MetricsEndpoint>,
     listening: Vec<Address>,
     stop: Box<dyn Fn(&str) + Send>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
+    /// Its end stops the watchdog.
+    watch: Sender<()>,
 }
 
 /// What both kinds of daemon are made of before their threads start.
@@ -120,7 +135,7 @@ impl Parts {
         (dials, settings): (Vec<Dial>, &Settings),
         announce: impl FnOnce(Vec<WorkerHandle<S::Note>>),
     ) -> Result<Daemon, StartError> {
-        let mut threads = Vec::new();
+        let mut threads = Threads::new();
         let mut handles = Vec::new();
         let mut workers = Vec::new();
         for service in services {
@@ -142,32 +157,26 @@ impl Parts {
                 .map_err(|source| StartError::Metrics { address, source })
         });
         let metrics = metrics.transpose()?;
+        let mut watched = vec![("front-desk".to_owned(), desk.pulse())];
         for (index, worker) in workers.into_iter().enumerate() {
-            threads.push(spawn(&format!("worker-{index}"), move || worker.run().map(drop))?);
+            let name = format!("worker-{index}");
+            threads.spawn(&name, move || worker.run().map(drop))?;
+            watched.push((name, Arc::clone(handles[index].pulse())));
         }
-        threads.push(spawn("front-desk", move || desk.run())?);
+        threads.spawn("front-desk", move || desk.run())?;
+        let (watchdog, clock) = (Watchdog::new(&self.page, watched), self.clock);
+        let (watch, until) = channel();
+        threads.spawn("watchdog", move || {
+            watchdog.run(clock, &until);
+            Ok(())
+        })?;
         let stop = Box::new(move |reason: &str| {
             stop_desk();
             handles.iter().for_each(|handle| handle.stop(reason));
         });
         let Self { identity, page, counts, .. } = self;
-        Ok(Daemon { identity, page, counts, metrics, listening, stop, threads })
+        Ok(Daemon { identity, page, counts, metrics, listening, stop, threads, watch })
     }
-}
-
-fn spawn(
-    name: &str,
-    run: impl FnOnce() -> Result<(), Errno> + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
-    let shown = name.to_owned();
-    let body = move || {
-        if let Err(error) = run() {
-            // Half a daemon would take connections and never answer: better none, which everyone notices.
-            tracing::error!("thread {shown} cannot go on: {error}");
-            std::process::exit(1);
-        }
-    };
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(StartError::Thread)
 }
 
 /// Each region is a descriptor, and clients need some too.
@@ -207,7 +216,7 @@ impl Daemon {
             steered.steer(clock);
             Ok(())
         };
-        daemon.threads.push(spawn("steering", steer)?);
+        daemon.threads.spawn("steering", steer)?;
         let stop = daemon.stop;
         daemon.stop = Box::new(move |reason| {
             store.stop_steering();
@@ -290,13 +299,12 @@ impl Daemon {
         self.counts.attendance.is_over(Instant::now())
     }
 
-    /// Says goodbye to everyone and ends all threads.
-    pub fn stop(mut self, reason: &str) {
+    /// Says goodbye to everyone and ends all threads, or says which of them do not end.
+    pub fn stop(self, reason: &str) -> Result<(), StopError> {
         (self.stop)(reason);
-        for thread in self.threads.drain(..) {
-            // A panic there has been printed; there is nothing to add.
-            let _ = thread.join();
-        }
+        drop(self.watch);
+        let threads = self.threads.wait(STOP_WITHIN);
+        if threads.is_empty() { Ok(()) } else { Err(StopError { threads }) }
     }
 }
 

@@ -18,9 +18,11 @@ mod paging;
 mod routing;
 mod status;
 mod store;
+mod threads;
+mod watchdog;
 mod writing;
 
-pub use daemon::{Daemon, StartError};
+pub use daemon::{Daemon, StartError, StopError};
 pub use paging::{PagingConfig, PagingWorker, SharedPaging};
 pub use routing::{RoutingConfig, RoutingWorker, SharedRouting};
 pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};

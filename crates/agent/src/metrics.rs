@@ -9,12 +9,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use outboard_driver::Mailbox;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::status::{StatusPage, StatusView};
 
 /// How long one reader may take in all.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long nobody is received after that has failed.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The longest request that is read.
 const REQUEST_MAX: usize = 8 << 10;
 
@@ -66,9 +68,17 @@ fn serve(listener: &TcpListener, page: &StatusPage, stop: &Mailbox<()>) {
         if !stop.take().is_empty() {
             return;
         }
-        if let Ok((stream, _)) = listener.accept() {
+        match listener.accept() {
             // A reader that goes away or stalls loses its answer, nothing else.
-            let _ = answer(stream, page);
+            Ok((stream, _)) => drop(answer(stream, page)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // Most likely no descriptor is left. The reader stays in the queue, so that asking again at once would be in
+            // vain and take a core.
+            Err(_) => {
+                let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.subsec_nanos().into() };
+                // An interrupted wait is over sooner.
+                let _ = poll(&mut descriptors[1..], Some(&pause));
+            }
         }
     }
 }

@@ -101,7 +101,7 @@ fn slots_follow_what_callers_see() {
     let lost = Observed { sites: [nothing, nothing, seen(true, 40)] };
     caller.observe_until(&lost, |table| count(table, Place::Server) == 256);
     assert!(caller.tables.is_sorted_by_key(|table| table.epoch));
-    daemon.stop("the test is over");
+    daemon.stop("the test is over").unwrap();
 }
 
 #[test]
@@ -127,5 +127,5 @@ fn others_are_told_and_strangers_are_not_believed() {
         other.listen();
         assert!(Instant::now() < until, "{:?}", other.tables.last());
     }
-    daemon.stop("the test is over");
+    daemon.stop("the test is over").unwrap();
 }

@@ -20,19 +20,17 @@ impl<K: Copy> Turns<K> {
         self.ring.push_back((who, debt.min(0)));
     }
 
-    /// Whose turn it is.
+    /// Whose turn it is. Looks at everybody three times at most, however large the debts are.
     pub(crate) fn next(&mut self) -> Option<K> {
-        loop {
-            let (who, credit) = self.ring.front_mut()?;
-            if *credit > 0 {
-                return Some(*who);
-            }
-            *credit += self.quantum;
-            if *credit > 0 {
-                return Some(*who);
-            }
-            self.ring.rotate_left(1);
+        if let Some(who) = self.next_soon() {
+            return Some(who);
         }
+        // The rounds in which everybody would still be in debt, at once.
+        let rounds = self.ring.iter().map(|(_, credit)| credit.saturating_neg() / self.quantum).min()?;
+        for (_, credit) in &mut self.ring {
+            *credit += rounds * self.quantum;
+        }
+        self.next_soon()
     }
 
     /// The same, unless all have spent so much that it is nobody's turn for more than a round.
@@ -113,6 +111,39 @@ mod tests {
         assert_eq!(turns.next_soon(), None, "another round is missing");
         assert_eq!(turns.next_soon(), Some('a'));
         assert_eq!(Turns::<char>::new(100).next_soon(), None);
+    }
+
+    #[test]
+    fn the_largest_debts_are_waited_for_at_once() {
+        let mut turns = Turns::new(1);
+        turns.join('a', i64::MIN);
+        turns.join('b', i64::MIN + 5);
+        turns.join('c', i64::MIN + 5);
+        assert_eq!(turns.next(), Some('b'));
+        turns.spend(u64::MAX);
+        assert_eq!(turns.next(), Some('c'));
+        turns.spend(1);
+        assert_eq!(turns.next(), Some('c'), "it owes less than the others");
+    }
+
+    #[test]
+    fn waiting_at_once_is_waiting_by_rounds() {
+        fastrand::seed(7);
+        for _ in 0..2000 {
+            let debts: Vec<i64> = (0..fastrand::usize(1..6)).map(|_| -fastrand::i64(0..500)).collect();
+            let (mut at_once, mut by_rounds) = (Turns::new(7), Turns::new(7));
+            for (who, debt) in debts.iter().enumerate() {
+                at_once.join(who, *debt);
+                by_rounds.join(who, *debt);
+            }
+            let slowly = loop {
+                if let Some(who) = by_rounds.next_soon() {
+                    break who;
+                }
+            };
+            assert_eq!(at_once.next(), Some(slowly), "{debts:?}");
+            assert_eq!(at_once.ring, by_rounds.ring, "{debts:?}");
+        }
     }
 
     #[test]

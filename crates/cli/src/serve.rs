@@ -5,7 +5,7 @@ use std::{io, panic, process};
 
 use anyhow::{Context, Result};
 use outboard_agent::{Daemon, StartError};
-use outboard_driver::{Signals, raise_descriptor_limit};
+use outboard_driver::{Signals, end_within, raise_descriptor_limit};
 
 use crate::daemon_ready;
 
@@ -30,6 +30,9 @@ pub(crate) fn serve_in_background(
         Ok("as asked")
     })
 }
+
+/// When the kernel ends a daemon that was asked to end and has not. Its threads have five seconds before that.
+const LAST_RESORT: Duration = Duration::from_secs(10);
 
 /// How often is looked whether anybody is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -68,9 +71,12 @@ fn serve_until(
     }
     daemon_ready::announce(listening);
     let waited = wait(&mut signals, &daemon).context("cannot wait for signals");
-    daemon.stop("it was asked to end");
+    // Even if no thread gets on any more, not this one either.
+    end_within(LAST_RESORT);
+    let stopped = daemon.stop("it was asked to end");
     tracing::info!("{role} “{name}” has ended, {}", waited.as_ref().unwrap_or(&"it cannot wait for signals"));
-    waited.map(drop)
+    waited?;
+    stopped.context("it ended without them")
 }
 
 /// A daemon that has lost a thread would let its clients wait. When it ends, they know.

@@ -12,6 +12,7 @@ use crate::listener::Listener;
 use crate::mailbox::Mailbox;
 use crate::pending::Pending;
 use crate::poller::{Interest, Poller};
+use crate::pulse::Pulse;
 use crate::worker::WorkerHandle;
 use crate::{NewLink, Origin};
 
@@ -65,6 +66,8 @@ const REDIAL_MAX: Duration = Duration::from_secs(2);
 const SWEEP: Duration = Duration::from_millis(20);
 /// How long a listener that could not receive is left alone.
 const DEAF: Duration = Duration::from_millis(100);
+/// A worker whose turn takes as long is given no links while there are others.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// How many connections are taken from one listener in one turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
@@ -106,6 +109,7 @@ pub struct FrontDesk<N, R> {
     next_key: u64,
     workers: Vec<WorkerHandle<N>>,
     next_worker: usize,
+    pulse: Arc<Pulse>,
     report: R,
 }
 
@@ -143,6 +147,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             deaf: Vec::new(),
             workers,
             next_worker: 0,
+            pulse: Arc::default(),
             report,
         })
     }
@@ -153,14 +158,21 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         move || orders.post(Order::Stop)
     }
 
+    /// How long its turns take.
+    pub fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
+    }
+
     /// Works until told to stop.
     pub fn run(mut self) -> Result<(), Errno> {
         let mut last_sweep = self.clock.now();
         loop {
             let now = self.clock.now();
             let until = self.next_look(now);
+            self.pulse.rest(now);
             let keys: Vec<u64> = self.poller.wait(now, until)?.to_vec();
             let now = self.clock.now();
+            self.pulse.turn(now);
             for key in keys {
                 match key {
                     ORDERS_KEY => {
@@ -180,7 +192,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                 self.sweep(now);
             }
             self.dial_due(now);
-            self.listen_again(now)?;
+            self.listen_again(now);
         }
     }
 
@@ -215,12 +227,15 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     }
 
     /// Listens again where receiving had failed.
-    fn listen_again(&mut self, now: Time) -> Result<(), Errno> {
-        while let Some(index) = self.deaf.iter().position(|(_, until)| *until <= now) {
-            let (listener, _) = self.deaf.swap_remove(index);
-            self.poller.add(self.listeners[listener].descriptor(), 1 + listener as u64, Interest::READ)?;
+    fn listen_again(&mut self, now: Time) {
+        let due: Vec<usize> =
+            self.deaf.extract_if(.., |(_, until)| *until <= now).map(|(listener, _)| listener).collect();
+        for listener in due {
+            let key = 1 + listener as u64;
+            if self.poller.add(self.listeners[listener].descriptor(), key, Interest::READ).is_err() {
+                self.deaf.push((listener, now + DEAF));
+            }
         }
-        Ok(())
     }
 
     /// Makes room among the handshakes. Those that we began ourselves stay: nobody else would begin them again.
@@ -228,7 +243,17 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         let is_one = |waiting: &Waiting| waiting.origin == Origin::Accepted && is_one(&*waiting.pending);
         let oldest = self.waiting.iter().find(|(_, waiting)| is_one(waiting));
         if let Some(key) = oldest.map(|(key, _)| *key) {
-            self.waiting.remove(&key);
+            self.forget(key);
+        }
+    }
+
+    /// Ends a handshake. Closing its socket is not enough: the poller would go on to watch one that something else holds
+    /// as well.
+    fn forget(&mut self, key: u64) {
+        if let Some(waiting) = self.waiting.remove(&key)
+            && let Some(descriptor) = waiting.pending.descriptor()
+        {
+            self.poller.remove(descriptor);
         }
     }
 
@@ -265,7 +290,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                 self.give(link, origin, worker);
             }
             Err(error) => {
-                self.waiting.remove(&key);
+                self.forget(key);
                 (self.report)(&error);
                 if let Origin::Dialled(dial) = origin {
                     let pause = match self.dials[dial].1 {
@@ -282,13 +307,22 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         if let Origin::Dialled(dial) = origin {
             self.dials[dial].1 = DialState::Open;
         }
-        let worker = chosen.unwrap_or_else(|| {
-            self.next_worker += 1;
-            self.next_worker % self.workers.len().max(1)
-        });
+        let worker = chosen.unwrap_or_else(|| self.next_worker());
         if let Some(worker) = self.workers.get(worker) {
             worker.give(link, origin);
         }
+    }
+
+    /// Whose turn it is to be given a link: workers by turns, but for those that seem to be stuck.
+    fn next_worker(&mut self) -> usize {
+        let (count, now) = (self.workers.len().max(1), self.clock.now());
+        let is_stuck = |worker: usize| {
+            let pulse = self.workers.get(worker).map(WorkerHandle::pulse);
+            pulse.and_then(|pulse| pulse.under_way(now)).is_some_and(|took| took >= STUCK_AFTER)
+        };
+        let turns = self.next_worker + 1..=self.next_worker + count;
+        self.next_worker = turns.clone().find(|turn| !is_stuck(turn % count)).unwrap_or(*turns.start());
+        self.next_worker % count
     }
 
     fn rest(&mut self, dial: usize, now: Time, pause: Duration) {

@@ -44,7 +44,8 @@ impl Poller {
         Ok(Self { epoll, keys: Vec::with_capacity(EVENTS_MAX), is_partial: true })
     }
 
-    /// Watches a descriptor; it is forgotten when it is closed.
+    /// Watches a descriptor, until it is [removed](Self::remove): closing it is not enough where its socket is held by
+    /// another descriptor as well, such as one that a child has inherited.
     pub(crate) fn add(&self, descriptor: BorrowedFd<'_>, key: u64, on: Interest) -> Result<(), Errno> {
         epoll::add(&self.epoll, descriptor, EventData::new_u64(key), on.flags())
     }

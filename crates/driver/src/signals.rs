@@ -2,24 +2,30 @@
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Requests to end: SIGTERM and SIGINT.
+/// Requests to end: SIGTERM and SIGINT. The first one is told to the process, a second one ends it at once.
 pub struct Signals {
     arrivals: UnixStream,
+    /// Whether the next signal does what it would do without this collection.
+    is_last: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// From now on these signals are collected here instead of ending the process.
     pub fn collect() -> std::io::Result<Self> {
         let (arrivals, signalled) = UnixStream::pair()?;
+        let is_last = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_last))?;
             signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
         }
-        Ok(Self { arrivals })
+        Ok(Self { arrivals, is_last })
     }
 
     /// Sleeps until the process is asked to end.
@@ -33,13 +39,23 @@ impl Signals {
         self.arrivals.set_read_timeout(most)?;
         loop {
             match self.arrivals.read(&mut [0; 1]) {
-                Ok(_) => return Ok(true),
+                Ok(_) => {
+                    self.is_last.store(true, Ordering::Relaxed);
+                    return Ok(true);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// The process ends after so long, whatever its threads do and even if none of them can run: the kernel ends it.
+#[expect(unsafe_code, reason = "the system call has no safe form")]
+pub fn end_within(most: Duration) {
+    // SAFETY: it touches no memory.
+    unsafe { libc::alarm(most.as_secs().clamp(1, 3600) as libc::c_uint) };
 }
 
 /// Lets the process open as many descriptors as it may: a daemon has one and more for each client.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use outboard_link::shaped::Wire;
-use outboard_link::{Clock, Link, RemoteMemory};
+use outboard_link::{Clock, Link, Peer, RemoteMemory};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
@@ -13,6 +13,7 @@ use crate::desk::Order;
 use crate::links::{Held, Links, for_each_kind};
 use crate::mailbox::Mailbox;
 use crate::poller::{Interest, Poller};
+use crate::pulse::Pulse;
 use crate::{LinkId, NewLink, Origin, Service};
 
 /// The settings of a worker.
@@ -57,6 +58,7 @@ struct Shared<N> {
     letters: Mailbox<Letter<N>>,
     links: AtomicUsize,
     desk: OnceLock<Arc<Mailbox<Order>>>,
+    pulse: Arc<Pulse>,
 }
 
 impl<N> WorkerHandle<N> {
@@ -78,6 +80,11 @@ impl<N> WorkerHandle<N> {
     /// How many links it has.
     pub fn links(&self) -> usize {
         self.shared.links.load(Ordering::Relaxed)
+    }
+
+    /// How long its turns take.
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.shared.pulse
     }
 
     pub(crate) fn set_desk(&self, desk: Arc<Mailbox<Order>>) {
@@ -110,8 +117,12 @@ impl<S: Service> Worker<S> {
         clock: Clock,
         service: S,
     ) -> Result<(Self, WorkerHandle<S::Note>), Errno> {
-        let shared =
-            Arc::new(Shared { letters: Mailbox::new()?, links: AtomicUsize::new(0), desk: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            letters: Mailbox::new()?,
+            links: AtomicUsize::new(0),
+            desk: OnceLock::new(),
+            pulse: Arc::default(),
+        });
         let poller = Poller::new()?;
         poller.add(shared.letters.descriptor(), LETTERS_KEY, Interest::READ)?;
         if let Some(descriptor) = service.wakes_on() {
@@ -126,8 +137,9 @@ impl<S: Service> Worker<S> {
         let mut busy_at = self.clock.now();
         loop {
             let now = self.clock.now();
+            self.shared.pulse.turn(now);
             if self.shared.letters.is_filled()
-                && let Some(reason) = self.read_letters()?
+                && let Some(reason) = self.read_letters()
             {
                 self.close(&reason);
                 return Ok(self.service);
@@ -140,6 +152,7 @@ impl<S: Service> Worker<S> {
             } else if now.since(busy_at) < self.config.spin && self.links.can_spin() {
                 std::hint::spin_loop();
             } else {
+                self.shared.pulse.rest(self.clock.now());
                 self.sleep(now)?;
                 busy_at = self.clock.now();
             }
@@ -150,7 +163,7 @@ impl<S: Service> Worker<S> {
     /// sleeping. Returns whether anything moved.
     pub fn step(&mut self) -> Result<bool, Errno> {
         if self.shared.letters.is_filled() {
-            self.read_letters()?;
+            self.read_letters();
         }
         Ok(self.turn(self.clock.now()))
     }
@@ -180,13 +193,14 @@ impl<S: Service> Worker<S> {
     /// Gives every link and the service a turn. Returns whether anything moved.
     fn turn(&mut self, now: Time) -> bool {
         let mut moved = false;
-        let (service, shared, most) = (&mut self.service, &self.shared, self.config.frames_per_turn);
+        let (service, most) = (&mut self.service, self.config.frames_per_turn);
+        let keepers = (&*self.shared, &self.poller);
         if service.next_deadline().is_some_and(|deadline| deadline <= now) {
             service.on_time(now);
             moved = true;
         }
         moved |= service.on_turn(now);
-        for_each_kind!(self.links, held => moved |= pump_all(service, held, shared, most, now));
+        for_each_kind!(self.links, held => moved |= pump_all(service, held, keepers, most, now));
         moved
     }
 
@@ -225,34 +239,61 @@ impl<S: Service> Worker<S> {
         Ok(())
     }
 
-    fn read_letters(&mut self) -> Result<Option<String>, Errno> {
+    fn read_letters(&mut self) -> Option<String> {
         for letter in self.shared.letters.take() {
             match letter {
-                Letter::Stop(reason) => return Ok(Some(reason)),
-                Letter::Link(link, origin) => self.take_in(link, origin)?,
+                Letter::Stop(reason) => return Some(reason),
+                Letter::Link(link, origin) => self.take_in(link, origin),
                 Letter::Note(note) => self.service.on_note(note, self.clock.now()),
             }
         }
-        Ok(None)
+        None
     }
 
-    fn take_in(&mut self, link: NewLink, origin: Origin) -> Result<(), Errno> {
+    /// Takes a link in. One that cannot be watched is closed: the system may have no room for more, and the other links
+    /// go on.
+    fn take_in(&mut self, link: NewLink, origin: Origin) {
         let id = LinkId::next();
         let now = self.clock.now();
         let wire = self.service.wire_to(link.peer()).or(match origin {
             Origin::Dialled(_) => self.config.dial_wire.or(self.config.wire),
             Origin::Accepted => self.config.wire,
         });
-        self.links.add((id, origin), link, wire)?;
+        let mut taken = self.links.add((id, origin), link, wire);
         let (service, poller) = (&mut self.service, &self.poller);
-        for_each_kind!(self.links, held => if let Some(held) = held.last_mut().filter(|held| held.id == id) {
-            if let Some(on) = held.link.wait_on() {
-                poller.add(on.descriptor, id.0, Interest::READ)?;
-            }
-            service.on_open(id, held.link.peer(), origin, now);
+        for_each_kind!(self.links, held => if held.last().is_some_and(|held| held.id == id) {
+            taken = watch_last(poller, held, |peer| service.on_open(id, peer, origin, now));
         });
+        if taken.is_err() {
+            redial(&self.shared, origin);
+        }
         self.shared.links.store(self.links.count(), Ordering::Relaxed);
-        Ok(())
+    }
+}
+
+/// Watches the link that came last, or closes it where that cannot be done.
+fn watch_last<L: Link>(
+    poller: &Poller,
+    links: &mut Vec<Held<L>>,
+    opened: impl FnOnce(&Peer),
+) -> Result<(), Errno> {
+    let Some(held) = links.last_mut() else { return Ok(()) };
+    let watched =
+        held.link.wait_on().map_or(Ok(()), |on| poller.add(on.descriptor, held.id.0, Interest::READ));
+    match &watched {
+        Ok(()) => opened(held.link.peer()),
+        Err(error) => {
+            held.link.close(&format!("the system has no room for another link: {error}"));
+            links.pop();
+        }
+    }
+    watched
+}
+
+/// Has a link that this side dialled dialled again.
+fn redial<N>(shared: &Shared<N>, origin: Origin) {
+    if let (Origin::Dialled(dial), Some(desk)) = (origin, shared.desk.get()) {
+        desk.post(Order::Redial(dial));
     }
 }
 
@@ -271,7 +312,7 @@ fn watch<L: Link>(poller: &Poller, held: &mut Held<L>) -> Result<(), Errno> {
 fn pump_all<S: Service, L: Link + RemoteMemory>(
     service: &mut S,
     links: &mut Vec<Held<L>>,
-    shared: &Shared<S::Note>,
+    (shared, poller): (&Shared<S::Note>, &Poller),
     most: usize,
     now: Time,
 ) -> bool {
@@ -287,9 +328,11 @@ fn pump_all<S: Service, L: Link + RemoteMemory>(
             let Held { id, link, .. } = held;
             link.completions(|completion| service.on_completion(*id, completion, now));
             service.on_lost(*id, &error, now);
-            if let (Origin::Dialled(dial), Some(desk)) = (held.origin, shared.desk.get()) {
-                desk.post(Order::Redial(dial));
+            // Closing is not enough: the poller would go on to watch a socket that something else holds as well.
+            if let Some(on) = link.wait_on() {
+                poller.remove(on.descriptor);
             }
+            redial(shared, held.origin);
             false
         }
     });

@@ -15,6 +15,7 @@
 mod address;
 mod capabilities;
 mod counters;
+mod departed;
 mod error;
 mod export;
 mod hello;

@@ -13,7 +13,7 @@ fn a_lost_server_is_said_at_once_and_a_new_one_is_another() {
     app.attach(attach(&region, CacheMode::Dynamic));
     assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().1, bytes[..4096]);
     drop(server);
-    cluster.memory.take().unwrap().stop("test");
+    cluster.memory.take().unwrap().stop("test").unwrap();
     // What was begun before the agent noticed may still be answered.
     await_some(|| (app.fetch(&region.grant, 65536, 4096) == Err(Status::Unavailable)).then_some(()));
     assert_eq!(app.write_back(&region, 0, &[1; 64]), Status::Unavailable);

@@ -48,8 +48,19 @@ impl<'a, S: Site> RunHost<'a, S> {
     /// Charges for a helper that moves so many bytes.
     #[inline(always)]
     fn charge(&mut self, bytes: u64) -> Result<(), Answer> {
-        *self.cost = self.cost.saturating_add(ACCESS_COST + bytes / BYTES_PER_FUEL);
-        if *self.cost > self.binding.fuel { Err(trap(TrapReason::CopiedTooMuch)) } else { Ok(()) }
+        self.book(ACCESS_COST + bytes / BYTES_PER_FUEL, TrapReason::CopiedTooMuch)
+    }
+
+    /// Books a cost that the function can pay. The function chose the number, so one that it cannot pay is refused and not
+    /// booked: what a call has cost never exceeds its fuel.
+    #[inline(always)]
+    fn book(&mut self, cost: u64, otherwise: TrapReason) -> Result<(), Answer> {
+        let booked = self.cost.saturating_add(cost);
+        if booked > self.binding.fuel {
+            return Err(trap(otherwise));
+        }
+        *self.cost = booked;
+        Ok(())
     }
 
     /// The region of that number, if the function may do this with it.
@@ -146,10 +157,7 @@ impl<'a, S: Site> RunHost<'a, S> {
         memory: &mut HelperMemory<'_>,
     ) -> Result<Access, Answer> {
         self.charge(length)?;
-        *self.cost = self.cost.saturating_add(HOP_FUEL);
-        if *self.cost > self.binding.fuel {
-            return Err(trap(TrapReason::OutOfFuel));
-        }
+        self.book(HOP_FUEL, TrapReason::OutOfFuel)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let bytes = memory.read(address, length).map_err(|_| trap(TrapReason::Memory))?;
         self.forward.set(function, Some(server), bytes);

@@ -81,6 +81,6 @@ fn functions_read_leased_regions_past_the_server() {
         let after = served(local);
         assert!(after - before <= OPENINGS, "{site:?}: the server has served {} accesses", after - before);
     }
-    agent.stop("enough");
-    server.stop("enough");
+    agent.stop("enough").unwrap();
+    server.stop("enough").unwrap();
 }

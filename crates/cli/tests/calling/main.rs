@@ -8,6 +8,7 @@ mod btree;
 mod fabric;
 mod flapping;
 mod futures;
+mod greedy;
 mod hanging;
 mod killed;
 mod kv;

@@ -75,6 +75,12 @@ impl Server {
         self.child.id()
     }
 
+    /// Asks it to end and waits until it has. Returns its exit code, or none if a signal has ended it.
+    pub(crate) fn ends_when_asked(mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it lives");
+        self.child.wait().expect("it is a child of ours").code()
+    }
+
     /// Lets it go on after [`stop`](Self::stop).
     pub(crate) fn go_on(&self) {
         kill_process(Pid::from_child(&self.child), Signal::CONT).expect("it lives");

@@ -77,6 +77,11 @@ impl Daemons {
         maps.lines().filter(|line| line.contains("memfd:outboard-region")).count()
     }
 
+    /// Asks it to end, and returns its exit code, or none if it has been killed.
+    pub(crate) fn ends_when_asked(self) -> Option<i32> {
+        self.0.ends_when_asked()
+    }
+
     pub(crate) fn go_on(&self) {
         self.0.go_on();
     }

@@ -80,9 +80,9 @@ impl Cluster {
 
     pub(crate) fn stop(self) {
         for agent in self.agents {
-            agent.stop("done");
+            agent.stop("done").unwrap();
         }
-        self.memory.stop("done");
+        self.memory.stop("done").unwrap();
     }
 }
 

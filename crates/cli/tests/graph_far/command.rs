@@ -158,7 +158,7 @@ fn pages_come_past_the_server_over_a_fabric() {
         // Only openings and closings of regions are left to be done there.
         assert!(chunks > 100 && after - before < 40, "{way}: {} served, {far}", after - before);
     }
-    memory.stop("enough");
+    memory.stop("enough").unwrap();
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_graph_is_striped_over_two_servers() {
         }
     }
     for (_, daemon) in servers {
-        daemon.stop("done");
+        daemon.stop("done").unwrap();
     }
 }
 
@@ -226,7 +226,7 @@ fn a_graph_that_a_server_has_is_opened_there() {
     let description = "format = 1\nvertices = 9\nedges = 9\nsymmetric = false";
     std::fs::write(place.0.0.join("tiny.graph/graph.toml"), description).unwrap();
     place.refused(1, &format!("--memory far {}", served("tiny.graph")), "graph.toml says 9 vertices");
-    memory.stop("done");
+    memory.stop("done").unwrap();
 }
 
 /// Makes a neighbour of the first vertex one that does not exist.

@@ -77,6 +77,6 @@ fn also_where_a_copy_that_has_no_room_becomes_a_cache() {
         assert!(Instant::now() < deadline, "{ours:?} here, {theirs:?} at the agent: {stats:?}");
     }
     drop((bytes, far));
-    agent.stop("done");
-    memory.stop("done");
+    agent.stop("done").unwrap();
+    memory.stop("done").unwrap();
 }

@@ -36,6 +36,6 @@ fn it_is_used_once_it_has_found_the_server() {
     }
     drop(numbers);
     drop(far);
-    agent.stop("done");
-    memory.stop("done");
+    agent.stop("done").unwrap();
+    memory.stop("done").unwrap();
 }

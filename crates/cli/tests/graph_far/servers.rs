@@ -120,10 +120,10 @@ fn what_lies_at_a_server_that_the_agent_does_not_know_goes_past_it() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("does not know the memory server") && said.contains(&unknown), "{said}");
     for (_, daemon) in servers.into_iter().map(|(_, daemon)| ((), daemon)) {
-        daemon.stop("done");
+        daemon.stop("done").unwrap();
     }
-    half.1.stop("done");
-    stranger.1.stop("done");
+    half.1.stop("done").unwrap();
+    stranger.1.stop("done").unwrap();
 }
 
 #[test]
@@ -139,5 +139,5 @@ fn a_server_with_two_addresses_is_one_server() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("named twice") && said.contains(&other), "{said}");
-    memory.stop("done");
+    memory.stop("done").unwrap();
 }

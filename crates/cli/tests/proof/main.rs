@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod bench;
+mod closed;
 mod crowd;
 mod daemon;
 mod doors;
+mod ending;
 mod kill;
 mod leases;
 mod linger;

@@ -22,10 +22,10 @@ use crate::random::{Random, seed};
 const STRANGERS: usize = 1000;
 
 /// A connection that was made by hand.
-struct Stranger(OwnedFd);
+pub(crate) struct Stranger(OwnedFd);
 
 impl Stranger {
-    fn connect(at: &Address) -> Self {
+    pub(crate) fn connect(at: &Address) -> Self {
         match at {
             Address::Tcp(socket) | Address::Ofi(socket) => Self(TcpStream::connect(socket).unwrap().into()),
             Address::Abstract(name) => Self(connect_unix(name)),
@@ -33,9 +33,24 @@ impl Stranger {
         }
     }
 
-    fn send(&self, bytes: &[u8]) {
+    pub(crate) fn send(&self, bytes: &[u8]) {
         // A daemon that has hung up already has made up its mind.
         let _ = rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL);
+    }
+
+    /// Waits until the daemon has said something, which stays unread.
+    pub(crate) fn await_bytes(&self) {
+        let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&limit)).unwrap();
+        assert!(ready > 0, "the daemon has said nothing for {PATIENCE:?}");
+    }
+
+    /// What the daemon says next.
+    pub(crate) fn receive(&self) -> Vec<u8> {
+        self.await_bytes();
+        let mut bytes = [0; 4096];
+        let (len, _) = rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::DONTWAIT).unwrap();
+        bytes[..len].to_vec()
     }
 
     /// Waits until the daemon has hung up.
@@ -65,7 +80,7 @@ fn connect_unix(name: &str) -> OwnedFd {
 }
 
 /// What a client says first, if it is one.
-fn hello() -> [u8; outboard_wire::HANDSHAKE_LEN] {
+pub(crate) fn hello() -> [u8; outboard_wire::HANDSHAKE_LEN] {
     let intro = Introduction {
         incarnation: Incarnation(1),
         role: Role::Application,

@@ -95,7 +95,6 @@ impl Meeting {
     }
 
     fn open(&self, provider: Option<&str>) -> Result<(Endpoint, Preface), FabricError> {
-        super::departed::close_due();
         let (offer, choice) = select(self.local_address(), provider, self.config.progress)?;
         if choice.provider == WITHIN_A_MACHINE {
             leftovers::remove_once();

@@ -147,8 +147,9 @@ impl<S: ByteStream> Accepting<S> {
         self.greet(now).map(Some)
     }
 
+    /// Answers the hello. The stream is given away with the link only: until then its descriptor may be watched.
     fn greet(&mut self, now: Time) -> Result<StreamLink<S>, ConnectError> {
-        let Some(mut stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
+        let Some(stream) = &mut self.stream else { return Err(self.setup.hung_up()) };
         let (hello, version) = check_stream_hello(&self.incoming.bytes).map_err(|refusal| {
             // If it is gone already, our own error says enough.
             let _ = stream.send(now, &refusal.encode());
@@ -163,7 +164,8 @@ impl<S: ByteStream> Accepting<S> {
             heartbeat_ms: terms.heartbeat.as_millis() as u32,
             deadline_ms: terms.deadline.as_millis() as u32,
         };
-        send_whole(&mut stream, &self.setup, now, &welcome.encode())?;
+        send_whole(stream, &self.setup, now, &welcome.encode())?;
+        let Some(stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
         self.setup.link(stream, hello.intro, terms)
     }
 }

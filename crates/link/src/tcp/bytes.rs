@@ -37,7 +37,6 @@ const UNPACED: &str = "reno";
 impl TcpBytes {
     /// Takes over a non-blocking socket whose connection to `peer` stands or is being made.
     pub(super) fn new(socket: OwnedFd, peer: Option<SocketAddr>, is_connected: bool) -> Result<Self, Errno> {
-        departed::close_due();
         sockopt::set_tcp_nodelay(&socket, true)?;
         if peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
             // Where it may not be chosen, the default does.

@@ -1,40 +1,29 @@
 //! Sockets whose link is gone and whose last bytes the peer has not received yet.
 //!
 //! A socket that is closed while bytes are still to be received is reset by the kernel when the peer says anything, a
-//! heartbeat for instance, and those bytes are lost. So such a socket stays open until the peer has everything, within
-//! limits.
+//! heartbeat for instance, and those bytes are lost. So such a socket stays open until the peer has everything.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use super::bytes::read_away;
+use crate::departed::{self, Departed};
 
-/// How long a peer has to receive what is left.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many sockets are kept; when another comes, the oldest is closed.
-const KEPT_MAX: usize = 128;
-
-static DEPARTED: Mutex<Vec<(OwnedFd, Instant)>> = Mutex::new(Vec::new());
-
-/// Keeps a socket to which nothing more is written until its peer has received everything, and closes those that are due.
+/// Keeps a socket to which nothing more is written until its peer has received everything.
 pub(super) fn keep(socket: &OwnedFd) {
     // Without room for another descriptor it is closed as any other is.
-    let newcomer = if is_unsent(socket) { socket.try_clone().ok() } else { None };
-    sweep(newcomer);
+    if is_unsent(socket)
+        && let Ok(socket) = socket.try_clone()
+    {
+        departed::keep(Box::new(Unreceived(socket)));
+    }
 }
 
-/// Closes sockets whose time has come.
-pub(super) fn close_due() {
-    sweep(None);
-}
+struct Unreceived(OwnedFd);
 
-fn sweep(newcomer: Option<OwnedFd>) {
-    let mut departed = DEPARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    departed.extend(newcomer.map(|socket| (socket, Instant::now())));
-    let surplus = departed.len().saturating_sub(KEPT_MAX);
-    departed.drain(..surplus);
-    departed.retain(|(socket, since)| read_away(socket) && is_unsent(socket) && since.elapsed() < PATIENCE);
+impl Departed for Unreceived {
+    fn is_done(&mut self) -> bool {
+        !read_away(&self.0) || !is_unsent(&self.0)
+    }
 }
 
 /// Whether the peer has not received everything.

@@ -221,3 +221,35 @@ fn rooms_keep_nothing_alive_of_whoever_has_gone() {
     }
     assert!(Rc::strong_count(&world.regions[0]) < before, "a client that has gone holds its regions");
 }
+
+/// Functions that ask for as many bytes as their argument says, by every helper that moves bytes.
+const GREEDY: [&str; 7] = [
+    "ldxdw r4, [r1+0]\nmov r1, 0\nmov r2, 0\nmov r3, r10\nadd r3, -8\ncall region_read\nexit",
+    "ldxdw r3, [r1+0]\nmov r1, 0\nmov r2, 0\nmov r4, 0\ncall region_fetch\nmov r0, 0\nexit",
+    "ldxdw r4, [r1+0]\nstxdw [r10-8], r4\nmov r1, 0\nmov r2, 0\nmov r3, r10\nadd r3, -8\ncall region_write\nexit",
+    "ldxdw r2, [r1+0]\nstxdw [r10-8], r2\nmov r1, r10\nadd r1, -8\ncall reply\nexit",
+    "ldxdw r2, [r1+0]\nstxdw [r10-8], r2\nmov r1, r10\nadd r1, -8\ncall outboard_log\nexit",
+    "ldxdw r3, [r1+0]\nstxdw [r10-8], r3\nmov r1, 1\nmov r2, r10\nadd r2, -8\ncall forward\nexit",
+    "ldxdw r4, [r1+0]\nstxdw [r10-8], r4\nmov r1, 1\nmov r2, 1\nmov r3, r10\nadd r3, -8\ncall forward_to\nexit",
+];
+
+#[test]
+fn a_length_that_is_refused_is_not_paid_for() {
+    for text in GREEDY {
+        let mut world = World::new();
+        let (greedy, honest) = (world.client(), world.client());
+        world.bind(greedy, 0, text);
+        world.bind(honest, 0, "mov r0, 7\nexit");
+        // The second call is the one that would have waited for the debt of the first.
+        for _ in 0..3 {
+            let (call, submitted) = world.submit(greedy, 0, &u64::MAX.to_le_bytes());
+            assert_eq!(submitted, Submitted::Taken, "{text}");
+            let spent = world.executor.run(Time::ZERO, &mut world.site, 1_000_000, |outcome| {
+                assert_eq!((outcome.client, outcome.call), (greedy, call), "{text}");
+                assert!(matches!(outcome.result, Err(NoReply::Failed(Failure::Trapped { .. }))), "{text}");
+            });
+            assert!(spent <= 2 * 10_000, "{text}: {spent} of fuel for a call that may spend 10000");
+            assert_eq!(world.call(honest, 0, &[]), Ok((7, Vec::new())), "{text}");
+        }
+    }
+}
