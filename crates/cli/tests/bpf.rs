@@ -129,6 +129,30 @@ fn check_refuses_what_can_never_be_right_and_says_where() {
     refused(2, &["check"], b"", "<FILE>");
 }
 
+/// A function that was written for callers: it reads a region and replies.
+const KV: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps/kv/functions/kv-v3.o");
+const READS: &str = "mov r1, 0\nmov r2, 8\nmov r3, r10\nadd r3, -8\nmov r4, 8\ncall region_read\nexit";
+
+#[test]
+fn functions_for_callers_are_checked_and_run_with_made_up_answers() {
+    assert!(done(&["check", KV], b"").contains("may be suspended"));
+    assert!(done(&["disasm", KV], b"").contains("call region_fetch"));
+    assert!(done(&["check", "-"], READS.as_bytes()).contains("may be suspended"));
+    for engine in ENGINES {
+        let run_here = ["run", "--program", "-", "--engine", engine];
+        refused(1, &run_here, READS.as_bytes(), "give it an answer with --helper 16:region_read=VALUE");
+        let answered = [&run_here[..], &["--helper", "16:region_read=5"]].concat();
+        assert_eq!(done(&answered, READS.as_bytes()), "0x5\n");
+    }
+}
+
+#[test]
+fn an_object_for_another_machine_is_named() {
+    let own = std::fs::read(env!("CARGO_BIN_EXE_outboard")).expect("the program can be read");
+    let machine = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86-64" };
+    refused(1, &["check", "-"], &own, &format!("a program or library for {machine}, not an object for BPF"));
+}
+
 #[test]
 fn run_prints_the_result_of_every_form_on_both_engines() {
     for engine in ENGINES {

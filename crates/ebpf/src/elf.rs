@@ -5,10 +5,11 @@
 //! declared but not defined is the helper with that name.
 
 mod layout;
+mod machine;
 mod relocate;
 mod sections;
 
-use object::read::elf::{ElfFile64, FileHeader};
+use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 use crate::helper::Helpers;
@@ -50,11 +51,12 @@ pub enum LoadError {
         /// Its name.
         section: String,
     },
-    /// An object for another machine.
-    #[error(
-        "an ELF file, but not a relocatable object for little-endian BPF; compile with `clang -target bpf -c`"
-    )]
-    Kind,
+    /// A file for another machine, or one that was linked.
+    #[error("this is {what}, not an object for BPF: compile with `clang -target bpf -c`")]
+    Kind {
+        /// What it is instead.
+        what: String,
+    },
     /// A section longer than the engine takes.
     #[error("section `{section}` is too long")]
     TooLong {
@@ -152,15 +154,9 @@ pub enum RelocationFlaw {
 
 /// Loads and checks an object.
 pub fn load(bytes: &[u8], helpers: &Helpers) -> Result<Program, LoadError> {
+    machine::check(bytes)?;
     sections::check(bytes)?;
     let elf = Elf::parse(bytes)?;
-    let header = elf.elf_header();
-    let is_ours = header.e_machine(LittleEndian) == object::elf::EM_BPF
-        && header.e_type(LittleEndian) == object::elf::ET_REL
-        && header.is_little_endian();
-    if !is_ours {
-        return Err(LoadError::Kind);
-    }
     let mut layout = Layout::new(&elf)?;
     for section in elf.sections() {
         for (offset, relocation) in section.relocations() {

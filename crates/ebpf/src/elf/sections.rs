@@ -3,7 +3,6 @@
 
 use super::LoadError;
 
-const HEADER_LEN: usize = 64;
 const SECTION_LEN: usize = 64;
 const RELOCATION_LEN: u64 = 16;
 const SYMBOL_LEN: u64 = 24;
@@ -91,12 +90,6 @@ impl Section {
 /// Looks at every section before any is used.
 pub(super) fn check(file: &[u8]) -> Result<(), LoadError> {
     let broken = |offset: usize, why| LoadError::File { offset: offset as u64, why };
-    if file.len() < HEADER_LEN || !file.starts_with(b"\x7fELF") {
-        return Err(broken(0, "it does not begin as an ELF object does"));
-    }
-    if file[4..6] != [2, 1] {
-        return Err(LoadError::Kind);
-    }
     let table = long(file, 40).and_then(|table| usize::try_from(table).ok()).unwrap_or(usize::MAX);
     let (size, count) = (half(file, 58).unwrap_or(0), half(file, 60).unwrap_or(0));
     let names = half(file, 62).unwrap_or(0);

@@ -21,6 +21,9 @@ const FUNCTIONS: [(&str, &[u8]); 4] =
 const MODERN: (&str, &[u8]) = object!("modern-v4");
 const LOOKUP: (&str, &[u8]) = object!("lookup-v3");
 
+/// The kind of sections with relocations without addends.
+const RELOCATIONS: u32 = 9;
+
 struct Site;
 
 impl Host for Site {
@@ -140,16 +143,27 @@ fn names_of_helpers_that_nobody_has_are_told_with_their_place() {
 fn what_is_no_object_is_refused() {
     assert!(matches!(load(&[], &helpers()), Err(LoadError::File { offset: 0, .. })));
     assert!(matches!(load(b"\x7fELF", &helpers()), Err(LoadError::File { offset: 0, .. })));
-    let mut other = LOOKUP.1.to_vec();
-    other[18] = 62;
-    assert!(matches!(load(&other, &helpers()), Err(LoadError::Kind)));
+    for (machine, name) in [(62, "x86-64"), (183, "aarch64"), (99, "machine number 99")] {
+        // Objects for other machines have relocations with addends, which are not what is wrong with them.
+        let mut other = spoiled(LOOKUP.1, RELOCATIONS, (4, &4u32.to_le_bytes()));
+        other[18] = machine;
+        let message = load(&other, &helpers()).unwrap_err().to_string();
+        let expected = format!(
+            "this is an object for {name}, not an object for BPF: compile with `clang -target bpf -c`"
+        );
+        assert_eq!(message, expected);
+    }
+    let mut linked = LOOKUP.1.to_vec();
+    linked[16] = 2;
+    assert!(load(&linked, &helpers()).unwrap_err().to_string().contains("a program or library for BPF"));
     for length in 0..LOOKUP.1.len() {
         let message = load(&LOOKUP.1[..length], &helpers()).unwrap_err().to_string();
         assert!(message.contains("offset"), "cut off at {length}: {message}");
     }
     let mut big_endian = LOOKUP.1.to_vec();
     big_endian[5] = 2;
-    assert!(matches!(load(&big_endian, &helpers()), Err(LoadError::Kind)));
+    big_endian[18..20].copy_from_slice(&247u16.to_be_bytes());
+    assert!(load(&big_endian, &helpers()).unwrap_err().to_string().contains("for big-endian BPF"));
 }
 
 /// Changes fields of the headers of all sections of a kind: where in the header, and to what.
@@ -167,7 +181,6 @@ fn spoiled(object: &[u8], kind: u32, (at, value): (usize, &[u8])) -> Vec<u8> {
 
 #[test]
 fn sections_that_cannot_be_read_are_named_and_never_left_out() {
-    const RELOCATIONS: u32 = 9;
     const SYMBOLS: u32 = 2;
     let far = 0x1000_0003u64.to_le_bytes();
     let cases: [(u32, (usize, &[u8])); 9] = [

@@ -12,8 +12,8 @@ use anyhow::Result;
 /// Check eBPF functions, run them, and turn them into text and back
 ///
 /// A program is an object of `clang -target bpf`, a text, or instructions as bytes or in hex; its first bytes tell
-/// which. Programs may call outboard_log, outboard_time and outboard_random; other helpers are declared with
-/// --helper.
+/// which. Programs may call the helpers of every site. `run` answers outboard_log, outboard_time and outboard_random; for
+/// others, such as region_read, give an answer with --helper.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard bpf check sum.o                          what is proven, what is checked, the fuel

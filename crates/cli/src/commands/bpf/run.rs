@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use outboard_ebpf::text::instruction;
 use outboard_ebpf::{
-    Compiler, Executor, Exit, Fault, FunctionId, Instance, Interpreter, Limits, Program, Trap, Why,
+    Compiler, Executor, Exit, Fault, FunctionId, Insn, Instance, Interpreter, Limits, Program, Trap, Why,
 };
 use serde_json::{Value, json};
 
@@ -124,7 +124,15 @@ fn function(program: &Program, wanted: Option<&str>) -> Result<FunctionId> {
 /// A trap with the instruction as people read it.
 fn told(program: &Program, trap: Trap) -> String {
     let (name, text) = place(program, trap.index);
-    format!("trap in `{name}`, instruction {} `{text}`: {}", trap.index, trap.why)
+    let called = match program.code().get(trap.index as usize) {
+        Some(Insn::CallHelper { id }) => program.helpers().get(*id),
+        _ => None,
+    };
+    let why = match (trap.why, called.and_then(site::advice)) {
+        (Why::Helper { .. }, Some(advice)) => advice,
+        (why, _) => why.to_string(),
+    };
+    format!("trap in `{name}`, instruction {} `{text}`: {why}", trap.index)
 }
 
 fn place(program: &Program, index: u32) -> (&str, String) {

@@ -3,14 +3,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use outboard_ebpf::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Quantity, Returns};
+use outboard_ebpf::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Returns};
 
 use crate::failure::wrong_usage;
 
-/// What `crates/ebpf/include/outboard.h` declares, with the numbers that texts and bytes may use.
-const LOG: (u32, &str) = (1, "outboard_log");
-const TIME: (u32, &str) = (2, "outboard_time");
-const RANDOM: (u32, &str) = (3, "outboard_random");
+/// The helpers that the command line itself answers: what `crates/ebpf/include/outboard.h` declares.
+const LOG: u32 = 1;
+const TIME: u32 = 2;
+const RANDOM: u32 = 3;
 
 /// What is shown of one logged message.
 const LOG_LEN_MAX: usize = 1024;
@@ -18,7 +18,7 @@ const LOG_LEN_MAX: usize = 1024;
 /// Helpers that the command line declares.
 #[derive(clap::Args)]
 pub(super) struct Declared {
-    /// Declare another helper by number and name; it answers VALUE, or 0
+    /// Declare another helper by number and name; it answers VALUE, or 0. A helper that needs a region gets an answer so
     #[arg(long = "helper", value_name = "ID:NAME[=VALUE]", value_parser = declaration)]
     helpers: Vec<Declaration>,
 }
@@ -32,16 +32,21 @@ struct Declaration {
 }
 
 impl Declared {
-    /// The table of all helpers.
+    /// The table of all helpers: those of every site, and those that were declared. A declared helper takes the place of
+    /// a site's helper that the command line cannot answer.
     pub(super) fn table(&self) -> Result<Helpers> {
-        let mut table = vec![
-            helper(LOG, vec![Argument::Reads(Quantity::Argument(1)), Argument::Scalar]),
-            helper(TIME, Vec::new()),
-            helper(RANDOM, Vec::new()),
-        ];
-        table.extend(self.helpers.iter().map(|declared| {
-            let arguments = vec![Argument::Scalar; outboard_ebpf::helper::ARGUMENTS];
-            helper((declared.id, &declared.name), arguments)
+        let replaced = |helper: &Helper| {
+            let is_same = |declared: &Declaration| declared.id == helper.id || declared.name == helper.name;
+            !is_answered(helper.id) && self.helpers.iter().any(is_same)
+        };
+        let sites = outboard_calling::helpers();
+        let mut table: Vec<Helper> = sites.all().iter().filter(|helper| !replaced(helper)).cloned().collect();
+        table.extend(self.helpers.iter().map(|declared| Helper {
+            id: declared.id,
+            name: declared.name.clone(),
+            arguments: vec![Argument::Scalar; outboard_ebpf::helper::ARGUMENTS],
+            returns: Returns::Scalar,
+            may_suspend: false,
         }));
         Helpers::new(table).map_err(|error| wrong_usage(&format!("--helper: {error}")))
     }
@@ -52,8 +57,19 @@ impl Declared {
     }
 }
 
-fn helper((id, name): (u32, &str), arguments: Vec<Argument>) -> Helper {
-    Helper { id, name: name.to_owned(), arguments, returns: Returns::Scalar, may_suspend: false }
+/// Whether the command line answers a site's helper itself.
+fn is_answered(id: u32) -> bool {
+    matches!(id, LOG | TIME | RANDOM)
+}
+
+/// What to do about a helper that ended a run because the command line cannot answer it.
+pub(super) fn advice(helper: &Helper) -> Option<String> {
+    let sites = outboard_calling::helpers();
+    let is_unanswered = sites.get(helper.id) == Some(helper) && !is_answered(helper.id);
+    is_unanswered.then(|| {
+        let Helper { id, name, .. } = helper;
+        format!("`{name}` needs a call at a site; to go on here, give it an answer with --helper {id}:{name}=VALUE")
+    })
 }
 
 /// This process, for a program that calls helpers.
@@ -64,15 +80,15 @@ pub(super) struct Site<'a> {
 impl Host for Site<'_> {
     fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
         match helper.id {
-            id if id == LOG.0 => log(arguments, memory),
-            id if id == TIME.0 => {
+            LOG => log(arguments, memory),
+            TIME => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Answer::Value(since.as_nanos() as u64)
             }
-            id if id == RANDOM.0 => Answer::Value(fastrand::u64(..)),
+            RANDOM => Answer::Value(fastrand::u64(..)),
             id => {
                 let declared = self.declared.iter().find(|declared| declared.id == id);
-                declared.map_or(Answer::Trap(0), |declared| Answer::Value(declared.answer))
+                declared.map_or(Answer::Trap(id), |declared| Answer::Value(declared.answer))
             }
         }
     }
@@ -81,7 +97,7 @@ impl Host for Site<'_> {
 /// Shows a message; one that the program does not have ends the run.
 fn log([address, length, ..]: [u64; 5], memory: &HelperMemory<'_>) -> Answer {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let Ok(message) = memory.read(address, length) else { return Answer::Trap(LOG.0) };
+    let Ok(message) = memory.read(address, length) else { return Answer::Trap(LOG) };
     let shown = String::from_utf8_lossy(&message[..length.min(LOG_LEN_MAX)]);
     // A program that nobody trusts has no business with the terminal's escape sequences.
     let shown: String = shown.chars().flat_map(escaped).collect();
