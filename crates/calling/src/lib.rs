@@ -25,5 +25,5 @@ pub use executor::{
 pub use helpers::helpers;
 pub use image::{FunctionImage, ImageError};
 pub use slots::{SLOTS, SlotTable, slot_of};
-pub use table::{Found, Function, FunctionTable, Job, TableLimits};
+pub use table::{Done, Found, Function, FunctionTable, Job, Lane, TableLimits};
 pub use window::{CallWindow, WINDOW};

@@ -1,9 +1,14 @@
 //! What a site has learned of functions.
 
-use std::collections::{HashMap, VecDeque};
+mod jobs;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use outboard_ebpf::{Compiled, Compiler, FunctionId};
+pub use jobs::{Done, Job, Lane};
+use jobs::{Jobs, What};
+
+use outboard_ebpf::{CompileError, Compiled, Compiler, FunctionId, Program};
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
 use crate::FunctionImage;
@@ -23,15 +28,36 @@ pub struct Function {
 type No = (RegisterRefusal, String);
 
 impl Function {
-    /// Looks at an image and compiles it. Takes a while, up to some hundred milliseconds for a long one.
+    /// Looks at an image and compiles it. Takes a while: milliseconds for most, some seconds for the longest.
     pub fn prepare(image: &FunctionImage) -> Result<Self, No> {
+        Self::prepare_by(image, |compiler, program| compiler.compile(program))
+    }
+
+    /// Does the same for threads that have no time to compile: `miss` is called, once, when a run needs code that was left
+    /// out, and such runs are slow until another thread has [completed](Self::complete) it.
+    fn prepare_in_parts(image: &FunctionImage, miss: impl Fn() + Send + Sync + 'static) -> Result<Self, No> {
+        Self::prepare_by(image, |compiler, program| compiler.compile_in_parts(program, miss))
+    }
+
+    fn prepare_by(
+        image: &FunctionImage,
+        compile: impl FnOnce(Compiler, Arc<Program>) -> Result<Compiled, CompileError>,
+    ) -> Result<Self, No> {
         let bad = |error: &dyn std::fmt::Display| (RegisterRefusal::BadCode, error.to_string());
         let (program, entry) = image.program().map_err(|error| bad(&error))?;
         let entry = program.entry(&entry).ok_or_else(|| bad(&"it has no entry point"))?;
         let compiler = Compiler::native().map_err(|error| bad(&error))?;
         let forwards = Forwards::of(&program);
-        let code = compiler.compile(Arc::new(program)).map_err(|error| bad(&error))?;
+        let code = compile(compiler, Arc::new(program)).map_err(|error| match error {
+            CompileError::TooMuch { .. } => (RegisterRefusal::TooMuch, error.to_string()),
+            error => bad(&error),
+        })?;
         Ok(Self { name: image.name(), code, entry, forwards })
+    }
+
+    /// Compiles what was left out.
+    fn complete(&self) {
+        self.code.complete();
     }
 
     /// Its name.
@@ -73,30 +99,33 @@ pub enum Found {
     Bad(RegisterRefusal, String),
 }
 
-/// A function to be looked at, in a thread that has time.
-#[derive(Debug)]
-pub struct Job {
-    image: FunctionImage,
-}
-
-impl Job {
-    /// Does it; tell the table by [`FunctionTable::prepared`].
-    pub fn prepare(&self) -> Result<Function, No> {
-        Function::prepare(&self.image)
-    }
-
-    /// Of which function.
-    pub fn name(&self) -> FunctionName {
-        self.image.name()
-    }
-}
-
 #[derive(Debug)]
 struct Entry {
     bytes: usize,
     found: Found,
     /// Who has brought it.
     by: CallerId,
+    /// Until a thread looks at it.
+    image: Option<FunctionImage>,
+    /// A run has needed code that was left out, and no thread has begun to compile it.
+    is_missed: bool,
+    /// How many clients wait for a thread to take it.
+    waiting: usize,
+}
+
+impl Entry {
+    /// What a thread is to do about it, once.
+    fn take_work(&mut self) -> Option<What> {
+        if let Some(image) = self.image.take() {
+            return Some(What::Prepare(image));
+        }
+        match &self.found {
+            Found::Ready(function) if std::mem::take(&mut self.is_missed) => {
+                Some(What::Complete(Arc::clone(function)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// How much of a table is whose.
@@ -113,9 +142,7 @@ pub struct FunctionTable {
     known: HashMap<FunctionName, Entry>,
     bytes: usize,
     shares: HashMap<CallerId, Share>,
-    /// Those of each client, in the order of their turns.
-    jobs: VecDeque<(CallerId, VecDeque<Job>)>,
-    is_somebody_preparing: bool,
+    jobs: Jobs,
 }
 
 impl FunctionTable {
@@ -144,10 +171,17 @@ impl FunctionTable {
         self.limits.image_bytes
     }
 
-    /// Takes an image of a client. Returns whether somebody has to be found who does the [jobs](Self::next_job).
-    pub fn offer(&mut self, by: CallerId, image: FunctionImage) -> Result<bool, No> {
-        if self.known.contains_key(&image.name()) {
-            return Ok(false);
+    /// Takes an image of a client. Returns the lane for which a thread has to be found that does the
+    /// [jobs](Self::next_job), if there is none.
+    pub fn offer(&mut self, by: CallerId, image: FunctionImage) -> Result<Option<Lane>, No> {
+        let name = image.name();
+        if let Some(entry) = self.known.get_mut(&name) {
+            // So that it is looked at although the client goes that has brought it first.
+            let lane = Lane::of(entry.bytes);
+            if entry.image.is_some() && self.jobs.push_shared(lane, by, name) {
+                entry.waiting += 1;
+            }
+            return Ok(None);
         }
         let bytes = image.bytes().len();
         let max = self.limits.image_bytes;
@@ -162,12 +196,36 @@ impl FunctionTable {
         self.bytes += bytes;
         let share = self.shares.entry(by).or_default();
         (share.functions, share.bytes) = (share.functions + 1, share.bytes + bytes);
-        self.known.insert(image.name(), Entry { bytes, found: Found::Preparing, by });
-        match self.jobs.iter_mut().find(|(whose, _)| *whose == by) {
-            Some((_, jobs)) => jobs.push_back(Job { image }),
-            None => self.jobs.push_back((by, VecDeque::from([Job { image }]))),
+        let found = Found::Preparing;
+        let entry = Entry { bytes, found, by, image: Some(image), is_missed: false, waiting: 1 };
+        self.known.insert(name, entry);
+        Ok(self.jobs.push(Lane::of(bytes), by, name))
+    }
+
+    /// A run of a function has needed code that was left out. Returns the lane for which a thread has to be found, as
+    /// [`offer`](Self::offer) does.
+    pub fn missed(&mut self, name: FunctionName) -> Option<Lane> {
+        let entry = self.known.get_mut(&name)?;
+        entry.is_missed = true;
+        entry.waiting += 1;
+        self.jobs.push(Lane::of(entry.bytes), entry.by, name)
+    }
+
+    /// A client has gone: what only it waits for, and no thread has begun, is given up.
+    pub fn cancel(&mut self, by: CallerId) {
+        let known = &mut self.known;
+        // Code that was left out is for all who have registered the function.
+        let given_up = self.jobs.cancel(by, |name| known.get(name).is_some_and(|entry| !entry.is_missed));
+        for name in given_up {
+            let Some(entry) = self.known.get_mut(&name) else { continue };
+            entry.waiting -= 1;
+            if entry.waiting == 0 && entry.image.is_some() {
+                let (bytes, by) = (entry.bytes, entry.by);
+                self.known.remove(&name);
+                give_back((&mut self.bytes, &mut self.shares), bytes, by);
+            }
         }
-        Ok(!std::mem::replace(&mut self.is_somebody_preparing, true))
+        self.shares.retain(|_, share| share.functions > 0);
     }
 
     /// Whether one more function of a client has room. Nobody takes more than is left for others, so that there is always
@@ -205,32 +263,29 @@ impl FunctionTable {
                 Found::Nothing | Found::Bad(..) => false,
             };
             if !stays {
-                *bytes -= entry.bytes;
-                if let Some(share) = shares.get_mut(&entry.by) {
-                    (share.functions, share.bytes) = (share.functions - 1, share.bytes - entry.bytes);
-                }
+                give_back((bytes, shares), entry.bytes, entry.by);
             }
             stays
         });
         shares.retain(|_, share| share.functions > 0);
     }
 
-    /// The next function to be looked at; clients have turns. Whoever gets none need not come again until
-    /// [`offer`](Self::offer) asks.
-    pub fn next_job(&mut self) -> Option<Job> {
-        let turn = self.jobs.pop_front();
-        self.is_somebody_preparing = turn.is_some();
-        let (by, mut jobs) = turn?;
-        let job = jobs.pop_front();
-        if !jobs.is_empty() {
-            self.jobs.push_back((by, jobs));
+    /// What a thread of a lane does next; clients have turns. A thread that gets nothing ends: one is asked for when there
+    /// is something again.
+    pub fn next_job(&mut self, lane: Lane) -> Option<Job> {
+        while let Some(name) = self.jobs.next(lane) {
+            let Some(entry) = self.known.get_mut(&name) else { continue };
+            entry.waiting -= 1;
+            if let Some(what) = entry.take_work() {
+                return Some(Job::new(name, what));
+            }
         }
-        job
+        None
     }
 
-    /// A function was looked at.
-    pub fn prepared(&mut self, name: FunctionName, result: Result<Function, No>) {
-        if let Some(entry) = self.known.get_mut(&name) {
+    /// A job was done.
+    pub fn done(&mut self, Done { name, result }: Done) {
+        if let (Some(entry), Some(result)) = (self.known.get_mut(&name), result) {
             entry.found = match result {
                 Ok(function) => Found::Ready(Arc::new(function)),
                 Err((refusal, detail)) => Found::Bad(refusal, detail),
@@ -238,120 +293,21 @@ impl FunctionTable {
         }
     }
 
-    /// Nobody could be found to do the jobs: those who wait are told.
-    pub fn nobody_prepares(&mut self, why: &str) {
-        while let Some(job) = self.next_job() {
-            self.prepared(job.name(), Err((RegisterRefusal::TooMuch, why.to_owned())));
+    /// No thread could be had for a lane: those who wait are told.
+    pub fn nobody_prepares(&mut self, lane: Lane, why: &str) {
+        while let Some(job) = self.next_job(lane) {
+            self.done(job.not_done(why));
         }
+    }
+}
+
+/// A function is forgotten.
+fn give_back((all, shares): (&mut usize, &mut HashMap<CallerId, Share>), bytes: usize, by: CallerId) {
+    *all -= bytes;
+    if let Some(share) = shares.get_mut(&by) {
+        (share.functions, share.bytes) = (share.functions - 1, share.bytes - bytes);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ANNA: CallerId = CallerId([1; 16]);
-    const BERT: CallerId = CallerId([2; 16]);
-
-    fn image(number: u32) -> FunctionImage {
-        FunctionImage::from_text(&format!("mov r0, {number}\nexit"), "main").unwrap()
-    }
-
-    fn do_jobs(table: &mut FunctionTable) {
-        while let Some(job) = table.next_job() {
-            let result = job.prepare();
-            table.prepared(job.name(), result);
-        }
-    }
-
-    #[test]
-    fn a_function_is_prepared_once() {
-        let mut table = FunctionTable::new(TableLimits::default());
-        assert!(matches!(table.find(image(1).name()), Found::Nothing));
-        assert!(table.offer(ANNA, image(1)).unwrap(), "somebody has to prepare it");
-        assert!(!table.offer(ANNA, image(1)).unwrap());
-        assert!(!table.offer(ANNA, image(2)).unwrap(), "whoever prepares takes all there are");
-        assert!(matches!(table.find(image(1).name()), Found::Preparing));
-        do_jobs(&mut table);
-        for number in [1, 2] {
-            let Found::Ready(function) = table.find(image(number).name()) else { panic!("not ready") };
-            assert_eq!(function.name(), image(number).name());
-        }
-        assert!(table.offer(ANNA, image(3)).unwrap(), "the one before has gone home");
-    }
-
-    #[test]
-    fn bad_functions_are_remembered_as_such() {
-        let mut table = FunctionTable::new(TableLimits::default());
-        let mut bytes = image(1).bytes().to_vec();
-        bytes.pop();
-        let damaged = FunctionImage::from_bytes(bytes);
-        let name = damaged.name();
-        table.offer(ANNA, damaged).unwrap();
-        do_jobs(&mut table);
-        let Found::Bad(RegisterRefusal::BadCode, detail) = table.find(name) else { panic!("not bad") };
-        assert!(detail.contains("ends too early"), "{detail}");
-    }
-
-    #[test]
-    fn a_full_table_forgets_what_nobody_uses() {
-        let limits = TableLimits { functions: 4, ..TableLimits::default() };
-        let mut table = FunctionTable::new(limits);
-        table.offer(ANNA, image(1)).unwrap();
-        table.offer(ANNA, image(2)).unwrap();
-        assert_eq!(table.offer(ANNA, image(3)).unwrap_err().0, RegisterRefusal::TooMuch);
-        do_jobs(&mut table);
-        let used = table.find(image(1).name());
-        table.offer(ANNA, image(3)).unwrap();
-        assert!(matches!(used, Found::Ready(_)));
-        assert!(matches!(table.find(image(1).name()), Found::Ready(_)), "it is in use");
-        assert!(matches!(table.find(image(2).name()), Found::Nothing));
-        let small = TableLimits { image_bytes: 8, ..limits };
-        assert_eq!(FunctionTable::new(small).offer(ANNA, image(1)).unwrap_err().0, RegisterRefusal::TooMuch);
-    }
-
-    #[test]
-    fn without_anybody_to_prepare_nobody_waits() {
-        let mut table = FunctionTable::new(TableLimits::default());
-        assert!(table.offer(ANNA, image(1)).unwrap());
-        table.nobody_prepares("no thread");
-        assert!(matches!(table.find(image(1).name()), Found::Bad(RegisterRefusal::TooMuch, _)));
-        assert!(table.offer(ANNA, image(2)).unwrap());
-    }
-
-    #[test]
-    fn nobody_takes_what_is_left_for_others() {
-        let mut table = FunctionTable::new(TableLimits { functions: 100, ..TableLimits::default() });
-        let taken = |table: &mut FunctionTable, by, first: u32| {
-            (first..).take_while(|number| table.offer(by, image(*number)).is_ok()).count()
-        };
-        assert_eq!(taken(&mut table, ANNA, 0), 50);
-        assert_eq!(taken(&mut table, BERT, 1000), 25);
-        let (_, detail) = table.offer(ANNA, image(2000)).unwrap_err();
-        assert!(detail.contains("has 50 of the 75 functions here, and 25 are left"), "{detail}");
-        assert!(table.offer(CallerId([3; 16]), image(2000)).is_ok());
-        assert!(!table.offer(BERT, image(7)).unwrap(), "what is known takes no room");
-        // What nobody uses is given back to those who had it.
-        do_jobs(&mut table);
-        assert!(table.offer(BERT, image(3000)).is_ok());
-        assert_eq!((table.len(), table.shares.len()), (1, 1));
-        let few = TableLimits { functions_per_client: 3, ..TableLimits::default() };
-        assert_eq!(taken(&mut FunctionTable::new(few), ANNA, 0), 3);
-        let bytes = 10 * image(0).bytes().len();
-        let little = TableLimits { total_bytes: bytes, ..TableLimits::default() };
-        assert_eq!(taken(&mut FunctionTable::new(little), ANNA, 0), 5);
-    }
-
-    #[test]
-    fn clients_have_turns_in_being_looked_at() {
-        let mut table = FunctionTable::new(TableLimits::default());
-        for (by, number) in (0..10).map(|number| (ANNA, number)).chain([(BERT, 20), (BERT, 21)]) {
-            table.offer(by, image(number)).unwrap();
-        }
-        let order: Vec<FunctionName> =
-            std::iter::from_fn(|| table.next_job().map(|job| job.name())).collect();
-        assert_eq!(order.len(), 12);
-        let expected = [0, 20, 1, 21, 2].map(|number| image(number).name());
-        assert_eq!(order[..5], expected);
-    }
-}
+mod tests;

@@ -25,7 +25,7 @@ use crate::instance::Instance;
 use crate::memory::{FRAME_LEN, MAX_FRAMES};
 use crate::program::{FunctionId, Program};
 pub use facts::Reach;
-use facts::{Facts, Waiting, fits};
+use facts::{Facts, Lengths, Waiting, fits};
 pub(crate) use flow::{Flow, successors};
 pub use loops::Loop;
 pub use report::Finding;
@@ -36,6 +36,7 @@ use solve::Solver;
 pub struct Analysis {
     bodies: Vec<Body>,
     places: HashMap<(usize, u32), usize>,
+    steps: u64,
     complete: bool,
 }
 
@@ -58,22 +59,32 @@ struct Body {
 }
 
 impl Analysis {
+    /// How much is looked at before nothing is known: instructions, blocks and slots of the stack, as often as each is
+    /// looked at.
+    pub const MAX_STEPS: u64 = solve::MAX_STEPS + loops::MAX_STEPS;
+
     /// Looks at a program. This takes a moment, but not longer, whatever the program is; where there is too much
     /// to find out, nothing is known.
     pub fn new(program: &Program) -> Analysis {
         let Ok(solver) = Solver::solve(program) else {
-            return Analysis { bodies: Vec::new(), places: HashMap::new(), complete: false };
+            return Analysis {
+                bodies: Vec::new(),
+                places: HashMap::new(),
+                steps: solve::MAX_STEPS,
+                complete: false,
+            };
         };
         let mut bodies = Vec::with_capacity(solver.nodes.len());
+        let (mut looked, lengths) = (0, Lengths::new(program));
         let (loops, times): (Vec<_>, Vec<_>) =
-            solver.nodes.iter().map(|node| loops::examine(program, node)).unzip();
+            solver.nodes.iter().map(|node| loops::examine(program, node, &mut looked)).unzip();
         let fuel = loops::fuel_bounds(program, &solver, &times);
         for ((node, loops), fuel) in solver.nodes.iter().zip(loops).zip(fuel) {
             bodies.push(Body {
                 function: node.function,
                 depth: node.depth,
                 start: program.functions()[node.function].start,
-                facts: Facts::new(program, &solver, node),
+                facts: Facts::new(program, &solver, node, &lengths),
                 callees: node.callees.iter().copied().collect(),
                 loops,
                 fuel,
@@ -82,10 +93,16 @@ impl Analysis {
                 zeroed: 0..0,
             });
         }
-        let mut analysis = Analysis { bodies, places: solver.places, complete: true };
+        let steps = solver.steps + looked.min(loops::MAX_STEPS);
+        let mut analysis = Analysis { bodies, places: solver.places, steps, complete: true };
         analysis.look_through_calls();
         analysis.find_zeroed();
         analysis
+    }
+
+    /// How much was looked at: no more than [`MAX_STEPS`](Self::MAX_STEPS), whatever the program is.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Whether the program was not too much to look at.
@@ -93,30 +110,34 @@ impl Analysis {
         self.complete
     }
 
-    /// All bodies that can be reached from a body, itself included.
-    fn reached_from(&self, root: usize) -> Vec<usize> {
-        let mut seen = vec![false; self.bodies.len()];
-        let mut found = Vec::new();
-        let mut waiting = vec![root];
-        while let Some(body) = waiting.pop() {
-            if !std::mem::replace(&mut seen[body], true) {
-                found.push(body);
-                waiting.extend(&self.bodies[body].callees);
+    /// What holds for a body holds only if it holds for all that it calls.
+    fn look_through_calls(&mut self) {
+        // Bodies that are called are deeper than those that call them.
+        let mut order: Vec<usize> = (0..self.bodies.len()).collect();
+        order.sort_by_key(|number| std::cmp::Reverse(self.bodies[*number].depth));
+        for number in &order {
+            let body = &self.bodies[*number];
+            let (mut needed, mut is_quiet) = (body.facts.context_needed, body.facts.is_quiet);
+            for callee in &body.callees {
+                needed = needed.max(self.bodies[*callee].context_needed);
+                is_quiet &= self.bodies[*callee].is_quiet;
+            }
+            let body = &mut self.bodies[*number];
+            (body.context_needed, body.is_quiet) = (needed, is_quiet);
+        }
+        // Where a run starts in something that is not quiet, nothing of the run is.
+        let mut waiting = Vec::new();
+        for (number, body) in self.bodies.iter_mut().enumerate() {
+            if body.depth == 0 && !body.is_quiet {
+                waiting.push(number);
+            } else {
+                body.is_quiet = true;
             }
         }
-        found
-    }
-
-    fn look_through_calls(&mut self) {
-        for number in 0..self.bodies.len() {
-            let reached = self.reached_from(number);
-            let needed = reached.iter().map(|body| self.bodies[*body].facts.context_needed).max();
-            self.bodies[number].context_needed = needed.unwrap_or(0);
-            // Only where runs start: who is called shares the fate of all who may have called it.
-            if self.bodies[number].depth == 0 && reached.iter().any(|body| !self.bodies[*body].facts.is_quiet)
-            {
-                for body in reached {
-                    self.bodies[body].is_quiet = false;
+        while let Some(number) = waiting.pop() {
+            for callee in self.bodies[number].callees.clone() {
+                if std::mem::replace(&mut self.bodies[callee].is_quiet, false) {
+                    waiting.push(callee);
                 }
             }
         }

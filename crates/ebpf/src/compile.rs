@@ -23,6 +23,7 @@ use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 
 pub use effort::Effort;
+use effort::MAX_WORK;
 pub(crate) use layout::Native;
 
 use crate::analysis::Analysis;
@@ -35,7 +36,7 @@ use crate::memory::{Access, CONTEXT};
 use crate::near::approach;
 use crate::program::{FunctionId, Program};
 use crate::trap::{Trap, Why};
-use code::{Checked, NativeFunction, Proven};
+use code::{Checked, Miss, NativeFunction, Proven};
 use layout::Outcome;
 use plan::Plan;
 use run::{Failure, Run};
@@ -58,6 +59,15 @@ pub enum CompileError {
         name: String,
         /// What it said.
         reason: String,
+    },
+    /// More than the compiler does for one program.
+    #[error(
+        "the program is too much to compile, which takes more than {MAX_WORK} steps, the last of them for function \
+         `{name}`; leave out what is never called, or make it several functions that go on as each other"
+    )]
+    TooMuch {
+        /// The function that was too much.
+        name: String,
     },
     /// A function that would need too much of the native stack.
     #[error("function `{name}` would need {bytes} bytes of native stack")]
@@ -143,18 +153,34 @@ impl Compiler {
         Ok([proven.code, checked.code])
     }
 
-    /// Compiles a program, to be run here.
+    /// Compiles a program, to be run here. Code for runs in which what was proven need not hold is compiled by the first
+    /// of them.
     pub fn compile(&self, program: Arc<Program>) -> Result<Compiled, CompileError> {
+        self.compile_with(program, None)
+    }
+
+    /// Compiles a program, to be run by threads that have no time to compile. The first run in which what was proven need
+    /// not hold calls `miss`; such runs are interpreted until another thread has called [`Compiled::complete`].
+    pub fn compile_in_parts(
+        &self,
+        program: Arc<Program>,
+        miss: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Compiled, CompileError> {
+        self.compile_with(program, Some(Box::new(miss)))
+    }
+
+    fn compile_with(&self, program: Arc<Program>, miss: Option<Miss>) -> Result<Compiled, CompileError> {
         if self.architecture != Architecture::native() {
             return Err(CompileError::Architecture {
                 architecture: self.architecture.triple().to_owned(),
                 reason: "this is another processor".to_owned(),
             });
         }
-        let checked = Checked::new(self.clone(), program.clone());
-        let proven = match Proven::new(self, &Analysis::new(&program), &program) {
+        let checked = Checked::new(self.clone(), program.clone(), miss);
+        let analysis = Analysis::new(&program);
+        let proven = match Proven::new(self, &analysis, &program) {
             Ok(proven) if !proven.is_empty() => proven,
-            // What is too much at once may still be possible function by function.
+            Err(error) if !is_less_when_checked(&program, &analysis) => return Err(error),
             _ => {
                 checked.compile()?;
                 Proven::default()
@@ -162,6 +188,29 @@ impl Compiler {
         };
         Ok(Compiled { interpreter: Interpreter::new(program), proven, checked })
     }
+
+    /// How much work [`compile`](Self::compile) is, counted in steps, and not more than [`MAX_WORK`](Self::MAX_WORK) for
+    /// either kind of code, whatever the program is. This translates the program, and compiles nothing.
+    pub fn work(&self, program: &Program) -> Result<u64, CompileError> {
+        let analysis = Analysis::new(program);
+        let proven = match analysis.is_complete() {
+            true => unit::work(&Plan::proven(program, &analysis), self),
+            false => Ok(0),
+        };
+        match proven {
+            Ok(work) if work > 0 => Ok(work),
+            Err(error) if !is_less_when_checked(program, &analysis) => Err(error),
+            _ => unit::work(&Plan::checked(program), self),
+        }
+    }
+
+    /// How much work a program may be for the compiler. What would be more is refused.
+    pub const MAX_WORK: u64 = effort::MAX_WORK;
+}
+
+/// What is too much at every depth may be possible for all depths at once, although more has to be checked.
+fn is_less_when_checked(program: &Program, analysis: &Analysis) -> bool {
+    analysis.bodies().count() > program.functions().len()
 }
 
 fn target(architecture: Architecture, effort: &str) -> Result<OwnedTargetIsa, CompileError> {
@@ -222,6 +271,11 @@ impl Executor for Compiled {
 }
 
 impl Compiled {
+    /// Compiles what [`compile_in_parts`](Compiler::compile_in_parts) left out.
+    pub fn complete(&self) {
+        self.checked.complete();
+    }
+
     /// Lets the processor begin to bring the code of a function into its caches, for whoever starts it soon.
     #[inline]
     pub fn approach(&self, function: FunctionId) {

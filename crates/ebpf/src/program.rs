@@ -71,6 +71,13 @@ pub struct Function {
     pub may_suspend: bool,
 }
 
+impl Function {
+    /// How many slots it has.
+    pub fn slots(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
 /// Which function of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub(crate) u32);

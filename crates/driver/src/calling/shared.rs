@@ -1,9 +1,10 @@
 //! What the workers of a site share of functions and callers.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outboard_calling::{CallWindow, FunctionImage, FunctionTable, TableLimits};
+use outboard_calling::{CallWindow, FunctionImage, FunctionTable, Lane, TableLimits};
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
 use super::desk::Refused;
@@ -65,6 +66,12 @@ impl SharedCalls {
         if is_alone && !callers.gone.contains(&caller) {
             callers.gone.push_back(caller);
         }
+        drop(callers);
+        if is_alone {
+            let mut functions = self.functions();
+            functions.cancel(caller);
+            (self.count)(functions.len());
+        }
     }
 
     /// Takes a function's code, which is looked at in a thread of its own.
@@ -78,27 +85,44 @@ impl SharedCalls {
             let detail = format!("the code that came is that of {}, not of {name}", image.name());
             return Err((RegisterRefusal::WrongName, detail));
         }
-        if !self.functions().offer(by, image)? {
-            return Ok(());
-        }
-        let shared = Arc::clone(self);
-        let prepare = move || shared.prepare();
-        let spawned = std::thread::Builder::new().name("outboard-functions".to_owned()).spawn(prepare);
-        if let Err(error) = spawned {
-            let detail = format!("the operating system gave no thread to look at functions: {error}");
-            self.functions().nobody_prepares(&detail);
-        }
+        let lane = self.functions().offer(by, image)?;
+        self.find_thread(lane);
         Ok(())
     }
 
-    /// Looks at functions until there are none that nobody has looked at.
-    fn prepare(&self) {
+    /// A run has needed code that was left out.
+    fn missed(self: &Arc<Self>, name: FunctionName) {
+        let lane = self.functions().missed(name);
+        self.find_thread(lane);
+    }
+
+    /// Starts the thread that a lane lacks.
+    fn find_thread(self: &Arc<Self>, lane: Option<Lane>) {
+        let Some(lane) = lane else { return };
+        let shared = Arc::clone(self);
+        let prepare = move || shared.prepare(lane);
+        let spawned = std::thread::Builder::new().name("outboard-functions".to_owned()).spawn(prepare);
+        if let Err(error) = spawned {
+            let detail = format!("the operating system gave no thread to look at functions: {error}");
+            self.functions().nobody_prepares(lane, &detail);
+        }
+    }
+
+    /// Looks at functions of a lane until none waits.
+    fn prepare(self: &Arc<Self>, lane: Lane) {
         loop {
-            let Some(job) = self.functions().next_job() else { break };
-            let result = job.prepare();
+            let Some(job) = self.functions().next_job(lane) else { break };
+            let shared = Arc::downgrade(self);
+            let miss = move |name| shared.upgrade().iter().for_each(|shared| shared.missed(name));
+            // A compiler that fails on one function must not keep all others waiting.
+            let done = catch_unwind(AssertUnwindSafe(|| job.run(miss)));
             let mut functions = self.functions();
-            functions.prepared(job.name(), result);
+            functions
+                .done(done.unwrap_or_else(|_| job.not_done("the compiler failed on it; please report it")));
             (self.count)(functions.len());
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

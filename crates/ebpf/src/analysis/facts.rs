@@ -63,7 +63,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn new(program: &Program, solver: &Solver<'_>, node: &Node) -> Facts {
+    pub(super) fn new(program: &Program, solver: &Solver<'_>, node: &Node, lengths: &Lengths) -> Facts {
         let source = &program.functions()[node.function];
         let mut facts = Facts {
             reaches: vec![None; (source.end - source.start) as usize],
@@ -73,7 +73,7 @@ impl Facts {
             stack_read: Vec::new(),
             waiting: Vec::new(),
         };
-        let limits = Lengths::new(program, node.depth);
+        let limits = Lengths { stack: (node.depth + 1) * FRAME_LEN as u32, ..*lengths };
         for (block, state) in node.flow.blocks.iter().zip(&node.states) {
             let Some(mut state) = state.clone() else { continue };
             for index in block.first..=block.last {
@@ -112,6 +112,9 @@ impl Facts {
 
     fn call(&mut self, program: &Program, solver: &Solver<'_>, node: &Node, at: (u32, &Insn), state: &State) {
         let (index, insn) = at;
+        if !matches!(insn, Insn::CallHelper { .. } | Insn::CallLocal { .. }) {
+            return;
+        }
         let arguments = std::array::from_fn(|number| state.registers[number + 1]);
         let mut behind = state.clone();
         let returns = match *insn {
@@ -139,18 +142,19 @@ impl Facts {
 }
 
 /// How long areas are at least.
-struct Lengths {
+pub(super) struct Lengths {
     stack: u32,
     rodata: u32,
     data: u32,
 }
 
 impl Lengths {
-    fn new(program: &Program, depth: u32) -> Lengths {
+    /// As a run starts.
+    pub(super) fn new(program: &Program) -> Lengths {
         // Runs that start in a function that may be suspended have no variables.
         let any_suspends = program.functions().iter().any(|function| function.may_suspend);
         Lengths {
-            stack: (depth + 1) * FRAME_LEN as u32,
+            stack: FRAME_LEN as u32,
             rodata: program.rodata().len() as u32,
             data: if any_suspends { 0 } else { program.data().len() as u32 },
         }

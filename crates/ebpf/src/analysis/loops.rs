@@ -29,13 +29,16 @@ struct Body {
 
 /// Looks at more loops than this in no function.
 const MAX_LOOPS: usize = 256;
+/// How many blocks are looked at, for every loop once, in all functions of a program. Beyond that nothing is known.
+pub(super) const MAX_STEPS: u64 = 1 << 18;
 
 /// The loops of a function, and the fuel that it uses at most, without what it calls; nothing is known of functions
 /// with very many loops.
-pub(super) fn examine(program: &Program, node: &Node) -> (Vec<Loop>, Option<Vec<u64>>) {
+pub(super) fn examine(program: &Program, node: &Node, steps: &mut u64) -> (Vec<Loop>, Option<Vec<u64>>) {
     let flow = &node.flow;
     let heads: Vec<usize> = (0..flow.blocks.len()).filter(|block| flow.is_head[*block]).collect();
-    if heads.len() > MAX_LOOPS {
+    *steps += (flow.blocks.len() * heads.len()) as u64;
+    if heads.len() > MAX_LOOPS || *steps > MAX_STEPS {
         let loops = heads.iter().map(|head| Loop { start: flow.blocks[*head].first, rounds: None });
         return (loops.collect(), None);
     }

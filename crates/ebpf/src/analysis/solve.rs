@@ -13,8 +13,9 @@ use crate::insn::{Insn, Reg};
 use crate::memory::{Access, MAX_FRAMES};
 use crate::program::Program;
 
-/// How many instructions are looked at before the analysis gives up.
-const MAX_STEPS: u64 = 4_000_000;
+/// How much is looked at before the analysis gives up: instructions, blocks that are prepared for a visit, and slots of
+/// the stack that are compared where ways meet.
+pub(super) const MAX_STEPS: u64 = 4_000_000;
 /// How many slots all functions together may have, each counted once per depth at which it can be called.
 const MAX_SLOTS: usize = 1 << 16;
 /// From how many blocks on nothing is kept about the stack.
@@ -52,7 +53,7 @@ pub(super) struct Solver<'a> {
     pub(super) places: HashMap<(usize, u32), usize>,
     flows: HashMap<usize, Rc<Flow>>,
     waiting: BTreeSet<usize>,
-    steps: u64,
+    pub(super) steps: u64,
     slots: usize,
 }
 
@@ -147,9 +148,15 @@ impl<'a> Solver<'a> {
         Ok(number)
     }
 
+    fn charge(&mut self, steps: usize) -> Result<(), TooMuch> {
+        self.steps += steps as u64;
+        if self.steps > MAX_STEPS { Err(TooMuch) } else { Ok(()) }
+    }
+
     fn visit(&mut self, number: usize) -> Result<(), TooMuch> {
         let flow = self.nodes[number].flow.clone();
         let blocks = flow.blocks.len();
+        self.charge(blocks)?;
         let mut visit = Visit {
             node: number,
             states: vec![None; blocks],
@@ -180,11 +187,8 @@ impl<'a> Solver<'a> {
 
     fn block(&mut self, visit: &mut Visit, flow: &Flow, number: usize) -> Result<(), TooMuch> {
         let block = flow.blocks[number];
-        self.steps += u64::from(block.after - block.first);
-        if self.steps > MAX_STEPS {
-            return Err(TooMuch);
-        }
         let Some(mut state) = visit.states[number].clone() else { return Ok(()) };
+        self.charge((block.after - block.first) as usize + state.slots.len())?;
         for insn in &self.program.code()[block.first as usize..=block.last as usize] {
             if let Some(touch) = touch(&state, insn)
                 && touch.access == Access::Write
@@ -241,6 +245,11 @@ impl<'a> Solver<'a> {
         entry.context = state.context;
         let callee = self.node(function.index(), depth, entry)?;
         self.nodes[visit.node].callees.insert(callee);
+        // The caller cannot go on without a result, and would be looked at from its beginning for every function that it
+        // calls. Functions that are called are deeper, so that this ends.
+        if self.nodes[callee].result.is_none() && self.waiting.remove(&callee) {
+            self.visit(callee)?;
+        }
         let callee = &mut self.nodes[callee];
         callee.callers.insert(visit.node);
         let Some(result) = callee.result else { return Ok(false) };

@@ -1,5 +1,6 @@
 //! Compiled functions, and when they may be called.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::fuel::Looks;
@@ -38,17 +39,28 @@ impl Code {
     }
 }
 
-/// Functions that check everything, compiled when the first run needs them.
-#[derive(Debug)]
+/// Tells that a run could use code that checks everything, and there is none yet.
+pub(super) type Miss = Box<dyn Fn() + Send + Sync>;
+
+/// Functions that check everything, compiled when the first run needs them, or when it is told to.
 pub(super) struct Checked {
     compiler: Compiler,
     program: Arc<Program>,
     code: OnceLock<Option<Code>>,
+    /// If another thread is to compile: what it is told by, once.
+    miss: Option<Miss>,
+    was_missed: AtomicBool,
+}
+
+impl std::fmt::Debug for Checked {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Checked").field("code", &self.code).finish_non_exhaustive()
+    }
 }
 
 impl Checked {
-    pub(super) fn new(compiler: Compiler, program: Arc<Program>) -> Checked {
-        Checked { compiler, program, code: OnceLock::new() }
+    pub(super) fn new(compiler: Compiler, program: Arc<Program>, miss: Option<Miss>) -> Checked {
+        Checked { compiler, program, code: OnceLock::new(), miss, was_missed: AtomicBool::new(false) }
     }
 
     /// Compiles now what would be compiled when it is needed.
@@ -58,13 +70,29 @@ impl Checked {
         Ok(())
     }
 
-    /// The code, unless the program is too much for the compiler.
-    #[inline]
-    pub(super) fn code(&self) -> Option<&Code> {
+    /// Compiles it unless that was tried before.
+    pub(super) fn complete(&self) {
         if self.code.get().is_none() {
             let _ = self.compile().map_err(|_| self.code.get_or_init(|| None));
         }
+    }
+
+    /// The code, unless the program is too much for the compiler, or another thread has yet to compile it.
+    #[inline]
+    pub(super) fn code(&self) -> Option<&Code> {
+        if self.code.get().is_none() {
+            self.missed();
+        }
         self.code.get()?.as_ref()
+    }
+
+    #[cold]
+    fn missed(&self) {
+        match &self.miss {
+            None => self.complete(),
+            Some(tell) if !self.was_missed.swap(true, Ordering::Relaxed) => tell(),
+            Some(_) => {}
+        }
     }
 }
 

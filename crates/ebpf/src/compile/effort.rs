@@ -11,14 +11,33 @@ pub enum Effort {
     Full,
 }
 
+/// How much work a program may be for the compiler, see [`Effort::work`]: some seconds' worth. Cranelift itself gives up
+/// at about twice as much, after as many seconds.
+pub(super) const MAX_WORK: u64 = 1 << 20;
+/// More than this is not spent on a function at once, if less effort will do.
+pub(super) const MAX_WORK_WITH_EFFORT: u64 = MAX_WORK / 32;
+/// What every function costs, however short it is.
+const WORK_PER_FUNCTION: u64 = 64;
+
 impl Effort {
     /// For a function of so many slots, in a program of so many in all. What is spent grows faster than functions
     /// do, so that long ones get less.
-    pub(super) fn for_slots(function: u32, program: usize) -> Effort {
+    pub(super) fn for_slots(function: usize, program: usize) -> Effort {
         match (function, program) {
             (..=256, ..=4096) => Effort::Full,
             (..=1024, ..=16384) => Effort::Half,
             _ => Effort::Little,
         }
+    }
+
+    /// How much work a function is for Cranelift, which grows with the instructions that it is given. What it finds out
+    /// about them with more effort takes several times as long.
+    pub(super) fn work(self, instructions: usize) -> u64 {
+        let each = match self {
+            Effort::Little => 1,
+            Effort::Half => 4,
+            Effort::Full => 8,
+        };
+        WORK_PER_FUNCTION + each * instructions as u64
     }
 }

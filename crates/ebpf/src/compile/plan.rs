@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::analysis::{Analysis, Reach};
 use crate::memory::FRAME_LEN;
-use crate::program::Program;
+use crate::program::{Function, Program};
 
 /// A function to be compiled: for one depth, or for any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,11 @@ impl<'a> Plan<'a> {
     pub(super) fn proven(program: &'a Program, analysis: &'a Analysis) -> Plan<'a> {
         let bodies = analysis.bodies().map(|(function, depth)| Body { function, depth: Some(depth) });
         Plan { program, bodies: bodies.collect(), analysis: Some(analysis) }
+    }
+
+    /// The function that a body is made of.
+    pub(super) fn source(&self, body: usize) -> &'a Function {
+        &self.program.functions()[self.bodies[body].function]
     }
 
     /// Whether anything is taken for granted.

@@ -45,6 +45,7 @@ pub(super) struct Translator<'a, 'b> {
     pub(super) builder: FunctionBuilder<'a>,
     pub(super) depth: Depth,
     pub(super) homes: Homes,
+    limit: Limit,
     /// The block of every slot at which a basic block begins, for either pace.
     blocks: [Vec<Option<Block>>; 2],
     pace: Pace,
@@ -74,37 +75,55 @@ pub(super) fn memory() -> MemFlags {
     MemFlags::new().with_notrap().with_alias_region(Some(AliasRegion::Heap))
 }
 
-/// Translates one body of the plan into `function`.
+/// How much a translation may be, and how it is made.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    /// How much work it may be to compile it.
+    pub(super) work: u64,
+    /// With how much effort it will be compiled.
+    pub(super) effort: Effort,
+}
+
+/// Translates one body of the plan. Gives up, and says so, where it becomes more than allowed; nothing can be done with
+/// what is there then.
 pub(super) fn translate(
     plan: &Plan<'_>,
     body: usize,
-    effort: Effort,
-    function: &mut Function,
-    context: &mut FunctionBuilderContext,
-) {
+    limit: Limit,
+    (function, context): (&mut Function, &mut FunctionBuilderContext),
+) -> bool {
     let mut builder = FunctionBuilder::new(function, context);
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
     let instance = builder.block_params(entry)[0];
-    let homes = Homes::new(&mut builder, effort == Effort::Little);
-    let source = &plan.program.functions()[plan.bodies[body].function];
-    let blocks = std::array::from_fn(|_| vec![None; (source.end - source.start) as usize]);
+    let homes = Homes::new(&mut builder, limit.effort == Effort::Little);
+    let slots = plan.source(body).slots();
+    let blocks = std::array::from_fn(|_| vec![None; slots]);
     let depth = match plan.bodies[body].depth {
         Some(depth) => Depth::Known(depth),
         None => Depth::Asked,
     };
-    let mut translator = Translator { plan, body, builder, depth, homes, blocks, pace: Pace::Exact };
+    let mut translator = Translator { plan, body, builder, depth, homes, limit, blocks, pace: Pace::Exact };
     translator.set_instance(instance);
     translator.begin(entry);
+    if !translator.is_within_limit() {
+        return false;
+    }
     translator.builder.seal_all_blocks();
     translator.builder.finalize();
+    true
 }
 
 impl<'b> Translator<'_, 'b> {
     /// The function that is translated.
     fn source(&self) -> &'b crate::program::Function {
-        &self.plan.program.functions()[self.plan.bodies[self.body].function]
+        self.plan.source(self.body)
+    }
+
+    fn is_within_limit(&self) -> bool {
+        let Limit { work, effort } = self.limit;
+        effort.work(self.builder.func.dfg.num_insts()) <= work
     }
 
     fn begin(&mut self, entry: Block) {
@@ -154,6 +173,9 @@ impl<'b> Translator<'_, 'b> {
         let mut order: Vec<usize> = (0..flow.blocks.len()).collect();
         order.sort_unstable_by_key(|number| flow.blocks[*number].first);
         for number in order {
+            if !self.is_within_limit() {
+                return;
+            }
             self.block(&flow.blocks[number], milestones.get(number).copied().flatten());
         }
     }
@@ -317,7 +339,7 @@ impl<'b> Translator<'_, 'b> {
     /// Where a branch leads forward, what only its target needs is computed on the way there, not before it.
     fn branch(&mut self, taken: Value, index: u32, target: u32) {
         let (there, next) = (self.block_at(target), self.block_at(index + 1));
-        if target <= index {
+        if target <= index || self.limit.effort == Effort::Little {
             self.builder.ins().brif(taken, there, &[], next, &[]);
             return;
         }

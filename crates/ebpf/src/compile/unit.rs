@@ -7,9 +7,9 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
 
-use super::effort::Effort;
+use super::effort::{Effort, MAX_WORK, MAX_WORK_WITH_EFFORT};
 use super::plan::Plan;
-use super::translate::{signature, translate};
+use super::translate::{Limit, signature, translate};
 use super::{CompileError, Compiler};
 
 /// Compiled functions never take more of the native stack than this, each.
@@ -31,29 +31,48 @@ struct Link {
     body: u32,
 }
 
-/// Compiles everything that is planned.
+/// What is translated into, again for every body.
+struct Workshop {
+    context: Context,
+    frontend: FunctionBuilderContext,
+}
+
+/// A plan that is being compiled.
+struct Compilation<'a> {
+    plan: &'a Plan<'a>,
+    compiler: &'a Compiler,
+    /// How many slots all bodies have.
+    slots: usize,
+    work: u64,
+}
+
+/// How much work it is to compile everything that is planned, unless that is too much.
+pub(super) fn work(plan: &Plan<'_>, compiler: &Compiler) -> Result<u64, CompileError> {
+    let mut compilation = Compilation::new(plan, compiler);
+    let mut workshop = Workshop::new();
+    for body in 0..plan.bodies.len() {
+        compilation.translate(body, &mut workshop)?;
+    }
+    Ok(compilation.work)
+}
+
+/// Compiles everything that is planned, unless that is too much work.
 pub(super) fn compile(plan: &Plan<'_>, compiler: &Compiler) -> Result<Unit, CompileError> {
     let mut unit = Unit { code: Vec::new(), starts: Vec::new() };
     let mut links = Vec::new();
-    let mut context = Context::new();
-    let mut frontend = FunctionBuilderContext::new();
+    let mut compilation = Compilation::new(plan, compiler);
+    let mut workshop = Workshop::new();
     let alignment = compiler.thorough.function_alignment().preferred.max(16) as usize;
-    let functions = plan.program.functions();
-    let slots = plan.bodies.iter().map(|body| &functions[body.function]);
-    let slots: usize = slots.map(|function| (function.end - function.start) as usize).sum();
-    for (number, body) in plan.bodies.iter().enumerate() {
-        let name = &functions[body.function].name;
-        let source = &functions[body.function];
-        let effort = Effort::for_slots(source.end - source.start, slots).min(compiler.effort);
+    for body in 0..plan.bodies.len() {
+        let effort = compilation.translate(body, &mut workshop)?;
+        let name = || plan.source(body).name.clone();
         let isa = if effort == Effort::Full { &compiler.thorough } else { &compiler.quick };
-        context.clear();
-        context.func = Function::with_name_signature(UserFuncName::default(), signature(CallConv::SystemV));
-        translate(plan, number, effort, &mut context.func, &mut frontend);
-        let compiled = context.compile(&**isa, &mut ControlPlane::default()).map_err(|error| {
-            CompileError::Function { name: name.clone(), reason: error.inner.to_string() }
-        })?;
+        let context = &mut workshop.context;
+        let compiled = context
+            .compile(&**isa, &mut ControlPlane::default())
+            .map_err(|error| CompileError::Function { name: name(), reason: error.inner.to_string() })?;
         if compiled.frame_size > MAX_NATIVE_FRAME {
-            return Err(CompileError::NativeFrame { name: name.clone(), bytes: compiled.frame_size });
+            return Err(CompileError::NativeFrame { name: name(), bytes: compiled.frame_size });
         }
         unit.code.resize(unit.code.len().next_multiple_of(alignment), 0);
         let start = unit.code.len() as u32;
@@ -62,7 +81,7 @@ pub(super) fn compile(plan: &Plan<'_>, compiler: &Compiler) -> Result<Unit, Comp
         let relocations = compiled.buffer.relocs().to_vec();
         for relocation in &relocations {
             links.push(link(relocation, start, &context.func).ok_or_else(|| CompileError::Function {
-                name: name.clone(),
+                name: name(),
                 reason: format!("unexpected relocation {:?}", relocation.kind),
             })?);
         }
@@ -71,6 +90,40 @@ pub(super) fn compile(plan: &Plan<'_>, compiler: &Compiler) -> Result<Unit, Comp
         apply(&mut unit, &link)?;
     }
     Ok(unit)
+}
+
+impl Workshop {
+    fn new() -> Workshop {
+        Workshop { context: Context::new(), frontend: FunctionBuilderContext::new() }
+    }
+}
+
+impl<'a> Compilation<'a> {
+    fn new(plan: &'a Plan<'a>, compiler: &'a Compiler) -> Compilation<'a> {
+        let slots = (0..plan.bodies.len()).map(|body| plan.source(body).slots()).sum();
+        Compilation { plan, compiler, slots, work: 0 }
+    }
+
+    /// Translates a body, with as much effort as it is worth. Says with how much.
+    fn translate(&mut self, body: usize, workshop: &mut Workshop) -> Result<Effort, CompileError> {
+        let source = self.plan.source(body);
+        let most = Effort::for_slots(source.slots(), self.slots).min(self.compiler.effort);
+        let left = MAX_WORK - self.work;
+        for (effort, limit) in [(most, MAX_WORK_WITH_EFFORT.min(left)), (Effort::Little, left)] {
+            let Workshop { context, frontend } = workshop;
+            context.clear();
+            context.func =
+                Function::with_name_signature(UserFuncName::default(), signature(CallConv::SystemV));
+            let limit = Limit { work: limit, effort };
+            if translate(self.plan, body, limit, (&mut context.func, frontend)) {
+                self.work += effort.work(context.func.dfg.num_insts());
+                return Ok(effort);
+            }
+            // What is left in it belongs to what was given up.
+            *frontend = FunctionBuilderContext::new();
+        }
+        Err(CompileError::TooMuch { name: source.name.clone() })
+    }
 }
 
 fn link(relocation: &FinalizedMachReloc, start: u32, function: &Function) -> Option<Link> {

@@ -2,6 +2,7 @@
 // Also outside test functions a test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod big;
 mod executors;
 mod objects;
 mod random;
