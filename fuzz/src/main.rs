@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use outboard_fuzz::{Mutator, TARGETS, Target, find};
 
 const USAGE: &str = "usage: outboard-fuzz list | seeds TARGET FOLDER | replay TARGET FILE \
-                     | mutate TARGET SECONDS FOLDER";
+                     | mutate TARGET SECONDS FOLDER | mutations TARGET COUNT FOLDER";
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,7 +27,12 @@ fn main() -> Result<()> {
         ["seeds", name, folder] => write_seeds(target(name)?, Path::new(folder)),
         ["replay", name, file] => replay(target(name)?, Path::new(file)),
         ["mutate", name, seconds, folder] => {
-            mutate(target(name)?, Duration::from_secs(seconds.parse()?), Path::new(folder))
+            let (start, time) = (Instant::now(), Duration::from_secs(seconds.parse()?));
+            mutate(target(name)?, |_| start.elapsed() < time, Path::new(folder))
+        }
+        ["mutations", name, count, folder] => {
+            let count: u64 = count.parse()?;
+            mutate(target(name)?, |runs| runs < count, Path::new(folder))
         }
         _ => anyhow::bail!(USAGE),
     }
@@ -52,12 +57,12 @@ fn replay(target: &Target, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs mutations until the time is up or one breaks the target. Each round of a thousand has its own seed, so
+/// Runs mutations as long as wanted, or until one breaks the target. Each round of a thousand has its own seed, so
 /// that a broken one can be named by two small numbers.
-fn mutate(target: &Target, time: Duration, folder: &Path) -> Result<()> {
+fn mutate(target: &Target, goes_on: impl Fn(u64) -> bool, folder: &Path) -> Result<()> {
     const ROUND: u64 = 1000;
-    let (start, mut runs) = (Instant::now(), 0);
-    while start.elapsed() < time {
+    let mut runs = 0;
+    while goes_on(runs) {
         let mut mutator = Mutator::new(runs / ROUND, (target.seeds)());
         for _ in 0..ROUND {
             let input = mutator.next_input();

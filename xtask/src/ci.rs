@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{bpf, deb, fuzz, loom, miri, nodes, process, simulate, tidy, vm};
+use crate::{bpf, deb, fuzz, loom, miri, nodes, process, sanitize, simulate, tidy, vm};
 
 /// Run everything that has to hold before a change lands
 ///
@@ -19,11 +19,15 @@ use crate::{bpf, deb, fuzz, loom, miri, nodes, process, simulate, tidy, vm};
 #[command(after_help = "Examples:
   cargo xtask ci                              all steps
   cargo xtask ci --only fmt,tidy,clippy       some steps
+  cargo xtask ci --full                       longer proofs too, some hours
   cargo xtask ci --fuzz-seconds 60            a longer look for inputs that break a decoder")]
 pub(crate) struct Args {
     /// Only these steps, separated by commas
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<Step>,
+    /// Also the steps that take too long for every change: sanitizers
+    #[arg(long)]
+    full: bool,
     /// How long to fuzz each target
     #[arg(long, value_name = "N", default_value_t = 3)]
     fuzz_seconds: u32,
@@ -48,9 +52,15 @@ enum Step {
     Simulate,
     Nodes,
     Vm,
+    Sanitize,
 }
 
 impl Step {
+    /// Whether it runs only with `--full`, or when it is named.
+    fn takes_long(self) -> bool {
+        self == Self::Sanitize
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::Fmt => "fmt",
@@ -66,6 +76,7 @@ impl Step {
             Self::Simulate => "simulate",
             Self::Nodes => "nodes",
             Self::Vm => "vm",
+            Self::Sanitize => "sanitize",
         }
     }
 
@@ -94,6 +105,7 @@ impl Step {
             Self::Simulate => simulate::run(workspace, &simulate::Args::over(args.seeds)),
             Self::Nodes => return nodes::run(workspace, &nodes::Args::tests()),
             Self::Vm => return vm::run(workspace, &vm::Args::whole()),
+            Self::Sanitize => return sanitize::run(workspace, &sanitize::Args::all()),
         };
         Ok((outcome?, Tally::default()))
     }
@@ -109,7 +121,9 @@ struct Report {
 
 /// Runs the steps and prints the summary, whose last line test-result readers understand.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
-    let wanted = |step: &&Step| args.only.is_empty() || args.only.contains(step);
+    let wanted = |step: &&Step| {
+        if args.only.is_empty() { args.full || !step.takes_long() } else { args.only.contains(step) }
+    };
     let steps: Vec<Step> = Step::value_variants().iter().filter(wanted).copied().collect();
     let mut reports = Vec::new();
     for (index, step) in steps.iter().enumerate() {

@@ -26,14 +26,18 @@ const PACKAGE: &str = "outboard-fuzz";
 #[command(after_help = "Examples:
   cargo xtask fuzz                                    every target for ten seconds
   cargo xtask fuzz --target hello --seconds 600       one target for ten minutes
+  cargo xtask fuzz --runs 10000000                    ten million inputs for every target
   cargo xtask fuzz --target hello --input FILE        run one input again")]
 pub(crate) struct Args {
     /// Only this target
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
     /// How long to run each target
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "runs")]
     seconds: u32,
+    /// How many inputs to give each target, however long that takes
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
     /// List the targets and what they check
     #[arg(long, conflicts_with_all = ["target", "input"])]
     list: bool,
@@ -45,8 +49,19 @@ pub(crate) struct Args {
 impl Args {
     /// The arguments for all targets.
     pub(crate) fn all_for(seconds: u32) -> Self {
-        Self { target: None, seconds, list: false, input: None }
+        Self { target: None, seconds, runs: None, list: false, input: None }
     }
+
+    fn bound(&self) -> Bound {
+        self.runs.map_or(Bound::Seconds(self.seconds), Bound::Runs)
+    }
+}
+
+/// When a target has been tried enough.
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    Seconds(u32),
+    Runs(u64),
 }
 
 /// Lists, replays or fuzzes, as asked.
@@ -67,7 +82,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
         return process::run(replay);
     }
     let engine = Engine::build(workspace)?;
-    let broken = fuzz_all(workspace, &engine, &names, args.seconds)?;
+    let broken = fuzz_all(workspace, &engine, &names, args.bound())?;
     if broken.is_empty() {
         return Ok(Outcome::Passed);
     }
@@ -79,12 +94,12 @@ fn fuzz_all<'a>(
     workspace: &Workspace,
     engine: &Engine,
     names: &[&'a str],
-    seconds: u32,
+    bound: Bound,
 ) -> Result<Vec<&'a str>> {
     let (next, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> Result<()> {
         while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Outcome::Failed(reason) = engine.run(workspace, name, seconds)? {
+            if let Outcome::Failed(reason) = engine.run(workspace, name, bound)? {
                 println!("{name}: FAILED: {reason}");
                 broken.lock().unwrap_or_else(PoisonError::into_inner).push(*name);
             }

@@ -1,5 +1,5 @@
 //! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
-//! `miri`, `nodes`, `deb`, `vm`.
+//! `miri`, `sanitize`, `nodes`, `deb`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
 //! not compile.
@@ -15,6 +15,7 @@ mod loom;
 mod miri;
 mod nodes;
 mod process;
+mod sanitize;
 mod simulate;
 mod step;
 mod tally;
@@ -59,6 +60,7 @@ enum Command {
   rustup +nightly component add miri      once
   cargo xtask miri                        the packages that Miri can run")]
     Miri,
+    Sanitize(sanitize::Args),
     Nodes(nodes::Args),
     Deb(deb::Args),
     Vm(vm::Args),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
+        Command::Sanitize(args) => sanitize::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Deb(args) => deb::run(&workspace, &args),
         Command::Nodes(args) => nodes::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Vm(args) => vm::run(&workspace, &args).map(|(outcome, _)| outcome),

@@ -116,6 +116,15 @@ pub(crate) fn show(command: &Command) -> String {
     variables.chain(words.map(|word| word.to_string_lossy().into_owned())).collect::<Vec<_>>().join(" ")
 }
 
+/// What this machine is called by compilers.
+pub(crate) fn host_triple() -> Result<String> {
+    let mut command = Command::new("rustc");
+    command.arg("-vV");
+    let version = output(command)?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("`rustc -vV` names no host")?.to_owned())
+}
+
 /// The first of `programs` that is on the search path.
 pub(crate) fn find_program(programs: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH")?;

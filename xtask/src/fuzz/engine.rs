@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::progress::Progress;
-use super::{PACKAGE, driver};
+use super::{Bound, PACKAGE, driver};
 use crate::process;
 use crate::step::Outcome;
 use crate::workspace::Workspace;
@@ -43,7 +43,7 @@ impl Engine {
             println!("no C++ compiler (apt-get install g++): seeded mutations instead of coverage guidance");
             return Ok(Self::Mutations);
         };
-        let host = host_triple()?;
+        let host = process::host_triple()?;
         // Naming the host as the target keeps the flags away from build scripts, which do not link libFuzzer.
         let args = ["build", "--release", "-p", PACKAGE, "--bin", "libfuzzer", "--features", "libfuzzer"];
         let mut command = process::cargo(workspace, &args);
@@ -59,8 +59,8 @@ impl Engine {
         }
     }
 
-    /// Runs one target for `seconds`.
-    pub(super) fn run(&self, workspace: &Workspace, target: &str, seconds: u32) -> Result<Outcome> {
+    /// Runs one target until `bound`.
+    pub(super) fn run(&self, workspace: &Workspace, target: &str, bound: Bound) -> Result<Outcome> {
         let artifacts = workspace.root.join("fuzz/artifacts").join(target);
         std::fs::create_dir_all(&artifacts)
             .with_context(|| format!("could not make {}", artifacts.display()))?;
@@ -68,7 +68,11 @@ impl Engine {
             Self::Mutations => {
                 let args = ["run", "--release", "--quiet", "-p", PACKAGE, "--bin", PACKAGE, "--"];
                 let mut command = process::cargo(workspace, &args);
-                command.args(["mutate", target, &seconds.to_string()]).arg(&artifacts);
+                let (what, number) = match bound {
+                    Bound::Seconds(seconds) => ("mutate", seconds.to_string()),
+                    Bound::Runs(runs) => ("mutations", runs.to_string()),
+                };
+                command.args([what, target, &number]).arg(&artifacts);
                 command.env("CARGO_TARGET_DIR", workspace.target_dir.join("fuzz"));
                 checked_release(&mut command);
                 command
@@ -80,7 +84,11 @@ impl Engine {
                 process::output(seeds)?;
                 let mut command = Command::new(program);
                 command.arg(&corpus).arg(format!("-artifact_prefix={}/", artifacts.display()));
-                command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
+                command.arg(match bound {
+                    Bound::Seconds(seconds) => format!("-max_total_time={seconds}"),
+                    Bound::Runs(runs) => format!("-runs={runs}"),
+                });
+                command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
                 command.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
                 command.arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}"));
                 command.env("OUTBOARD_FUZZ_TARGET", target).env("RUST_BACKTRACE", "1");
@@ -130,12 +138,4 @@ fn checked_release(command: &mut Command) {
     command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
     command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
-}
-
-fn host_triple() -> Result<String> {
-    let mut command = Command::new("rustc");
-    command.arg("-vV");
-    let version = process::output(command)?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("`rustc -vV` names no host")?.to_owned())
 }
