@@ -13,6 +13,7 @@ mod hanging;
 mod killed;
 mod kv;
 mod linear;
+mod long;
 mod moving;
 mod refused;
 mod servers;
