@@ -7,5 +7,6 @@ mod fetching;
 mod losing;
 mod random;
 mod statics;
+mod steps;
 mod support;
 mod writing;
