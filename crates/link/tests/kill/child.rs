@@ -13,7 +13,7 @@ use outboard_wire::Role;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::couple::LIMIT;
-use crate::spec::{Act, End, Side, Spec, Transport};
+use crate::spec::{Act, End, Side, Spec, Transport, is_thorough};
 use crate::trade::{self, Trader};
 
 /// Says a line to the parent, which may have gone.
@@ -49,7 +49,15 @@ fn never_met(error: &ConnectError) -> End {
 
 fn trade<L: Link + RemoteMemory>(link: L, spec: &Spec) -> End {
     let mut trader = Trader::new(link, spec.seed, spec.act == Act::Trade);
-    trader.run(if spec.act == Act::Trade { trade::FOR_EVER } else { trade::UNDER_FIRE })
+    // A parent that wants traders to end kills them.
+    trader.run(|| spec.act == Act::Endure && is_told_to_end())
+}
+
+/// Whether the parent has closed our standard input.
+fn is_told_to_end() -> bool {
+    let stdin = std::io::stdin();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)], Some(&at_once)).is_ok_and(|it| it > 0)
 }
 
 fn identity(spec: &Spec) -> Identity {
@@ -144,22 +152,31 @@ fn meet_ofi(spec: &Spec, address: std::net::SocketAddr) -> Result<ofi::OfiLink, 
     accept_one!(listener)
 }
 
+/// How much damage a vandal has done when it says so.
+const DAMAGES: u64 = 200_000;
+
 /// Trades for a moment, so that the victim has regions open and frames on their way, and then writes anything
-/// anywhere until it is killed. Some vandals are less thorough, and are noticed later or not at all.
+/// anywhere until it is killed. Vandals that are not [thorough](is_thorough) may never be noticed.
 fn scribble(link: ShmLink, spec: &Spec) -> End {
     let mut trader = Trader::new(link, spec.seed, false);
     trader.turns(200);
     let vandal = raw::Vandal::new(trader.into_link());
     let mut random = fastrand::Rng::with_seed(spec.seed);
     let habits: &[Damage] = match spec.seed / 2 % 4 {
+        _ if is_thorough(spec.seed) => {
+            &[Damage::Cursor, Damage::Flag, Damage::Header, Damage::RingByte, Damage::Message]
+        }
         0 => &[Damage::Flag],
         1 => &[Damage::RingByte],
-        2 => &[Damage::Doorbell, Damage::Flag],
-        _ => &[Damage::Cursor, Damage::Flag, Damage::Header, Damage::RingByte, Damage::Message],
+        _ => &[Damage::Doorbell, Damage::Flag],
     };
-    loop {
+    for done in 1u64.. {
         damage(&vandal, habits[random.usize(0..habits.len())], &mut random);
+        if done == DAMAGES {
+            say("scribbled");
+        }
     }
+    unreachable!("its parent kills it")
 }
 
 #[derive(Clone, Copy)]

@@ -50,7 +50,7 @@ impl Side {
 pub(crate) enum Act {
     /// Exchange frames and one-sided operations, and check them.
     Trade,
-    /// The same for a while without checking: the other side scribbles.
+    /// The same without checking, until the parent says that it is enough: the other side scribbles.
     Endure,
     /// Trade at first, then write anything anywhere.
     Scribble,
@@ -75,6 +75,12 @@ impl End {
         let ends = [Self::Lost, Self::NeverMet, Self::CarriedOn, Self::Wrong];
         ends.into_iter().find(|end| status.code() == Some(*end as i32))
     }
+}
+
+/// Whether the vandal of a couple with this seed does every kind of damage, among them messages that mean nothing: its
+/// victim must notice sooner or later. The seeds of both children say the same.
+pub(crate) fn is_thorough(seed: u64) -> bool {
+    seed / 2 % 4 == 3
 }
 
 /// All that a child needs to know.
