@@ -68,9 +68,8 @@ fn ranks_that_mpirun_starts_on_several_nodes_start_an_agent_on_each() {
     let expected = format!("messages go by the agent to {all} of {all} ranks, as asked");
     // Ranks do not wait long for agents to find each other: on a busy machine another job has another chance.
     let has_reached_all = (0..5).any(|port| {
-        let Some(mut command) = nodes.mpirun(&format!("tcp:{}:{}", nodes.address(0), 25020 + port)) else {
-            return true;
-        };
+        let meeting = format!("tcp:{}:{}", nodes.address(0), 25020 + port);
+        let Some((mut command, _shell)) = nodes.mpirun(&meeting) else { return true };
         let app = ["app", "histogram", "--table", "10000", "--updates", "200K", "--check", "--json"];
         let ranks = Running::start_piped({
             command.arg(OUTBOARD).args(app);

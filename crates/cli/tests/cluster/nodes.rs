@@ -1,6 +1,7 @@
 //! The nodes that somebody has set up.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,7 @@ impl Nodes {
 
     /// Two ranks on each node, started by mpirun as somebody for whom no daemon runs. Nothing, with a word about it, if
     /// that cannot be done here.
-    pub(crate) fn mpirun(&self, meeting: &str) -> Option<Command> {
+    pub(crate) fn mpirun(&self, meeting: &str) -> Option<(Command, IntoNode)> {
         const NOBODY: [&str; 3] = ["setpriv", "--reuid=65534", "--clear-groups"];
         let can = |program: &str, args: &[&str]| {
             Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
@@ -84,16 +85,11 @@ impl Nodes {
             println!("skipped: another user cannot start {OUTBOARD}");
             return None;
         }
-        // Its last argument is a command line for a shell.
-        let shell = std::env::temp_dir().join(format!("outboard-into-node-{}", std::process::id()));
-        let script = "#!/bin/sh\nnode=$(grep \"=$1\\$\" \"$CLUSTER_HOSTS\" | cut -d= -f1); name=$1; shift\n\
-                      exec ip netns exec \"$node\" unshare --uts sh -c \"hostname node-$name; $*\"\n";
-        std::fs::write(&shell, script).unwrap();
-        std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let shell = IntoNode::write();
         let hosts: Vec<String> = self.hosts.iter().map(|(_, address)| format!("{address}:2")).collect();
-        let mut command = Command::new(&shell);
+        let mut command = Command::new(&shell.0);
         command.args([self.address(0), "mpirun", "--allow-run-as-root", "--host", &hosts.join(",")]);
-        command.args(["-n", &(self.count() * 2).to_string(), "--mca", "plm_rsh_agent"]).arg(&shell);
+        command.args(["-n", &(self.count() * 2).to_string(), "--mca", "plm_rsh_agent"]).arg(&shell.0);
         command.args(["--mca", "oob_tcp_if_include", "10.77.0.0/24", "--bind-to", "none"]);
         for variable in ["OUTBOARD_JOB_RENDEZVOUS", "OUTBOARD_LINK_SECRET", "OUTBOARD_CONFIG"] {
             command.args(["-x", variable]);
@@ -101,7 +97,7 @@ impl Nodes {
         command.args(["-x", "OUTBOARD_MESSAGES_PLACEMENT"]).args(NOBODY);
         command.env("OUTBOARD_MESSAGES_PLACEMENT", "agent").env("OUTBOARD_CONFIG", "none");
         command.env("OUTBOARD_JOB_RENDEZVOUS", meeting);
-        Some(command)
+        Some((command, shell))
     }
 
     /// Waits until nobody in a node listens at a socket whose name begins like this.
@@ -154,6 +150,28 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// What is no JSON is null.
 pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// A script that stands in for ssh: it runs a command line in the node that has an address. Dropping it removes it.
+pub(crate) struct IntoNode(PathBuf);
+
+impl IntoNode {
+    fn write() -> Self {
+        let path = std::env::temp_dir().join(format!("outboard-into-node-{}", std::process::id()));
+        // The last argument of mpirun is a command line for a shell.
+        let script = "#!/bin/sh\nnode=$(grep \"=$1\\$\" \"$CLUSTER_HOSTS\" | cut -d= -f1); name=$1; shift\n\
+                      exec ip netns exec \"$node\" unshare --uts sh -c \"hostname node-$name; $*\"\n";
+        let written = Self(path);
+        std::fs::write(&written.0, script).unwrap();
+        std::fs::set_permissions(&written.0, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        written
+    }
+}
+
+impl Drop for IntoNode {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// A process that is killed when nobody wants it any more.
