@@ -1,5 +1,7 @@
 //! Gets, puts and deletes by functions.
 
+use std::time::Duration;
+
 use outboard::{
     CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, ImageError, Rights,
 };
@@ -67,6 +69,11 @@ impl Kv {
         let get = register("kv_get", Rights::READ)?;
         let (put, delete) = (register("kv_put", both)?, register("kv_delete", both)?);
         Ok(Self { caller, get, put, delete, layout: table.layout, arguments: Vec::new() })
+    }
+
+    /// The same, waiting for `patience` at most in every operation.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { caller: self.caller.with_patience(patience), ..self }
     }
 
     /// Who calls.

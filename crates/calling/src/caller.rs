@@ -1,5 +1,6 @@
 //! The calls of one caller that are under way.
 
+use outboard_steering::Site;
 use outboard_wire::Time;
 use outboard_wire::calling::Failure;
 
@@ -11,7 +12,12 @@ pub enum Fault {
     /// The site says so.
     Failed(Failure),
     /// No answer has come in time.
-    Late,
+    Late {
+        /// Where the call was last.
+        at: Site,
+        /// Whether the function may have run, in part or as a whole; not if that site says that it did not.
+        may_have_run: bool,
+    },
     /// The site is gone, says nothing, or has lost its way to the regions.
     Lost {
         /// Whether the function may have run, in part or as a whole.
@@ -26,10 +32,8 @@ impl Fault {
             Self::Failed(
                 Failure::NoFunction | Failure::Expired | Failure::ArgumentsTooLong { .. } | Failure::Recalled,
             ) => false,
-            Self::Failed(Failure::Repeated | Failure::NotResumed | Failure::Trapped { .. }) | Self::Late => {
-                true
-            }
-            Self::Lost { may_have_run } => may_have_run,
+            Self::Failed(Failure::Repeated | Failure::NotResumed | Failure::Trapped { .. }) => true,
+            Self::Late { may_have_run, .. } | Self::Lost { may_have_run } => may_have_run,
         }
     }
 }

@@ -159,7 +159,7 @@ fn answers_that_nobody_waits_for_and_answers_that_do_not_come() {
     daemons.stop();
     let late = caller.call(count, &1u64.to_le_bytes()).within(Duration::from_millis(20));
     let error = block_on(late, || {}).unwrap_err();
-    assert!(matches!(error, CallError::Deadline { may_have_run: true }), "{error}");
+    assert!(matches!(error, CallError::Deadline { may_have_run: true, .. }), "{error}");
 }
 
 /// More calls than there is room for, begun while nobody answers; the bell is that of the one without room.

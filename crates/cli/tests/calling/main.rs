@@ -19,6 +19,7 @@ mod refused;
 mod servers;
 mod sites;
 mod steering;
+mod stopped;
 mod support;
 mod world;
 

@@ -239,7 +239,7 @@ fn a_second_server_that_is_gone_leaves_no_doubt_that_the_first_part_ran() {
         // One that hangs.
         places[1].daemons.stop();
         let error = caller.call_within(chase, &[0; 8], Duration::from_millis(100)).unwrap_err();
-        assert!(matches!(error, CallError::Deadline { may_have_run: true }), "{error}");
+        assert!(matches!(error, CallError::Deadline { may_have_run: true, .. }), "{error}");
         // One that dies while a call is there.
         let id = caller.begin(chase, &[0; 8]).unwrap();
         while places[0].visits() < 3 {

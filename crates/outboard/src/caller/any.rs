@@ -168,6 +168,11 @@ impl AnyDispatcher {
         on!(self, site => site.link().peer().clone())
     }
 
+    /// Whom calls at a site wait for.
+    pub(super) fn peer_at(&self, at: Site) -> Peer {
+        on!(self, site => site.peer_at(at).clone())
+    }
+
     pub(super) fn sites(&self) -> [SiteReport; 3] {
         on!(self, site => site.sites())
     }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use outboard_calling::Fault;
-use outboard_driver::calling::CallBeginError;
-use outboard_link::{ConnectError, LinkError};
+use outboard_driver::calling::{CallBeginError, NoRoom};
+use outboard_link::{ConnectError, LinkError, Peer};
 use outboard_steering::Site as CallSite;
 use outboard_wire::calling::{Failure, TrapReason};
 use thiserror::Error;
+
+use super::any::AnyDispatcher;
 
 /// Why a call has no reply.
 #[derive(Clone, Debug, Error)]
@@ -40,13 +42,15 @@ pub enum CallError {
     #[error("the call was moved in the middle of its run to a site that cannot go on with it")]
     NotResumed,
     /// There was no answer in time.
-    #[error("no answer in time, {}", if *may_have_run { "it may have run" } else { "it did not run" })]
+    #[error("no answer from {peer} in time; {}", whether_run(*may_have_run))]
     Deadline {
+        /// Who was to answer: where the call was last.
+        peer: Peer,
         /// Whether the function may have run all the same, or may run still.
         may_have_run: bool,
     },
     /// The site is gone.
-    #[error("{error}; {}", if *may_have_run { "the function may have run" } else { "the function did not run" })]
+    #[error("{error}; {}", whether_run(*may_have_run))]
     SiteLost {
         /// What was lost, and to whom.
         error: LinkError,
@@ -54,8 +58,10 @@ pub enum CallError {
         may_have_run: bool,
     },
     /// Nobody took calls for so long that none could be begun. It did not run.
-    #[error("no room for a call in {waited:?}: {why}")]
+    #[error("no room for a call at {peer} in {waited:?}: {why}")]
     NoRoom {
+        /// The memory server where it was to begin.
+        peer: Peer,
         /// How long it was tried.
         waited: Duration,
         /// For want of what.
@@ -93,6 +99,10 @@ pub enum NoRoomBecause {
     Learning,
 }
 
+fn whether_run(may_have_run: bool) -> &'static str {
+    if may_have_run { "the function may have run" } else { "the function did not run" }
+}
+
 fn advice(silent: Option<CallSite>) -> String {
     match silent {
         Some(site) => format!("the {site} has some and says nothing: give calls a deadline"),
@@ -101,7 +111,8 @@ fn advice(silent: Option<CallSite>) -> String {
 }
 
 impl CallError {
-    pub(super) fn new(fault: Fault, lost: impl FnOnce() -> Option<LinkError>) -> Self {
+    /// How a call ended by a fault at one of the sites of `server`.
+    pub(super) fn new(fault: Fault, server: &AnyDispatcher) -> Self {
         let may_have_run = fault.may_have_run();
         match fault {
             Fault::Failed(Failure::NoFunction | Failure::Recalled) => Self::NoSuchFunction,
@@ -111,21 +122,22 @@ impl CallError {
             Fault::Failed(Failure::Trapped { index, reason, address }) => {
                 Self::Trapped { index, reason, address }
             }
-            Fault::Failed(Failure::Expired) | Fault::Late => Self::Deadline { may_have_run },
-            Fault::Lost { .. } => match lost() {
+            Fault::Failed(Failure::Expired) => Self::Deadline { peer: server.peer(), may_have_run },
+            Fault::Late { at, .. } => Self::Deadline { peer: server.peer_at(at), may_have_run },
+            Fault::Lost { .. } => match server.lost() {
                 Some(error) => Self::SiteLost { error, may_have_run },
-                None => Self::Deadline { may_have_run },
+                None => Self::Deadline { peer: server.peer(), may_have_run },
             },
         }
     }
 
-    /// Why a call did not begin, and will not.
-    pub(super) fn at_begin(error: CallBeginError) -> Self {
+    /// Why a call that has not begun never will, or what it waits for.
+    pub(super) fn at_begin(error: CallBeginError) -> Result<NoRoom, Self> {
         match error {
-            CallBeginError::TooLong { max } => Self::ArgumentsTooLong { max },
-            CallBeginError::Lost(error) => Self::SiteLost { error, may_have_run: false },
-            CallBeginError::NoFunction => Self::NoSuchFunction,
-            CallBeginError::Full(_) => Self::NoRoom { waited: Duration::ZERO, why: NoRoomBecause::Site },
+            CallBeginError::Full(lacking) => Ok(lacking),
+            CallBeginError::TooLong { max } => Err(Self::ArgumentsTooLong { max }),
+            CallBeginError::Lost(error) => Err(Self::SiteLost { error, may_have_run: false }),
+            CallBeginError::NoFunction => Err(Self::NoSuchFunction),
         }
     }
 
@@ -134,7 +146,7 @@ impl CallError {
         match self {
             Self::Trapped { .. } | Self::Repeated | Self::NotResumed => true,
             Self::NoSuchFunction | Self::ArgumentsTooLong { .. } | Self::NoRoom { .. } => false,
-            Self::Deadline { may_have_run } | Self::SiteLost { may_have_run, .. } => *may_have_run,
+            Self::Deadline { may_have_run, .. } | Self::SiteLost { may_have_run, .. } => *may_have_run,
         }
     }
 }

@@ -55,7 +55,7 @@ impl Caller {
         if let Some((server, calls)) = self.site.crowded(server, handle) {
             return NoRoomBecause::Crossing { calls, server };
         }
-        let reports = self.site.all().get(usize::from(server)).unwrap_or(self.site.first()).sites();
+        let reports = self.site.at(server).sites();
         let is_silent = |site: &Site| {
             let report = reports[*site as usize];
             report.is_silent && report.under_way > 0

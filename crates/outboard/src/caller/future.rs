@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outboard_calling::slot_of;
-use outboard_driver::calling::{Begin, CallBeginError};
+use outboard_driver::calling::Begin;
 
 use super::{
     CallError, CallId, CallReply, CallServer, Caller, FunctionHandle, FunctionImage, FunctionOptions,
@@ -225,8 +225,7 @@ impl CallFuture {
         };
         let id = match shared.caller.site.begin(self.function.server, &begin) {
             Ok(number) => CallId(number),
-            Err(CallBeginError::Full(_)) => return Ok(false),
-            Err(error) => return Err(CallError::at_begin(error)),
+            Err(error) => return CallError::at_begin(error).map(|_| false),
         };
         self.id = Some(id);
         shared.calls.insert(id, State::Awaited(None));

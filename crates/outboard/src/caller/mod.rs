@@ -290,13 +290,12 @@ impl Caller {
         let waited = begin.patience.unwrap_or(self.patience);
         let limit = self.site.clock().now() + waited;
         loop {
-            match error {
-                CallBeginError::Full(lacking) if self.site.clock().now() >= limit => {
-                    return Err(CallError::NoRoom { waited, why: self.why((server, begin.handle), lacking) });
-                }
-                CallBeginError::Full(_) => self.rest(limit),
-                error => return Err(CallError::at_begin(error)),
+            let lacking = CallError::at_begin(error)?;
+            if self.site.clock().now() >= limit {
+                let why = self.why((server, begin.handle), lacking);
+                return Err(CallError::NoRoom { peer: self.site.at(server).peer(), waited, why });
             }
+            self.rest(limit);
             match self.site.begin(server, begin) {
                 Ok(number) => return Ok(CallId(number)),
                 Err(next) => error = next,

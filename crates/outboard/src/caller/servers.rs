@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use outboard_calling::{Fault, FunctionImage};
+use outboard_calling::FunctionImage;
 use outboard_driver::calling::{Begin, CallBeginError, CallEnded, NoRoom, RegisterError, Wanted};
 use outboard_link::{Clock, LinkError, Loss};
 use outboard_wire::Time;
@@ -24,10 +24,6 @@ pub(super) struct Servers {
     is_open_here: bool,
     /// Calls that have ended and were not told.
     ended: VecDeque<CallCompletion>,
-}
-
-fn completion(id: u64, fault: Fault, lost: impl FnOnce() -> Option<LinkError>) -> CallCompletion {
-    CallCompletion { id: CallId(id), result: Err(CallError::new(fault, lost)) }
 }
 
 impl Servers {
@@ -64,6 +60,11 @@ impl Servers {
     #[inline]
     pub(super) fn first(&self) -> &AnyDispatcher {
         &self.all[0]
+    }
+
+    /// The one of that number, which a function has.
+    pub(super) fn at(&self, server: u8) -> &AnyDispatcher {
+        self.all.get(usize::from(server)).unwrap_or(self.first())
     }
 
     pub(super) fn register(
@@ -108,14 +109,14 @@ impl Servers {
     pub(super) fn turn(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) {
         self.tell_ended(&mut tell);
         for server in &mut self.all {
-            let mut unexplained = Vec::new();
+            let mut failed = Vec::new();
             server.turn(|call, result| match result {
+                Ok(answer) => tell(CallId(call), Ok(answer)),
                 // Why is known only behind this turn.
-                Err(fault @ Fault::Lost { .. }) => unexplained.push((call, fault)),
-                _ => tell(CallId(call), result.map_err(|fault| CallError::new(fault, || None))),
+                Err(fault) => failed.push((call, fault)),
             });
-            for (call, fault) in unexplained {
-                tell(CallId(call), Err(CallError::new(fault, || server.lost())));
+            for (call, fault) in failed {
+                tell(CallId(call), Err(CallError::new(fault, server)));
             }
         }
         self.cross();
@@ -160,17 +161,22 @@ impl Servers {
             let Some(call) = self.crossing.next() else { break };
             let Crosser { leaving, until, .. } = &call;
             let id = leaving.id;
-            let ended = match self.all.get_mut(leaving.server as usize) {
-                _ if until.is_some_and(|until| until <= now) => completion(id, Fault::Late, || None),
-                None => completion(id, leaving.without_server(), || None),
+            let error = match self.all.get_mut(leaving.server as usize) {
+                None => CallError::new(leaving.without_server(), self.first()),
+                Some(server) if until.is_some_and(|until| until <= now) => {
+                    CallError::Deadline { peer: server.peer(), may_have_run: true }
+                }
                 Some(server) => match take_over(server, call, now) {
                     Ok(()) => {
                         moved = true;
                         continue;
                     }
-                    Err((call, error)) => match call.leaving.fault(&error) {
-                        Some(fault) => completion(id, fault, || link_error(error)),
-                        None => {
+                    Err((call, error)) => match (call.leaving.fault(&error), error) {
+                        (Some(_), CallBeginError::Lost(error)) => {
+                            CallError::SiteLost { error, may_have_run: true }
+                        }
+                        (Some(fault), _) => CallError::new(fault, server),
+                        (None, error) => {
                             let is_watched = matches!(error, CallBeginError::Full(NoRoom::UnderWay));
                             self.crossing.wait_on(call, is_watched);
                             continue;
@@ -178,13 +184,14 @@ impl Servers {
                     },
                 },
             };
-            self.ended.push_back(ended);
+            self.ended.push_back(CallCompletion { id: CallId(id), result: Err(error) });
             moved = true;
         }
         for Forsaken { id, server, waited } in self.crossing.give_up() {
             let loss = Loss::Stalled { silent: waited, awaited: "room for calls" };
             let error = LinkError { peer: self.all[server].peer(), loss };
-            self.ended.push_back(completion(id, Fault::Lost { may_have_run: true }, || Some(error)));
+            let result = Err(CallError::SiteLost { error, may_have_run: true });
+            self.ended.push_back(CallCompletion { id: CallId(id), result });
             moved = true;
         }
         moved
@@ -199,7 +206,7 @@ impl Servers {
             let CallEnded { call, result } = server.next_kept()?;
             let result = result
                 .map(|(value, bytes)| CallReply { value, bytes })
-                .map_err(|fault| CallError::new(fault, || server.lost()));
+                .map_err(|fault| CallError::new(fault, server));
             Some(CallCompletion { id: CallId(call), result })
         })
     }
@@ -255,11 +262,4 @@ fn take_over(
     let there = server.clock().now();
     let taken = server.take_over(leaving, until.map(|until| there + until.since(now)));
     taken.map_err(|(leaving, error)| (Crosser { leaving, until, since }, error))
-}
-
-fn link_error(error: CallBeginError) -> Option<LinkError> {
-    match error {
-        CallBeginError::Lost(error) => Some(error),
-        _ => None,
-    }
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use outboard_calling::Fault;
-use outboard_link::{Link, LinkError, Loss, RemoteMemory};
+use outboard_link::{Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::FrameHead;
 use outboard_wire::calling::{Call, Continue, Failure, TrapReason};
 use outboard_wire::trial::ECHO;
 
 use super::register::Known;
-use super::silence::{FAR, Verdict};
+use super::silence::{FAR, Verdict, place_of};
 use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteEnd, bit};
 
 /// In which order sites are tried when the one that was meant cannot be used.
@@ -25,7 +25,7 @@ pub(super) fn verdict(functions: &[Known], flight: &Flight, failure: Failure) ->
         Failure::NotResumed if has_travelled || only_reads && is_kept => Ok(()),
         Failure::Trapped { reason: TrapReason::NotReached, .. } if only_reads && is_kept => Ok(()),
         // It has run in part at another site.
-        Failure::Expired if has_travelled => Err(Fault::Late),
+        Failure::Expired if has_travelled => Err(Fault::Late { at: flight.site, may_have_run: true }),
         failure => Err(fault(failure, flight.site)),
     }
 }
@@ -36,6 +36,7 @@ fn fault(failure: Failure, site: Site) -> Fault {
         // An agent knows no function that it has known because it has lost its memory server.
         Failure::NoFunction if site == Site::Agent => Fault::Lost { may_have_run: false },
         Failure::Recalled => Fault::Lost { may_have_run: false },
+        Failure::Expired => Fault::Late { at: site, may_have_run: false },
         Failure::Trapped { reason: TrapReason::NotReached, .. } => Fault::Lost { may_have_run: true },
         failure => Fault::Failed(failure),
     }
@@ -176,12 +177,31 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         for call in waiting {
             self.give_up(call, Fault::Lost { may_have_run: true }, tell);
         }
-        let peer = match site {
-            Site::Agent => self.agent.as_ref().map(|agent| agent.peer().clone()),
-            Site::Server | Site::Application => Some(self.server.link.peer().clone()),
-        };
         let loss = Loss::Stalled { silent, awaited: "answers to calls" };
-        self.lost = peer.map(|peer| LinkError { peer, loss });
+        self.lost = Some(LinkError { peer: self.peer_at(site).clone(), loss });
+    }
+
+    /// Whom calls at a site wait for: calls that run here wait for the memory server, which has their regions.
+    pub fn peer_at(&self, site: Site) -> &Peer {
+        match (site, &self.agent) {
+            (Site::Agent, Some(agent)) => agent.peer(),
+            _ => self.server.link.peer(),
+        }
+    }
+
+    /// Why a call has not begun at a site. One that takes no more and was given up is as good as gone until it is heard.
+    #[cold]
+    pub(super) fn refused(&mut self, site: Site, error: CallBeginError) -> CallBeginError {
+        let (CallBeginError::Full(NoRoom::Site), Some(place)) = (&error, place_of(site)) else {
+            return error;
+        };
+        match self.silences[place].blocked() {
+            None => error,
+            Some(silent) => {
+                let loss = Loss::Stalled { silent, awaited: "room for calls" };
+                CallBeginError::Lost(LinkError { peer: self.peer_at(site).clone(), loss })
+            }
+        }
     }
 
     /// How often the server itself was given up because it said nothing.

@@ -78,7 +78,7 @@ impl Past {
             Fault::Failed(Failure::NoFunction | Failure::Recalled | Failure::ArgumentsTooLong { .. }) => {
                 self.trapped(TrapReason::NoForward)
             }
-            Fault::Failed(Failure::Expired) => Fault::Late,
+            Fault::Late { at, .. } => Fault::Late { at, may_have_run: true },
             Fault::Lost { .. } => Fault::Lost { may_have_run: true },
             fault => fault,
         }
@@ -252,15 +252,16 @@ mod tests {
         let past = Past::with(None, (true, 1 << 40), &FORWARDED).unwrap();
         let not_there = trapped(TrapReason::NoForward);
         let lost = Fault::Lost { may_have_run: true };
+        let late = |may_have_run| Fault::Late { at: Site::Agent, may_have_run };
         for (fault, in_the_end) in [
             (Fault::Failed(Failure::NoFunction), not_there),
             (Fault::Failed(Failure::Recalled), not_there),
             (Fault::Failed(Failure::ArgumentsTooLong { max: 8 }), not_there),
-            (Fault::Failed(Failure::Expired), Fault::Late),
+            (late(false), late(true)),
+            (late(true), late(true)),
             (Fault::Lost { may_have_run: false }, lost),
             (Fault::Failed(Failure::Repeated), Fault::Failed(Failure::Repeated)),
             (Fault::Failed(Failure::NotResumed), Fault::Failed(Failure::NotResumed)),
-            (Fault::Late, Fault::Late),
         ] {
             assert_eq!(past.in_the_end(fault), in_the_end);
             assert!(in_the_end.may_have_run());

@@ -217,7 +217,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             self.now = self.waiter.clock.now();
             self.now + patience
         });
-        self.begin_at(site, &call, begin.slot, begin.arguments)?;
+        self.begin_at(site, &call, begin.slot, begin.arguments).map_err(|error| self.refused(site, error))?;
         let mut tried = bit(site);
         if may_probe {
             tried |= self.probe((meant, site), &call, begin.slot, begin.arguments);
@@ -301,9 +301,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         calls.on_time(now, |call, flight| {
             moved = true;
             watch.ended(flight.site, call, None);
-            let id = flight.id;
+            let (id, at) = (flight.id, flight.site);
             recycle(spare, Some(flight));
-            tell(id, Err(Fault::Late));
+            tell(id, Err(Fault::Late { at, may_have_run: true }));
         });
         moved
     }

@@ -15,6 +15,10 @@ pub(super) struct Silence {
     looked_at: Time,
     /// How long it had been silent when it was asked.
     asked_after: Option<Duration>,
+    /// Its link had no room for a call: until it is heard it owes that, even if it has nothing to answer.
+    is_blocked: bool,
+    /// How long it had been silent when it was given up, if it was not heard since.
+    given_up: Option<Duration>,
 }
 
 /// What to do about a site.
@@ -43,13 +47,28 @@ pub(super) fn place_of(site: Site) -> Option<usize> {
 impl Silence {
     /// Nothing is awaited; what has been silent for `most` is given up.
     pub(super) fn new(most: Duration) -> Self {
-        Self { most, since: None, looked_at: Time::ZERO, asked_after: None }
+        Self {
+            most,
+            since: None,
+            looked_at: Time::ZERO,
+            asked_after: None,
+            is_blocked: false,
+            given_up: None,
+        }
     }
 
     /// Something was said.
     #[inline]
     pub(super) fn broken(&mut self, now: Time) {
         (self.since, self.asked_after) = (Some(now), None);
+        (self.is_blocked, self.given_up) = (false, None);
+    }
+
+    /// There was no room for a call. Returns for how long nothing was heard if the site was given up since: then whoever
+    /// waits for room waits in vain.
+    pub(super) fn blocked(&mut self) -> Option<Duration> {
+        self.is_blocked = true;
+        self.given_up
     }
 
     /// Looks at the clock when everything that was said was heard. Of the time in which nobody looked only a part counts:
@@ -57,7 +76,7 @@ impl Silence {
     pub(super) fn look(&mut self, now: Time, under_way: usize) -> Verdict {
         let away = now.since(self.looked_at);
         self.looked_at = now;
-        if under_way == 0 {
+        if under_way == 0 && !self.is_blocked {
             (self.since, self.asked_after) = (None, None);
             return Verdict::Wait;
         }
@@ -74,6 +93,7 @@ impl Silence {
             }
             Some(asked_after) if silent >= self.most.max(asked_after + self.step()) => {
                 self.broken(now);
+                self.given_up = Some(silent);
                 Verdict::GiveUp { silent }
             }
             _ => Verdict::Wait,
@@ -126,6 +146,18 @@ mod tests {
         assert_eq!(listen(&mut silence, ten(1310, 1390)), (Some(1350), None));
         assert_eq!(silence.look(at(1390), 0), Verdict::Wait, "nothing is awaited");
         assert_eq!(listen(&mut silence, ten(1400, 1490)), (Some(1450), None));
+    }
+
+    #[test]
+    fn a_site_that_makes_no_room_is_given_up_until_it_is_heard() {
+        let mut silence = Silence::new(Duration::from_millis(100));
+        assert_eq!((silence.look(at(1000), 0), silence.blocked()), (Verdict::Wait, None));
+        let verdicts = (1010..1200).step_by(10).map(|millis| silence.look(at(millis), 0));
+        let told: Vec<Verdict> = verdicts.filter(|verdict| *verdict != Verdict::Wait).collect();
+        assert_eq!(told, [Verdict::Ask, Verdict::GiveUp { silent: Duration::from_millis(100) }]);
+        assert_eq!(silence.blocked(), Some(Duration::from_millis(100)));
+        silence.broken(at(1200));
+        assert_eq!(silence.blocked(), None, "it may make room");
     }
 
     #[test]
