@@ -42,13 +42,12 @@ impl Export {
     }
 }
 
-type Table = HashMap<RegionId, Arc<Export>>;
-
-/// All regions that this process exports, shared by its links. Adding and removing is rare; links look things up
-/// in a snapshot of their own that they renew when the table has changed.
+/// All regions that this process exports, shared by its links. A link looks a region up when its peer opens it, and again
+/// whenever the table has changed; it keeps nothing of regions that its peer does not have open, so a region that is
+/// removed is gone with the last who uses it.
 #[derive(Debug, Default)]
 pub struct Exports {
-    table: RwLock<Arc<Table>>,
+    table: RwLock<HashMap<RegionId, Arc<Export>>>,
     version: AtomicU64,
 }
 
@@ -69,79 +68,52 @@ impl Exports {
             !may_write || export.memory.is_writable(),
             "a key to write for memory that is read only here"
         );
-        self.change(|table| {
-            table.insert(export.region, Arc::new(export));
-        });
+        self.change(|table| table.insert(export.region, Arc::new(export)));
     }
 
     /// Lets nobody open or access the region any more. A peer that has mapped it through shared memory keeps its
     /// mapping until it closes the region; it never sees what the memory is used for next, because segments are
     /// not used again.
     pub fn remove(&self, region: RegionId) {
-        self.change(|table| {
-            table.remove(&region);
-        });
+        self.change(|table| table.remove(&region));
     }
 
-    fn change(&self, edit: impl FnOnce(&mut Table)) {
+    /// What is replaced is dropped when others can look again: giving memory back takes a while.
+    fn change(&self, edit: impl FnOnce(&mut HashMap<RegionId, Arc<Export>>) -> Option<Arc<Export>>) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let mut next = (**table).clone();
-        edit(&mut next);
-        *table = Arc::new(next);
+        let replaced = edit(&mut table);
         self.version.fetch_add(1, Ordering::Release);
+        drop(table);
+        drop(replaced);
     }
 
-    fn snapshot(&self) -> (u64, Arc<Table>) {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        (self.version.load(Ordering::Acquire), Arc::clone(&table))
-    }
-}
-
-/// One link's view of the exports.
-pub(crate) struct ExportView {
-    exports: Arc<Exports>,
-    version: u64,
-    table: Arc<Table>,
-}
-
-impl ExportView {
-    pub(crate) fn new(exports: Arc<Exports>) -> Self {
-        let (version, table) = exports.snapshot();
-        Self { exports, version, table }
-    }
-
-    /// Renews the snapshot if the table has changed; costs one load if it has not.
-    #[inline]
-    fn table(&mut self) -> &Table {
-        if self.exports.version.load(Ordering::Acquire) != self.version {
-            (self.version, self.table) = self.exports.snapshot();
-        }
-        &self.table
+    fn find(&self, region: RegionId) -> Option<Arc<Export>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).get(&region).cloned()
     }
 
     /// Checks an opening. Which part of it was wrong is not told.
     pub(crate) fn open(
-        &mut self,
+        &self,
         region: RegionId,
         generation: Generation,
         key: &RegionKey,
         rights: Rights,
     ) -> Result<Arc<Export>, Status> {
-        let export = self.table().get(&region).filter(|export| export.generation == generation);
+        let export = self.find(region).filter(|export| export.generation == generation);
         let export = export.ok_or(Status::NotOpen)?;
         let held = export.rights_of(key).ok_or(Status::NotOpen)?;
-        if held.includes(rights) { Ok(Arc::clone(export)) } else { Err(Status::NoRight) }
+        if held.includes(rights) { Ok(export) } else { Err(Status::NoRight) }
     }
 
     /// Changes whenever a region was added or removed: whoever holds open regions looks at them again then.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
-        self.exports.version.load(Ordering::Acquire)
+        self.version.load(Ordering::Acquire)
     }
 
     /// Whether an open region is still exported.
-    pub(crate) fn still_has(&mut self, export: &Arc<Export>) -> bool {
-        self.table().get(&export.region).is_some_and(|current| {
+    pub(crate) fn still_has(&self, export: &Arc<Export>) -> bool {
+        self.find(export.region).is_some_and(|current| {
             current.generation == export.generation && Arc::ptr_eq(&current.memory, &export.memory)
         })
     }

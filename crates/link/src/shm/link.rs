@@ -12,12 +12,11 @@ use outboard_wire::{FrameHead, Text, Time};
 use super::channel::Channel;
 use super::regions::Regions;
 use super::rings::{Incoming, Outgoing};
-use crate::export::ExportView;
 use crate::memory::{Segment, WindowMut};
 use crate::ring::record_len;
 use crate::{
-    AccessError, Capabilities, Completion, Counters, Disposition, Frame, Link, LinkError, Loss, Peer,
-    SendError, WaitOn,
+    AccessError, Capabilities, Completion, Counters, Disposition, Exports, Frame, Link, LinkError, Loss,
+    Peer, SendError, WaitOn,
 };
 
 /// A link between two processes of one node.
@@ -39,7 +38,7 @@ pub struct ShmLink {
     pub(super) lost: Option<LinkError>,
     pub(super) look_interval: Duration,
     pub(super) next_look: Time,
-    pub(super) exports: ExportView,
+    pub(super) exports: Arc<Exports>,
     pub(super) regions: Regions,
     pub(super) regions_max: usize,
     /// How many of our regions the peer holds open.

@@ -12,7 +12,6 @@ use super::config::{Config, max_payload};
 use super::link::ShmLink;
 use super::regions::Regions;
 use super::rings::{Layout, Side};
-use crate::export::ExportView;
 use crate::memory::Segment;
 use crate::{
     Address, AtomicDomain, Capabilities, ConnectError, Counters, Exports, Identity, Loss, OneSided, Peer,
@@ -82,7 +81,7 @@ impl Setup {
             lost: None,
             look_interval: self.config.look_interval,
             next_look: Time::ZERO,
-            exports: ExportView::new(Arc::clone(&self.exports)),
+            exports: Arc::clone(&self.exports),
             regions: Regions::default(),
             regions_max: self.config.regions_max,
             regions_given: 0,

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Role, Room, Time};
 
 use super::{Config, ShmLink, ShmListener, Users, connect};
-use crate::{Address, ConnectError, Disposition, Exports, Identity, Link};
+use crate::memory::Segment;
+use crate::{Address, ConnectError, Disposition, Export, Exports, Identity, Link};
 
 fn identity(name: &str) -> Identity {
     Identity::new(Role::Tool, name)
@@ -120,4 +121,19 @@ fn a_link_goes_by_the_kernels_word_about_the_peer() {
     });
     assert_eq!((taken.unwrap(), seen), (1, vec![b"hello".to_vec()]));
     assert_eq!(Arc::strong_count(&accepted.segment), 3, "the link and its two rings hold the segment");
+}
+
+/// An idle link would otherwise keep the memory of every region that was there when it last looked.
+#[test]
+fn a_link_keeps_no_region_that_its_peer_has_not_opened() {
+    let (address, exports) = (fresh_name("kept"), Exports::new());
+    let memory = Arc::new(Segment::create(c"test", 4096).unwrap());
+    let (kept, keys) = (Arc::downgrade(&memory), vec![(RegionKey([7; 16]), Rights::ALL)]);
+    exports.add(Export { region: RegionId(1), generation: Generation(1), memory, keys });
+    let listener =
+        ShmListener::bind(&address, identity("listener"), Arc::clone(&exports), Config::default()).unwrap();
+    let _links = pair(&listener, &address);
+    assert!(kept.upgrade().is_some());
+    exports.remove(RegionId(1));
+    assert!(kept.upgrade().is_none(), "a region that was removed is still in memory");
 }

@@ -13,14 +13,14 @@ use super::exit::Exit;
 use super::outbox::Outbox;
 use super::reach::{Handle, Lent};
 use super::terms::OPERATIONS_MAX;
-use crate::export::{Export, ExportView};
+use crate::export::Export;
 use crate::memory::Window;
 use crate::remote::{ATOMIC_RIGHTS, Asked};
 use crate::{Exports, Violation};
 
 /// What the peer has open, and the reads that wait for room in the outgoing queue.
 pub(super) struct Server {
-    exports: ExportView,
+    exports: Arc<Exports>,
     /// The version of the exports that the slots were last checked against.
     version: u64,
     slots: Vec<SlotEntry>,
@@ -80,7 +80,6 @@ const fn slot(index: u16, serial: u16) -> Slot {
 
 impl Server {
     pub(super) fn new(exports: Arc<Exports>, slots_max: usize, max_access: usize) -> Self {
-        let exports = ExportView::new(exports);
         Self {
             version: exports.version(),
             exports,
