@@ -61,6 +61,7 @@ fn replay(target: &Target, file: &Path) -> Result<()> {
 /// that a broken one can be named by two small numbers.
 fn mutate(target: &Target, goes_on: impl Fn(u64) -> bool, folder: &Path) -> Result<()> {
     const ROUND: u64 = 1000;
+    let began = Instant::now();
     let mut runs = 0;
     while goes_on(runs) {
         let mut mutator = Mutator::new(runs / ROUND, (target.seeds)());
@@ -78,6 +79,6 @@ fn mutate(target: &Target, goes_on: impl Fn(u64) -> bool, folder: &Path) -> Resu
             runs += 1;
         }
     }
-    eprintln!("Done {runs} runs in {} second(s)", time.as_secs());
+    eprintln!("Done {runs} runs in {} second(s)", began.elapsed().as_secs());
     Ok(())
 }

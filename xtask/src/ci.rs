@@ -8,9 +8,12 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{bpf, deb, fuzz, loom, miri, nodes, process, sanitize, simulate, tidy, vm};
+use crate::{bpf, deb, fuzz, loom, miri, nodes, process, sanitize, setup, simulate, tidy, vm};
 
 /// Run everything that has to hold before a change lands
+///
+/// The first step adds what a plain machine lacks: components of the toolchain, and, as root on Debian, packages. What cannot
+/// be had is skipped by name.
 ///
 /// All steps run even when one fails; the exit code is 1 if any did. The last line gives the totals, over all
 /// test runs: a step that failed without a failed test counts as one failure, a step or a test that could not run
@@ -39,6 +42,7 @@ pub(crate) struct Args {
 /// The steps, cheapest first, so that the common mistakes show early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Step {
+    Setup,
     Fmt,
     Tidy,
     Bpf,
@@ -63,6 +67,7 @@ impl Step {
 
     fn title(self) -> &'static str {
         match self {
+            Self::Setup => "setup",
             Self::Fmt => "fmt",
             Self::Tidy => "tidy",
             Self::Bpf => "bpf",
@@ -83,6 +88,7 @@ impl Step {
     fn run(self, workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {
         let cargo = |args: &[&str]| process::cargo(workspace, args);
         let outcome = match self {
+            Self::Setup => setup::run(workspace),
             Self::Fmt => process::run(cargo(&["fmt", "--all", "--", "--check"])),
             Self::Tidy => tidy::run(workspace),
             Self::Bpf => bpf::run(workspace, &bpf::Args::compare()),

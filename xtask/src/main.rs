@@ -1,4 +1,4 @@
-//! Every habit of the project as a command: `cargo xtask ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
+//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
 //! `miri`, `sanitize`, `nodes`, `deb`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
@@ -16,9 +16,11 @@ mod miri;
 mod nodes;
 mod process;
 mod sanitize;
+mod setup;
 mod simulate;
 mod step;
 mod tally;
+mod test;
 mod tidy;
 mod vm;
 mod workspace;
@@ -34,6 +36,13 @@ use crate::workspace::Workspace;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
 enum Command {
+    /// Find out within minutes whether it works on this machine
+    ///
+    /// Runs the tests of the state machines, of what the kernel must be able to do, and of daemons, jobs and the demo as real
+    /// processes. Needs Rust and gcc, and installs nothing; `cargo xtask ci` is the whole.
+    #[command(after_help = "Examples:
+  cargo xtask test                        under five minutes on two cores, most of it compiling")]
+    Test,
     Ci(ci::Args),
     /// Check the parts of our style that a program can check
     ///
@@ -67,6 +76,7 @@ enum Command {
 }
 
 const EXAMPLES: &str = "Examples:
+  cargo xtask test                        whether it works here, within minutes
   cargo xtask ci                          everything CI runs, with a summary at the end
   cargo xtask ci --only clippy,tests      two of its steps
   cargo xtask fuzz --list                 the decoders that are fuzzed
@@ -75,6 +85,7 @@ const EXAMPLES: &str = "Examples:
 fn main() -> ExitCode {
     let command = Command::parse();
     let outcome = Workspace::load().and_then(|workspace| match command {
+        Command::Test => test::run(&workspace),
         Command::Ci(args) => ci::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
         Command::Bpf(args) => bpf::run(&workspace, &args),
