@@ -11,7 +11,7 @@ use outboard_wire::trial::Wanted;
 use outboard_wire::{
     Answer, Auth, Extent, ExtentRole, Flow, FrameHead, FrameHeader, Generation, Grant, Hello, Incarnation,
     Introduction, JobId, Kind, Rank, Refusal, RefusalReason, RegionDescriptor, RegionId, RegionKey, Rights,
-    Role, Room, ServerId, Text, Versions, Welcome,
+    Role, Room, ServerId, Text, Versions, Wait, Welcome,
 };
 
 use crate::Verdict;
@@ -71,6 +71,7 @@ pub(crate) fn answer(bytes: &[u8]) -> Verdict {
     match Answer::decode(bytes) {
         Ok(Answer::Welcome(welcome)) => returns(&welcome, bytes, &welcome.encode()),
         Ok(Answer::Refusal(refusal)) => returns(&refusal, bytes, &refusal.encode()),
+        Ok(Answer::Wait(wait)) => returns(&wait, bytes, &wait.encode()),
         Err(error) => refused(error),
     }
 }
@@ -79,7 +80,7 @@ pub(crate) fn answer_seeds() -> Vec<Vec<u8>> {
     let intro = introduction(Role::MemoryServer);
     let welcome = Welcome { version: 1, intro, ring_bytes: 1 << 20, heartbeat_ms: 100, deadline_ms: 1000 };
     let refusal = Refusal::new(RefusalReason::Version, "speaks versions 2–9 only");
-    vec![welcome.encode().to_vec(), refusal.encode().to_vec()]
+    vec![welcome.encode().to_vec(), refusal.encode().to_vec(), Wait.encode().to_vec()]
 }
 
 pub(crate) fn region(bytes: &[u8]) -> Verdict {

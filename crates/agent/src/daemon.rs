@@ -12,7 +12,7 @@ use outboard_driver::{
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
 use outboard_rendezvous::Rendezvous;
 use outboard_settings::Settings;
-use outboard_wire::{Role, ServerId};
+use outboard_wire::{RefusalReason, Role, ServerId};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -148,6 +148,10 @@ impl Parts {
         let listening = shown.map(Listener::address).collect();
         let counts = Arc::clone(&self.counts);
         let report = move |error: &ConnectError| {
+            if matches!(error, ConnectError::TurnedAway { refusal, .. } if refusal.reason == RefusalReason::Busy)
+            {
+                counts.clients_refused_total.add(1);
+            }
             counts.errors.note(error);
         };
         let desk = FrontDesk::new(self.desk, self.clock, (self.listeners, dials), handles.clone(), report)?;

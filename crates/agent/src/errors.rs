@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outboard_link::ConnectError;
+use outboard_wire::RefusalReason;
 
 use crate::status::Gauge;
 
@@ -102,6 +103,9 @@ fn kind_of(error: &ConnectError) -> &'static str {
         ConnectError::HungUp { .. } => "peer hung up during the handshake",
         ConnectError::Garbage { .. } => "peer speaks another protocol",
         ConnectError::Refused { .. } => "refused by peer",
+        ConnectError::TurnedAway { refusal, .. } if refusal.reason == RefusalReason::Busy => {
+            "no room for another client"
+        }
         ConnectError::TurnedAway { .. } => "turned away",
         ConnectError::Violation { .. } => "peer broke the protocol",
         ConnectError::Untrusted { source, .. } => source.kind(),

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_link::Exports;
 use outboard_link::memory::Segment;
+use outboard_link::{Exports, why_failed};
 use outboard_wire::control::{
     ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName, Sharing,
 };
@@ -148,8 +148,11 @@ impl RegionStore {
             return Err((Failure::BadRequest, detail.into()));
         }
         if self.regions.len() >= self.config.regions_max {
-            let detail =
-                format!("there are {} regions, and no more descriptors; free some", self.regions.len());
+            let detail = format!(
+                "there are {} regions, each a descriptor of the server; free some, or raise its limit with `ulimit -n` \
+                 or LimitNOFILE=",
+                self.regions.len()
+            );
             return Err((Failure::NoCapacity, detail));
         }
         let page = rustix::param::page_size() as u64;
@@ -343,7 +346,7 @@ fn no_region(region: RegionId) -> No {
 }
 
 fn no_memory(error: rustix::io::Errno) -> No {
-    (Failure::NoCapacity, format!("the operating system gave no memory: {error}"))
+    (Failure::NoCapacity, format!("no region: {}", why_failed("the memory server", error)))
 }
 
 #[cfg(test)]

@@ -1,33 +1,24 @@
 //! The thread that receives and makes connections and gives every open link to a worker.
 
-use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity, ofi, shm, tcp};
+use outboard_link::{Clock, ConnectError, ofi, shm, tcp};
 use outboard_wire::Time;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
+use crate::dials::{self, Dial, DialState, begin};
 use crate::listener::Listener;
 use crate::mailbox::Mailbox;
-use crate::pending::Pending;
+use crate::pending::Incoming;
 use crate::poller::{Interest, Poller};
 use crate::pulse::Pulse;
+use crate::reserve::Reserve;
+use crate::visitors::{Greeted, Shortage, Visitors, shortage};
 use crate::worker::WorkerHandle;
 use crate::{NewLink, Origin};
-
-/// A peer to connect to, and to connect to again whenever the link is lost.
-#[derive(Clone, Debug)]
-pub struct Dial {
-    /// Where it is.
-    pub address: Address,
-    /// Whom we say we are.
-    pub identity: Identity,
-    /// What it may reach here.
-    pub exports: Arc<Exports>,
-    /// Which worker owns the link, by its place among the desk's; any, if none.
-    pub worker: Option<usize>,
-}
 
 /// The settings of a front desk.
 #[derive(Clone, Debug)]
@@ -38,8 +29,9 @@ pub struct FrontDeskConfig {
     pub tcp: tcp::Config,
     /// The settings of links between nodes of a fabric.
     pub ofi: ofi::Config,
-    /// How many handshakes may be under way; when another comes, the oldest is dropped. Default 1024, a
-    /// descriptor and about 1 KiB each, up to 20 KiB where they are encrypted.
+    /// How many peers that have connected may be without a link; when another comes, it waits to be accepted until one
+    /// has its link, or has said nothing for a quarter of a second. Default 4096, but at most a quarter of the
+    /// descriptors that this process may have; a descriptor and about 1 KiB each, up to 20 KiB where they are encrypted.
     pub handshakes_max: usize,
     /// The same of those over fabrics, each of which takes some 20 MB until it is over; default 16.
     pub fabric_handshakes_max: usize,
@@ -53,15 +45,13 @@ impl Default for FrontDeskConfig {
             shm: shm::Config::default(),
             tcp: tcp::Config::default(),
             ofi: ofi::Config::default(),
-            handshakes_max: 1024,
+            handshakes_max: 4096,
             fabric_handshakes_max: 16,
             redial: Duration::from_millis(50),
         }
     }
 }
 
-/// The longest wait between two dials.
-const REDIAL_MAX: Duration = Duration::from_secs(2);
 /// How often handshakes without news are looked at.
 const SWEEP: Duration = Duration::from_millis(20);
 /// How long a listener that could not receive is left alone.
@@ -69,7 +59,9 @@ const DEAF: Duration = Duration::from_millis(100);
 /// A worker whose turn takes as long is given no links while there are others.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// How many connections are taken from one listener in one turn.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_TURN: usize = 256;
+/// How long links are made in one turn, before the desk listens to others again.
+const GREETING: Duration = Duration::from_millis(2);
 
 /// An order to the front desk.
 #[derive(Clone, Copy, Debug)]
@@ -79,22 +71,9 @@ pub(crate) enum Order {
     Stop,
 }
 
-struct Waiting {
-    pending: Box<dyn Pending>,
-    origin: Origin,
-    /// Who is to own the link; any, if none.
-    worker: Option<usize>,
-}
-
-/// Where a dial stands.
-enum DialState {
-    Rest { until: Time, pause: Duration },
-    UnderWay { pause: Duration },
-    Open,
-}
-
-/// Receives and makes connections. A peer that says nothing or nonsense costs a place among the handshakes until
-/// its time is up, and nobody else anything.
+/// Receives and makes connections. A peer that says nothing or nonsense costs a place among the visitors until
+/// its time is up, and nobody else anything. However many come at once, each is heard soon, told that its turn will
+/// come, and served in turn.
 pub struct FrontDesk<N, R> {
     config: FrontDeskConfig,
     clock: Clock,
@@ -102,10 +81,12 @@ pub struct FrontDesk<N, R> {
     orders: Arc<Mailbox<Order>>,
     listeners: Vec<Listener>,
     dials: Vec<(Dial, DialState)>,
-    /// By age: the first is the oldest.
-    waiting: BTreeMap<u64, Waiting>,
+    visitors: Visitors,
     /// Listeners that are not watched, and until when.
     deaf: Vec<(usize, Time)>,
+    reserve: Reserve,
+    /// Whether the first of those who wait for a link could not be given one yet.
+    is_held_up: bool,
     next_key: u64,
     workers: Vec<WorkerHandle<N>>,
     next_worker: usize,
@@ -135,15 +116,19 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             worker.set_desk(Arc::clone(&orders));
         }
         let rest = |dial| (dial, DialState::Rest { until: Time::ZERO, pause: config.redial });
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let visitors_max = config.handshakes_max.min(usize::try_from(descriptors / 4).unwrap_or(usize::MAX));
         Ok(Self {
             next_key: 1 + listeners.len() as u64,
             dials: dials.into_iter().map(rest).collect(),
+            visitors: Visitors::new(visitors_max.max(1), config.fabric_handshakes_max),
+            reserve: Reserve::new()?,
+            is_held_up: false,
             config,
             clock,
             poller,
             orders,
             listeners,
-            waiting: BTreeMap::new(),
             deaf: Vec::new(),
             workers,
             next_worker: 0,
@@ -187,6 +172,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
                     key => self.advance(key, now),
                 }
             }
+            self.greet();
             if now.since(last_sweep) >= SWEEP {
                 last_sweep = now;
                 self.sweep(now);
@@ -199,34 +185,68 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     fn next_look(&self, now: Time) -> Option<Time> {
         let resting = self.dials.iter().filter_map(|(_, state)| match state {
             DialState::Rest { until, .. } => Some(*until),
-            DialState::UnderWay { .. } | DialState::Open => None,
+            DialState::UnderWay { .. } => Some(now + SWEEP),
+            DialState::Open => None,
         });
-        let sweep = (!self.waiting.is_empty()).then(|| now + SWEEP);
+        let greet = (self.visitors.has_heard() && !self.is_held_up).then_some(now);
+        let sweep = (!self.visitors.is_empty()).then(|| now + SWEEP);
         let hearing = self.deaf.iter().map(|(_, until)| *until);
-        resting.chain(sweep).chain(hearing).min()
+        resting.chain(greet).chain(sweep).chain(hearing).min()
     }
 
     fn accept(&mut self, listener: usize, now: Time) {
         for _ in 0..ACCEPTS_PER_TURN {
+            if !self.visitors.make_room(self.listeners[listener].is_dear(), &self.poller, now) {
+                return self.deafen(listener, now + SWEEP);
+            }
             match self.listeners[listener].accept(now) {
-                Ok(Some(pending)) => {
-                    self.admit(pending, (Origin::Accepted, self.listeners[listener].worker()), now);
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    // Most likely no descriptor is left: the oldest stranger gives its own back, and nobody is
-                    // received for a while.
-                    self.drop_oldest_stranger(|_| true);
-                    self.poller.remove(self.listeners[listener].descriptor());
-                    self.deaf.push((listener, now + DEAF));
-                    (self.report)(&error);
-                    break;
-                }
+                Ok(Some(handshake)) => self.admit(handshake, listener, None, now),
+                Ok(None) => return,
+                // It knows, and the next is none the worse for it.
+                Err(error @ ConnectError::TurnedAway { .. }) => (self.report)(&error),
+                Err(error) => match shortage(&error) {
+                    Some(why) if self.accept_to_turn_away(listener, why, now) => {}
+                    Some(_) => return self.deafen(listener, now + SWEEP),
+                    None => {
+                        (self.report)(&error);
+                        return self.deafen(listener, now + DEAF);
+                    }
+                },
             }
         }
     }
 
-    /// Listens again where receiving had failed.
+    /// Uses a descriptor of the reserve for a peer for which there is no other, so that it is told. Returns false if that
+    /// has to wait: whoever is being told gives its descriptor back soon.
+    fn accept_to_turn_away(&mut self, listener: usize, why: Shortage, now: Time) -> bool {
+        if !self.reserve.give_up() {
+            self.visitors.drop_oldest_silent(&self.poller, now);
+            self.reserve.refill();
+            return false;
+        }
+        let accepted = self.listeners[listener].accept(now);
+        let is_done = match accepted {
+            Ok(Some(handshake)) => {
+                self.admit(handshake, listener, Some(why), now);
+                true
+            }
+            Err(error @ ConnectError::TurnedAway { .. }) => {
+                (self.report)(&error);
+                true
+            }
+            Ok(None) | Err(_) => false,
+        };
+        self.reserve.refill();
+        is_done
+    }
+
+    /// Leaves a listener alone for a while. Who connects meanwhile waits in the kernel's queue.
+    fn deafen(&mut self, listener: usize, until: Time) {
+        self.poller.remove(self.listeners[listener].descriptor());
+        self.deaf.push((listener, until));
+    }
+
+    /// Listens again where that was put off.
     fn listen_again(&mut self, now: Time) {
         let due: Vec<usize> =
             self.deaf.extract_if(.., |(_, until)| *until <= now).map(|(listener, _)| listener).collect();
@@ -238,74 +258,67 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         }
     }
 
-    /// Makes room among the handshakes. Those that we began ourselves stay: nobody else would begin them again.
-    fn drop_oldest_stranger(&mut self, is_one: impl Fn(&dyn Pending) -> bool) {
-        let is_one = |waiting: &Waiting| waiting.origin == Origin::Accepted && is_one(&*waiting.pending);
-        let oldest = self.waiting.iter().find(|(_, waiting)| is_one(waiting));
-        if let Some(key) = oldest.map(|(key, _)| *key) {
-            self.forget(key);
-        }
-    }
-
-    /// Ends a handshake. Closing its socket is not enough: the poller would go on to watch one that something else holds
-    /// as well.
-    fn forget(&mut self, key: u64) {
-        if let Some(waiting) = self.waiting.remove(&key)
-            && let Some(descriptor) = waiting.pending.descriptor()
-        {
-            self.poller.remove(descriptor);
-        }
-    }
-
-    fn admit(&mut self, pending: Box<dyn Pending>, (origin, worker): (Origin, Option<usize>), now: Time) {
-        if self.waiting.len() >= self.config.handshakes_max {
-            self.drop_oldest_stranger(|_| true);
-        }
-        let dear = || self.waiting.values().filter(|waiting| waiting.pending.is_dear()).count();
-        if pending.is_dear() && dear() >= self.config.fabric_handshakes_max {
-            self.drop_oldest_stranger(|pending| pending.is_dear());
-        }
-        let key = self.next_key;
-        self.next_key += 1;
-        if let Some(descriptor) = pending.descriptor()
-            && let Err(source) = self.poller.add(descriptor, key, Interest::READ)
-        {
-            (self.report)(&ConnectError::System { call: "epoll_ctl", address: String::new(), source });
-        }
-        self.waiting.insert(key, Waiting { pending, origin, worker });
+    fn admit(
+        &mut self,
+        handshake: Box<dyn Incoming>,
+        listener: usize,
+        shortage: Option<Shortage>,
+        now: Time,
+    ) {
+        let key = self.watch(handshake.descriptor());
+        self.visitors.admit(key, handshake, (self.listeners[listener].worker(), shortage), now);
         self.advance(key, now);
     }
 
+    /// Wakes for a handshake from now on, by a key of its own.
+    fn watch(&mut self, descriptor: Option<BorrowedFd<'_>>) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        if let Some(descriptor) = descriptor
+            && let Err(source) = self.poller.add(descriptor, key, Interest::READ)
+        {
+            // It is looked at now and then all the same.
+            (self.report)(&ConnectError::System { call: "epoll_ctl", address: String::new(), source });
+        }
+        key
+    }
+
+    /// Goes on with the handshake of this key.
     fn advance(&mut self, key: u64, now: Time) {
-        let Some(waiting) = self.waiting.get_mut(&key) else { return };
-        let (origin, worker) = (waiting.origin, waiting.worker);
-        match waiting.pending.advance(now) {
-            Ok(None) => {}
-            Ok(Some(link)) => {
-                self.waiting.remove(&key);
-                // From now on it is its worker that wakes for it.
-                if let Some(on) = link.wait_on() {
-                    self.poller.remove(on.descriptor);
-                }
-                self.give(link, origin, worker);
-            }
-            Err(error) => {
-                self.forget(key);
-                (self.report)(&error);
-                if let Origin::Dialled(dial) = origin {
-                    let pause = match self.dials[dial].1 {
-                        DialState::UnderWay { pause } => (pause * 2).min(REDIAL_MAX),
-                        DialState::Rest { .. } | DialState::Open => self.config.redial,
-                    };
-                    self.rest(dial, now, pause);
+        let is_it = |(_, state): &(Dial, DialState)| matches!(state, DialState::UnderWay { key: other, .. } if *other == key);
+        match self.dials.iter().position(is_it) {
+            Some(dial) => self.advance_dial(dial, now),
+            None => {
+                if let Some(error) = self.visitors.hear(key, &self.poller, now) {
+                    (self.report)(&error);
                 }
             }
         }
     }
 
+    /// Makes links for those who were heard, for a while, and tells the others that their turn will come.
+    fn greet(&mut self) {
+        let began = self.clock.now();
+        let mut now = began;
+        self.is_held_up = false;
+        while now.since(began) < GREETING
+            && !self.is_held_up
+            && let Some(greeted) = self.visitors.greet_next(&self.poller, &mut self.reserve, now)
+        {
+            match greeted {
+                Greeted::Link(link, worker) => self.give(link, Origin::Accepted, worker),
+                Greeted::Failed(error) => (self.report)(&error),
+                Greeted::NotYet => self.is_held_up = true,
+            }
+            now = self.clock.now();
+        }
+        self.visitors.reassure(&self.poller, now).iter().for_each(&mut self.report);
+    }
+
     fn give(&mut self, link: NewLink, origin: Origin, chosen: Option<usize>) {
-        if let Origin::Dialled(dial) = origin {
-            self.dials[dial].1 = DialState::Open;
+        // From now on it is its worker that wakes for it.
+        if let Some(on) = link.wait_on() {
+            self.poller.remove(on.descriptor);
         }
         let worker = chosen.unwrap_or_else(|| self.next_worker());
         if let Some(worker) = self.workers.get(worker) {
@@ -329,13 +342,34 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         self.dials[dial].1 = DialState::Rest { until: now + pause, pause };
     }
 
-    /// Looks at every handshake, so that the silent ones run out of time and the dials get on.
+    /// Looks at handshakes without news, so that the silent ones run out of time and the dials get on.
     fn sweep(&mut self, now: Time) {
-        let due = |waiting: &Waiting| {
-            waiting.pending.deadline() <= now || matches!(waiting.origin, Origin::Dialled(_))
-        };
-        let keys: Vec<u64> = self.waiting.iter().filter(|(_, w)| due(w)).map(|(key, _)| *key).collect();
-        keys.into_iter().for_each(|key| self.advance(key, now));
+        for key in self.visitors.due(now) {
+            self.advance(key, now);
+        }
+        for dial in 0..self.dials.len() {
+            self.advance_dial(dial, now);
+        }
+        self.reserve.refill();
+    }
+
+    fn advance_dial(&mut self, dial: usize, now: Time) {
+        let DialState::UnderWay { handshake, pause, .. } = &mut self.dials[dial].1 else { return };
+        match handshake.advance(now) {
+            Ok(None) => {}
+            Ok(Some(link)) => {
+                self.dials[dial].1 = DialState::Open;
+                self.give(link, Origin::Dialled(dial), self.dials[dial].0.worker);
+            }
+            Err(error) => {
+                if let Some(descriptor) = handshake.descriptor() {
+                    self.poller.remove(descriptor);
+                }
+                let pause = (*pause * 2).min(dials::PAUSE_MAX);
+                (self.report)(&error);
+                self.rest(dial, now, pause);
+            }
+        }
     }
 
     fn dial_due(&mut self, now: Time) {
@@ -345,30 +379,17 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             if until > now {
                 continue;
             }
-            *state = DialState::UnderWay { pause };
             match begin(dial, &self.config, now) {
-                Ok(pending) => {
-                    let worker = self.dials[index].0.worker;
-                    self.admit(pending, (Origin::Dialled(index), worker), now);
+                Ok(handshake) => {
+                    let key = self.watch(handshake.descriptor());
+                    self.dials[index].1 = DialState::UnderWay { key, handshake, pause };
+                    self.advance_dial(index, now);
                 }
                 Err(error) => {
                     (self.report)(&error);
-                    self.rest(index, now, (pause * 2).min(REDIAL_MAX));
+                    self.rest(index, now, (pause * 2).min(dials::PAUSE_MAX));
                 }
             }
         }
     }
-}
-
-fn begin(dial: &Dial, config: &FrontDeskConfig, now: Time) -> Result<Box<dyn Pending>, ConnectError> {
-    let (identity, exports) = (dial.identity.clone(), Arc::clone(&dial.exports));
-    Ok(match &dial.address {
-        Address::Tcp(socket) => {
-            Box::new(tcp::Dialing::new(*socket, identity, exports, config.tcp.clone(), now)?)
-        }
-        Address::Ofi(socket) => {
-            Box::new(ofi::Dialing::new(*socket, identity, exports, config.ofi.clone(), now)?)
-        }
-        address => Box::new(shm::Dialing::new(address, identity, exports, config.shm.clone(), now)?),
-    })
 }

@@ -7,6 +7,7 @@
 
 pub mod calling;
 mod desk;
+mod dials;
 mod links;
 mod listener;
 mod mailbox;
@@ -15,13 +16,16 @@ pub mod paging;
 mod pending;
 mod poller;
 mod pulse;
+mod reserve;
 pub mod routing;
 mod service;
 mod signals;
+mod visitors;
 mod worker;
 pub mod writing;
 
-pub use desk::{Dial, FrontDesk, FrontDeskConfig};
+pub use desk::{FrontDesk, FrontDeskConfig};
+pub use dials::Dial;
 pub use links::{LinkId, NewLink, Origin};
 pub use listener::Listener;
 pub use mailbox::Mailbox;

@@ -10,7 +10,7 @@ use outboard_link::{Address, ConnectError, Exports, Identity};
 use outboard_wire::Time;
 
 use crate::desk::FrontDeskConfig;
-use crate::pending::Pending;
+use crate::pending::Incoming;
 
 /// Where connections come in.
 pub enum Listener {
@@ -97,9 +97,14 @@ impl Listener {
         }
     }
 
-    pub(crate) fn accept(&self, now: Time) -> Result<Option<Box<dyn Pending>>, ConnectError> {
-        fn boxed(pending: impl Pending + 'static) -> Box<dyn Pending> {
-            Box::new(pending)
+    /// Whether handshakes here take megabytes.
+    pub(crate) fn is_dear(&self) -> bool {
+        matches!(self, Self::Ofi(_))
+    }
+
+    pub(crate) fn accept(&self, now: Time) -> Result<Option<Box<dyn Incoming>>, ConnectError> {
+        fn boxed(handshake: impl Incoming + 'static) -> Box<dyn Incoming> {
+            Box::new(handshake)
         }
         Ok(match self {
             Self::Shm(listener) => listener.accept(now)?.map(boxed),

@@ -4,37 +4,68 @@ use std::os::fd::BorrowedFd;
 
 use outboard_link::{ConnectError, ofi, shm, tcp};
 use outboard_wire::Time;
+use rustix::io::Errno;
 
 use crate::NewLink;
 
-/// A handshake that is under way. Rare enough for dynamic dispatch.
-pub(crate) trait Pending: Send {
-    /// Goes on as far as it can.
-    fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError>;
+/// A handshake that a peer has begun. Rare enough for dynamic dispatch.
+pub(crate) trait Incoming: Send {
+    /// Listens. Returns whether the peer has said who it is, and waits for its link.
+    fn hear(&mut self, now: Time) -> Result<bool, ConnectError>;
+
+    /// Makes the link, which takes memory and time; `None` means that it has to be tried again later.
+    fn greet(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError>;
+
+    /// Tells a peer that was heard that its turn will come.
+    fn reassure(&mut self, now: Time) -> Result<(), ConnectError>;
+
+    /// Tells the peer that there is no room for it because a system call has failed.
+    fn turn_away(&mut self, why: (&'static str, Errno), now: Time) -> ConnectError;
 
     /// What to wait on.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// When it gives up.
-    fn deadline(&self) -> Time;
+    /// When to look at it again, if nothing happens before.
+    fn next_look(&self) -> Time;
 
     /// Whether it takes megabytes before anything is known of the peer, as endpoints of fabrics do.
     fn is_dear(&self) -> bool;
 }
 
-macro_rules! pending {
-    ($handshake:ty, $kind:ident, is_dear: $is_dear:literal) => {
-        impl Pending for $handshake {
-            fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError> {
-                Ok(self.poll(now)?.map(|link| NewLink::$kind(Box::new(link))))
+/// A handshake that we have begun.
+pub(crate) trait Outgoing: Send {
+    /// Goes on as far as it can.
+    fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError>;
+
+    /// What to wait on.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+}
+
+macro_rules! incoming {
+    ($handshake:ty, $kind:ident, is_dear: $is_dear:literal, $greeted:expr) => {
+        impl Incoming for $handshake {
+            fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
+                <$handshake>::hear(self, now)
+            }
+
+            fn greet(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError> {
+                Ok($greeted(<$handshake>::greet(self, now)?).map(|link| NewLink::$kind(Box::new(link))))
+            }
+
+            fn reassure(&mut self, now: Time) -> Result<(), ConnectError> {
+                <$handshake>::reassure(self, now)
+            }
+
+            fn turn_away(&mut self, why: (&'static str, Errno), now: Time) -> ConnectError {
+                <$handshake>::turn_away(self, why, now)
             }
 
             fn descriptor(&self) -> Option<BorrowedFd<'_>> {
                 <$handshake>::descriptor(self)
             }
 
-            fn deadline(&self) -> Time {
-                <$handshake>::deadline(self)
+            fn next_look(&self) -> Time {
+                <$handshake>::next_look(self)
             }
 
             fn is_dear(&self) -> bool {
@@ -44,9 +75,24 @@ macro_rules! pending {
     };
 }
 
-pending!(shm::Accepting, Shm, is_dear: false);
-pending!(shm::Dialing, Shm, is_dear: false);
-pending!(tcp::Accepting, Tcp, is_dear: false);
-pending!(tcp::Dialing, Tcp, is_dear: false);
-pending!(ofi::Accepting, Ofi, is_dear: true);
-pending!(ofi::Dialing, Ofi, is_dear: true);
+incoming!(shm::Accepting, Shm, is_dear: false, std::convert::identity);
+incoming!(tcp::Accepting, Tcp, is_dear: false, Some);
+incoming!(ofi::Accepting, Ofi, is_dear: true, Some);
+
+macro_rules! outgoing {
+    ($handshake:ty, $kind:ident) => {
+        impl Outgoing for $handshake {
+            fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError> {
+                Ok(self.poll(now)?.map(|link| NewLink::$kind(Box::new(link))))
+            }
+
+            fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+                <$handshake>::descriptor(self)
+            }
+        }
+    };
+}
+
+outgoing!(shm::Dialing, Shm);
+outgoing!(tcp::Dialing, Tcp);
+outgoing!(ofi::Dialing, Ofi);

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::Peer;
+use crate::shortage::explain;
 use crate::tcp::{Distrust, TrustError};
 
 /// Why a frame was not taken.
@@ -256,7 +257,7 @@ pub enum ConnectError {
         source: TrustError,
     },
     /// The operating system refused.
-    #[error("{call} for {address} failed: {source}")]
+    #[error("{call} for {address} failed: {}", explain(*source))]
     System {
         /// Which call.
         call: &'static str,

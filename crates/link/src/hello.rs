@@ -2,6 +2,10 @@
 
 use outboard_wire::{Auth, HANDSHAKE_LEN, Hello, Refusal, RefusalReason, Versions};
 
+/// How many connections may wait to be accepted, as far as the kernel allows (net.core.somaxconn): clients that come at
+/// once wait there rather than to be turned away.
+pub(crate) const BACKLOG: i32 = 4096;
+
 /// How somebody begins who speaks TLS.
 const TLS_HANDSHAKE: [u8; 2] = [22, 3];
 

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outboard_wire::access::Status;
 use outboard_wire::{Grant, Rights};
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::memory::{Buffer, Segment, Window};
+use crate::shortage::explain;
 use crate::{LinkError, SendError};
 
 /// The caller's own name for an operation; comes back in its [`Completion`].
@@ -102,6 +104,18 @@ pub enum AccessError {
     /// The peer has no room for another open region.
     #[error("the peer has no room for another open region")]
     Busy,
+    /// The peer has no descriptor left by which it could hand the region over.
+    #[error(
+        "the owner of the region has no descriptors left to hand it over: raise its limit with `ulimit -n` or \
+         LimitNOFILE="
+    )]
+    OwnerLacksDescriptors,
+    /// The region is open at the peer and cannot be mapped here.
+    #[error("the region cannot be mapped: {}", explain(*source))]
+    Unmappable {
+        /// Why.
+        source: Errno,
+    },
     /// The link is gone, and whether the operation was done is not known.
     #[error(transparent)]
     Lost(#[from] LinkError),
@@ -136,6 +150,7 @@ impl Asked {
             Status::NotOpen => Err(AccessError::NotOpen),
             Status::Misaligned => Err(AccessError::Misaligned { offset }),
             Status::Busy => Err(AccessError::Busy),
+            Status::NoDescriptors => Err(AccessError::OwnerLacksDescriptors),
         }
     }
 

@@ -101,6 +101,8 @@ pub enum Status {
     Misaligned = 4,
     /// The owner has no slot left.
     Busy = 5,
+    /// The owner has no descriptor left by which it could hand the region over.
+    NoDescriptors = 6,
 }
 
 /// The answer to a request.
@@ -347,6 +349,7 @@ impl TryFrom<u32> for Status {
             3 => Ok(Self::NotOpen),
             4 => Ok(Self::Misaligned),
             5 => Ok(Self::Busy),
+            6 => Ok(Self::NoDescriptors),
             _ => Err(DecodeError::BadValue { what: "status", value: value.into() }),
         }
     }

@@ -1,7 +1,7 @@
 //! The first words on every link: who is there, which version, and with what proof.
 //!
-//! The side that connects sends a [`Hello`]; the other answers with a [`Welcome`] or a [`Refusal`]. All three
-//! have one size, so that a stream reader always knows how much to wait for.
+//! The side that connects sends a [`Hello`]; the other answers with a [`Welcome`] or a [`Refusal`], and before that with
+//! as many [`Wait`]s as it takes. All four have one size, so that a stream reader always knows how much to wait for.
 
 use core::fmt;
 
@@ -25,8 +25,13 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What this build speaks.
-    pub const OURS: Self = Self { min: 1, max: 1 };
+    /// What this build speaks. Since version 2 the accepting side may answer with [`Wait`].
+    pub const OURS: Self = Self { min: 1, max: 2 };
+
+    /// Whether a process that speaks these understands [`Wait`].
+    pub const fn understands_wait(self) -> bool {
+        self.max >= 2
+    }
 
     /// The newest version that both sides speak.
     pub fn common(self, other: Self) -> Option<u16> {
@@ -129,6 +134,7 @@ const _: () = assert!(size_of::<RefusalMessage>() == HANDSHAKE_LEN);
 const HELLO: [u8; 8] = *b"OUTBOARD";
 const WELCOME: [u8; 8] = *b"OUTBWELC";
 const REFUSAL: [u8; 8] = *b"OUTBSTOP";
+const WAIT: [u8; 8] = *b"OUTBWAIT";
 
 impl Message {
     fn new(magic: [u8; 8], versions: Versions, intro: &Introduction) -> Self {
@@ -294,13 +300,35 @@ impl Refusal {
     }
 }
 
-/// Either answer to a [`Hello`].
+/// The accepting side's "not yet": it has heard the hello and is busy with others that came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait;
+
+impl Wait {
+    /// The message as it travels.
+    pub fn encode(self) -> [u8; HANDSHAKE_LEN] {
+        let mut bytes = [0; HANDSHAKE_LEN];
+        bytes[..WAIT.len()].copy_from_slice(&WAIT);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes[WAIT.len()..].iter().find(|byte| **byte != 0) {
+            None => Ok(Self),
+            Some(byte) => Err(DecodeError::BadValue { what: "rest of a wait", value: (*byte).into() }),
+        }
+    }
+}
+
+/// Any answer to a [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The link is open.
     Welcome(Welcome),
     /// It is not.
     Refusal(Refusal),
+    /// It will be; another answer follows.
+    Wait(Wait),
 }
 
 impl Answer {
@@ -310,6 +338,7 @@ impl Answer {
         match message.magic {
             WELCOME => Self::decode_welcome(message),
             REFUSAL => Self::decode_refusal(exact("refusal", bytes)?),
+            WAIT => Wait::decode(bytes).map(Self::Wait),
             start => Err(DecodeError::NotOutboard { start }),
         }
     }

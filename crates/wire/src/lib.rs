@@ -25,7 +25,7 @@ pub mod writing;
 pub use error::DecodeError;
 pub use frame::{Flow, FrameHead, FrameHeader, Kind, Room};
 pub use handshake::{
-    Answer, Auth, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Versions, Welcome,
+    Answer, Auth, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Versions, Wait, Welcome,
 };
 pub use id::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Role, ServerId};
 pub use region::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, EXTENTS_MAX, Extent, ExtentRole, Grant, RegionDescriptor};

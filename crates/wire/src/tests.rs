@@ -189,6 +189,14 @@ proptest! {
     }
 
     #[test]
+    fn a_wait_returns_and_nothing_else_is_one(at in 0..HANDSHAKE_LEN, bit in 0..8u8) {
+        let mut bytes = Wait.encode();
+        prop_assert_eq!(Answer::decode(&bytes), Ok(Answer::Wait(Wait)));
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Answer::decode(&bytes).is_err());
+    }
+
+    #[test]
     fn descriptors_return(extents in extents(), ids: (u64, u32), key: [u8; 16], chunk_log2 in 12u8..=30, epoch: u64) {
         let size = extents.iter().filter(|e| e.role == ExtentRole::Primary).map(|e| e.length).sum();
         let grant = Grant {

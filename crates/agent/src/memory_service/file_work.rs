@@ -164,6 +164,8 @@ where
         }
     };
     let error = std::thread::Builder::new().name("file".to_owned()).spawn(body).err()?;
+    let why = format!("no thread could be started (see ulimit -u, TasksMax= and memory limits): {error}");
+    let error = io::Error::new(error.kind(), why);
     let left = handed.lock().unwrap_or_else(PoisonError::into_inner).take();
     left.map(|(plan, work)| work(plan, Err(error)))
 }
@@ -173,5 +175,5 @@ fn write(shared: &SharedStore, plan: &SyncPlan) -> Result<(), No> {
 }
 
 fn not_begun(error: io::Error) -> No {
-    (Failure::NoCapacity, format!("no thread could be started to write the file: {error}"))
+    (Failure::NoCapacity, format!("the file was not written: {error}"))
 }

@@ -12,6 +12,7 @@ mod ending;
 mod kill;
 mod leases;
 mod linger;
+mod masses;
 mod meeting;
 mod nonsense;
 mod paging;
@@ -19,6 +20,7 @@ mod place;
 mod process;
 mod random;
 mod restart;
+mod shortage;
 mod tenant;
 
 /// What clients run; nothing in the test itself.
@@ -26,6 +28,12 @@ mod tenant;
 fn entry() {
     if let Some(tenant) = tenant::Tenant::from_environment() {
         std::process::exit(tenant.run());
+    }
+    if let Some(throng) = masses::Throng::from_environment() {
+        std::process::exit(throng.run());
+    }
+    if let Some(frugal) = shortage::Frugal::from_environment() {
+        std::process::exit(frugal.run());
     }
     if let Some(user) = paging::User::from_environment() {
         std::process::exit(user.run());

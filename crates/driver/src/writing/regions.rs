@@ -40,6 +40,7 @@ impl Slot {
             Status::OutOfBounds => AccessError::OutOfBounds { offset, len, size },
             Status::NoRight => AccessError::NoRight { needed: Rights::WRITE },
             Status::Busy => AccessError::Busy,
+            Status::NoDescriptors => AccessError::OwnerLacksDescriptors,
             Status::Misaligned => AccessError::Misaligned { offset },
             Status::NotOpen | Status::Done => AccessError::NotOpen,
         }
@@ -54,6 +55,7 @@ pub(super) fn fault_of(error: &AccessError) -> Fault {
         AccessError::Misaligned { .. } => Status::Misaligned,
         AccessError::Lost(_) => return Fault::Lost,
         AccessError::Busy => Status::Busy,
+        AccessError::OwnerLacksDescriptors => Status::NoDescriptors,
         _ => Status::NotOpen,
     })
 }

@@ -34,7 +34,8 @@ impl Mirror {
             )?
         };
         let mirror = Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, capacity };
-        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
+        // Its pages are there when they are first touched, and not before: a daemon has thousands of links that say little.
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
         for half in 0..2 {
             // SAFETY: replaces one half of the reservation made above, which nobody else knows of.
             unsafe {

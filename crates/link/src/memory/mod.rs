@@ -7,11 +7,13 @@
 
 mod buffer;
 pub mod copy;
+mod mapping;
 mod mirror;
 mod segment;
 mod window;
 
 pub use buffer::Buffer;
+pub use mapping::{Mapping, SegmentAccess};
 pub use mirror::Mirror;
-pub use segment::{AdoptError, Segment, SegmentAccess};
+pub use segment::{AdoptError, Segment};
 pub use window::{Window, WindowMut};

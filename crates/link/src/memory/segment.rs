@@ -1,9 +1,10 @@
 //! Sealed anonymous memory that can be handed to another process.
 
 use core::ffi::c_void;
+use core::ops::Deref;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
-use core::sync::atomic::{AtomicBool, AtomicU64};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ffi::CStr;
@@ -14,32 +15,25 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{Window, WindowMut};
+use super::mapping::{Mapping, SegmentAccess};
 use crate::Violation;
-
-/// What may be done through a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SegmentAccess {
-    /// Loads only; a store faults.
-    Read,
-    /// Loads and stores.
-    ReadWrite,
-}
 
 /// A memfd that nobody can shrink or grow, mapped here. It has no name in any file system: when the last process
 /// that holds it ends, however it ends, the memory is gone.
 pub struct Segment {
     descriptor: OwnedFd,
-    start: NonNull<u8>,
-    len: usize,
-    access: SegmentAccess,
+    mapping: Mapping,
     is_quiet: AtomicBool,
 }
 
-// SAFETY: the memory is only ever touched through windows and atomics.
-unsafe impl Send for Segment {}
-// SAFETY: as above.
-unsafe impl Sync for Segment {}
+impl Deref for Segment {
+    type Target = Mapping;
+
+    #[inline]
+    fn deref(&self) -> &Mapping {
+        &self.mapping
+    }
+}
 
 /// What processors bring into their caches at once, in bytes.
 #[cfg(target_arch = "x86_64")]
@@ -74,7 +68,13 @@ impl Segment {
     }
 
     fn new(descriptor: OwnedFd, start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
-        Self { descriptor, start, len, access, is_quiet: AtomicBool::new(false) }
+        let mapping = Mapping { start, len, access };
+        Self { descriptor, mapping, is_quiet: AtomicBool::new(false) }
+    }
+
+    /// The memory and its descriptor, for whoever needs one of them longer than the other.
+    pub fn into_parts(self) -> (Mapping, OwnedFd) {
+        (self.mapping, self.descriptor)
     }
 
     /// Maps a segment that another process made, after checking that it is `len` bytes and stays so.
@@ -93,21 +93,6 @@ impl Segment {
         }
         let start = map(descriptor.as_fd(), len, access)?;
         Ok(Self::new(descriptor, start, len, access))
-    }
-
-    /// Its length in bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Whether it is mapped to write.
-    pub fn is_writable(&self) -> bool {
-        self.access == SegmentAccess::ReadWrite
     }
 
     /// Says whether those who read and write here keep out of each other's way: nobody reads what somebody else
@@ -133,39 +118,6 @@ impl Segment {
     pub fn read_only_descriptor(&self) -> Result<OwnedFd, Errno> {
         let path = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
         rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-    }
-
-    /// The `len` bytes from `offset`, to read.
-    ///
-    /// # Panics
-    /// If they are not inside the segment.
-    #[inline]
-    pub fn window(&self, offset: usize, len: usize) -> Window<'_> {
-        // SAFETY: mapped as long as `self`, and no references to it are ever made.
-        unsafe { Window::new(self.start, self.len) }.part(offset, len)
-    }
-
-    /// The `len` bytes from `offset`, to write.
-    ///
-    /// # Panics
-    /// If they are not inside the segment, or it is mapped to read only.
-    #[inline]
-    pub fn window_mut(&self, offset: usize, len: usize) -> WindowMut<'_> {
-        assert_eq!(self.access, SegmentAccess::ReadWrite, "the segment is mapped to read only");
-        // SAFETY: mapped writable as long as `self`, and no references to it are ever made.
-        unsafe { WindowMut::new(self.start, self.len) }.part(offset, len)
-    }
-
-    /// The word at `offset`.
-    ///
-    /// # Panics
-    /// If it is not an aligned word inside the segment, or the segment is mapped to read only.
-    #[inline]
-    pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && self.len >= 8 && offset <= self.len - 8, "no word at {offset}");
-        assert_eq!(self.access, SegmentAccess::ReadWrite, "the segment is mapped to read only");
-        // SAFETY: inside the mapping, aligned, and shared memory may be used through atomics.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 
     /// Lets the processor begin to bring bytes into its caches, for whoever has something else to do meanwhile. Says
@@ -227,12 +179,6 @@ impl Segment {
             }
         }
     }
-
-    /// Where it is mapped.
-    #[inline]
-    pub fn start(&self) -> NonNull<u8> {
-        self.start
-    }
 }
 
 fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<NonNull<u8>, Errno> {
@@ -275,14 +221,6 @@ fn map_aligned(descriptor: BorrowedFd<'_>, len: usize, protection: ProtFlags) ->
             rustix::mm::munmap(start.byte_add(end), behind - (end - len))?;
         }
         Ok(start)
-    }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nobody holds a window any more. A failure could only mean that
-        // it is not mapped, and then there is nothing to give back.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
     }
 }
 

@@ -8,13 +8,13 @@ use outboard_wire::Time;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, bind, getsockname, listen, sockopt};
 
-use super::meeting::Meeting;
+use super::bytes::new_epoll;
+use super::meeting::{Meeting, refuse};
 use super::{Config, OfiBytes, OfiLink, open_socket, shown};
+use crate::hello::BACKLOG;
+use crate::shortage::no_room;
 use crate::stream::{self, Setup};
 use crate::{ConnectError, Exports, Identity};
-
-/// How many connections may wait to be accepted.
-const BACKLOG: i32 = 128;
 
 /// Accepts links over libfabric. Peers find it by a TCP port and tell each other there where their endpoints are.
 pub struct OfiListener {
@@ -81,7 +81,12 @@ impl OfiListener {
             exports: Arc::clone(&self.exports),
             terms: self.config.terms(),
         };
-        let meeting = Meeting::new(socket, self.config.clone(), address, now)?;
+        let epoll = new_epoll(socket.as_fd()).map_err(|source| {
+            let refusal = no_room(&self.identity, "epoll_create", source);
+            refuse(&socket, refusal.detail.as_str());
+            ConnectError::TurnedAway { address: address.clone(), refusal }
+        })?;
+        let meeting = Meeting::new(socket, epoll, self.config.clone(), address, now)?;
         Ok(Some(Accepting { stage: Stage::Meeting(Box::new(meeting)), setup, config: self.config.clone() }))
     }
 }
@@ -109,34 +114,73 @@ impl Accepting {
         }
     }
 
-    /// When [`poll`](Accepting::poll) gives up.
-    pub fn deadline(&self) -> Time {
+    /// When to look again at the latest, if nothing arrives.
+    pub fn next_look(&self) -> Time {
         match &self.stage {
-            Stage::Meeting(meeting) => meeting.deadline(),
-            Stage::Handshake(accepting) => accepting.deadline(),
+            Stage::Meeting(meeting) => meeting.patience.next_look(),
+            Stage::Handshake(accepting) => accepting.next_look(),
             Stage::Over => Time::ZERO,
         }
     }
 
     /// Goes on with the handshake; `None` means not yet.
     pub fn poll(&mut self, now: Time) -> Result<Option<OfiLink>, ConnectError> {
+        match self.hear(now)? {
+            true => self.greet(now).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Makes the link and welcomes the other side, or tells it why not.
+    pub fn greet(&mut self, now: Time) -> Result<OfiLink, ConnectError> {
+        match &mut self.stage {
+            Stage::Handshake(accepting) => accepting.greet(now),
+            Stage::Meeting(_) | Stage::Over => Err(self.hung_up()),
+        }
+    }
+
+    /// Says that its turn will come, to whoever has been heard and has to wait.
+    pub fn reassure(&mut self, now: Time) -> Result<(), ConnectError> {
+        match &mut self.stage {
+            Stage::Handshake(accepting) => accepting.reassure(now),
+            Stage::Meeting(_) | Stage::Over => Ok(()),
+        }
+    }
+
+    /// Says that there is no room because `call` has failed, and ends the connection.
+    pub fn turn_away(&mut self, (call, source): (&'static str, Errno), now: Time) -> ConnectError {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Handshake(mut accepting) => accepting.turn_away((call, source), now),
+            Stage::Meeting(meeting) => {
+                let refusal = no_room(&self.setup.identity, call, source);
+                meeting.refuse(refusal.detail.as_str());
+                ConnectError::TurnedAway { address: self.setup.address.clone(), refusal }
+            }
+            Stage::Over => self.hung_up(),
+        }
+    }
+
+    fn hung_up(&self) -> ConnectError {
+        ConnectError::HungUp { address: self.setup.address.clone() }
+    }
+
+    /// Listens; true once the other side has said who it is, and may be [greeted](Accepting::greet).
+    pub fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
         if let Stage::Meeting(meeting) = &mut self.stage {
-            let Some(theirs) = meeting.hear(now)? else { return Ok(None) };
+            let Some(theirs) = meeting.hear(now)? else { return Ok(false) };
             // What the other side chose, unless something is set here.
             let provider = self.config.provider.clone().unwrap_or_else(|| theirs.provider.clone());
             meeting.introduce(Some(&provider))?;
             let Stage::Meeting(meeting) = std::mem::replace(&mut self.stage, Stage::Over) else {
-                return Ok(None);
+                return Err(self.hung_up());
             };
             let stream = meeting.meet(&theirs)?;
             let accepting = stream::Accepting::start(stream, self.setup.clone(), now);
             self.stage = Stage::Handshake(Box::new(accepting));
         }
         match &mut self.stage {
-            Stage::Handshake(accepting) => accepting.poll(now),
-            Stage::Meeting(_) | Stage::Over => {
-                Err(ConnectError::HungUp { address: self.setup.address.clone() })
-            }
+            Stage::Handshake(accepting) => accepting.hear(now),
+            Stage::Meeting(_) | Stage::Over => Err(self.hung_up()),
         }
     }
 }

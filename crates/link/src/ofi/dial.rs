@@ -1,7 +1,7 @@
 //! The side that connects.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{connect as connect_socket, sockopt};
 
+use super::bytes::new_epoll;
 use super::meeting::Meeting;
 use super::{Config, OfiBytes, OfiLink, open_socket, shown};
 use crate::stream::{self, Setup};
@@ -46,14 +47,15 @@ impl Dialing {
         if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
             return Err(ConnectError::NeverEncrypted { address: shown(address) });
         }
-        let failed = |source| ConnectError::System { call: "socket", address: shown(address), source };
-        let socket = open_socket(address).map_err(failed)?;
+        let failed = |call| move |source| ConnectError::System { call, address: shown(address), source };
+        let socket = open_socket(address).map_err(failed("socket"))?;
         match connect_socket(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),
         }
+        let epoll = new_epoll(socket.as_fd()).map_err(failed("epoll_create"))?;
         let setup = Setup { address: shown(address), identity, exports, terms: config.terms() };
-        let meeting = Meeting::new(socket, config.clone(), shown(address), now)?;
+        let meeting = Meeting::new(socket, epoll, config.clone(), shown(address), now)?;
         Ok(Self { stage: Stage::Meeting(Box::new(meeting)), setup, config, hello: None })
     }
 
@@ -72,11 +74,11 @@ impl Dialing {
         }
     }
 
-    /// When [`poll`](Dialing::poll) gives up.
-    pub fn deadline(&self) -> Time {
+    /// When to look again at the latest, if nothing arrives.
+    pub fn next_look(&self) -> Time {
         match &self.stage {
-            Stage::Meeting(meeting) => meeting.deadline(),
-            Stage::Handshake(dialing) => dialing.deadline(),
+            Stage::Meeting(meeting) => meeting.patience.next_look(),
+            Stage::Handshake(dialing) => dialing.next_look(),
             Stage::Over => Time::ZERO,
         }
     }
@@ -86,7 +88,7 @@ impl Dialing {
         if let Stage::Meeting(meeting) = &mut self.stage {
             if !meeting.has_introduced() {
                 if !is_connected(meeting)? {
-                    return if now < meeting.deadline() { Ok(None) } else { Err(meeting.timed_out()) };
+                    return if meeting.patience.is_over(now) { Err(meeting.timed_out()) } else { Ok(None) };
                 }
                 meeting.introduce(self.config.provider.as_deref())?;
             }
@@ -121,7 +123,8 @@ fn is_connected(meeting: &Meeting) -> Result<bool, ConnectError> {
     connected.map_err(|source| ConnectError::Unreachable { address: meeting.address().to_owned(), source })
 }
 
-/// Connects to `address` and waits until the link is open, for `config.handshake_timeout` at most.
+/// Connects to `address` and waits until the link is open; gives up when the other side has said nothing for
+/// `config.handshake_timeout`.
 pub fn connect(
     address: SocketAddr,
     identity: Identity,

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use outboard_wire::Time;
+use outboard_wire::{Refusal, RefusalReason, Time};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, getsockname, recv, send, sockopt};
 
 use super::Config;
-use super::bytes::{OfiBytes, new_epoll, watch};
+use super::bytes::{OfiBytes, watch};
 use super::choice::{FabricError, select};
 use super::endpoint::{Endpoint, Sizes};
 use super::leftovers;
@@ -16,6 +16,7 @@ use super::offer::WITHIN_A_MACHINE;
 use super::preface::{PREFACE_LEN, Preface};
 use super::side::Side;
 use crate::ConnectError;
+use crate::patience::Patience;
 
 /// How long a message is that every link has places for. Providers send as much as this at once.
 const SHORT_BYTES: usize = 16 << 10;
@@ -27,28 +28,26 @@ pub(super) struct Meeting {
     config: Config,
     /// The other side's.
     address: String,
-    deadline: Time,
+    pub(super) patience: Patience,
     bytes: [u8; PREFACE_LEN],
     len: usize,
     endpoint: Option<Endpoint>,
 }
 
 impl Meeting {
+    /// A meeting on a connected socket, or one that is being connected, and an epoll instance that watches it.
     pub(super) fn new(
         socket: OwnedFd,
+        epoll: OwnedFd,
         config: Config,
         address: String,
         now: Time,
     ) -> Result<Self, ConnectError> {
-        let failed = |call| {
-            let address = address.clone();
-            move |source| ConnectError::System { call, address, source }
-        };
-        sockopt::set_tcp_nodelay(&socket, true).map_err(failed("setsockopt"))?;
-        let epoll = new_epoll(socket.as_fd()).map_err(failed("epoll_ctl"))?;
-        let deadline = now + config.handshake_timeout;
+        let failed = |source| ConnectError::System { call: "setsockopt", address: address.clone(), source };
+        sockopt::set_tcp_nodelay(&socket, true).map_err(failed)?;
+        let patience = Patience::new(config.handshake_timeout, now);
         let bytes = [0; PREFACE_LEN];
-        Ok(Self { socket, epoll, config, address, deadline, bytes, len: 0, endpoint: None })
+        Ok(Self { socket, epoll, config, address, patience, bytes, len: 0, endpoint: None })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -57,10 +56,6 @@ impl Meeting {
 
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.socket
-    }
-
-    pub(super) fn deadline(&self) -> Time {
-        self.deadline
     }
 
     pub(super) fn address(&self) -> &str {
@@ -75,7 +70,11 @@ impl Meeting {
     /// Opens our endpoint and tells the peer of it.
     pub(super) fn introduce(&mut self, provider: Option<&str>) -> Result<(), ConnectError> {
         let opened = self.open(provider);
-        let preface = opened.as_ref().map_or_else(|_| Preface::none(), |(_, preface)| preface.clone());
+        let preface = match &opened {
+            Ok((_, preface)) => preface.clone(),
+            Err(error @ FabricError::Fault(_)) => Preface::none(&error.to_string()),
+            Err(_) => Preface::none(""),
+        };
         let sent = send(&self.socket, &preface.encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         let (endpoint, _) = opened.map_err(|source| self.fabric(source))?;
         match sent {
@@ -136,7 +135,7 @@ impl Meeting {
             match recv(&self.socket, &mut self.bytes[self.len..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => return Err(self.hung_up()),
                 Ok((len, _)) => self.len += len,
-                Err(Errno::AGAIN) if now >= self.deadline => return Err(self.timed_out()),
+                Err(Errno::AGAIN) if self.patience.is_over(now) => return Err(self.timed_out()),
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => {}
                 Err(source) => {
@@ -148,10 +147,19 @@ impl Meeting {
         heard.map(Some).map_err(|source| ConnectError::Garbage { address: self.address.clone(), source })
     }
 
+    /// Says that there is no endpoint for the other side, and why.
+    pub(super) fn refuse(&self, why: &str) {
+        refuse(&self.socket, why);
+    }
+
     /// Both sides know each other.
     pub(super) fn meet(self, theirs: &Preface) -> Result<OfiBytes, ConnectError> {
         let Some(mut endpoint) = self.endpoint else { return Err(hung_up(&self.address)) };
         let ours = &endpoint.offer().provider;
+        if let Some(why) = theirs.why_none() {
+            let refusal = Box::new(Refusal::new(RefusalReason::Busy, &why));
+            return Err(ConnectError::Refused { address: self.address, refusal });
+        }
         if *ours != theirs.provider {
             let (ours, theirs) = (ours.clone(), theirs.provider.clone());
             let source = FabricError::Disagreement { ours, theirs };
@@ -170,6 +178,12 @@ impl Meeting {
     fn hung_up(&self) -> ConnectError {
         hung_up(&self.address)
     }
+}
+
+/// Says on a new socket that there is no endpoint for the other side, and why.
+pub(super) fn refuse(socket: &OwnedFd, why: &str) {
+    // If it is gone already, our own error says enough.
+    let _ = send(socket, &Preface::none(why).encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 fn hung_up(address: &str) -> ConnectError {

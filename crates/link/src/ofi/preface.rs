@@ -55,10 +55,16 @@ pub(super) const PREFACE_LEN: usize = size_of::<PrefaceBytes>();
 const _: () = assert!(PREFACE_LEN == 344);
 
 impl Preface {
-    /// From a side that has no endpoint to offer.
-    pub(super) fn none() -> Self {
-        let (provider, name) = (String::new(), Vec::new());
+    /// From a side that has no endpoint to offer, and may say why in place of a name.
+    pub(super) fn none(why: &str) -> Self {
+        let (provider, name) = (String::new(), why.as_bytes()[..why.len().min(NAME_MAX)].to_vec());
         Self { provider, name, slots: SLOTS_MIN, slot_bytes: SLOT_BYTES_MIN, wants_bells: false }
+    }
+
+    /// Why the other side has no endpoint to offer, if it has none and says why.
+    pub(super) fn why_none(&self) -> Option<String> {
+        let why = String::from_utf8_lossy(&self.name);
+        (self.provider.is_empty() && !why.is_empty()).then(|| why.replace(char::is_control, " "))
     }
 
     /// Names that are too long are cut, and then fit nobody.
@@ -131,7 +137,14 @@ mod tests {
     #[test]
     fn a_preface_is_read_as_it_was_written() {
         assert_eq!(Preface::decode(&preface().encode()), Ok(preface()));
-        assert_eq!(Preface::decode(&Preface::none().encode()), Ok(Preface::none()));
+        for why in ["", "because"] {
+            let none = Preface::decode(&Preface::none(why).encode()).unwrap();
+            assert_eq!(none.why_none().unwrap_or_default(), why);
+        }
+        assert_eq!(preface().why_none(), None);
+        let long = "ä".repeat(NAME_MAX);
+        let told = Preface::decode(&Preface::none(&long).encode()).unwrap().why_none().unwrap();
+        assert!(long.starts_with(&told) && told.len() == NAME_MAX, "{told}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! An end of the stream without a link, for tests that break the rules.
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use outboard_wire::Time;
 
+use super::bytes::new_epoll;
 use super::meeting::Meeting;
 use super::{Config, OfiBytes};
 use crate::ConnectError;
@@ -48,7 +49,9 @@ impl RawMeeting {
 
 fn start(socket: std::net::TcpStream, config: &Config) -> Result<Meeting, ConnectError> {
     socket.set_nonblocking(true).expect("a socket can be told not to block");
-    Meeting::new(OwnedFd::from(socket), config.clone(), "a test".to_owned(), Time::ZERO)
+    let socket = OwnedFd::from(socket);
+    let epoll = new_epoll(socket.as_fd()).expect("a test has descriptors left");
+    Meeting::new(socket, epoll, config.clone(), "a test".to_owned(), Time::ZERO)
 }
 
 impl RawEnd {

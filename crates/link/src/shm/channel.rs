@@ -20,6 +20,9 @@ pub(super) const MESSAGE_MAX: usize = 256;
 /// More messages than a socket holds.
 const FAREWELL_MESSAGES_MAX: usize = 4096;
 
+/// How many descriptors of one message are received; one at most is ever sent.
+const DESCRIPTORS_MAX: usize = 4;
+
 /// A message of this single byte only wakes; messages proper are longer.
 const DOORBELL: [u8; 1] = [0xdb];
 
@@ -29,8 +32,16 @@ pub(super) enum Received {
     Nothing,
     /// A wake-up.
     Doorbell,
-    /// This many bytes, perhaps with a descriptor.
-    Message(usize, Option<OwnedFd>),
+    /// This many bytes, and what came with them.
+    Message(usize, Enclosed),
+}
+
+/// What came with a message.
+pub(super) enum Enclosed {
+    Nothing,
+    Descriptor(OwnedFd),
+    /// A descriptor that the kernel closed because this process may have no more of them.
+    Dropped,
 }
 
 /// One end of the socket. Its blocking mode does not matter: the peer could change it, so every call says for
@@ -92,7 +103,7 @@ impl Channel {
     /// Takes one message. A closed socket is [`Loss::Gone`].
     pub(super) fn receive(&self, bytes: &mut [u8; MESSAGE_MAX]) -> Result<Received, Loss> {
         // Room for more descriptors than are ever sent, so that surplus ones are received and closed.
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut was_reset = false;
@@ -107,11 +118,19 @@ impl Channel {
                 Err(source) => return Err(Loss::System { call: "recvmsg", source }),
             }
         };
-        let mut descriptor = None;
+        let mut received = 0;
+        let mut enclosed = Enclosed::Nothing;
         for ancillary in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
-                descriptor = descriptors.last();
+                for descriptor in descriptors {
+                    received += 1;
+                    enclosed = Enclosed::Descriptor(descriptor);
+                }
             }
+        }
+        // There was room for more, so that it was not the sender who sent too many.
+        if message.flags.contains(ReturnFlags::CTRUNC) && received < DESCRIPTORS_MAX {
+            enclosed = Enclosed::Dropped;
         }
         match message.bytes {
             0 => Err(Loss::Gone),
@@ -120,7 +139,7 @@ impl Channel {
                 let oversize = Violation::Oversize { len: len as u64, available: MESSAGE_MAX as u64 };
                 Err(Loss::Broke(oversize))
             }
-            len => Ok(Received::Message(len, descriptor)),
+            len => Ok(Received::Message(len, enclosed)),
         }
     }
 

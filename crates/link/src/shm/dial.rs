@@ -1,21 +1,30 @@
 //! The side that connects.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_wire::{Answer, DecodeError, HANDSHAKE_LEN, Refusal, RefusalReason, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, connect as connect_socket, sockopt::socket_peercred};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{SocketAddrUnix, connect as connect_socket};
 
-use super::channel::{Channel, MESSAGE_MAX, Received};
+use super::channel::{Channel, Enclosed, MESSAGE_MAX, Received};
 use super::config::{Config, is_ring_size, max_payload};
 use super::link::ShmLink;
 use super::rings::{Layout, Side};
 use super::setup::{Setup, open_socket, socket_address};
 use crate::memory::{AdoptError, Segment, SegmentAccess};
-use crate::{Address, Clock, ConnectError, Exports, Identity, Peer, Violation};
+use crate::patience::Patience;
+use crate::{Address, Clock, ConnectError, Exports, Identity, Loss, Peer, Violation};
+
+/// How many answers are heard in one look; more than one only if the other side asks to wait.
+const ANSWERS_PER_LOOK: usize = 16;
+
+/// How long the kernel keeps a thread in the queue before the listener's at a time.
+const QUEUED: Duration = Duration::from_millis(50);
 
 /// A connection to a listener whose handshake is not finished.
 pub struct Dialing {
@@ -23,7 +32,7 @@ pub struct Dialing {
     name: SocketAddrUnix,
     connected: bool,
     hello: [u8; HANDSHAKE_LEN],
-    deadline: Time,
+    patience: Patience,
     setup: Setup,
 }
 
@@ -40,8 +49,19 @@ impl Dialing {
         let setup = Setup { address: address.to_string(), identity, exports, config };
         let name = socket_address(address).map_err(|source| setup.system("address", source))?;
         let socket = open_socket().map_err(|source| setup.system("socket", source))?;
-        let deadline = now + setup.config.handshake_timeout;
-        Ok(Self { channel: Some(Channel::new(socket)), name, connected: false, hello, deadline, setup })
+        let patience = Patience::new(setup.config.handshake_timeout, now);
+        Ok(Self { channel: Some(Channel::new(socket)), name, connected: false, hello, patience, setup })
+    }
+
+    /// Lets the kernel put this thread into the queue before the listener's, for a while at a time: thousands that ask
+    /// again and again whether there is room keep the listener from making any. Nothing else on the socket ever blocks.
+    fn wait_for_room(&self) -> Result<(), ConnectError> {
+        let Some(channel) = &self.channel else { return Ok(()) };
+        let socket = channel.descriptor();
+        set_socket_timeout(socket, Timeout::Send, Some(QUEUED))
+            .map_err(|source| self.setup.system("setsockopt", source))?;
+        fcntl_setfl(socket, OFlags::empty()).map_err(|source| self.setup.system("fcntl", source))?;
+        Ok(())
     }
 
     /// Says something else than the right hello: for tests of the other side.
@@ -55,9 +75,9 @@ impl Dialing {
         self.channel.as_ref().map(Channel::descriptor)
     }
 
-    /// When [`poll`](Dialing::poll) gives up.
-    pub fn deadline(&self) -> Time {
-        self.deadline
+    /// When to look again at the latest, if nothing arrives.
+    pub fn next_look(&self) -> Time {
+        self.patience.next_look()
     }
 
     /// Goes on with the handshake; `None` means not yet.
@@ -69,25 +89,39 @@ impl Dialing {
             match connect_socket(channel.descriptor(), &self.name) {
                 Ok(()) => {}
                 // The listener's queue is full: it may have room later.
-                Err(Errno::AGAIN | Errno::INTR) if now < self.deadline => return Ok(None),
-                Err(Errno::AGAIN | Errno::INTR) => return Err(self.setup.timed_out()),
+                Err(Errno::AGAIN | Errno::INTR) if self.patience.is_over(now) => {
+                    return Err(self.setup.timed_out());
+                }
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
                 Err(source) => {
                     return Err(ConnectError::Unreachable { address: self.setup.address.clone(), source });
                 }
             }
             self.connected = true;
             self.check_listener(channel.descriptor())?;
-            channel.send(&self.hello, None).map_err(|loss| self.setup.lost(loss))?;
-        }
-        let mut bytes = [0; MESSAGE_MAX];
-        match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
-            Received::Nothing | Received::Doorbell if now < self.deadline => Ok(None),
-            Received::Nothing | Received::Doorbell => Err(self.setup.timed_out()),
-            Received::Message(len, segment) => {
-                let answer = Answer::decode(&bytes[..len.min(HANDSHAKE_LEN + 1)]);
-                self.hear(answer, segment).map(Some)
+            match channel.send(&self.hello, None) {
+                // It may have said why.
+                Ok(_) | Err(Loss::Gone) => {}
+                Err(loss) => return Err(self.setup.lost(loss)),
             }
         }
+        let mut bytes = [0; MESSAGE_MAX];
+        for _ in 0..ANSWERS_PER_LOOK {
+            let Some(channel) = &self.channel else { break };
+            match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
+                Received::Message(len, enclosed) => {
+                    let answer = Answer::decode(&bytes[..len.min(HANDSHAKE_LEN + 1)]);
+                    if let Some(link) = self.hear(answer, enclosed, now)? {
+                        return Ok(Some(link));
+                    }
+                }
+                Received::Nothing | Received::Doorbell if self.patience.is_over(now) => {
+                    return Err(self.setup.timed_out());
+                }
+                Received::Nothing | Received::Doorbell => break,
+            }
+        }
+        Ok(None)
     }
 
     /// A name without a file can be taken by any user of the machine, so the listener must be one we trust.
@@ -104,27 +138,37 @@ impl Dialing {
         Err(ConnectError::TurnedAway { address: self.setup.address.clone(), refusal })
     }
 
-    /// Takes the segment that the other side made, or its refusal.
+    /// Takes the segment that the other side made, or its refusal; `None` means that another answer will follow.
     fn hear(
         &mut self,
         answer: Result<Answer, DecodeError>,
-        segment: Option<OwnedFd>,
-    ) -> Result<ShmLink, ConnectError> {
+        enclosed: Enclosed,
+        now: Time,
+    ) -> Result<Option<ShmLink>, ConnectError> {
         let address = || self.setup.address.clone();
-        let channel = self.channel.take().ok_or_else(|| ConnectError::HungUp { address: address() })?;
         let welcome = match answer {
             Ok(Answer::Welcome(welcome)) => welcome,
             Ok(Answer::Refusal(refusal)) => {
                 return Err(ConnectError::Refused { address: address(), refusal: Box::new(refusal) });
             }
+            Ok(Answer::Wait(_)) if self.patience.is_over(now) => return Err(self.setup.timed_out()),
+            Ok(Answer::Wait(_)) => {
+                self.patience.renew();
+                return Ok(None);
+            }
             Err(source) => return Err(ConnectError::Garbage { address: address(), source }),
         };
+        let channel = self.channel.take().ok_or_else(|| ConnectError::HungUp { address: address() })?;
         let unusable =
             |what| ConnectError::Violation { address: address(), source: Violation::Segment(what) };
         if !is_ring_size(welcome.ring_bytes) {
             return Err(unusable("of an impossible size"));
         }
-        let descriptor = segment.ok_or_else(|| unusable("missing"))?;
+        let descriptor = match enclosed {
+            Enclosed::Descriptor(descriptor) => descriptor,
+            Enclosed::Nothing => return Err(unusable("missing")),
+            Enclosed::Dropped => return Err(self.setup.system("recvmsg", Errno::MFILE)),
+        };
         let len = Layout::new(welcome.ring_bytes).segment_len();
         let segment = match Segment::adopt(descriptor, len, SegmentAccess::ReadWrite) {
             Ok(segment) => segment,
@@ -133,12 +177,16 @@ impl Dialing {
             }
             Err(AdoptError::System(source)) => return Err(self.setup.system("mmap", source)),
         };
-        let peer = Peer::new(welcome.intro, address());
-        self.setup.link(Side::Connecting, channel, segment, (peer, welcome.ring_bytes))
+        let (rings, _) = self
+            .setup
+            .rings(Side::Connecting, segment, welcome.ring_bytes)
+            .map_err(|source| self.setup.system("mmap", source))?;
+        Ok(Some(self.setup.link(channel, rings, Peer::new(welcome.intro, address()))))
     }
 }
 
-/// Connects to `address` and waits until the link is open, for `config.handshake_timeout` at most.
+/// Connects to `address` and waits until the link is open; gives up when the other side has said nothing for
+/// `config.handshake_timeout`.
 pub fn connect(
     address: &Address,
     identity: Identity,
@@ -147,15 +195,17 @@ pub fn connect(
 ) -> Result<ShmLink, ConnectError> {
     let clock = Clock::start();
     let mut dialing = Dialing::new(address, identity, exports, config, clock.now())?;
+    dialing.wait_for_room()?;
     loop {
         if let Some(link) = dialing.poll(clock.now())? {
             return Ok(link);
         }
         let Some(descriptor) = dialing.descriptor() else { continue };
-        // A listener whose queue is full cannot be waited for, only asked again.
-        let most = if dialing.connected { Duration::MAX } else { Duration::from_millis(1) };
-        let span = dialing.deadline.since(clock.now()).min(most);
-        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
-        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout));
+        // While the listener's queue is full there is nothing to wait on: to connect is to wait.
+        if dialing.connected {
+            let span = dialing.next_look().since(clock.now());
+            let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+            let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout));
+        }
     }
 }

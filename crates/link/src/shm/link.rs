@@ -1,7 +1,6 @@
 //! One end of a shared-memory link.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,10 @@ use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, Text, Time};
 
 use super::channel::Channel;
+use super::messages::Handed;
 use super::regions::Regions;
 use super::rings::{Incoming, Outgoing};
-use crate::memory::{Segment, WindowMut};
+use crate::memory::{Mapping, WindowMut};
 use crate::ring::record_len;
 use crate::{
     AccessError, Capabilities, Completion, Counters, Disposition, Exports, Frame, Link, LinkError, Loss,
@@ -26,7 +26,7 @@ pub struct ShmLink {
     pub(super) counters: Counters,
     pub(super) channel: Channel,
     /// Keeps the cursors mapped for whoever takes the link apart.
-    pub(super) segment: Arc<Segment>,
+    pub(super) segment: Arc<Mapping>,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
     /// The frame that was reserved and not committed.
@@ -44,7 +44,7 @@ pub struct ShmLink {
     /// How many of our regions the peer holds open.
     pub(super) regions_given: usize,
     /// Answers to openings that the socket had no room for.
-    pub(super) unsent: VecDeque<(u32, Reply, Option<OwnedFd>)>,
+    pub(super) unsent: VecDeque<(u32, Reply, Option<Handed>)>,
     pub(super) completions: VecDeque<Completion>,
 }
 

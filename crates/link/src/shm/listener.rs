@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::{RefusalReason, Time, Welcome};
+use outboard_wire::{Hello, Refusal, RefusalReason, Time, Wait, Welcome};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,17 +17,16 @@ use super::channel::{Channel, MESSAGE_MAX, Received};
 use super::config::{Config, max_payload};
 use super::link::ShmLink;
 use super::rings::{Layout, Side};
-use super::setup::{Setup, open_socket, socket_address};
-use crate::hello::{check_hello, refuse};
+use super::setup::{Rings, Setup, open_socket, socket_address};
+use crate::hello::{BACKLOG, check_hello, refuse};
 use crate::memory::Segment;
+use crate::patience::Patience;
+use crate::shortage::no_room;
 use crate::{Address, ConnectError, Exports, Identity, Peer};
 
 /// How often and after which pause a folder that is locked is tried again: for a second in all.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
-
-/// How many connections may wait to be accepted.
-const BACKLOG: i32 = 128;
 
 /// Accepts shared-memory links on a Unix socket.
 pub struct ShmListener {
@@ -82,7 +81,9 @@ impl ShmListener {
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => Ok(Some(Accepting {
                 channel: Some(Channel::new(socket)),
-                deadline: now + self.setup.config.handshake_timeout,
+                patience: Patience::new(self.setup.config.handshake_timeout, now),
+                heard: None,
+                made: None,
                 setup: self.setup.clone(),
             })),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
@@ -140,7 +141,11 @@ fn remove_socket(path: &Path) -> bool {
 /// A connection whose handshake is not finished.
 pub struct Accepting {
     channel: Option<Channel>,
-    deadline: Time,
+    patience: Patience,
+    /// Who the other side is, and the version to speak.
+    heard: Option<(Hello, u16)>,
+    /// The rings and the descriptor that hands them over, until the socket takes it.
+    made: Option<(Rings, OwnedFd)>,
     setup: Setup,
 }
 
@@ -150,47 +155,93 @@ impl Accepting {
         self.channel.as_ref().map(Channel::descriptor)
     }
 
-    /// When [`poll`](Accepting::poll) gives up.
-    pub fn deadline(&self) -> Time {
-        self.deadline
+    /// When to look again at the latest, if nothing arrives.
+    pub fn next_look(&self) -> Time {
+        self.patience.next_look()
     }
 
     /// Goes on with the handshake; `None` means not yet.
     pub fn poll(&mut self, now: Time) -> Result<Option<ShmLink>, ConnectError> {
-        let Some(channel) = &self.channel else {
-            return Err(ConnectError::HungUp { address: self.setup.address.clone() });
-        };
-        let mut bytes = [0; MESSAGE_MAX];
-        match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
-            Received::Nothing | Received::Doorbell if now < self.deadline => Ok(None),
-            Received::Nothing | Received::Doorbell => Err(self.setup.timed_out()),
-            Received::Message(len, _) => self.greet(&bytes[..len]).map(Some),
+        match self.hear(now)? {
+            true => self.greet(now),
+            false => Ok(None),
         }
     }
 
-    /// Checks who is there and hands over the segment, or says why not.
-    fn greet(&mut self, hello: &[u8]) -> Result<ShmLink, ConnectError> {
-        let channel = self
-            .channel
-            .take()
-            .ok_or_else(|| ConnectError::HungUp { address: self.setup.address.clone() })?;
+    /// Listens; true once the other side has said who it is, and may be [greeted](Accepting::greet). Costs little.
+    pub fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
+        if self.heard.is_some() {
+            return Ok(true);
+        }
+        let Some(channel) = &self.channel else { return Err(self.hung_up()) };
+        let mut bytes = [0; MESSAGE_MAX];
+        let len = match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
+            Received::Message(len, _) => len,
+            Received::Nothing | Received::Doorbell if self.patience.is_over(now) => {
+                return Err(self.setup.timed_out());
+            }
+            Received::Nothing | Received::Doorbell => return Ok(false),
+        };
         let user = socket_peercred(channel.descriptor())
             .map_err(|source| self.setup.system("getsockopt(SO_PEERCRED)", source))?;
         let checked = match user.uid.as_raw() {
-            uid if self.setup.config.users.include(uid) => check_hello(hello),
+            uid if self.setup.config.users.include(uid) => check_hello(&bytes[..len]),
             uid => {
                 let detail = format!("user {uid} may not connect; see the listener's setting `users`");
                 refuse(RefusalReason::Credentials, &detail)
             }
         };
-        let (hello, version) = checked.map_err(|refusal| {
+        let (mut hello, version) = checked.map_err(|refusal| self.refuse(refusal))?;
+        // The kernel's word counts more than the peer's.
+        hello.intro.pid = user.pid.as_raw_nonzero().get() as u32;
+        self.heard = Some((hello, version));
+        Ok(true)
+    }
+
+    /// Says that its turn will come, to whoever has been heard and has to wait.
+    pub fn reassure(&mut self, _now: Time) -> Result<(), ConnectError> {
+        match (&self.channel, &self.heard) {
+            (Some(channel), Some((hello, _))) if hello.versions.understands_wait() => {
+                // A full socket has enough of these.
+                channel.send(&Wait.encode(), None).map(drop).map_err(|loss| self.setup.lost(loss))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that there is no room because `call` has failed, and ends the connection.
+    pub fn turn_away(&mut self, (call, source): (&'static str, Errno), _now: Time) -> ConnectError {
+        self.refuse(no_room(&self.setup.identity, call, source))
+    }
+
+    fn refuse(&self, refusal: Box<Refusal>) -> ConnectError {
+        if let Some(channel) = &self.channel {
             // If it is gone already, our own error says enough.
             let _ = channel.send(&refusal.encode(), None);
-            ConnectError::TurnedAway { address: self.setup.address.clone(), refusal }
-        })?;
+        }
+        ConnectError::TurnedAway { address: self.setup.address.clone(), refusal }
+    }
+
+    fn hung_up(&self) -> ConnectError {
+        ConnectError::HungUp { address: self.setup.address.clone() }
+    }
+
+    /// Makes the link and hands its memory over, or tells the other side why not. `None` means that the kernel takes no
+    /// more descriptors at the moment.
+    pub fn greet(&mut self, now: Time) -> Result<Option<ShmLink>, ConnectError> {
+        let (Some(channel), Some((hello, version))) = (&self.channel, self.heard) else {
+            return Err(self.hung_up());
+        };
         let ring_bytes = self.setup.config.ring_bytes;
-        let segment = Segment::create(c"outboard-link", Layout::new(ring_bytes).segment_len())
-            .map_err(|source| self.setup.system("memfd_create", source))?;
+        // Before the welcome: what fails afterwards cannot be told any more.
+        let made = match self.made.take() {
+            Some(made) => Ok(made),
+            None => self.make(ring_bytes),
+        };
+        let (rings, descriptor) = match made {
+            Ok(made) => made,
+            Err(why) => return Err(self.turn_away(why, now)),
+        };
         let welcome = Welcome {
             version,
             intro: self.setup.identity.introduction(max_payload(ring_bytes) as u32),
@@ -198,14 +249,25 @@ impl Accepting {
             heartbeat_ms: 0,
             deadline_ms: 0,
         };
-        let sent = channel.send(&welcome.encode(), Some(segment.descriptor()));
-        if !sent.map_err(|loss| self.setup.lost(loss))? {
-            return Err(self.setup.timed_out());
+        let sent = channel.send(&welcome.encode(), Some(descriptor.as_fd()));
+        match (sent.map_err(|loss| self.setup.lost(loss))?, self.channel.take()) {
+            (true, Some(channel)) => {
+                let peer = Peer::new(hello.intro, self.setup.address.clone());
+                Ok(Some(self.setup.link(channel, rings, peer)))
+            }
+            (_, channel) => {
+                (self.channel, self.made) = (channel, Some((rings, descriptor)));
+                match self.patience.is_over(now) {
+                    true => Err(self.turn_away(("sendmsg", Errno::TOOMANYREFS), now)),
+                    false => Ok(None),
+                }
+            }
         }
-        let mut intro = hello.intro;
-        // The kernel's word counts more than the peer's.
-        intro.pid = user.pid.as_raw_nonzero().get() as u32;
-        let peer = Peer::new(intro, self.setup.address.clone());
-        self.setup.link(Side::Accepting, channel, segment, (peer, ring_bytes))
+    }
+
+    fn make(&self, ring_bytes: u32) -> Result<(Rings, OwnedFd), (&'static str, Errno)> {
+        let segment = Segment::create(c"outboard-link", Layout::new(ring_bytes).segment_len());
+        let segment = segment.map_err(|source| ("memfd_create", source))?;
+        self.setup.rings(Side::Accepting, segment, ring_bytes).map_err(|source| ("mmap", source))
     }
 }

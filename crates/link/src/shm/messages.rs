@@ -1,19 +1,38 @@
 //! What the two sides say to each other beside the rings.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use outboard_wire::access::{Reply, Request, Slot, Status};
 use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, Rights};
+use rustix::io::Errno;
 
 use super::ShmLink;
-use super::channel::{MESSAGE_MAX, Received, read_message};
+use super::channel::{Enclosed, MESSAGE_MAX, Received, read_message};
 use super::regions::Opening;
 use crate::memory::{AdoptError, Segment};
 use crate::{AccessError, Completion, LinkError, Loss, Outcome, Violation};
 
 /// How many messages of the socket are read in one turn.
 const MESSAGES_PER_TURN: usize = 64;
+
+/// A region on its way to the peer.
+pub(super) enum Handed {
+    /// To read and write.
+    Whole(Arc<Segment>),
+    /// To read.
+    ReadOnly(OwnedFd),
+}
+
+impl Handed {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Whole(segment) => segment.descriptor(),
+            Self::ReadOnly(descriptor) => descriptor.as_fd(),
+        }
+    }
+}
 
 impl ShmLink {
     /// Reads what the socket holds. Returns whether there was anything.
@@ -25,10 +44,10 @@ impl ShmLink {
             match received {
                 Received::Nothing => break,
                 Received::Doorbell => {}
-                Received::Message(len, descriptor) => {
+                Received::Message(len, enclosed) => {
                     let handled = read_message(&bytes[..len]).map_err(Loss::from);
                     handled
-                        .and_then(|(head, payload)| self.handle_message(head, payload, descriptor))
+                        .and_then(|(head, payload)| self.handle_message(head, payload, enclosed))
                         .map_err(|loss| self.lose(loss))?;
                 }
             }
@@ -37,12 +56,7 @@ impl ShmLink {
         Ok(moved)
     }
 
-    fn handle_message(
-        &mut self,
-        head: FrameHead,
-        payload: &[u8],
-        descriptor: Option<OwnedFd>,
-    ) -> Result<(), Loss> {
+    fn handle_message(&mut self, head: FrameHead, payload: &[u8], enclosed: Enclosed) -> Result<(), Loss> {
         if Liveness::reads(head.kind) {
             return match Liveness::decode(head.kind, payload).map_err(Violation::from)? {
                 Liveness::Goodbye { code, reason } => Err(Loss::by_goodbye(code, reason.as_str())),
@@ -51,7 +65,7 @@ impl ShmLink {
         }
         if Reply::is_reply(head.kind) {
             let reply = Reply::decode(head.kind, payload).map_err(Violation::from)?;
-            return self.handle_reply(head.tag, reply, descriptor);
+            return self.handle_reply(head.tag, reply, enclosed);
         }
         match Request::decode(head.kind, payload, 0).map_err(Violation::from)? {
             Request::Open { region, generation, rights, key } => {
@@ -68,8 +82,16 @@ impl ShmLink {
         }
     }
 
+    /// Tells the peer that one of its regions is not held open any more.
+    pub(super) fn tell_closed(&mut self, slot: Slot) {
+        let request = Request::Close { slot };
+        let head = FrameHead::new(request.kind());
+        // Only the owner's count suffers if this is not sent, until the link ends.
+        let _ = self.channel.send_message(head, request.encode().as_bytes(), None);
+    }
+
     /// A descriptor for the peer that allows no more than `rights`.
-    fn give(&mut self, memory: &Segment, rights: Rights) -> Result<(OwnedFd, u64), Status> {
+    fn give(&mut self, memory: &Arc<Segment>, rights: Rights) -> Result<(Handed, u64), Status> {
         if self.regions_given >= self.regions_max {
             return Err(Status::Busy);
         }
@@ -77,16 +99,16 @@ impl ShmLink {
         if !rights.includes(Rights::READ) {
             return Err(Status::NoRight);
         }
-        let descriptor = if rights.includes(Rights::WRITE) {
-            memory.descriptor().try_clone_to_owned().map_err(|_| Status::Busy)?
+        let handed = if rights.includes(Rights::WRITE) {
+            Handed::Whole(Arc::clone(memory))
         } else {
-            memory.read_only_descriptor().map_err(|_| Status::Busy)?
+            Handed::ReadOnly(memory.read_only_descriptor().map_err(|_| Status::NoDescriptors)?)
         };
         self.regions_given += 1;
-        Ok((descriptor, memory.len() as u64))
+        Ok((handed, memory.len() as u64))
     }
 
-    fn answer_open(&mut self, tag: u32, given: Result<(OwnedFd, u64), Status>) -> Result<(), Loss> {
+    fn answer_open(&mut self, tag: u32, given: Result<(Handed, u64), Status>) -> Result<(), Loss> {
         let (status, size, descriptor) = match given {
             Ok((descriptor, size)) => (Status::Done, size, Some(descriptor)),
             Err(status) => (status, 0, None),
@@ -102,7 +124,7 @@ impl ShmLink {
     pub(super) fn send_answers(&mut self) -> Result<(), Loss> {
         while let Some((tag, reply, descriptor)) = self.unsent.front() {
             let head = FrameHead::new(reply.kind()).with_tag(*tag);
-            let descriptor = descriptor.as_ref().map(AsFd::as_fd);
+            let descriptor = descriptor.as_ref().map(Handed::descriptor);
             if !self.channel.send_message(head, reply.encode().as_bytes(), descriptor)? {
                 break;
             }
@@ -112,7 +134,7 @@ impl ShmLink {
     }
 
     /// The answer to an opening. One that breaks the rules leaves the opening to end with the link.
-    fn handle_reply(&mut self, tag: u32, reply: Reply, descriptor: Option<OwnedFd>) -> Result<(), Loss> {
+    fn handle_reply(&mut self, tag: u32, reply: Reply, enclosed: Enclosed) -> Result<(), Loss> {
         let (Reply::Opened { status, size, .. }, Some(asked)) = (reply, self.regions.asked(tag)) else {
             return Err(Violation::UnknownReply { tag }.into());
         };
@@ -120,11 +142,19 @@ impl ShmLink {
             // Whoever made up the grant, it was not the owner: the link is as good as it was.
             Ok(()) if size < asked.size => Err(AccessError::OutOfBounds { offset: 0, len: asked.size, size }),
             Ok(()) => {
-                let descriptor = descriptor.ok_or(Violation::Segment("missing"))?;
-                match self.regions.map(descriptor, size, &asked) {
+                let mapped = match enclosed {
+                    Enclosed::Descriptor(descriptor) => self.regions.map(descriptor, size, &asked),
+                    Enclosed::Dropped => Err(AdoptError::System(Errno::MFILE)),
+                    Enclosed::Nothing => Err(Violation::Segment("missing").into()),
+                };
+                match mapped {
                     Ok(region) => Ok(Outcome::Opened(region)),
                     Err(AdoptError::Violation(violation)) => return Err(violation.into()),
-                    Err(AdoptError::System(source)) => return Err(Loss::System { call: "mmap", source }),
+                    Err(AdoptError::System(source)) => {
+                        // The peer counts it as open.
+                        self.tell_closed(Slot(0));
+                        Err(AccessError::Unmappable { source })
+                    }
                 }
             }
             Err(error) => Err(error),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::ShmLink;
 use super::channel::Channel;
-use crate::memory::Segment;
+use crate::memory::Mapping;
 
 /// A peer that did the handshake as it should and now does as it likes.
 pub struct Vandal {
     channel: Channel,
-    segment: Arc<Segment>,
+    segment: Arc<Mapping>,
 }
 
 impl Vandal {
@@ -19,7 +19,7 @@ impl Vandal {
     }
 
     /// Cursors and both rings.
-    pub fn segment(&self) -> &Segment {
+    pub fn segment(&self) -> &Mapping {
         &self.segment
     }
 

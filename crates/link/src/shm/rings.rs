@@ -3,13 +3,14 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use outboard_wire::{FrameHead, FrameHeader};
 use rustix::io::Errno;
 
 use crate::memory::copy::copy_to_shared;
-use crate::memory::{Mirror, Segment, Window, WindowMut};
+use crate::memory::{Mapping, Mirror, Window, WindowMut};
 use crate::ring::{Consumer, Cursors, Producer, record_len};
 use crate::{Frame, Violation};
 
@@ -22,7 +23,7 @@ pub(super) enum Side {
 
 /// The cursors at the head of the segment.
 pub(super) struct MappedCursors {
-    segment: Arc<Segment>,
+    segment: Arc<Mapping>,
     offset: usize,
 }
 
@@ -56,26 +57,28 @@ impl Layout {
     }
 
     /// Maps the ring that `writer` writes.
-    fn ring(&self, segment: &Arc<Segment>, writer: Side) -> Result<(MappedCursors, Mirror), Errno> {
-        let number = writer as usize;
-        let offset = (self.head_len + number * self.ring_bytes) as u64;
-        let mirror = Mirror::map(segment.descriptor(), offset, self.ring_bytes)?;
-        Ok((MappedCursors { segment: Arc::clone(segment), offset: number * Cursors::LEN }, mirror))
+    fn ring(&self, descriptor: BorrowedFd<'_>, writer: Side) -> Result<Mirror, Errno> {
+        let offset = (self.head_len + writer as usize * self.ring_bytes) as u64;
+        Mirror::map(descriptor, offset, self.ring_bytes)
     }
 
     /// Both rings, as seen from `side`.
     pub(super) fn rings(
         &self,
-        segment: &Arc<Segment>,
+        (segment, descriptor): (&Arc<Mapping>, BorrowedFd<'_>),
         side: Side,
         max_payload: usize,
     ) -> Result<(Outgoing, Incoming), Errno> {
         let other = if side == Side::Accepting { Side::Connecting } else { Side::Accepting };
         let capacity = self.ring_bytes as u64;
-        let (cursors, mirror) = self.ring(segment, side)?;
-        let outgoing = Outgoing { producer: Producer::new(cursors, capacity), mirror };
-        let (cursors, mirror) = self.ring(segment, other)?;
-        let incoming = Incoming { consumer: Consumer::new(cursors, capacity), mirror, max_payload };
+        let cursors = |writer: Side| MappedCursors {
+            segment: Arc::clone(segment),
+            offset: writer as usize * Cursors::LEN,
+        };
+        let mirror = self.ring(descriptor, side)?;
+        let outgoing = Outgoing { producer: Producer::new(cursors(side), capacity), mirror };
+        let mirror = self.ring(descriptor, other)?;
+        let incoming = Incoming { consumer: Consumer::new(cursors(other), capacity), mirror, max_payload };
         Ok((outgoing, incoming))
     }
 }

@@ -1,6 +1,6 @@
 //! What both sides of a handshake need.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use outboard_wire::Time;
@@ -11,8 +11,8 @@ use super::channel::Channel;
 use super::config::{Config, max_payload};
 use super::link::ShmLink;
 use super::regions::Regions;
-use super::rings::{Layout, Side};
-use crate::memory::Segment;
+use super::rings::{Incoming, Layout, Outgoing, Side};
+use crate::memory::{Mapping, Segment};
 use crate::{
     Address, AtomicDomain, Capabilities, ConnectError, Counters, Exports, Identity, Loss, OneSided, Peer,
 };
@@ -24,6 +24,14 @@ pub(super) struct Setup {
     pub(super) identity: Identity,
     pub(super) exports: Arc<Exports>,
     pub(super) config: Config,
+}
+
+/// What two processes share.
+pub(super) struct Rings {
+    segment: Arc<Mapping>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    ring_bytes: u32,
 }
 
 impl Setup {
@@ -45,19 +53,25 @@ impl Setup {
         ConnectError::TimedOut { address: self.address.clone(), waited }
     }
 
-    /// Puts a link together once both sides hold the segment.
-    pub(super) fn link(
+    /// Maps both rings of a segment. The descriptor is not needed after that by whoever hands it to nobody: a link costs
+    /// one for its channel, and no other.
+    pub(super) fn rings(
         &self,
         side: Side,
-        channel: Channel,
         segment: Segment,
-        (peer, ring_bytes): (Peer, u32),
-    ) -> Result<ShmLink, ConnectError> {
+        ring_bytes: u32,
+    ) -> Result<(Rings, OwnedFd), Errno> {
+        let (segment, descriptor) = segment.into_parts();
         let segment = Arc::new(segment);
+        let memory = (&segment, descriptor.as_fd());
+        let (outgoing, incoming) = Layout::new(ring_bytes).rings(memory, side, max_payload(ring_bytes))?;
+        Ok((Rings { segment, outgoing, incoming, ring_bytes }, descriptor))
+    }
+
+    /// Puts a link together.
+    pub(super) fn link(&self, channel: Channel, rings: Rings, peer: Peer) -> ShmLink {
+        let Rings { segment, outgoing, incoming, ring_bytes } = rings;
         let longest = max_payload(ring_bytes);
-        let (outgoing, incoming) = Layout::new(ring_bytes)
-            .rings(&segment, side, longest)
-            .map_err(|source| self.system("mmap", source))?;
         let capabilities = Capabilities {
             name: "shm",
             max_payload: longest,
@@ -67,7 +81,7 @@ impl Setup {
             atomics: AtomicDomain::Cpu,
             needs_target_progress: false,
         };
-        Ok(ShmLink {
+        ShmLink {
             peer,
             capabilities,
             counters: Counters::default(),
@@ -87,7 +101,7 @@ impl Setup {
             regions_given: 0,
             unsent: Default::default(),
             completions: Default::default(),
-        })
+        }
     }
 }
 

@@ -4,18 +4,25 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use outboard_wire::{
-    Answer, DecodeError, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Time, Versions, Welcome,
+    Answer, DecodeError, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Time, Versions, Wait,
+    Welcome,
 };
+use rustix::io::Errno;
 
 use super::bytes::{Arrival, ByteStream};
-use super::link::StreamLink;
+use super::link::{Queues, StreamLink};
 use super::terms::{PAYLOAD_MIN, Terms};
 use crate::hello::{check_hello, refuse};
+use crate::patience::Patience;
+use crate::shortage::no_room;
 use crate::tcp::Distrust;
 use crate::{ConnectError, Exports, Identity, Loss, Peer};
 
 /// How an alert of TLS begins.
 const TLS_ALERT: [u8; 2] = [21, 3];
+
+/// How many answers are heard in one look; more than one only if the other side asks to wait.
+const ANSWERS_PER_LOOK: usize = 16;
 
 /// What every link of this process starts from.
 #[derive(Clone)]
@@ -55,9 +62,14 @@ impl Setup {
     }
 
     /// Whether both sides know whom they are talking to.
-    fn secure(&self, stream: &mut impl ByteStream, now: Time, deadline: Time) -> Result<bool, ConnectError> {
+    fn secure(
+        &self,
+        stream: &mut impl ByteStream,
+        now: Time,
+        patience: &mut Patience,
+    ) -> Result<bool, ConnectError> {
         match stream.secure().map_err(|loss| self.lost(loss))? {
-            false if now >= deadline => Err(self.timed_out()),
+            false if patience.is_over(now) => Err(self.timed_out()),
             is_secure => Ok(is_secure),
         }
     }
@@ -65,13 +77,12 @@ impl Setup {
     fn link<S: ByteStream>(
         &self,
         mut stream: S,
+        queues: Queues,
         intro: Introduction,
         terms: &Terms,
-    ) -> Result<StreamLink<S>, ConnectError> {
+    ) -> StreamLink<S> {
         stream.begin_records(terms.deadline);
-        let peer = Peer::new(intro, self.address.clone());
-        StreamLink::new(stream, peer, Arc::clone(&self.exports), terms)
-            .map_err(|source| ConnectError::System { call: "mmap", address: self.address.clone(), source })
+        StreamLink::new(stream, queues, Peer::new(intro, self.address.clone()), terms)
     }
 }
 
@@ -79,12 +90,13 @@ impl Setup {
 struct Incoming {
     bytes: [u8; HANDSHAKE_LEN],
     len: usize,
-    deadline: Time,
+    patience: Patience,
 }
 
 impl Incoming {
-    fn new(deadline: Time) -> Self {
-        Self { bytes: [0; HANDSHAKE_LEN], len: 0, deadline }
+    fn new(setup: &Setup, now: Time) -> Self {
+        let patience = Patience::new(setup.terms.handshake_timeout, now);
+        Self { bytes: [0; HANDSHAKE_LEN], len: 0, patience }
     }
 
     /// Reads on; true once the message is whole, or so wrong that the rest is not worth waiting for.
@@ -100,7 +112,7 @@ impl Incoming {
             match arrival.map_err(|loss| setup.lost(loss))? {
                 Arrival::Bytes(len) => self.len += len,
                 Arrival::End => return Err(setup.hung_up_after(&self.bytes[..self.len])),
-                Arrival::Nothing if now >= self.deadline => return Err(setup.timed_out()),
+                Arrival::Nothing if self.patience.is_over(now) => return Err(setup.timed_out()),
                 Arrival::Nothing => return Ok(false),
             }
             if self.len >= size_of::<u64>() && is_hopeless(&self.bytes) {
@@ -115,13 +127,15 @@ impl Incoming {
 pub struct Accepting<S: ByteStream> {
     stream: Option<S>,
     incoming: Incoming,
+    /// What the other side has said, and the version to speak.
+    heard: Option<(Hello, u16)>,
     setup: Setup,
 }
 
 impl<S: ByteStream> Accepting<S> {
     pub(crate) fn start(stream: S, setup: Setup, now: Time) -> Self {
-        let deadline = now + setup.terms.handshake_timeout;
-        Self { stream: Some(stream), incoming: Incoming::new(deadline), setup }
+        let incoming = Incoming::new(&setup, now);
+        Self { stream: Some(stream), incoming, heard: None, setup }
     }
 
     /// Becomes readable when [`poll`](Accepting::poll) can go on.
@@ -129,34 +143,77 @@ impl<S: ByteStream> Accepting<S> {
         self.stream.as_ref().and_then(S::descriptor)
     }
 
-    /// When [`poll`](Accepting::poll) gives up.
-    pub fn deadline(&self) -> Time {
-        self.incoming.deadline
+    /// When to look again at the latest, if nothing arrives.
+    pub fn next_look(&self) -> Time {
+        self.incoming.patience.next_look()
     }
 
     /// Goes on with the handshake; `None` means not yet.
     pub fn poll(&mut self, now: Time) -> Result<Option<StreamLink<S>>, ConnectError> {
-        let Some(stream) = &mut self.stream else { return Err(self.setup.hung_up()) };
-        let is_hopeless = |bytes: &[u8]| matches!(Hello::decode(bytes), Err(DecodeError::NotOutboard { .. }));
-        if !self.setup.secure(stream, now, self.incoming.deadline)? {
-            return Ok(None);
+        match self.hear(now)? {
+            true => self.greet(now).map(Some),
+            false => Ok(None),
         }
-        if !self.incoming.poll(stream, &self.setup, now, is_hopeless)? {
-            return Ok(None);
-        }
-        self.greet(now).map(Some)
     }
 
-    /// Answers the hello. The stream is given away with the link only: until then its descriptor may be watched.
-    fn greet(&mut self, now: Time) -> Result<StreamLink<S>, ConnectError> {
+    /// Listens; true once the other side has said who it is, and may be [greeted](Accepting::greet). Costs little.
+    pub fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
+        if self.heard.is_some() {
+            return Ok(true);
+        }
         let Some(stream) = &mut self.stream else { return Err(self.setup.hung_up()) };
-        let (hello, version) = check_stream_hello(&self.incoming.bytes).map_err(|refusal| {
+        let is_hopeless = |bytes: &[u8]| matches!(Hello::decode(bytes), Err(DecodeError::NotOutboard { .. }));
+        if !self.setup.secure(stream, now, &mut self.incoming.patience)?
+            || !self.incoming.poll(stream, &self.setup, now, is_hopeless)?
+        {
+            return Ok(false);
+        }
+        match check_stream_hello(&self.incoming.bytes) {
+            Ok(heard) => {
+                self.heard = Some(heard);
+                Ok(true)
+            }
+            Err(refusal) => Err(self.refuse(refusal, now)),
+        }
+    }
+
+    /// Says that its turn will come, to whoever has been heard and has to wait.
+    pub fn reassure(&mut self, now: Time) -> Result<(), ConnectError> {
+        match (&mut self.stream, &self.heard) {
+            (Some(stream), Some((hello, _))) if hello.versions.understands_wait() => {
+                send_whole(stream, &self.setup, now, &Wait.encode())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that there is no room because `call` has failed, and ends the connection.
+    pub fn turn_away(&mut self, (call, source): (&'static str, Errno), now: Time) -> ConnectError {
+        self.refuse(no_room(&self.setup.identity, call, source), now)
+    }
+
+    fn refuse(&mut self, refusal: Box<Refusal>, now: Time) -> ConnectError {
+        // The stream is given away with a link only: until then its descriptor may be watched.
+        if let Some(stream) = &mut self.stream {
             // If it is gone already, our own error says enough.
             let _ = stream.send(now, &refusal.encode());
             stream.finish();
-            ConnectError::TurnedAway { address: self.setup.address.clone(), refusal }
-        })?;
+        }
+        ConnectError::TurnedAway { address: self.setup.address.clone(), refusal }
+    }
+
+    /// Makes the link and welcomes the other side, or tells it why not.
+    pub fn greet(&mut self, now: Time) -> Result<StreamLink<S>, ConnectError> {
+        let (Some(stream), Some((hello, version))) = (&mut self.stream, self.heard) else {
+            return Err(self.setup.hung_up());
+        };
         let terms = &self.setup.terms;
+        // Before the welcome: what fails afterwards cannot be told any more.
+        let queues = Queues::new::<S>(&hello.intro, Arc::clone(&self.setup.exports), terms);
+        let queues = match queues {
+            Ok(queues) => queues,
+            Err(source) => return Err(self.turn_away(("mmap", source), now)),
+        };
         let welcome = Welcome {
             version,
             intro: self.setup.identity.introduction(terms.max_payload() as u32),
@@ -166,7 +223,7 @@ impl<S: ByteStream> Accepting<S> {
         };
         send_whole(stream, &self.setup, now, &welcome.encode())?;
         let Some(stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
-        self.setup.link(stream, hello.intro, terms)
+        Ok(self.setup.link(stream, queues, hello.intro, terms))
     }
 }
 
@@ -207,9 +264,8 @@ pub struct Dialing<S: ByteStream> {
 
 impl<S: ByteStream> Dialing<S> {
     pub(crate) fn start(stream: S, setup: Setup, now: Time) -> Self {
-        let deadline = now + setup.terms.handshake_timeout;
         let hello = setup.identity.hello(setup.terms.max_payload() as u32).encode();
-        let incoming = Incoming::new(deadline);
+        let incoming = Incoming::new(&setup, now);
         Self { stream: Some(stream), hello, is_connected: false, has_sent: false, incoming, setup }
     }
 
@@ -230,9 +286,9 @@ impl<S: ByteStream> Dialing<S> {
         self.is_connected
     }
 
-    /// When [`poll`](Dialing::poll) gives up.
-    pub fn deadline(&self) -> Time {
-        self.incoming.deadline
+    /// When to look again at the latest, if nothing arrives.
+    pub fn next_look(&self) -> Time {
+        self.incoming.patience.next_look()
     }
 
     /// Goes on with the handshake; `None` means not yet.
@@ -241,35 +297,50 @@ impl<S: ByteStream> Dialing<S> {
         if !self.is_connected {
             match stream.is_connected() {
                 Ok(true) => self.is_connected = true,
-                Ok(false) if now < self.incoming.deadline => return Ok(None),
-                Ok(false) => return Err(self.setup.timed_out()),
+                Ok(false) if self.incoming.patience.is_over(now) => return Err(self.setup.timed_out()),
+                Ok(false) => return Ok(None),
                 Err(source) => {
                     return Err(ConnectError::Unreachable { address: self.setup.address.clone(), source });
                 }
             }
         }
         if !self.has_sent {
-            if !self.setup.secure(stream, now, self.incoming.deadline)? {
+            if !self.setup.secure(stream, now, &mut self.incoming.patience)? {
                 return Ok(None);
             }
-            send_whole(stream, &self.setup, now, &self.hello)?;
-            self.has_sent = true;
+            match send_whole(stream, &self.setup, now, &self.hello) {
+                // It may have said why.
+                Ok(()) | Err(ConnectError::HungUp { .. }) => self.has_sent = true,
+                Err(error) => return Err(error),
+            }
         }
         let is_hopeless =
             |bytes: &[u8]| matches!(Answer::decode(bytes), Err(DecodeError::NotOutboard { .. }));
-        if !self.incoming.poll(stream, &self.setup, now, is_hopeless)? {
-            return Ok(None);
+        for _ in 0..ANSWERS_PER_LOOK {
+            let Some(stream) = &mut self.stream else { break };
+            if !self.incoming.poll(stream, &self.setup, now, is_hopeless)? {
+                break;
+            }
+            if let Some(link) = self.hear(now)? {
+                return Ok(Some(link));
+            }
         }
-        self.hear().map(Some)
+        Ok(None)
     }
 
-    fn hear(&mut self) -> Result<StreamLink<S>, ConnectError> {
-        let Some(stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
+    /// Hears an answer that is here as a whole; `None` means that another will follow.
+    fn hear(&mut self, now: Time) -> Result<Option<StreamLink<S>>, ConnectError> {
         let address = || self.setup.address.clone();
         let welcome = match Answer::decode(&self.incoming.bytes) {
             Ok(Answer::Welcome(welcome)) => welcome,
             Ok(Answer::Refusal(refusal)) => {
                 return Err(ConnectError::Refused { address: address(), refusal: Box::new(refusal) });
+            }
+            Ok(Answer::Wait(_)) if self.incoming.patience.is_over(now) => return Err(self.setup.timed_out()),
+            Ok(Answer::Wait(_)) => {
+                self.incoming.patience.renew();
+                self.incoming.len = 0;
+                return Ok(None);
             }
             Err(source) => return Err(ConnectError::Garbage { address: address(), source }),
         };
@@ -277,7 +348,10 @@ impl<S: ByteStream> Dialing<S> {
         check_welcome(&welcome)
             .and_then(|()| terms.adopt(welcome.heartbeat_ms, welcome.deadline_ms))
             .map_err(|source| ConnectError::Garbage { address: address(), source })?;
-        self.setup.link(stream, welcome.intro, &terms)
+        let queues = Queues::new::<S>(&welcome.intro, Arc::clone(&self.setup.exports), &terms)
+            .map_err(|source| ConnectError::System { call: "mmap", address: address(), source })?;
+        let Some(stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
+        Ok(Some(self.setup.link(stream, queues, welcome.intro, &terms)))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outboard_wire::liveness::Liveness;
-use outboard_wire::{FrameHead, Text, Time};
+use outboard_wire::{FrameHead, Introduction, Text, Time};
 use rustix::io::Errno;
 
 use super::bytes::{Arrival, ByteStream};
@@ -47,6 +47,28 @@ pub struct StreamLink<S: ByteStream> {
     pub(super) lost: Option<LinkError>,
 }
 
+/// What a link takes memory for: made before anything is promised to the peer.
+pub(super) struct Queues {
+    desk: Desk,
+    inbox: Inbox,
+    max_payload: usize,
+}
+
+impl Queues {
+    /// For a link to a peer with this introduction.
+    pub(super) fn new<S: ByteStream>(
+        intro: &Introduction,
+        exports: Arc<Exports>,
+        terms: &Terms,
+    ) -> Result<Self, Errno> {
+        let ours = terms.max_payload();
+        // What the peer cannot take is never sent, and what we can take it may send.
+        let max_payload = ours.min(intro.max_payload as usize);
+        let desk = Desk::new(terms, exports, (max_payload, S::REACHES))?;
+        Ok(Self { desk, inbox: Inbox::new(terms.buffer_bytes, ours)?, max_payload })
+    }
+}
+
 /// What the first record is.
 enum First {
     /// Nothing that is there as a whole.
@@ -56,10 +78,8 @@ enum First {
 }
 
 impl<S: ByteStream> StreamLink<S> {
-    pub(super) fn new(stream: S, peer: Peer, exports: Arc<Exports>, terms: &Terms) -> Result<Self, Errno> {
-        let ours = terms.max_payload();
-        // What the peer cannot take is never sent, and what we can take it may send.
-        let max_payload = ours.min(peer.intro().max_payload as usize);
+    pub(super) fn new(stream: S, queues: Queues, peer: Peer, terms: &Terms) -> Self {
+        let Queues { desk, inbox, max_payload } = queues;
         let capabilities = Capabilities {
             name: stream.name(),
             max_payload,
@@ -69,10 +89,8 @@ impl<S: ByteStream> StreamLink<S> {
             atomics: AtomicDomain::Cpu,
             needs_target_progress: true,
         };
-        let desk = Desk::new(terms, exports, (max_payload, S::REACHES))?;
-        let inbox = Inbox::new(terms.buffer_bytes, ours)?;
         let pulse = Pulse::new(terms.heartbeat, terms.deadline);
-        Ok(Self {
+        Self {
             desk,
             stream,
             inbox,
@@ -86,7 +104,7 @@ impl<S: ByteStream> StreamLink<S> {
             is_drained: false,
             is_deferred: false,
             lost: None,
-        })
+        }
     }
 
     #[inline]

@@ -17,11 +17,9 @@ use super::session::Session;
 use super::steer;
 use super::trust::Trust;
 use super::{Config, Protection, TcpLink, TrustError};
+use crate::hello::BACKLOG;
 use crate::stream::{self, Setup};
 use crate::{Address, Clock, ConnectError, Exports, Identity};
-
-/// How many connections may wait to be accepted.
-const BACKLOG: i32 = 128;
 
 /// A connection that someone made to us and whose handshake is not finished.
 pub type Accepting = stream::Accepting<TcpBytes>;
@@ -180,7 +178,8 @@ impl Dialing {
     }
 }
 
-/// Connects to `address` and waits until the link is open, for `config.handshake_timeout` at most.
+/// Connects to `address` and waits until the link is open; gives up when the other side has said nothing for
+/// `config.handshake_timeout`.
 pub fn connect(
     address: SocketAddr,
     identity: Identity,
@@ -195,7 +194,7 @@ pub fn connect(
         }
         let Some(descriptor) = dialing.descriptor() else { continue };
         let events = if dialing.is_connected() { PollFlags::IN } else { PollFlags::OUT };
-        let span = dialing.deadline().since(clock.now());
+        let span = dialing.next_look().since(clock.now());
         let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
         // Whatever poll says, the handshake finds out for itself, and it has a deadline.
         let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, events)], Some(&timeout));

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use outboard_link::memory::Segment;
+use outboard_link::memory::Mapping;
 use outboard_link::ofi::{self, OfiListener};
 use outboard_link::shm::{self, ShmLink, ShmListener, raw};
 use outboard_link::tcp::{self, TcpListener};
@@ -220,7 +220,7 @@ fn damage(vandal: &raw::Vandal, damage: Damage, random: &mut fastrand::Rng) {
     }
 }
 
-fn scribble_word(segment: &Segment, at: usize, random: &mut fastrand::Rng) {
+fn scribble_word(segment: &Mapping, at: usize, random: &mut fastrand::Rng) {
     use std::sync::atomic::Ordering::Relaxed;
     let word = segment.word(at);
     let old = word.load(Relaxed);

@@ -100,7 +100,8 @@ pub(super) fn scripted() -> (ScriptLink, Arc<Segment>) {
         handshake_timeout: Duration::from_secs(1),
     };
     let script = Script { room: usize::MAX, ..Script::default() };
-    (StreamLink::new(script, peer, exports, &terms).unwrap(), memory)
+    let queues = Queues::new::<Script>(peer.intro(), exports, &terms).unwrap();
+    (StreamLink::new(script, queues, peer, &terms), memory)
 }
 
 impl ScriptLink {

@@ -1,0 +1,208 @@
+//! Thousands of clients that come at once: all are served, and each costs little while it asks nothing.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::process::Command;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use outboard::Address;
+use outboard_driver::raise_descriptor_limit;
+use outboard_link::shm::{self, ShmLink};
+use outboard_link::tcp::{self, TcpLink};
+use outboard_link::{Disposition, Exports, Identity, Link, LinkError, Waiter};
+use outboard_wire::{FrameHead, Kind, Role, Room};
+
+use crate::daemon::{Daemon, connect};
+use crate::place::Place;
+use crate::process::{PATIENCE, Process};
+
+const VARIABLE: &str = "PROOF_THRONG";
+
+/// How many clients come, by how many processes.
+const CLIENTS: usize = 2000;
+const PROCESSES: usize = 8;
+
+/// A process that connects many times at once, has every connection answered once, and then keeps them all.
+pub(crate) struct Throng {
+    at: Address,
+    links: usize,
+}
+
+enum AnyLink {
+    Shm(Box<ShmLink>),
+    Tcp(Box<TcpLink>),
+}
+
+impl Throng {
+    fn start(&self, place: &Place) -> Process {
+        let mut command = Command::new(std::env::current_exe().expect("a process knows itself"));
+        command.args(["--exact", "entry", "--nocapture", "--test-threads=1"]);
+        command.env(VARIABLE, format!("{} {}", self.links, self.at));
+        place.mark(&mut command);
+        Process::start(command)
+    }
+
+    /// What this process was started as, if it is a throng.
+    pub(crate) fn from_environment() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let (links, at) = text.split_once(' ')?;
+        Some(Self { at: at.parse().ok()?, links: links.parse().ok()? })
+    }
+
+    /// Plays it; returns the exit code.
+    pub(crate) fn run(&self) -> i32 {
+        raise_descriptor_limit();
+        let waiter = Waiter::new();
+        let together = Barrier::new(self.links + 1);
+        let attached: Vec<Result<AnyLink, String>> = thread::scope(|scope| {
+            let attach = |_| {
+                scope.spawn(|| {
+                    together.wait();
+                    attach(&self.at, waiter)
+                })
+            };
+            let threads: Vec<_> = (0..self.links).map(attach).collect();
+            println!("ready");
+            await_word();
+            together.wait();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut errors: BTreeMap<&str, usize> = BTreeMap::new();
+        attached.iter().filter_map(|link| link.as_ref().err()).for_each(|error| {
+            *errors.entry(error).or_default() += 1;
+        });
+        let failed: usize = errors.values().sum();
+        println!("attached {} failed {failed} {errors:?}", self.links - failed);
+        let over = thread::spawn(await_word);
+        let mut links: Vec<AnyLink> = attached.into_iter().flatten().collect();
+        while !over.is_finished() {
+            let now = waiter.clock.now();
+            let live = links.iter_mut().all(|link| match link {
+                AnyLink::Shm(link) => link.progress(now).is_ok(),
+                AnyLink::Tcp(link) => link.progress(now).is_ok(),
+            });
+            if !live {
+                println!("lost a link");
+                return 1;
+            }
+            thread::park_timeout(Duration::from_millis(50));
+        }
+        for link in &mut links {
+            match link {
+                AnyLink::Shm(link) => link.close("done"),
+                AnyLink::Tcp(link) => link.close("done"),
+            }
+        }
+        0
+    }
+}
+
+/// Waits for a line, or the end of what the test says.
+fn await_word() {
+    let _ = std::io::stdin().lock().read_line(&mut String::new());
+}
+
+/// Connects with the settings that everybody has, and waits for an answer.
+fn attach(at: &Address, waiter: Waiter) -> Result<AnyLink, String> {
+    let identity = Identity::new(Role::Application, "one of many");
+    if let Address::Tcp(socket) = at {
+        let link = tcp::connect(*socket, identity, Exports::new(), tcp::Config::default());
+        let mut link = link.map_err(|error| error.to_string())?;
+        echo(&mut link, waiter).map_err(|error| error.to_string())?;
+        return Ok(AnyLink::Tcp(Box::new(link)));
+    }
+    let link = shm::connect(at, identity, Exports::new(), shm::Config::default());
+    let mut link = link.map_err(|error| error.to_string())?;
+    echo(&mut link, waiter).map_err(|error| error.to_string())?;
+    Ok(AnyLink::Shm(Box::new(link)))
+}
+
+fn echo(link: &mut impl Link, waiter: Waiter) -> Result<(), LinkError> {
+    let sent = link.send(FrameHead::new(Kind::new(Room::Trial, 0)), b"here");
+    assert!(sent.is_ok(), "a new link has room");
+    link.flush()?;
+    waiter.until(link, PATIENCE, "an answer", |link| {
+        Ok((link.receive(1, |_| Disposition::Taken)? > 0).then_some(()))
+    })
+}
+
+/// What a process uses, in KiB, as the kernel tells.
+fn usage(pid: u32) -> BTreeMap<String, u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let number = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        Some((name.to_owned(), rest.trim().trim_end_matches(" kB").parse().ok()?))
+    };
+    let mut usage: BTreeMap<String, u64> = status.lines().filter_map(number).collect();
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let mappings = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default().lines().count();
+    usage.insert("fds".to_owned(), descriptors as u64);
+    usage.insert("maps".to_owned(), mappings as u64);
+    usage
+}
+
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
+    let field = |number: usize| rest.split_whitespace().nth(number).and_then(|text| text.parse::<u64>().ok());
+    field(11).unwrap_or(0) + field(12).unwrap_or(0)
+}
+
+fn crowd_at(at: impl Fn(&Daemon) -> Address) {
+    raise_descriptor_limit();
+    let place = Place::new();
+    let mut memory = Daemon::memory(&place, &place.socket(), &[]);
+    let at = at(&memory);
+    let mut busy = connect(&at);
+    let times = |busy: &mut outboard::Client| {
+        let mut times: Vec<Duration> = (0..500).map(|_| busy.echo(&[7; 64]).unwrap()).collect();
+        times.sort();
+        (times[250], times[495])
+    };
+    println!("{at}: echo alone p50, p99 {:?}", times(&mut busy));
+    let before = usage(memory.process.pid());
+    let throng = Throng { at: at.clone(), links: CLIENTS / PROCESSES };
+    let mut processes: Vec<Process> = (0..PROCESSES).map(|_| throng.start(&place)).collect();
+    processes.iter_mut().for_each(|process| drop(process.await_line(&["ready"])));
+    let began = Instant::now();
+    processes.iter_mut().for_each(|process| process.tell("go"));
+    let told: Vec<String> = processes.iter_mut().map(|process| process.await_line(&["attached"])).collect();
+    println!("{at}: all were answered after {:?}", began.elapsed());
+    for line in &told {
+        println!("{line}");
+    }
+    let after = usage(memory.process.pid());
+    for name in ["VmRSS", "RssAnon", "RssShmem", "VmPTE", "VmData", "fds", "maps"] {
+        let grown = after[name].saturating_sub(before[name]);
+        println!("{name}: {grown} more, {:.1} for each client", grown as f64 / CLIENTS as f64);
+    }
+    println!("{at}: echo beside the others p50, p99 {:?}", times(&mut busy));
+    let (ticks, began) = (cpu_ticks(memory.process.pid()), Instant::now());
+    memory.process.idle(Duration::from_secs(3));
+    let used = (cpu_ticks(memory.process.pid()) - ticks) as f64 / 100.0;
+    println!("{at}: idle for {:?}, used {used} s of processor time", began.elapsed());
+    assert!(told.iter().all(|line| line.contains(" failed 0 ")), "{told:?}");
+    memory.await_number("clients", CLIENTS as u64);
+    processes.iter_mut().for_each(Process::close_stdin);
+    for process in processes {
+        let (status, said) = process.exit();
+        assert!(status.success(), "{said:?}");
+    }
+    memory.await_number("clients", 0);
+    assert_eq!(memory.number("clients_lost_total"), 0);
+    drop(busy);
+    memory.end();
+    place.assert_nothing_left();
+}
+
+#[test]
+fn two_thousand_clients_attach_at_once_by_shared_memory() {
+    crowd_at(|memory| memory.local().clone());
+}
+
+#[test]
+fn two_thousand_clients_attach_at_once_by_tcp() {
+    crowd_at(|memory| memory.remote().clone());
+}

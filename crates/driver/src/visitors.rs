@@ -1,0 +1,182 @@
+//! Peers that have connected to us and whose handshake is not finished.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use outboard_link::ConnectError;
+use outboard_wire::Time;
+use rustix::io::Errno;
+
+use crate::NewLink;
+use crate::pending::Incoming;
+use crate::poller::Poller;
+use crate::reserve::Reserve;
+
+/// How long a visitor may say nothing while others wait for its place.
+const GRACE: Duration = Duration::from_millis(250);
+/// How often those who were heard are told that their turn will come; a small part of anybody's patience.
+const REASSURE: Duration = Duration::from_millis(250);
+
+/// A system call that has failed, because of which there is no room.
+pub(crate) type Shortage = (&'static str, Errno);
+
+/// What there is too little of to accept a connection, if that is why it failed.
+pub(crate) fn shortage(error: &ConnectError) -> Option<Shortage> {
+    match error {
+        ConnectError::System { call, source: source @ (Errno::MFILE | Errno::NFILE), .. } => {
+            Some((call, *source))
+        }
+        _ => None,
+    }
+}
+
+struct Visitor {
+    handshake: Box<dyn Incoming>,
+    /// Who is to own the link; any, if none.
+    worker: Option<usize>,
+    came: Time,
+    /// When it was heard, or last told to wait; none while it says nothing.
+    told: Option<Time>,
+    /// Why there is no room for it. It is told when it was heard: before that it would not listen.
+    shortage: Option<Shortage>,
+}
+
+/// What came of a visitor.
+pub(crate) enum Greeted {
+    Link(NewLink, Option<usize>),
+    Failed(ConnectError),
+    /// It has to be greeted again, a little later.
+    NotYet,
+}
+
+/// Everybody who has connected and has no link yet. To listen to them costs little, and is done at once; to make their
+/// links takes longer, and they wait for it in the order in which they were heard.
+pub(crate) struct Visitors {
+    /// By age: the first is the oldest.
+    all: BTreeMap<u64, Visitor>,
+    heard: VecDeque<u64>,
+    /// How many there may be, and of dear ones.
+    most: usize,
+    dear_most: usize,
+}
+
+impl Visitors {
+    pub(crate) fn new(most: usize, dear_most: usize) -> Self {
+        Self { all: BTreeMap::new(), heard: VecDeque::new(), most, dear_most }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether somebody waits to be greeted.
+    pub(crate) fn has_heard(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
+    /// Whether another may come in, once whoever has said nothing for long enough is sent off. All others keep their place,
+    /// and the newcomer waits where it is.
+    pub(crate) fn make_room(&mut self, is_dear: bool, poller: &Poller, now: Time) -> bool {
+        let dear = || self.all.values().filter(|visitor| visitor.handshake.is_dear()).count();
+        if is_dear && dear() >= self.dear_most {
+            return self.drop_silent(|visitor| visitor.handshake.is_dear(), poller, now);
+        }
+        self.all.len() < self.most || self.drop_oldest_silent(poller, now)
+    }
+
+    /// Sends off the oldest visitor that has said nothing, if it has had its time.
+    pub(crate) fn drop_oldest_silent(&mut self, poller: &Poller, now: Time) -> bool {
+        self.drop_silent(|_| true, poller, now)
+    }
+
+    fn drop_silent(&mut self, is_one: impl Fn(&Visitor) -> bool, poller: &Poller, now: Time) -> bool {
+        let oldest = self.all.iter().find(|(_, visitor)| visitor.told.is_none() && is_one(visitor));
+        let overdue = oldest.filter(|(_, visitor)| now.since(visitor.came) >= GRACE).map(|(key, _)| *key);
+        if let Some(key) = overdue {
+            self.forget(key, poller);
+        }
+        overdue.is_some()
+    }
+
+    /// Ends a handshake. Closing its socket is not enough: the poller would go on to watch one that something else holds
+    /// as well.
+    fn forget(&mut self, key: u64, poller: &Poller) {
+        if let Some(visitor) = self.all.remove(&key)
+            && let Some(descriptor) = visitor.handshake.descriptor()
+        {
+            poller.remove(descriptor);
+        }
+    }
+
+    pub(crate) fn admit(
+        &mut self,
+        key: u64,
+        handshake: Box<dyn Incoming>,
+        (worker, shortage): (Option<usize>, Option<Shortage>),
+        now: Time,
+    ) {
+        self.all.insert(key, Visitor { handshake, worker, came: now, told: None, shortage });
+    }
+
+    /// Listens to a visitor. Returns what went wrong, if it is no visitor any more.
+    pub(crate) fn hear(&mut self, key: u64, poller: &Poller, now: Time) -> Option<ConnectError> {
+        let visitor = self.all.get_mut(&key).filter(|visitor| visitor.told.is_none())?;
+        let error = match (visitor.handshake.hear(now), visitor.shortage) {
+            (Ok(false), _) => return None,
+            (Ok(true), None) => {
+                visitor.told = Some(now);
+                self.heard.push_back(key);
+                return None;
+            }
+            (Ok(true), Some(shortage)) => visitor.handshake.turn_away(shortage, now),
+            (Err(error), _) => error,
+        };
+        self.forget(key, poller);
+        Some(error)
+    }
+
+    /// Makes the link of whoever was heard first.
+    pub(crate) fn greet_next(
+        &mut self,
+        poller: &Poller,
+        reserve: &mut Reserve,
+        now: Time,
+    ) -> Option<Greeted> {
+        let key = self.heard.pop_front()?;
+        let visitor = self.all.get_mut(&key)?;
+        // Those who wait have taken all descriptors that are left, perhaps, and a link needs another while it is made.
+        let greeted = match reserve.lend(|| visitor.handshake.greet(now)) {
+            Ok(Some(link)) => Greeted::Link(link, visitor.worker),
+            Ok(None) => {
+                self.heard.push_front(key);
+                return Some(Greeted::NotYet);
+            }
+            Err(error) => Greeted::Failed(error),
+        };
+        self.forget(key, poller);
+        Some(greeted)
+    }
+
+    /// Tells those who were heard a while ago that their turn will come. Returns what went wrong with those who have gone.
+    pub(crate) fn reassure(&mut self, poller: &Poller, now: Time) -> Vec<ConnectError> {
+        let mut gone = Vec::new();
+        for key in &self.heard {
+            let Some(visitor) = self.all.get_mut(key) else { continue };
+            if visitor.told.is_none_or(|told| now.since(told) >= REASSURE) {
+                visitor.told = Some(now);
+                gone.extend(visitor.handshake.reassure(now).err().map(|error| (*key, error)));
+            }
+        }
+        for (key, _) in &gone {
+            self.forget(*key, poller);
+            self.heard.retain(|other| other != key);
+        }
+        gone.into_iter().map(|(_, error)| error).collect()
+    }
+
+    /// Those who have said nothing for so long that somebody has to look whether their time is up.
+    pub(crate) fn due(&self, now: Time) -> Vec<u64> {
+        let is_due = |visitor: &Visitor| visitor.told.is_none() && visitor.handshake.next_look() <= now;
+        self.all.iter().filter(|(_, visitor)| is_due(visitor)).map(|(key, _)| *key).collect()
+    }
+}
