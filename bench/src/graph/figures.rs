@@ -4,6 +4,7 @@ use indicatif::ProgressBar;
 use outboard_graph::Application;
 
 use super::group::MemoryGroup;
+use super::plot::Row;
 use super::stage::{AgentCache, Stage, read_by};
 use super::task::{Cache, Far, FarPath, Outcome, Place};
 use crate::BenchError;
@@ -62,8 +63,20 @@ struct Times {
     saved_together: Vec<f64>,
 }
 
-/// Runs everything, round by round.
-pub(super) fn all(stage: &Stage, rounds: usize, bar: &ProgressBar) -> Result<Vec<Figure>, BenchError> {
+impl Times {
+    /// The times of the best way to map the files.
+    fn best_mapped(&self) -> &[f64] {
+        let best = self.mapped.iter().min_by(|a, b| median(a).total_cmp(&median(b)));
+        best.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Runs everything, round by round. Returns the figures, and what a picture shows of them.
+pub(super) fn all(
+    stage: &Stage,
+    rounds: usize,
+    bar: &ProgressBar,
+) -> Result<(Vec<Figure>, Vec<Row>), BenchError> {
     let wire = third_of_intra(stage)?;
     let mut all: Vec<Times> = Application::ALL.iter().map(|_| Times::default()).collect();
     for _ in 0..rounds {
@@ -81,11 +94,13 @@ pub(super) fn all(stage: &Stage, rounds: usize, bar: &ProgressBar) -> Result<Vec
             }
         }
     }
-    let mut figures = Vec::new();
+    let (mut figures, mut rows) = (Vec::new(), Vec::new());
     for (application, times) in Application::ALL.into_iter().zip(&all) {
         figures.extend(figures_of(application, times, &wire));
+        let (mapped, far) = (median(times.best_mapped()), median(&times.confined));
+        rows.push(Row { application: application.name(), mapped, far });
     }
-    Ok(figures)
+    Ok((figures, rows))
 }
 
 /// Files, far memory and memory.
@@ -196,8 +211,7 @@ fn together(stage: &Stage, application: Application, alone: u64) -> Result<f64, 
 
 fn figures_of(application: Application, times: &Times, wire: &str) -> Vec<Figure> {
     let name = |what: &str| format!("graph.{}.{what}", application.name());
-    let mapped = times.mapped.iter().min_by(|a, b| median(a).total_cmp(&median(b)));
-    let mapped = mapped.map_or(&[][..], Vec::as_slice);
+    let mapped = times.best_mapped();
     let mut figures = vec![
         speed(
             name("far_over_mmap"),

@@ -3,6 +3,7 @@
 mod figures;
 mod group;
 mod mapped;
+mod plot;
 mod stage;
 mod task;
 
@@ -40,8 +41,12 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let mut stage = Stage::build(&options.peer, extent.scale, extent.iterations)?;
     stage.spare_min = extent.spare_min;
     let bar = bar(figures::STEPS * extent.rounds as u64);
-    let figures = figures::all(&stage, extent.rounds, &bar)?;
+    let (figures, rows) = figures::all(&stage, extent.rounds, &bar)?;
     bar.finish_and_clear();
+    if let Some(file) = &options.plot {
+        std::fs::write(file, plot::picture(&rows))
+            .map_err(|source| BenchError::Plot { file: file.display().to_string(), source })?;
+    }
     Ok(Report { bench: "graph", figures, environment })
 }
 

@@ -82,6 +82,13 @@ impl Svg {
         ));
     }
 
+    /// A filled bar, from its upper left corner.
+    pub(crate) fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str) {
+        self.add(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
+        ));
+    }
+
     /// A line of text.
     pub(crate) fn text(&mut self, x: f64, y: f64, size: f64, colour: &str, anchor: Anchor, text: &str) {
         let (anchor, text) = (anchor.name(), escaped(text));

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Draw a picture into this SVG file: latency over the share of cold writes (writing), or which site answers calls over
+    /// Draw a picture into this SVG file: applications with a third of their memory (graph), latency over the share of cold writes (writing), or which site answers calls over
     /// time while others take their cores (calling, steering)
     #[arg(long, value_name = "FILE")]
     plot: Option<std::path::PathBuf>,
@@ -48,9 +48,9 @@ pub(crate) struct Args {
 
 /// Runs the benchmark and prints its report.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.plot.is_some() && !["writing", "calling", "steering"].contains(&args.name.as_str()) {
+    if args.plot.is_some() && !["graph", "writing", "calling", "steering"].contains(&args.name.as_str()) {
         anyhow::bail!(
-            "only `outboard bench writing`, `calling` and `steering` draw a picture; leave out --plot"
+            "only `outboard bench graph`, `writing`, `calling` and `steering` draw a picture; leave out --plot"
         );
     }
     let path = std::env::current_exe().context("cannot find this program to start its second process")?;
