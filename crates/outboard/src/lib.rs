@@ -37,8 +37,8 @@ pub use messenger::{
     Bundle, BundleBuilder, BundleId, Conveyor, Messages, Messenger, MessengerError, MessengerOptions,
     MessengerStats, Requests, SendError, Values,
 };
+pub use outboard_limits::{LimitSetter, MemoryLimit};
 pub use outboard_link::{Address, LinkError, Peer};
-pub use outboard_probe::{LimitSetter, MemoryLimit};
 pub use outboard_settings::{Configuration, Inputs, Placement, Settings};
 pub use outboard_wire::Rights;
 pub use writer::{

@@ -1,11 +1,11 @@
 //! The kernel, and what else it offers.
 
+use outboard_limits::Files;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 use serde::Serialize;
 
-use crate::files::Files;
 use crate::finding::{Area, Finding, State};
 use crate::privileges::Capabilities;
 

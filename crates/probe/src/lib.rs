@@ -22,9 +22,7 @@
 #[expect(unsafe_code)]
 mod cache_misses;
 mod cgroup;
-mod cores;
 mod fabric;
-mod files;
 mod finding;
 mod kernel;
 mod links;
@@ -33,24 +31,19 @@ mod memory;
 mod node;
 mod privileges;
 mod processors;
-mod quantity;
 mod report;
-mod room;
 mod userfaultfd;
 
 pub use cache_misses::CacheMisses;
-pub use cgroup::{Cgroup, ChildQuota, Version};
-pub use cores::{CoreList, CoreListError};
+pub use cgroup::{Cgroup, ChildQuota};
 pub use fabric::{Fabric, Libfabric};
 pub use finding::{Area, Finding, State};
 pub use kernel::{HardwareCounters, Kernel};
 pub use links::{LinkChoice, LinkKind, Links};
 pub use memory::Memory;
-pub use node::node_towards;
+pub use node::{memory_nodes, node_towards};
 pub use outboard_link::Address;
 pub use privileges::{Capabilities, Limits, Privileges};
 pub use processors::{Cache, NumaNode, Processors};
-pub use quantity::bytes as show_bytes;
 pub use report::{Options, Report, Summary};
-pub use room::{LimitSetter, MemoryLimit, memory_nodes};
 pub use userfaultfd::{Attempt, Features, Operations, Route, Trial, UserfaultfdSupport};

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use outboard_limits::Files;
 use outboard_link::Address;
 use outboard_link::tcp::{self, Protection};
 use serde::Serialize;
 
-use crate::files::Files;
 use crate::finding::{Area, Finding, State};
 
 /// What decides which link leads to a peer.
@@ -185,7 +185,7 @@ fn local_v6(table: &str) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::sample::with_files;
+    use outboard_limits::with_files;
 
     const TRIE: &str = "\
 Main:

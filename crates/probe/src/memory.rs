@@ -1,10 +1,9 @@
 //! Memory, and how the kernel deals it out.
 
+use outboard_limits::{Files, field, parse_size, show_bytes};
 use serde::Serialize;
 
-use crate::files::{Files, field};
 use crate::finding::{Area, Finding, State};
-use crate::quantity::{self, bytes};
 
 /// Memory, and how the kernel deals it out. Sizes are in bytes; none is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,7 +28,7 @@ const CHUNK_SIZE_DEFAULT: u64 = 64 << 10;
 impl Memory {
     pub(crate) fn probe(files: &Files<'_>) -> Self {
         let meminfo = files.text("/proc/meminfo").unwrap_or_default();
-        let size = |key| quantity::parse_size(field(&meminfo, key)?);
+        let size = |key| parse_size(field(&meminfo, key)?);
         let huge_pages = files.text("/sys/kernel/mm/transparent_hugepage/enabled");
         Self {
             page_size: rustix::param::page_size() as u64,
@@ -56,7 +55,7 @@ impl Memory {
         let finding = |state, detail| Finding::new(Area::Memory, "memory", state, detail);
         match (self.total, self.available) {
             (Some(total), Some(available)) => {
-                finding(State::Good, format!("{}, {} available", bytes(total), bytes(available)))
+                finding(State::Good, format!("{}, {} available", show_bytes(total), show_bytes(available)))
             }
             _ => finding(State::Unknown, "/proc/meminfo does not say".to_owned()),
         }
@@ -65,7 +64,7 @@ impl Memory {
     fn page_size_finding(&self) -> Finding {
         let is_small = self.page_size <= CHUNK_SIZE_DEFAULT;
         let effect = if is_small { "" } else { ": chunks are larger than usual" };
-        let detail = format!("{}{effect}", bytes(self.page_size));
+        let detail = format!("{}{effect}", show_bytes(self.page_size));
         Finding::new(Area::Memory, "page size", State::Good, detail)
             .limited_unless(is_small, "use a kernel with pages of 4 KiB or 64 KiB")
     }
@@ -98,7 +97,7 @@ impl Memory {
         match self.swap {
             Some(0) => finding(State::Good, "none".to_owned()),
             Some(size) => {
-                finding(State::Good, format!("{}: keep local buffers small enough to stay", bytes(size)))
+                finding(State::Good, format!("{}: keep local buffers small enough to stay", show_bytes(size)))
             }
             None => finding(State::Unknown, "/proc/meminfo does not say".to_owned()),
         }
@@ -113,7 +112,7 @@ fn chosen(setting: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::sample::with_files;
+    use outboard_limits::with_files;
 
     const MEMINFO: &str = "\
 MemTotal:       24684100 kB

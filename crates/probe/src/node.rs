@@ -1,8 +1,8 @@
-//! Which NUMA node is nearest the way to a peer.
+//! Which NUMA nodes have memory, and which is nearest the way to a peer.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use crate::files::Files;
+use outboard_limits::{CoreList, Files};
 
 /// The NUMA node of the network interface by which `peer` is reached; none if the system does not say, or the peer is
 /// within the machine.
@@ -16,6 +16,18 @@ pub fn node_towards(peer: SocketAddr) -> Option<u32> {
     socket.connect(peer).ok()?;
     let interface = interface_of(socket.local_addr().ok()?.ip())?;
     node_of(&Files::of_this_machine(), &interface)
+}
+
+/// The NUMA nodes of this machine that have memory; none if the system does not say.
+pub fn memory_nodes() -> Vec<u32> {
+    nodes(&Files::of_this_machine())
+}
+
+fn nodes(files: &Files<'_>) -> Vec<u32> {
+    const FOLDER: &str = "/sys/devices/system/node";
+    let list = |file: &str| files.value::<CoreList>(&format!("{FOLDER}/{file}"));
+    let nodes = list("has_memory").or_else(|| list("online")).unwrap_or_default();
+    nodes.as_slice().to_vec()
 }
 
 /// The node of an interface's device; a negative number means that it has none.
@@ -68,7 +80,7 @@ fn address_of(entry: &libc::ifaddrs) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::sample::with_files;
+    use outboard_limits::with_files;
 
     #[test]
     fn peers_within_the_machine_have_no_node() {
@@ -81,6 +93,15 @@ mod tests {
             with_files(&[("/sys/class/net/eth0/device/numa_node", text)], |files| node_of(files, "eth0"))
         };
         assert_eq!((node("2\n"), node("-1\n"), node("")), (Some(2), None, None));
+    }
+
+    #[test]
+    fn nodes_with_memory_come_before_nodes_that_run() {
+        let online = ("/sys/devices/system/node/online", "0-2\n");
+        let with_memory = ("/sys/devices/system/node/has_memory", "0,2\n");
+        assert_eq!(with_files(&[online, with_memory], nodes), [0, 2]);
+        assert_eq!(with_files(&[online], nodes), [0, 1, 2]);
+        assert!(with_files(&[], nodes).is_empty());
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Who this process is, and what it may use.
 
+use outboard_limits::{Files, field, show_limit};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::files::{Files, field};
 use crate::finding::{Area, Finding, State};
-use crate::quantity;
 
 /// Who this process is, and what it may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -116,7 +115,7 @@ impl Privileges {
             (false, true) => "",
             (false, false) => ": no more than this can be pinned or registered with a network card",
         };
-        let detail = format!("{}{effect}", quantity::limit(limit));
+        let detail = format!("{}{effect}", show_limit(limit));
         let fix = "ulimit -l unlimited, or for good: echo '* - memlock unlimited' | sudo tee \
                    /etc/security/limits.d/60-memlock.conf (and LimitMEMLOCK=infinity in systemd units)";
         Finding::new(Area::Privileges, "RLIMIT_MEMLOCK", State::Good, detail).limited_unless(is_enough, fix)
@@ -137,7 +136,7 @@ impl Limits {
 
     fn address_space_finding(&self) -> Finding {
         let effect = if self.address_space.is_some() { ": far memory counts towards it" } else { "" };
-        let detail = format!("{}{effect}", quantity::limit(self.address_space));
+        let detail = format!("{}{effect}", show_limit(self.address_space));
         Finding::new(Area::Privileges, "RLIMIT_AS", State::Good, detail)
             .limited_unless(self.address_space.is_none(), "ulimit -v unlimited")
     }

@@ -1,11 +1,9 @@
 //! Cores, caches and memory nodes.
 
+use outboard_limits::{CoreList, Files, field, parse_size, show_bytes};
 use serde::Serialize;
 
-use crate::cores::CoreList;
-use crate::files::{Files, field};
 use crate::finding::{Area, Finding, State};
-use crate::quantity;
 
 /// Cores, caches and memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -137,7 +135,7 @@ impl Processors {
                 0 | 1 => String::new(),
                 several => format!(" for {several} threads"),
             };
-            format!("L{} {}{sharing}", cache.level, quantity::bytes(cache.size))
+            format!("L{} {}{sharing}", cache.level, show_bytes(cache.size))
         };
         let large: Vec<_> = self.caches.iter().filter(|cache| cache.level >= 2).map(show).collect();
         let state = if large.is_empty() { State::Unknown } else { State::Good };
@@ -151,7 +149,7 @@ impl Processors {
                 true => "no cores".to_owned(),
                 false => format!("cores {}", node.cores),
             };
-            format!("node {}: {cores}, {}", node.id, quantity::bytes(node.memory))
+            format!("node {}: {cores}, {}", node.id, show_bytes(node.memory))
         };
         let nodes: Vec<_> = self.nodes.iter().map(show).collect();
         let detail = match nodes.len() {
@@ -169,7 +167,7 @@ impl Cache {
         Some(Self {
             level: files.value(&format!("{folder}/level"))?,
             kind: files.value(&format!("{folder}/type"))?,
-            size: quantity::parse_size(&files.text(&format!("{folder}/size"))?)?,
+            size: parse_size(&files.text(&format!("{folder}/size"))?)?,
             shared_by: files.value(&format!("{folder}/shared_cpu_list")).unwrap_or_default(),
         })
     }
@@ -191,7 +189,7 @@ impl NumaNode {
 /// Reads `MemTotal` of a node's `meminfo`, whose lines begin with the node's number.
 fn node_memory(meminfo: &str) -> Option<u64> {
     let total = meminfo.lines().find_map(|line| line.split_once(" MemTotal:"))?.1;
-    quantity::parse_size(total)
+    parse_size(total)
 }
 
 fn model_name(cpuinfo: &str) -> Option<String> {
@@ -213,7 +211,7 @@ fn physical_cores(files: &Files<'_>, allowed: &CoreList) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::sample::with_files;
+    use outboard_limits::with_files;
 
     const SERVER: &[(&str, &str)] = &[
         ("/proc/self/status", "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t0-2,4\n"),

@@ -1,11 +1,11 @@
 //! Everything that was found out.
 
+use outboard_limits::Files;
 use outboard_link::{Address, ofi, tcp};
 use serde::Serialize;
 
 use crate::cgroup::Cgroup;
 use crate::fabric::Fabric;
-use crate::files::Files;
 use crate::finding::{Finding, State};
 use crate::kernel::Kernel;
 use crate::links::{LinkChoice, Links};

@@ -10,14 +10,16 @@ const RULES: &[(&str, &[&str])] = &[
     // For `Time`: the one clock that all rooms' state machines speak of.
     ("crates/steering", &["crates/wire"]),
     ("crates/ebpf", &[]),
-    ("crates/link", &["crates/wire"]),
+    // What the machine allows is asked by every room that makes threads or takes memory.
+    ("crates/limits", &[]),
+    ("crates/link", &["crates/limits", "crates/wire"]),
     // Certificates are made for links, and by people.
     ("crates/keys", &["crates/link", "crates/wire"]),
     // System calls without an opinion, so that it can be used, tried and measured alike.
     ("crates/userfaultfd", &[]),
     // It looks at the machine; for an address it names the link.
-    ("crates/probe", &["crates/link", "crates/userfaultfd"]),
-    ("crates/settings", &["crates/wire", "crates/link"]),
+    ("crates/probe", &["crates/limits", "crates/link", "crates/userfaultfd"]),
+    ("crates/settings", &["crates/limits", "crates/wire", "crates/link"]),
     // The four services are strangers to each other and to I/O.
     ("crates/paging", &["crates/wire", "crates/steering"]),
     ("crates/routing", &["crates/wire", "crates/steering"]),
@@ -28,15 +30,34 @@ const RULES: &[(&str, &[&str])] = &[
         "crates/sim",
         &["crates/agent", "crates/rendezvous", "crates/driver", "crates/link", "crates/ebpf", SERVICES],
     ),
-    ("crates/driver", &["crates/settings", "crates/link", "crates/probe", "crates/userfaultfd", SERVICES]),
+    (
+        "crates/driver",
+        &["crates/settings", "crates/limits", "crates/link", "crates/probe", "crates/userfaultfd", SERVICES],
+    ),
     ("crates/rendezvous", &["crates/driver", "crates/link", "crates/wire"]),
     (
         "crates/agent",
-        &["crates/driver", "crates/rendezvous", "crates/settings", "crates/link", "crates/probe", SERVICES],
+        &[
+            "crates/driver",
+            "crates/rendezvous",
+            "crates/settings",
+            "crates/limits",
+            "crates/link",
+            "crates/probe",
+            SERVICES,
+        ],
     ),
     (
         "crates/outboard",
-        &["crates/driver", "crates/rendezvous", "crates/settings", "crates/link", "crates/probe", SERVICES],
+        &[
+            "crates/driver",
+            "crates/rendezvous",
+            "crates/settings",
+            "crates/limits",
+            "crates/link",
+            "crates/probe",
+            SERVICES,
+        ],
     ),
     (
         "bench",
@@ -55,7 +76,7 @@ const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     // It starts processes and knows nothing of what they say to each other.
-    ("crates/launch", &[]),
+    ("crates/launch", &["crates/limits"]),
     // The papers' applications use the public library and each other's formats.
     ("apps/*", &["crates/outboard", "apps/*"]),
     (
@@ -71,6 +92,7 @@ const RULES: &[(&str, &[&str])] = &[
             "crates/outboard",
             "crates/driver",
             "crates/settings",
+            "crates/limits",
             "crates/link",
             "crates/keys",
             "crates/probe",

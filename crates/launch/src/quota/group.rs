@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use outboard_limits::GroupVersion;
+
 use super::Quota;
-use super::hierarchy::{Folder, Version};
 use super::launcher::Launcher;
 
 /// The kernel's own default: a limited process waits at most this long for its next share.
@@ -18,6 +19,13 @@ const PERIOD_US: u64 = 100_000;
 const REMOVE_WITHIN: Duration = Duration::from_millis(500);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// An existing group in which one could be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folder {
+    pub(super) version: GroupVersion,
+    pub(super) path: PathBuf,
+}
 
 /// A control group made here. Dropping it moves who is left in it back to the group around it and removes it.
 #[derive(Debug)]
@@ -39,7 +47,7 @@ impl Group {
     }
 
     fn make(folder: &Folder) -> io::Result<Self> {
-        if folder.version == Version::V2 {
+        if folder.version == GroupVersion::V2 {
             let file = folder.path.join("cgroup.subtree_control");
             let controllers = fs::read_to_string(file)?;
             if !controllers.split_ascii_whitespace().any(|controller| controller == "cpu") {
@@ -53,11 +61,11 @@ impl Group {
         Ok(Self { path })
     }
 
-    fn limit(&self, version: Version, quota: Quota) -> io::Result<()> {
+    fn limit(&self, version: GroupVersion, quota: Quota) -> io::Result<()> {
         let share_us = quota.per_period(PERIOD_US);
         match version {
-            Version::V2 => write(&self.path, "cpu.max", format_args!("{share_us} {PERIOD_US}")),
-            Version::V1 => {
+            GroupVersion::V2 => write(&self.path, "cpu.max", format_args!("{share_us} {PERIOD_US}")),
+            GroupVersion::V1 => {
                 write(&self.path, "cpu.cfs_period_us", PERIOD_US)?;
                 write(&self.path, "cpu.cfs_quota_us", share_us)
             }

@@ -1,19 +1,17 @@
 //! Holds a process to a share of a processor.
 
 mod group;
-mod hierarchy;
 mod launcher;
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::str::FromStr;
 
+use outboard_limits::{GroupVersion, Groups};
 use rustix::process::{Pid, setpriority_process};
 use thiserror::Error;
 
-use group::Group;
-use hierarchy::Folder;
+use group::{Folder, Group};
 
 /// The least important a process can be.
 const NICE: i32 = 19;
@@ -63,9 +61,14 @@ impl Quota {
     /// is made nice, which is not a limit, and [`Limit::warning`] says so. Groups that killed launchers left
     /// behind are removed on the way.
     pub fn apply(self, pid: u32) -> Result<Limit, QuotaError> {
-        let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        self.apply_in(&hierarchy::folders(&mountinfo, &own), pid)
+        let groups = Groups::of_this_process();
+        let places = [GroupVersion::V2, GroupVersion::V1].into_iter().flat_map(|it| groups.places(it, "cpu"));
+        // The group of this process before those around it.
+        let folders = places.flat_map(|place| {
+            let upwards = place.upwards().map(|path| Folder { version: place.version, path: path.into() });
+            upwards.collect::<Vec<_>>()
+        });
+        self.apply_in(&folders.collect::<Vec<_>>(), pid)
     }
 
     fn apply_in(self, folders: &[Folder], pid: u32) -> Result<Limit, QuotaError> {

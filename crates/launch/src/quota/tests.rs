@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::getpriority_process;
 
-use super::hierarchy::Version;
 use super::*;
 
 /// A process that waits for its input to end, killed when dropped.
@@ -110,13 +109,13 @@ fn without_a_group_the_process_is_made_nice_and_the_user_is_told() {
 fn a_folder_that_cannot_be_used_is_named_and_left_as_it_was() {
     let process = Waiting::start();
     // Version 2 in name only: it has no controllers to read.
-    let folder = Folder { version: Version::V2, path: "/proc/self".into() };
+    let folder = Folder { version: GroupVersion::V2, path: "/proc/self".into() };
     let limit = quota().apply_in(std::slice::from_ref(&folder), process.pid()).unwrap();
     assert!(limit.warning().unwrap().contains("can be made in /proc/self: "), "{:?}", limit.warning());
     // Not a group at all: the folder made there is removed again.
     let plain = std::env::temp_dir().join(format!("outboard-quota-{}", std::process::id()));
     fs::create_dir(&plain).unwrap();
-    let folder = Folder { version: Version::V1, path: plain.clone() };
+    let folder = Folder { version: GroupVersion::V1, path: plain.clone() };
     let limit = quota().apply_in(&[folder], process.pid()).unwrap();
     assert!(limit.warning().unwrap().contains("cpu.cfs_period_us"), "{:?}", limit.warning());
     // Only an empty folder can be removed.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outboard_driver::paging::{PagingError, ThreadsError};
+use outboard_limits::MemoryLimit;
 use outboard_link::{Address, ConnectError};
-use outboard_probe::MemoryLimit;
 use thiserror::Error;
 
 use crate::client::AskError;
@@ -125,7 +125,7 @@ pub enum FarError {
 #[error(
     "a buffer of {} is more than {limit}: once it is full, this process is killed or the machine swaps; choose a smaller \
      buffer",
-    outboard_probe::show_bytes(*buffer as u64)
+    outboard_limits::show_bytes(*buffer as u64)
 )]
 pub struct BufferTooLarge {
     /// How large it is to be, in bytes.

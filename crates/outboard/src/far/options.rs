@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use outboard_driver::paging::PagingConfig;
 pub use outboard_driver::paging::{Mover, OnLoss, Path};
+use outboard_limits::MemoryLimits;
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
-use outboard_probe::MemoryLimit;
 use outboard_settings::{
     ByteSize, CacheChoice, LinkSettings, LossChoice, NodeChoice, PathChoice, Settings, Whereabouts,
     default_socket,
@@ -224,8 +224,8 @@ impl FarOptions {
     /// That it fits does not mean that it has room: the rest of the process needs memory too, and other processes.
     pub fn check_memory(&self) -> Result<(), BufferTooLarge> {
         let buffer = self.buffer.of(self.footprint);
-        match MemoryLimit::of_this_process() {
-            Some(limit) if buffer as u64 > limit.bytes => Err(BufferTooLarge { buffer, limit }),
+        match MemoryLimits::of_this_process().lowest() {
+            Some(limit) if buffer as u64 > limit.bytes => Err(BufferTooLarge { buffer, limit: limit.clone() }),
             _ => Ok(()),
         }
     }

@@ -1,37 +1,30 @@
 //! What the control groups of this process allow.
 
-mod membership;
-
+use outboard_limits::{
+    Allowance, Files, GroupVersion, Groups, LimitSetter, Place, ProcessorLimits, show_bytes,
+};
 use serde::Serialize;
 
-use crate::files::Files;
 use crate::finding::{Area, Finding, State};
-use crate::quantity;
-use membership::Place;
 
 /// What the control groups of this process allow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cgroup {
-    /// Which kind of control groups rules processors and memory.
-    pub version: Version,
+    /// Which kind of control groups rules processors and memory; none if none can be seen.
+    pub version: Option<GroupVersion>,
     /// The smallest memory limit from this process's group upwards, in bytes; none is unlimited.
     pub memory_limit: Option<u64>,
+    /// What is left of the memory that these groups allow, in bytes, where pages of files that can be dropped are not
+    /// counted as used; none is unlimited.
+    pub memory_left: Option<u64>,
     /// The smallest processor quota from this process's group upwards, in cores; none is unlimited.
     pub cpu_quota: Option<f64>,
+    /// How many threads can run all the time, by the quota and by the affinity mask.
+    pub threads: usize,
     /// Whether an agent can be given a quota of its own.
     pub child_quota: ChildQuota,
-}
-
-/// Which kind of control groups rules processors and memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Version {
-    /// One hierarchy per controller.
-    V1,
-    /// One hierarchy for all.
-    V2,
-    /// There are none, or none that can be seen.
-    None,
+    #[serde(skip)]
+    allowance: Allowance,
 }
 
 /// Whether a group with a processor quota can be made below that of this process. This is read from permissions and
@@ -56,59 +49,66 @@ pub enum ChildQuota {
     },
 }
 
-/// Version 1 writes no limit as a number near 2⁶³.
-const UNLIMITED_FROM: u64 = 1 << 60;
-
 impl Cgroup {
     pub(crate) fn probe(files: &Files<'_>) -> Self {
-        let groups = files.text("/proc/self/cgroup").unwrap_or_default();
-        let mounts = files.text("/proc/self/mountinfo").unwrap_or_default();
-        let cpu = membership::version_1(&groups, &mounts, "cpu");
-        let memory = membership::version_1(&groups, &mounts, "memory");
-        if cpu.is_some() || memory.is_some() {
-            return Self {
-                version: Version::V1,
-                memory_limit: memory.and_then(|place| smallest(&place, |at| memory_v1(files, at))),
-                cpu_quota: cpu.as_ref().and_then(|place| least(place, |at| quota_v1(files, at))),
-                child_quota: child_quota_v1(files, cpu.as_ref()),
-            };
-        }
-        match membership::version_2(&groups, &mounts) {
-            Some(place) => Self {
-                version: Version::V2,
-                memory_limit: smallest(&place, |at| files.value(&format!("{at}/memory.max"))),
-                cpu_quota: least(&place, |at| parse_cpu_max(&files.text(&format!("{at}/cpu.max"))?)),
-                child_quota: child_quota_v2(files, &place),
+        let groups = Groups::read(files);
+        let (cpu, memory) = (groups.place("cpu"), groups.place("memory"));
+        let allowance = Allowance::read(files);
+        let by_groups = allowance.memory.of_groups();
+        Self {
+            version: memory.as_ref().or(cpu.as_ref()).map(|place| place.version),
+            memory_limit: by_groups.lowest().map(|limit| limit.bytes),
+            memory_left: by_groups.tightest().map(|limit| limit.left),
+            cpu_quota: allowance.processors.quota.as_ref().map(|quota| quota.cores),
+            threads: allowance.processors.threads(),
+            child_quota: match &cpu {
+                Some(place) if place.version == GroupVersion::V1 => child_quota_v1(files, place),
+                Some(place) => child_quota_v2(files, place),
+                None => never("no control groups with a cpu controller are mounted"),
             },
-            None => Self {
-                version: Version::None,
-                memory_limit: None,
-                cpu_quota: None,
-                child_quota: ChildQuota::Never { why: "no control groups are mounted".to_owned() },
-            },
+            allowance,
         }
     }
 
     /// What it means for Outboard.
     pub fn findings(&self) -> Vec<Finding> {
-        let good = |name: &str, detail| Finding::new(Area::Cgroup, name, State::Good, detail);
         let version = match self.version {
-            Version::V1 => "1, a hierarchy for each controller",
-            Version::V2 => "2",
-            Version::None => "none mounted",
+            Some(GroupVersion::V1) => "1, a hierarchy for each controller",
+            Some(GroupVersion::V2) => "2",
+            None => "none mounted",
         };
-        let memory = match self.memory_limit {
-            Some(limit) => format!("{}: local buffers and caches must fit", quantity::bytes(limit)),
+        let version = Finding::new(Area::Cgroup, "version", State::Good, version);
+        vec![version, self.memory_finding(), self.quota_finding(), self.child_finding()]
+    }
+
+    fn memory_finding(&self) -> Finding {
+        let finding = |detail| Finding::new(Area::Cgroup, "memory limit", State::Good, detail);
+        let by_groups = self.allowance.memory.of_groups();
+        match by_groups.tightest().map(|limit| (limit, &limit.set_by)) {
+            Some((limit, LimitSetter::Cgroup { file })) => {
+                let (bytes, left) = (show_bytes(limit.bytes), show_bytes(limit.left));
+                let detail = format!("{bytes} by {file}, {left} left: what is used here must fit");
+                let fix = format!("raise the limit in {file}, or end what uses the memory of this group");
+                finding(detail).limited_unless(limit.spare() > 0, fix)
+            }
+            _ => finding("unlimited".to_owned()),
+        }
+    }
+
+    fn quota_finding(&self) -> Finding {
+        let ProcessorLimits { quota, .. } = &self.allowance.processors;
+        let detail = match quota {
+            Some(quota) => {
+                let spin =
+                    if self.allowance.processors.can_spin() { "look for work" } else { "sleep at once" };
+                let (cores, file) = (quota.cores, &quota.file);
+                format!("{cores:.2} cores by {file}, for all threads together: those that wait {spin}")
+            }
             None => "unlimited".to_owned(),
         };
-        let quota = match self.cpu_quota {
-            Some(cores) => format!("{cores:.2} cores, shared by all threads that spin"),
-            None => "unlimited".to_owned(),
-        };
-        let is_whole = self.cpu_quota.is_none_or(|cores| cores >= 1.0);
-        let quota = good("processor quota", quota)
-            .limited_unless(is_whole, "give the group a whole core: less is spent before an answer arrives");
-        vec![good("version", version.to_owned()), good("memory limit", memory), quota, self.child_finding()]
+        let is_whole = quota.as_ref().is_none_or(|quota| quota.cores >= 1.0);
+        Finding::new(Area::Cgroup, "processor quota", State::Good, detail)
+            .limited_unless(is_whole, "give the group a whole core: less is spent before an answer arrives")
     }
 
     fn child_finding(&self) -> Finding {
@@ -125,38 +125,11 @@ impl Cgroup {
     }
 }
 
-fn smallest(place: &Place, limit: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    place.upwards().filter_map(limit).min()
-}
-
-fn least(place: &Place, quota: impl Fn(&str) -> Option<f64>) -> Option<f64> {
-    place.upwards().filter_map(quota).min_by(f64::total_cmp)
-}
-
-fn memory_v1(files: &Files<'_>, folder: &str) -> Option<u64> {
-    files.value(&format!("{folder}/memory.limit_in_bytes")).filter(|limit| *limit < UNLIMITED_FROM)
-}
-
-fn quota_v1(files: &Files<'_>, folder: &str) -> Option<f64> {
-    // No quota is written as -1.
-    let quota: u64 = files.value(&format!("{folder}/cpu.cfs_quota_us"))?;
-    let period: u64 = files.value(&format!("{folder}/cpu.cfs_period_us"))?;
-    (period > 0).then(|| quota as f64 / period as f64)
-}
-
-/// Reads `cpu.max`: quota and period in microseconds, the quota of an unlimited group being `max`.
-fn parse_cpu_max(text: &str) -> Option<f64> {
-    let (quota, period) = text.trim().split_once(' ')?;
-    let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
-    (period > 0).then(|| quota as f64 / period as f64)
-}
-
 fn never(why: impl Into<String>) -> ChildQuota {
     ChildQuota::Never { why: why.into() }
 }
 
-fn child_quota_v1(files: &Files<'_>, cpu: Option<&Place>) -> ChildQuota {
-    let Some(Place { folder, .. }) = cpu else { return never("the cpu controller is not mounted") };
+fn child_quota_v1(files: &Files<'_>, Place { folder, .. }: &Place) -> ChildQuota {
     if files.text(&format!("{folder}/cpu.cfs_quota_us")).is_none() {
         return never("this kernel has no quotas (CONFIG_CFS_BANDWIDTH)");
     }

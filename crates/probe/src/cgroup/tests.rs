@@ -1,5 +1,6 @@
+use outboard_limits::with_files;
+
 use super::*;
-use crate::files::sample::with_files;
 
 const V1_MOUNTS: &str = "\
 32 31 0:29 / /cg/cpu rw,relatime - cgroup cgroup rw,cpu
@@ -23,7 +24,7 @@ fn version_1_limits_are_the_smallest_on_the_way_up() {
         ("/cg/cpu/cpu.cfs_period_us", "100000\n"),
     ];
     let cgroup = with_files(&files, Cgroup::probe);
-    assert_eq!(cgroup.version, Version::V1);
+    assert_eq!(cgroup.version, Some(GroupVersion::V1));
     assert_eq!(cgroup.memory_limit, Some(1 << 30));
     assert_eq!(cgroup.cpu_quota, Some(1.5));
     assert_eq!(cgroup.child_quota, ChildQuota::Now { parent: "/cg/cpu/a".to_owned() });
@@ -42,7 +43,7 @@ fn version_2_limits_are_the_smallest_on_the_way_up() {
         ("/cg/user.slice/app.scope/cgroup.controllers", "memory pids\n"),
     ];
     let cgroup = with_files(&files, Cgroup::probe);
-    assert_eq!(cgroup.version, Version::V2);
+    assert_eq!(cgroup.version, Some(GroupVersion::V2));
     assert_eq!(cgroup.memory_limit, Some(512 << 20));
     assert_eq!(cgroup.cpu_quota, Some(0.3));
     assert!(matches!(&cgroup.child_quota, ChildQuota::Never { why } if why.contains("not given")));
@@ -53,18 +54,29 @@ fn version_2_limits_are_the_smallest_on_the_way_up() {
 }
 
 #[test]
-fn cpu_max_has_a_quota_and_a_period() {
-    assert_eq!(parse_cpu_max("50000 100000\n"), Some(0.5));
-    for none in ["max 100000\n", "", "50000", "50000 0", "x y"] {
-        assert_eq!(parse_cpu_max(none), None, "{none}");
-    }
+fn a_group_without_room_is_a_limit_with_a_file_to_mend() {
+    let with = |used| {
+        let files = [
+            ("/proc/self/cgroup", "0::/\n"),
+            ("/proc/self/mountinfo", V2_MOUNTS),
+            ("/cg/memory.max", "209715200\n"),
+            ("/cg/memory.current", used),
+        ];
+        with_files(&files, Cgroup::probe)
+    };
+    let (roomy, full) = (with("10485760\n"), with("209000000\n"));
+    assert_eq!((roomy.memory_left, roomy.memory_finding().state), (Some(190 << 20), State::Good));
+    let finding = full.memory_finding();
+    assert_eq!(finding.state, State::Limited);
+    assert!(finding.detail.contains("200 MiB by /cg/memory.max"), "{finding:?}");
+    assert!(finding.fix.unwrap().contains("/cg/memory.max"));
 }
 
 /// A group of version 2 with the given files beside its controllers.
 fn child_quota(controllers: &str, files: &[(&str, &str)]) -> ChildQuota {
     let mut all = vec![("/cg/g/cgroup.controllers", controllers)];
     all.extend(files);
-    let place = Place { folder: "/cg/g".to_owned(), top: "/cg".to_owned() };
+    let place = Place { version: GroupVersion::V2, folder: "/cg/g".to_owned(), top: "/cg".to_owned() };
     with_files(&all, |files| child_quota_v2(files, &place))
 }
 
@@ -86,15 +98,15 @@ fn version_2_hands_controllers_on_only_from_groups_without_processes() {
 #[test]
 fn a_machine_without_groups_has_no_limits() {
     let cgroup = with_files(&[], Cgroup::probe);
-    assert_eq!((cgroup.version, cgroup.memory_limit, cgroup.cpu_quota), (Version::None, None, None));
+    assert_eq!((cgroup.version, cgroup.memory_limit, cgroup.cpu_quota), (None, None, None));
     assert!(matches!(cgroup.child_quota, ChildQuota::Never { .. }));
 }
 
 #[test]
 fn a_version_1_group_that_may_not_be_written_gets_no_child() {
-    let place = Place { folder: "/cg/cpu".to_owned(), top: "/cg/cpu".to_owned() };
+    let place = Place { version: GroupVersion::V1, folder: "/cg/cpu".to_owned(), top: "/cg/cpu".to_owned() };
     let quota = ("/cg/cpu/cpu.cfs_quota_us", "-1\n");
-    let why = |files: &[(&str, &str)]| match with_files(files, |files| child_quota_v1(files, Some(&place))) {
+    let why = |files: &[(&str, &str)]| match with_files(files, |files| child_quota_v1(files, &place)) {
         ChildQuota::Never { why } => why,
         other => panic!("{other:?}"),
     };

@@ -10,13 +10,13 @@ mod watched;
 #[cfg(test)]
 mod tests;
 
+use outboard_limits::Files;
 use rustix::io::Errno;
 use serde::Serialize;
 
 pub use outboard_userfaultfd::{Features, Route};
 pub use trial::Trial;
 
-use crate::files::Files;
 use outboard_userfaultfd::{DEVICE, Userfaultfd};
 use trial::Trials;
 

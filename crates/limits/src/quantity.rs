@@ -15,12 +15,12 @@ pub fn bytes(size: u64) -> String {
 }
 
 /// A limit in bytes; none is “unlimited”.
-pub(crate) fn limit(limit: Option<u64>) -> String {
+pub fn limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "unlimited".to_owned(), bytes)
 }
 
 /// A size such as `48K`, as in a cache's `size`, or `16384 kB`, as in `meminfo`.
-pub(crate) fn parse_size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
