@@ -98,14 +98,14 @@ pub(crate) fn plain_path(path: &str) -> Result<String, FileError> {
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
 
-/// Reads `len` bytes of a file into a segment that has room for them.
-pub(crate) fn fill(segment: &Segment, mut file: File, len: u64) -> std::io::Result<()> {
+/// Reads the next `len` bytes of a file into a segment that has room for them from `start`.
+pub(crate) fn fill(segment: &Segment, file: &mut File, start: u64, len: u64) -> std::io::Result<()> {
     let mut piece = vec![0; PIECE.min(len as usize)];
     let mut done = 0;
     while done < len {
         let most = piece.len().min((len - done) as usize);
         file.read_exact(&mut piece[..most])?;
-        segment.window_mut(done as usize, most).write(0, &piece[..most]);
+        segment.window_mut((start + done) as usize, most).write(0, &piece[..most]);
         done += most as u64;
     }
     Ok(())

@@ -15,6 +15,7 @@ mod files;
 mod memory_service;
 mod metrics;
 mod paging;
+mod room;
 mod routing;
 mod status;
 mod store;

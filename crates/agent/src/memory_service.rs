@@ -21,6 +21,7 @@ use outboard_wire::{Time, paging};
 use crate::counts::Counts;
 use crate::echo::echo;
 use crate::files::DataDirectory;
+use crate::room::Room;
 use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
 use calling::{Calling, SharedCalling};
@@ -45,6 +46,7 @@ pub(crate) struct SharedStore {
     store: Mutex<RegionStore>,
     directory: Option<DataDirectory>,
     turns: Turns,
+    room: Arc<Room>,
     workers: OnceLock<Vec<WorkerHandle<MemoryNote>>>,
     /// When the store is next due, so that nobody waits for the lock to know.
     due: AtomicU64,
@@ -72,6 +74,7 @@ impl SharedStore {
             store: Mutex::new(store),
             directory,
             turns: Turns::default(),
+            room: Arc::default(),
             workers: OnceLock::new(),
             due: AtomicU64::new(Time::MAX.as_nanos()),
             used_bytes: page.gauge("used_bytes"),

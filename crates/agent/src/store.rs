@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use outboard_limits::show_bytes;
 use outboard_link::memory::Segment;
 use outboard_link::{Exports, why_failed};
 use outboard_wire::control::{
@@ -21,7 +22,7 @@ use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, Server
 
 use clients::Clients;
 pub use clients::Parting;
-pub(crate) use files::SyncPlan;
+pub(crate) use files::{LoadPlan, SyncPlan};
 use gate::Keys;
 pub(crate) use gate::{Entered, Gate};
 use holders::{Change, Claim, Holders};
@@ -162,10 +163,12 @@ impl RegionStore {
             let (capacity, used) = (self.config.capacity, self.used);
             let awaiting = match self.awaiting_bytes() {
                 0 => String::new(),
-                bytes => format!(" ({bytes} by processes that may come back)"),
+                bytes => format!(" ({} by processes that may come back)", show_bytes(bytes)),
             };
+            let [size, capacity, used, left] = [size, capacity, used, left].map(show_bytes);
             let detail = format!(
-                "{size} bytes asked, and of {capacity} are {used} in use{awaiting} and {left} left; free regions or start the server with more --capacity"
+                "{size} asked, and of {capacity} are {used} in use{awaiting} and {left} left; free regions, or start the server \
+                 with more --capacity"
             );
             (Failure::NoCapacity, detail)
         })?;

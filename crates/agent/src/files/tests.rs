@@ -45,9 +45,11 @@ fn a_file_fills_a_segment() {
     let folder = Folder::new();
     let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
     std::fs::write(folder.0.join("big"), &bytes).unwrap();
-    let (file, len) = DataDirectory::open(&folder.0).unwrap().file("big").unwrap();
+    let (mut file, len) = DataDirectory::open(&folder.0).unwrap().file("big").unwrap();
     let segment = Segment::create(c"test", 4 << 20).unwrap();
-    fill(&segment, file, len).unwrap();
+    let first = 2_000_001;
+    fill(&segment, &mut file, 0, first).unwrap();
+    fill(&segment, &mut file, first, len - first).unwrap();
     assert_eq!(segment.window(0, bytes.len()).to_vec(), bytes);
 }
 

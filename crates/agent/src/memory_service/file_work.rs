@@ -1,16 +1,20 @@
 //! What takes a while: files are read and written, and regions given memory, by threads of their own.
 
+use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_driver::{LinkId, WorkerHandle};
+use outboard_link::memory::Segment;
 use outboard_wire::control::{ControlAnswer, Failure, Sharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
+use rustix::io::Errno;
 
 use super::{MemoryNote, MemoryService, SharedStore};
 use crate::files::{DataDirectory, FileError, fill, plain_path};
-use crate::store::{No, SyncPlan};
+use crate::room::{Room, STEP};
+use crate::store::{LoadPlan, No, SyncPlan};
 
 /// How many such threads there are at once; more are refused until one is done.
 const TURNS_MAX: usize = 4;
@@ -87,7 +91,8 @@ impl MemoryService {
         let plan = self.store.with(|store| store.begin_load(path, size))?;
         let shared = Arc::clone(&self.store);
         Ok(by_thread((worker, asker), (plan, turn), move |(plan, _turn), may_begin| {
-            let read = may_begin.and_then(|()| fill(plan.memory(), file, plan.size()));
+            let may_begin = may_begin.map_err(|error| unreadable(plan.path(), &error));
+            let read = may_begin.and_then(|()| read_all(&plan, &shared.room, file));
             shared.with(|store| store.finish_load(asker.process, plan, how, read))
         }))
     }
@@ -125,13 +130,12 @@ impl MemoryService {
         let worker = self.worker()?;
         let turn = self.store.turns.take()?;
         let memory = self.store.with(|store| store.writable_memory(region, generation, key))?;
+        let room = Arc::clone(&self.store.room);
         Ok(by_thread((worker, asker), (memory, turn), move |(memory, _turn), may_begin| {
-            match may_begin.and_then(|()| Ok(memory.populate()?)) {
-                Ok(large) => ControlAnswer::Populated { large: large as u64 },
-                Err(error) => {
-                    let detail = format!("{region} could not be given memory as a whole: {error}");
-                    ControlAnswer::failed(Failure::NoCapacity, &detail)
-                }
+            let may_begin = may_begin.map_err(|error| not_populated(region, &error));
+            match may_begin.and_then(|()| populate_all(&memory, &room, region)) {
+                Ok(large) => ControlAnswer::Populated { large },
+                Err((failure, detail)) => ControlAnswer::failed(failure, &detail),
             }
         }))
     }
@@ -168,6 +172,42 @@ where
     let error = io::Error::new(error.kind(), why);
     let left = handed.lock().unwrap_or_else(PoisonError::into_inner).take();
     left.map(|(plan, work)| work(plan, Err(error)))
+}
+
+/// Reads a file into the region that is made for it. Its pages become present as they are read.
+fn read_all(plan: &LoadPlan, room: &Arc<Room>, mut file: File) -> Result<(), No> {
+    let mut promise = room.promise(plan.size())?;
+    for (start, len) in steps(plan.size()) {
+        let read = promise.keep(len, || fill(plan.memory(), &mut file, start, len))?;
+        read.map_err(|error| unreadable(plan.path(), &error))?;
+    }
+    Ok(())
+}
+
+/// Takes memory for all of a region, unless there is not enough of it. Returns how many bytes are in large pages.
+fn populate_all(memory: &Segment, room: &Arc<Room>, region: RegionId) -> Result<u64, No> {
+    let failed = |error: Errno| not_populated(region, &error.into());
+    let size = memory.len() as u64;
+    let mut promise = room.promise(size.saturating_sub(memory.present().map_err(failed)?))?;
+    let mut large = 0;
+    for (start, len) in steps(size) {
+        let part = || memory.populate_part(start as usize, len as usize);
+        large += promise.keep(len, part)?.map_err(failed)? as u64;
+    }
+    Ok(large)
+}
+
+/// Where the steps begin in which `size` bytes are made present, and how long they are.
+fn steps(size: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..size).step_by(STEP as usize).map(move |start| (start, STEP.min(size - start)))
+}
+
+fn unreadable(path: &str, error: &io::Error) -> No {
+    (Failure::NoSuchFile, format!("“{path}” could not be read: {error}"))
+}
+
+fn not_populated(region: RegionId, error: &io::Error) -> No {
+    (Failure::NoCapacity, format!("{region} could not be given memory as a whole: {error}"))
 }
 
 fn write(shared: &SharedStore, plan: &SyncPlan) -> Result<(), No> {

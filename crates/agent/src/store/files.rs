@@ -1,6 +1,5 @@
 //! Regions that are loaded from files and written to them. The files themselves are not the store's business.
 
-use std::io;
 use std::sync::Arc;
 
 use outboard_link::memory::Segment;
@@ -20,6 +19,11 @@ pub(crate) struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// The file below the data directory.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Where the bytes go.
     pub(crate) fn memory(&self) -> &Segment {
         &self.memory
@@ -81,11 +85,11 @@ impl RegionStore {
         process: Incarnation,
         plan: LoadPlan,
         how: (Rights, Sharing),
-        read: io::Result<()>,
+        read: Result<(), No>,
     ) -> ControlAnswer {
         let LoadPlan { path, size, footprint, memory } = plan;
         let registered = match read {
-            Err(error) => Err((Failure::NoSuchFile, format!("“{path}” could not be read: {error}"))),
+            Err(reason) => Err(reason),
             Ok(()) if self.files.contains_key(&path) => {
                 self.used -= footprint;
                 Ok(())

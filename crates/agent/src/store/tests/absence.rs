@@ -96,7 +96,10 @@ fn what_has_no_name_goes_when_the_time_is_up_and_counts_until_then() {
     region(reserve(&mut store, ONE, CAPACITY - 4096, ""));
     store.link_lost(NOW, ONE, Parting::Loss);
     let refusal = detail(&reserve(&mut store, OTHER, 8192, ""));
-    assert!(refusal.contains(&format!("({} by processes that may come back)", CAPACITY - 4096)), "{refusal}");
+    assert!(
+        refusal.contains(&format!("({} by processes that may come back)", show_bytes(CAPACITY - 4096))),
+        "{refusal}"
+    );
     store.on_time(SOON);
     assert_eq!(store.used(), CAPACITY - 4096);
     store.on_time(LATER);
