@@ -3,7 +3,7 @@
 use outboard::Settings;
 use outboard_agent::Daemon;
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, Forwarding};
+use outboard_settings::{ByteSize, Forwarding, OrAuto};
 use outboard_wire::Role;
 use serde::{Deserialize, Serialize};
 
@@ -112,14 +112,14 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
     match spec {
         HostSpec::Memory { data_dir, workers } => {
             settings.memory.listen = listen;
-            settings.memory.workers = workers.unwrap_or(settings.memory.workers);
+            settings.memory.workers = workers.map_or(OrAuto::Auto, OrAuto::Given);
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
             Ok(Daemon::memory(&settings)?)
         }
         HostSpec::Router { workers, peers } => {
             settings.agent.listen = listen;
             settings.agent.memory_servers = Vec::new();
-            settings.agent.workers = *workers;
+            settings.agent.workers = (*workers).into();
             settings.agent.peers = peers.iter().map(|peer| peer.parse()).collect::<Result<_, _>>()?;
             Ok(Daemon::agent(&settings)?)
         }
@@ -127,7 +127,7 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
             settings.agent.listen = listen;
             settings.agent.memory_servers = vec![server.parse()?];
             if let Some(cache) = cache {
-                settings.agent.cache = ByteSize(*cache);
+                settings.agent.cache = ByteSize(*cache).into();
             }
             settings.agent.forwarding = match forwards {
                 Forwards::Serial => Forwarding::Serial,

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use outboard_driver::{
     Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
 };
+use outboard_limits::{Allowance, show_bytes};
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
 use outboard_rendezvous::Rendezvous;
-use outboard_settings::Settings;
+use outboard_settings::{Reasons, Settings};
 use outboard_wire::{RefusalReason, Role, ServerId};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -78,6 +79,8 @@ pub struct Daemon {
     counts: Arc<Counts>,
     metrics: Option<MetricsEndpoint>,
     listening: Vec<Address>,
+    about: String,
+    reasons: Reasons,
     stop: Box<dyn Fn(&str) + Send>,
     threads: Threads,
     /// Its end stops the watchdog.
@@ -179,7 +182,8 @@ impl Parts {
             handles.iter().for_each(|handle| handle.stop(reason));
         });
         let Self { identity, page, counts, .. } = self;
-        Ok(Daemon { identity, page, counts, metrics, listening, stop, threads, watch })
+        let (about, reasons) = (String::new(), Reasons::default());
+        Ok(Daemon { identity, page, counts, metrics, listening, about, reasons, stop, threads, watch })
     }
 }
 
@@ -198,23 +202,28 @@ impl Daemon {
     /// Starts a memory server.
     pub fn memory(settings: &Settings) -> Result<Self, StartError> {
         let memory = &settings.memory;
-        let parts = Parts::new(Role::MemoryServer, (&memory.name, memory.workers), &memory.listen, settings)?;
+        let plan = memory.plan(&Allowance::of_this_process());
+        let parts = Parts::new(Role::MemoryServer, (&memory.name, plan.workers), &memory.listen, settings)?;
         let config = StoreConfig {
             server: server_id(&memory.name),
             incarnation: parts.identity.incarnation,
-            capacity: memory.capacity.bytes(),
+            capacity: plan.capacity,
             regions_max: regions_max(),
             linger: memory.linger,
         };
         let store = RegionStore::new(config, Arc::clone(&parts.exports));
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;
-        let page = (&*parts.page, memory.workers);
+        let page = (&*parts.page, plan.workers);
         let store = Arc::new(SharedStore::new(store, directory, page, &settings.calling));
         let service = |index| MemoryService::new(index, Arc::clone(&store), Arc::clone(&parts.counts));
-        let services = (0..memory.workers).map(service).collect();
+        let services = (0..plan.workers).map(service).collect();
         let announce = |handles| store.set_workers(handles);
         let clock = parts.clock;
-        let mut daemon = parts.start(services, WorkerConfig::default(), (Vec::new(), settings), announce)?;
+        let config = WorkerConfig {
+            spin: outboard_limits::spin(WorkerConfig::default().spin),
+            ..WorkerConfig::default()
+        };
+        let mut daemon = parts.start(services, config, (Vec::new(), settings), announce)?;
         let steered = Arc::clone(&store);
         let steer = move || {
             steered.steer(clock);
@@ -226,18 +235,21 @@ impl Daemon {
             store.stop_steering();
             stop(reason);
         });
+        daemon.about = format!("capacity {}", show_bytes(plan.capacity));
+        daemon.reasons = plan.reasons;
         Ok(daemon)
     }
 
     /// Starts an agent.
     pub fn agent(settings: &Settings) -> Result<Self, StartError> {
         let agent = &settings.agent;
-        let parts = Parts::new(Role::Agent, (&agent.name, agent.workers), &agent.listen, settings)?;
+        let plan = agent.plan(&Allowance::of_this_process());
+        let parts = Parts::new(Role::Agent, (&agent.name, plan.workers), &agent.listen, settings)?;
         let rendezvous = Rendezvous::new(settings.job.join_timeout);
         let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page, &settings.calling));
         let known = Arc::clone(&shared);
         let paging = SharedPaging::new(
-            PagingConfig::new(agent),
+            PagingConfig::new(agent, &plan),
             Arc::clone(&parts.exports),
             &parts.page,
             Some(parts.clock),
@@ -248,14 +260,20 @@ impl Daemon {
         rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
         let known = Arc::clone(&shared);
         let wake = move |worker| known.wake_for_messages(worker);
-        let routing = SharedRouting::new(RoutingConfig::new(agent), key, &parts.exports, &parts.page, wake)?;
+        let routing = SharedRouting::new(
+            RoutingConfig::new(agent, plan.workers),
+            key,
+            &parts.exports,
+            &parts.page,
+            wake,
+        )?;
         let routing = Arc::new(routing);
         // Every worker has a link of its own to every memory server; to a peer, one of them has.
         let mut dials = Vec::new();
         let mut dialled = Vec::new();
         for (number, address) in agent.memory_servers.iter().chain(&agent.peers).enumerate() {
             let is_server = number < agent.memory_servers.len();
-            let workers = if is_server { (0..agent.workers).map(Some).collect() } else { vec![None] };
+            let workers = if is_server { (0..plan.workers).map(Some).collect() } else { vec![None] };
             for worker in workers {
                 let (identity, exports) = (parts.identity.clone(), Arc::clone(&parts.exports));
                 dials.push(Dial { address: address.clone(), identity, exports, worker });
@@ -268,14 +286,27 @@ impl Daemon {
             let rooms = (Arc::clone(&paging), Arc::clone(&routing));
             AgentService::new(index, shared, counts, rooms, Arc::clone(&dialled))
         };
-        let services = (0..agent.workers).map(service).collect();
+        let services = (0..plan.workers).map(service).collect();
         let config = WorkerConfig {
-            spin: agent.spin,
+            spin: plan.spin,
             wire: agent.wire,
             dial_wire: agent.dial_wire,
             ..WorkerConfig::default()
         };
-        parts.start(services, config, (dials, settings), |handles| shared.set_workers(handles))
+        let daemon =
+            parts.start(services, config, (dials, settings), |handles| shared.set_workers(handles))?;
+        let about = format!("{} worker{}", plan.workers, if plan.workers == 1 { "" } else { "s" });
+        Ok(Self { about, reasons: plan.reasons, ..daemon })
+    }
+
+    /// What it is like, in a few words.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// What it has chosen on this machine, and what its user should know of what was chosen for it.
+    pub fn reasons(&self) -> &Reasons {
+        &self.reasons
     }
 
     /// Where it listens; a port that was left to the system is filled in.

@@ -13,6 +13,7 @@ mod echo;
 mod errors;
 mod files;
 mod memory_service;
+mod memory_watch;
 mod metrics;
 mod paging;
 mod room;

@@ -77,6 +77,11 @@ impl Drop for Promise {
     }
 }
 
+/// Whether `bytes` can be made present now.
+pub(crate) fn has_room(bytes: u64) -> bool {
+    MemoryLimits::of_this_process().tightest().is_none_or(|limit| bytes <= limit.spare())
+}
+
 /// What the asker is told; an answer has room for little more.
 fn refusal(bytes: u64, spare: u64, limit: &MemoryLimit) -> No {
     let (bytes, spare, all) = (show_bytes(bytes), show_bytes(spare), show_bytes(limit.bytes));

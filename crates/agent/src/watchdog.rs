@@ -1,4 +1,5 @@
-//! A thread that watches the daemon's event loops, shows how long their turns take, and names one that is stuck.
+//! A thread that watches the daemon's event loops and its memory: shows how long turns take, names a thread that is stuck,
+//! and tells when memory runs short.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -8,10 +9,13 @@ use outboard_driver::Pulse;
 use outboard_link::Clock;
 use outboard_wire::Time;
 
+use crate::memory_watch::MemoryWatch;
 use crate::status::{Gauge, StatusPage};
 
-/// How often the watchdog looks.
+/// How often the watchdog looks at the event loops.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// At every how many of these looks it looks at the memory, which costs more.
+const LOOKS_PER_MEMORY: usize = 20;
 /// A thread whose turn takes as long is said to be stuck: a turn is bounded work, far less than a millisecond of it.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
@@ -19,6 +23,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Watchdog {
     watched: Vec<Watched>,
     stuck: Gauge,
+    memory: MemoryWatch,
 }
 
 struct Watched {
@@ -37,12 +42,19 @@ impl Watchdog {
             let stuck_ms = page.gauge(&format!("{name}_stuck_ms"));
             Watched { thread, pulse, longest_us, stuck_ms, is_stuck: false }
         };
-        Self { watched: threads.into_iter().map(watch).collect(), stuck: page.gauge("threads_stuck") }
+        let (watched, stuck) = (threads.into_iter().map(watch).collect(), page.gauge("threads_stuck"));
+        Self { watched, stuck, memory: MemoryWatch::new(page) }
     }
 
     /// Watches until the other end of `stop` is dropped.
     pub(crate) fn run(mut self, clock: Clock, stop: &Receiver<()>) {
-        while stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        for looks in 0usize.. {
+            if looks.is_multiple_of(LOOKS_PER_MEMORY) {
+                self.memory.tell();
+            }
+            if stop.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
             self.look(clock.now());
         }
     }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use outboard_launch::READY_FD_VARIABLE;
-use outboard_settings::{Configuration, Entry, Inputs, Key, Literal, Notice};
+use outboard_limits::Allowance;
+use outboard_settings::{Chosen, Configuration, Entry, Inputs, Key, Literal, Notice};
 use serde_json::{Value, json};
 
 use crate::{children, log, terminal};
@@ -51,7 +52,11 @@ impl<A: About> ConfigFlags<A> {
     pub(crate) fn open(&self, as_json: bool) -> Result<Option<Configuration>> {
         let configuration = Configuration::load(&self.inputs)?;
         if self.print {
-            let text = if as_json { to_json(configuration.entries()) } else { configuration.to_toml() };
+            let chosen = configuration.settings.chosen(&Allowance::of_this_process());
+            let text = match as_json {
+                true => to_json(configuration.entries(), &chosen),
+                false => configuration.to_toml(&chosen),
+            };
             terminal::print(text.trim_end())?;
             return Ok(None);
         }
@@ -71,7 +76,7 @@ fn is_ours(notice: &Notice) -> bool {
     matches!(notice, Notice::UnknownVariable { name, .. } if name == READY_FD_VARIABLE)
 }
 
-fn to_json(entries: &[Entry]) -> String {
+fn to_json(entries: &[Entry], chosen: &[Chosen]) -> String {
     let value = |literal: &Literal| match literal {
         Literal::Text(text) => json!(text),
         Literal::Number(number) => {
@@ -82,9 +87,13 @@ fn to_json(entries: &[Entry]) -> String {
         Literal::Secret | Literal::Foreign(_) => Value::Null,
     };
     let entry = |entry: &Entry| {
-        json!({
+        let mut shown = json!({
             "key": entry.key.name(), "value": value(&entry.value), "origin": entry.origin.to_string(),
-        })
+        });
+        if let Some(chosen) = chosen.iter().find(|chosen| chosen.key == entry.key.name()) {
+            shown["here"] = json!({"value": chosen.value, "why": chosen.why});
+        }
+        shown
     };
     Value::Array(entries.iter().map(entry).collect()).to_string()
 }
@@ -100,11 +109,11 @@ fn flags<A: About>() -> impl Iterator<Item = (Key, String)> {
 }
 
 /// How its values are written on a command line.
-fn form(key: &Key) -> &'static str {
+fn form(key: &Key) -> String {
     match (key.is_list, key.kind) {
-        (true, _) => "several: repeat the flag, or separate them by commas",
-        (false, "text") => "a text",
-        (false, _) => key.example,
+        (true, _) => "several: repeat the flag, or separate them by commas".to_owned(),
+        (false, "text") => "a text".to_owned(),
+        (false, _) => key.takes(),
     }
 }
 
@@ -172,6 +181,8 @@ impl<A: About> FromArgMatches for ConfigFlags<A> {
 
 #[cfg(test)]
 mod tests {
+    use outboard_settings::ByteSize;
+
     use super::*;
 
     struct Everything;
@@ -207,7 +218,7 @@ mod tests {
         ];
         let flags = ConfigFlags::<Everything>::from_arg_matches(&command.get_matches_from(line)).unwrap();
         let settings = Configuration::load(&flags.inputs).unwrap().settings;
-        assert_eq!(settings.memory.capacity.bytes(), 1 << 30);
+        assert_eq!(settings.memory.capacity, ByteSize(1 << 30).into());
         assert_eq!(settings.metrics.listen, Some("127.0.0.1:9".parse().unwrap()));
         assert!(settings.link.allow_remote);
     }

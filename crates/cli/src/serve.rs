@@ -6,6 +6,7 @@ use std::{io, panic, process};
 use anyhow::{Context, Result};
 use outboard_agent::{Daemon, StartError};
 use outboard_driver::{Signals, end_within, raise_descriptor_limit};
+use outboard_settings::Reasons;
 
 use crate::daemon_ready;
 
@@ -65,7 +66,10 @@ fn serve_until(
     let daemon = start()?;
     let identity = daemon.identity();
     let (role, name, listening) = (identity.role, identity.name.clone(), daemon.listening());
-    tracing::info!("{role} “{name}” listens at {}{about}", daemon_ready::show(listening));
+    tracing::info!("{role} “{name}” listens at {}, {}{about}", daemon_ready::show(listening), daemon.about());
+    let Reasons { chosen, warnings } = daemon.reasons();
+    chosen.iter().filter(|chosen| !chosen.is_usual).for_each(|chosen| tracing::info!("{chosen}"));
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     if let Some(address) = daemon.metrics() {
         tracing::info!("metrics at http://{address}/metrics");
     }

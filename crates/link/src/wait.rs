@@ -32,7 +32,8 @@ impl Clock {
 pub struct Waiter {
     /// Where time comes from.
     pub clock: Clock,
-    /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core. Links
+    /// How long to look for work before sleeping; default 20 µs, or not at all where a processor quota has less than two
+    /// cores. Longer answers faster and burns a core. Links
     /// that move bytes only when they progress, each time with a system call, sleep at once: the kernel likes to
     /// run both ends of a socket on one core, and whoever spins there keeps the other from answering.
     pub spin: Duration,
@@ -44,7 +45,7 @@ const SPINS_PER_LOOK: u32 = 64;
 impl Waiter {
     /// A waiter with a clock of its own and the default spin.
     pub fn new() -> Self {
-        Self { clock: Clock::start(), spin: Duration::from_micros(20) }
+        Self { clock: Clock::start(), spin: outboard_limits::spin(Duration::from_micros(20)) }
     }
 
     /// The same with another spin.

@@ -38,6 +38,8 @@ pub enum Area {
     Kernel,
     /// How other processes are reached.
     Links,
+    /// What daemons and applications choose here unless they are told otherwise.
+    Defaults,
 }
 
 /// How a thing stands.
@@ -81,6 +83,7 @@ impl fmt::Display for Area {
             Self::Memory => "memory",
             Self::Kernel => "kernel",
             Self::Links => "links",
+            Self::Defaults => "defaults",
         })
     }
 }

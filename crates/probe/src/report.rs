@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cgroup::Cgroup;
 use crate::fabric::Fabric;
-use crate::finding::{Finding, State};
+use crate::finding::{Area, Finding, State};
 use crate::kernel::Kernel;
 use crate::links::{LinkChoice, Links};
 use crate::memory::Memory;
@@ -23,6 +23,8 @@ pub struct Options {
     pub tcp: tcp::Config,
     /// How links over libfabric are set up, which says who moves their bytes. Default: that of links.
     pub ofi: ofi::Config,
+    /// What daemons and applications choose here: of what, and what with the reason. Default: nothing to tell.
+    pub defaults: Vec<(String, String)>,
 }
 
 /// Everything that was found out: for programs by area, for people as findings.
@@ -89,6 +91,9 @@ impl Report {
         findings.extend(fabric.findings());
         findings.push(crate::links::encryption(&options.tcp));
         findings.extend(choices.iter().map(LinkChoice::finding));
+        let of_choice =
+            |(name, detail): &(String, String)| Finding::new(Area::Defaults, name, State::Good, detail);
+        findings.extend(options.defaults.iter().map(of_choice));
         let summary = Summary::of(&findings);
         Self {
             findings,

@@ -1,8 +1,8 @@
 //! How much of a machine's memory may be used.
 
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use outboard_limits::MemoryLimits;
 
 use crate::{ByteSize, Percent};
 
@@ -11,17 +11,64 @@ use crate::{ByteSize, Percent};
 pub enum Capacity {
     /// So many bytes.
     Bytes(ByteSize),
-    /// A share of the machine's memory, or of its control group's limit where that is lower.
+    /// A share of the machine's memory, or of the lowest limit of its control groups where that is lower.
     Share(Percent),
 }
 
+/// A value, or whatever suits the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrAuto<T> {
+    /// Whatever suits the machine.
+    Auto,
+    /// This value.
+    Given(T),
+}
+
 impl Capacity {
-    /// In bytes, on this machine.
-    pub fn bytes(self) -> u64 {
+    /// So many bytes.
+    pub fn of_bytes(bytes: u64) -> Self {
+        Self::Bytes(ByteSize(bytes))
+    }
+
+    /// In bytes, for a process with these limits; nothing of a memory of which the system does not say how large it is.
+    pub fn bytes(self, limits: &MemoryLimits) -> u64 {
         match self {
             Self::Bytes(ByteSize(bytes)) => bytes,
-            Self::Share(share) => share.of(memory_bytes()),
+            Self::Share(share) => limits.lowest().map_or(0, |limit| share.of(limit.bytes)),
         }
+    }
+
+    /// For settings: there is no more memory than all of it, and no machine has more than this.
+    pub(crate) fn check(self) -> Result<(), &'static str> {
+        match self {
+            Self::Bytes(ByteSize(bytes)) if bytes > 64 << 40 => Err("it must be at most 64TiB"),
+            Self::Share(share) if share > Percent::ALL => {
+                Err("it is more than all the memory that there is; write at most 100%, or a size")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<T> OrAuto<T> {
+    /// The value, if there is one.
+    pub fn given(&self) -> Option<&T> {
+        match self {
+            Self::Auto => None,
+            Self::Given(value) => Some(value),
+        }
+    }
+}
+
+impl<T> From<T> for OrAuto<T> {
+    fn from(value: T) -> Self {
+        Self::Given(value)
+    }
+}
+
+impl From<ByteSize> for OrAuto<Capacity> {
+    fn from(size: ByteSize) -> Self {
+        Self::Given(Capacity::Bytes(size))
     }
 }
 
@@ -34,40 +81,19 @@ impl fmt::Display for Capacity {
     }
 }
 
-/// How much memory this process can have.
-fn memory_bytes() -> u64 {
-    let machine = rustix::system::sysinfo();
-    let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
-    let limit = group.and_then(|group| group_limit(Path::new("/sys/fs/cgroup"), Path::new(group)));
-    limit.map_or(total, |limit| limit.min(total))
-}
-
-/// The lowest limit of a control group and those around it.
-fn group_limit(root: &Path, group: &Path) -> Option<u64> {
-    let limit = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
-    group.ancestors().filter_map(|group| limit(root.join(group).join("memory.max"))).min()
-}
-
 #[cfg(test)]
 mod tests {
+    use outboard_limits::{Groups, with_files};
+
     use super::*;
-    use crate::tests::Folder;
 
     #[test]
     fn a_share_is_of_what_this_process_can_have() {
-        let half = Capacity::Share(Percent::from_percent(50)).bytes();
-        assert!(half > 0 && half <= rustix::system::sysinfo().totalram / 2);
-    }
-
-    #[test]
-    fn the_lowest_limit_counts() {
-        let root = Folder::new();
-        root.write("memory.max", "max\n");
-        root.write("a/memory.max", "4096\n");
-        root.write("a/b/memory.max", "8192\n");
-        assert_eq!(group_limit(root.path(), Path::new("a/b")), Some(4096));
-        assert_eq!(group_limit(root.path(), Path::new("other")), None);
+        let half = Capacity::Share(Percent::from_percent(50));
+        let files = [("/proc/meminfo", "MemTotal: 1048576 kB\n")];
+        let limits = with_files(&files, |files| MemoryLimits::read(files, &Groups::read(files)));
+        assert_eq!(half.bytes(&limits), 512 << 20);
+        assert_eq!(half.bytes(&MemoryLimits::default()), 0);
+        assert_eq!(Capacity::of_bytes(7).bytes(&limits), 7);
     }
 }

@@ -30,6 +30,8 @@ pub struct Key {
     pub is_list: bool,
     /// Whether it can be `none`.
     pub is_optional: bool,
+    /// Whether it can be `auto`: left to the machine.
+    pub is_automatic: bool,
     /// Whether its value must not be shown.
     pub is_secret: bool,
 }
@@ -45,8 +47,19 @@ impl Key {
             default: default.show(),
             is_list: T::IS_LIST,
             is_optional: T::IS_OPTIONAL,
+            is_automatic: T::IS_AUTOMATIC,
             is_secret: T::IS_SECRET,
         }
+    }
+
+    /// How its values are written, by example.
+    pub fn takes(&self) -> String {
+        let also = match (self.is_optional, self.is_automatic) {
+            (true, _) => ", or none",
+            (_, true) => ", or auto",
+            (false, false) => "",
+        };
+        format!("{}{also}", self.example)
     }
 
     /// Its name in the file and in messages: `memory.data_dir`.

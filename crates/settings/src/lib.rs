@@ -20,7 +20,10 @@
 //! let configuration = Configuration::load(&inputs)?;
 //!
 //! let settings = &configuration.settings;
-//! assert_eq!((settings.agent.workers, settings.memory.capacity.bytes()), (4, 4 << 30));
+//! assert_eq!(settings.agent.workers, 4.into());
+//! // What is left to the machine is decided when it is known.
+//! let here = outboard_limits::Allowance::of_this_process();
+//! assert_eq!(settings.memory.plan(&here).capacity, 4 << 30);
 //! for entry in configuration.entries().iter().filter(|entry| entry.key.section == "memory") {
 //!     println!("{} = {}  ({})", entry.key, entry.value, entry.origin);
 //! }
@@ -55,6 +58,7 @@ mod launcher;
 mod literal;
 mod nearest;
 mod origin;
+mod plan;
 mod print;
 mod quantity;
 mod reference;
@@ -64,7 +68,7 @@ mod sections;
 mod socket;
 mod value;
 
-pub use capacity::Capacity;
+pub use capacity::{Capacity, OrAuto};
 pub use configuration::{Configuration, Entry};
 pub use error::{Hint, Notice, SettingsError, ValueError};
 pub use inputs::Inputs;
@@ -72,6 +76,7 @@ pub use key::{Key, keys};
 pub use keys_place::KeysPlace;
 pub use literal::Literal;
 pub use origin::Origin;
+pub use plan::{AgentPlan, Chosen, FarPlan, MemoryPlan, Reasons};
 pub use quantity::{ByteSize, Percent};
 pub use reference::reference;
 pub use secret::Secret;

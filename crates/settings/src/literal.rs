@@ -67,6 +67,8 @@ impl Literal {
 
 /// How the absence of an optional value, and an empty list, are written.
 pub(crate) const NONE: &str = "none";
+/// What is written where the machine decides.
+pub(crate) const AUTO: &str = "auto";
 
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);

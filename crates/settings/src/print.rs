@@ -2,22 +2,22 @@
 
 use std::fmt::{self, Write};
 
-use crate::{Configuration, Entry};
+use crate::{Chosen, Configuration, Entry};
 
 /// Where the origins begin, at the least.
 const ORIGIN_COLUMN: usize = 48;
 
 impl Configuration {
-    /// All values as a TOML file, each with its origin in a comment. Read back, the file gives the same
-    /// values; secrets are left out of it.
-    pub fn to_toml(&self) -> String {
+    /// All values as a TOML file, each with its origin in a comment, and with what it came to on this machine if that is
+    /// among those `chosen`. Read back, the file gives the same values; secrets are left out of it.
+    pub fn to_toml(&self, chosen: &[Chosen]) -> String {
         let mut out = String::new();
         // Writing to a `String` cannot fail.
-        let _ = self.write(&mut out);
+        let _ = self.write(&mut out, chosen);
         out
     }
 
-    fn write(&self, out: &mut String) -> fmt::Result {
+    fn write(&self, out: &mut String, chosen: &[Chosen]) -> fmt::Result {
         let mut section = "";
         for entry in self.entries() {
             if entry.key.section != section {
@@ -25,7 +25,10 @@ impl Configuration {
                 section = entry.key.section;
                 writeln!(out, "{gap}[{section}]")?;
             }
-            writeln!(out, "{:ORIGIN_COLUMN$} # {}", assignment(entry), comment(&entry.origin.to_string()))?;
+            let came_to = chosen.iter().find(|chosen| chosen.key == entry.key.name());
+            let came_to = came_to.map(|Chosen { value, why, .. }| format!("; here {value}, {why}"));
+            let origin = format!("{}{}", entry.origin, came_to.unwrap_or_default());
+            writeln!(out, "{:ORIGIN_COLUMN$} # {}", assignment(entry), comment(&origin))?;
         }
         Ok(())
     }

@@ -21,18 +21,13 @@ fn write(out: &mut String) -> fmt::Result {
             section = key.section;
             writeln!(out, "{gap}### `[{section}]`\n\n{HEAD}")?;
         }
-        let (takes, default) = (cell(&takes(&key)), cell(&default(&key)));
+        let (takes, default) = (cell(&key.takes()), cell(&default(&key)));
         writeln!(out, "| `{}` | {takes} | {default} | {} |", key.field, cell(&key.doc))?;
     }
     Ok(())
 }
 
 const HEAD: &str = "| key | takes | default | what it decides |\n|---|---|---|---|";
-
-fn takes(key: &Key) -> String {
-    let or_none = if key.is_optional { ", or none" } else { "" };
-    format!("{}{or_none}", key.example)
-}
 
 /// The default, with user 0 and all others alike.
 fn default(key: &Key) -> String {

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use outboard_limits::Allowance;
 use outboard_link::Address;
 use outboard_link::shm::Users;
 use outboard_wire::{JobId, Rank};
 
 use crate::{
-    ByteSize, Configuration, Inputs, LogFormat, Origin, Percent, Secret, Settings, SettingsError,
+    ByteSize, Configuration, Inputs, LogFormat, OrAuto, Origin, Percent, Secret, Settings, SettingsError,
     Whereabouts, default_socket, keys,
 };
 
@@ -81,7 +82,7 @@ fn without_any_source_everything_has_its_default() {
     assert!(configuration.entries().iter().all(|entry| entry.origin == Origin::Default));
     assert_eq!(configuration.entries().len(), keys().len());
     assert_eq!(configuration.file(), None);
-    assert_eq!(configuration.settings.agent.spin, Duration::from_micros(20));
+    assert_eq!(configuration.settings.agent.spin, OrAuto::Auto);
     assert_eq!(configuration.settings.memory.listen, [default_socket("memory")]);
 }
 
@@ -91,19 +92,19 @@ fn the_last_source_wins_and_is_remembered() {
     let path = folder.write("o.toml", "[agent]\nworkers = 3\n\n[memory]\nname = 'filed'\n");
     let file = Inputs::empty().config(&path);
     let configuration = load(file.clone());
-    assert_eq!(configuration.settings.agent.workers, 3);
+    assert_eq!(configuration.settings.agent.workers, 3.into());
     assert_eq!(configuration.file(), Some(path.as_path()));
     assert_eq!(origin(&configuration, "agent.workers"), Origin::File { path: path.clone(), line: 2 });
     assert_eq!(origin(&configuration, "memory.name"), Origin::File { path, line: 5 });
 
     let variable = file.variable("OUTBOARD_AGENT_WORKERS", "4");
     let configuration = load(variable.clone());
-    assert_eq!(configuration.settings.agent.workers, 4);
+    assert_eq!(configuration.settings.agent.workers, 4.into());
     assert_eq!(origin(&configuration, "agent.workers").to_string(), "$OUTBOARD_AGENT_WORKERS");
     assert_eq!(configuration.settings.memory.name, "filed");
 
     let configuration = load(variable.flag("agent.workers", "--workers", "5"));
-    assert_eq!(configuration.settings.agent.workers, 5);
+    assert_eq!(configuration.settings.agent.workers, 5.into());
     assert_eq!(origin(&configuration, "agent.workers").to_string(), "--workers");
     assert_eq!(origin(&configuration, "agent.spin").to_string(), "default");
 }
@@ -136,11 +137,11 @@ fn every_kind_is_read_from_a_file() {
     )
     .settings;
     assert_eq!(settings.memory.listen[0], Address::Path("/run/o,b.sock".into()));
-    assert_eq!((settings.memory.listen.len(), settings.memory.capacity.bytes()), (2, 4096));
-    assert_eq!(settings.agent.spin, Duration::from_nanos(1500));
+    assert_eq!((settings.memory.listen.len(), settings.memory.capacity), (2, ByteSize(4096).into()));
+    assert_eq!(settings.agent.spin, Duration::from_nanos(1500).into());
     assert_eq!(settings.agent.wire.unwrap().to_string(), "10gbit,5us");
     assert_eq!(settings.agent.quota, Some(Percent::from_percent(30)));
-    assert_eq!((settings.agent.peers.len(), settings.agent.workers), (1, 16));
+    assert_eq!((settings.agent.peers.len(), settings.agent.workers), (1, 16.into()));
     assert_eq!((settings.job.agent.address("agent"), settings.job.id), (None, Some(JobId(255))));
     assert_eq!((settings.job.rank, settings.job.size), (Some(Rank(0)), Some(2)));
     assert_eq!((settings.link.ring, settings.link.allow_remote), (ByteSize(1 << 20), true));
@@ -164,7 +165,7 @@ fn every_kind_is_read_from_variables_and_flags() {
     let settings = load(inputs).settings;
     assert_eq!(settings.memory.listen.len(), 2);
     assert_eq!(settings.agent.memory_servers, []);
-    assert_eq!(settings.agent.spin, Duration::from_micros(20));
+    assert_eq!(settings.agent.spin, OrAuto::Auto);
     assert!(settings.link.allow_remote);
     assert_eq!(settings.job.memory, Whereabouts::Auto);
     assert_eq!(settings.agent.listen.len(), 3);
@@ -175,6 +176,12 @@ fn every_kind_is_read_from_variables_and_flags() {
 fn a_bad_value_names_its_place_its_key_and_what_is_expected() {
     for (text, parts) in [
         ("\n[memory]\ncapacity = '4 cows'", ["o.toml:3: memory.capacity: “4 cows” is no capacity", "4GiB"]),
+        ("memory.capacity = 0", ["memory.capacity: “0” will not do", "a size such as 4GiB"]),
+        ("memory.capacity = '4095B'", ["memory.capacity: “4095B” will not do", "no region"]),
+        ("memory.capacity = '0%'", ["memory.capacity: “0%” will not do", "a share such as 50%"]),
+        ("memory.capacity = '500%'", ["memory.capacity: “500%” will not do", "write at most 100%"]),
+        ("agent.cache = '101%'", ["agent.cache: “101%” will not do", "write at most 100%"]),
+        ("far.buffer = '65TiB'", ["far.buffer: “65TiB” will not do", "at most 64TiB"]),
         ("memory.listen = 'here'", ["o.toml:1: memory.listen: “here” is no address", "unix:@name"]),
         ("memory.listen = []", ["o.toml:1: memory.listen: “none” will not do", "at least one address"]),
         ("memory.listen = [1, [2]]", ["found a list of something else", "write a list such as"]),
@@ -282,11 +289,11 @@ fn what_is_printed_can_be_saved_and_gives_the_same_values() {
         .variable("OUTBOARD_LOG_LEVEL", "TRACE");
     for inputs in [Inputs::empty(), inputs] {
         let printed = load(inputs);
-        let text = printed.to_toml();
+        let text = printed.to_toml(&printed.settings.chosen(&Allowance::of_this_process()));
         let read = load(Inputs::empty().config(folder.write("printed\n.toml", &text)));
         assert_eq!(read.settings, printed.settings, "{text}");
         assert!(read.entries().iter().all(|entry| matches!(entry.origin, Origin::File { .. })), "{text}");
-        let again = load(Inputs::empty().config(folder.write("again.toml", read.to_toml())));
+        let again = load(Inputs::empty().config(folder.write("again.toml", read.to_toml(&[]))));
         assert_eq!(again.settings, printed.settings);
         let lines: Vec<&str> = text.lines().collect();
         for entry in read.entries() {
@@ -325,9 +332,9 @@ fn secrets_are_never_shown() {
         let entries = configuration.entries().iter().map(|entry| entry.value.to_string());
         let entries: Vec<String> = entries.collect();
         assert!(entries.contains(&"(secret)".to_owned()));
-        let shown = format!("{entries:?} {} {:?}", configuration.to_toml(), configuration.settings);
+        let shown = format!("{entries:?} {} {:?}", configuration.to_toml(&[]), configuration.settings);
         assert!(!shown.contains("horse"), "{shown}");
-        assert!(configuration.to_toml().contains("# secret = (secret)"));
+        assert!(configuration.to_toml(&[]).contains("# secret = (secret)"));
     }
     for text in
         ["job.secret = 'horse'", "job.secret = 'horse", "job.secret = horse", "job.secret = ['horse']"]

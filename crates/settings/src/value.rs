@@ -9,9 +9,9 @@ use outboard_link::shaped::Wire;
 use outboard_link::shm::Users;
 use outboard_wire::{JobId, Rank};
 
-use crate::literal::NONE;
+use crate::literal::{AUTO, NONE};
 use crate::quantity::{parse_duration, show_duration};
-use crate::{ByteSize, Capacity, Literal, Percent, Secret, ValueError};
+use crate::{ByteSize, Capacity, Literal, OrAuto, Percent, Secret, ValueError};
 
 /// A kind of value: how it is read and shown.
 pub(crate) trait Value: Sized {
@@ -23,6 +23,8 @@ pub(crate) trait Value: Sized {
     const IS_LIST: bool = false;
     /// Whether it can be absent.
     const IS_OPTIONAL: bool = false;
+    /// Whether it can be left to the machine.
+    const IS_AUTOMATIC: bool = false;
     /// Whether it must not be shown.
     const IS_SECRET: bool = false;
 
@@ -106,6 +108,24 @@ impl<T: Value> Value for Option<T> {
 
     fn reveal(&self) -> Literal {
         self.as_ref().map_or_else(|| Literal::text(NONE), T::reveal)
+    }
+}
+
+/// Values that are left to the machine are written `auto`.
+impl<T: Value> Value for OrAuto<T> {
+    const KIND: &'static str = T::KIND;
+    const EXAMPLE: &'static str = T::EXAMPLE;
+    const IS_AUTOMATIC: bool = true;
+
+    fn read(literal: &Literal) -> Result<Self, ValueError> {
+        match literal {
+            Literal::Text(text) if text.trim() == AUTO => Ok(Self::Auto),
+            literal => T::read(literal).map(Self::Given),
+        }
+    }
+
+    fn show(&self) -> Literal {
+        self.given().map_or_else(|| Literal::text(AUTO), T::show)
     }
 }
 

@@ -28,5 +28,5 @@ fn the_example_of_the_page_is_a_configuration() {
     fs::write(&file, example).unwrap();
     let loaded = outboard_settings::Configuration::load(&outboard_settings::Inputs::empty().config(&file));
     fs::remove_file(&file).unwrap();
-    assert_eq!(loaded.unwrap_or_else(|error| panic!("{error}")).settings.agent.workers, 4);
+    assert_eq!(loaded.unwrap_or_else(|error| panic!("{error}")).settings.agent.workers, 4.into());
 }

@@ -10,7 +10,7 @@ use outboard_paging::cache::{
     Attachment, CacheConfig, CacheSwitch, Ended, Forwarding, Meter, PageCache, Place, PrefetchConfig,
     RegionNumber, Shadow, Waiter,
 };
-use outboard_settings::{AgentSettings, Forwarding as ForwardingSetting};
+use outboard_settings::{AgentPlan, AgentSettings, Forwarding as ForwardingSetting};
 use outboard_steering::Config as SteeringConfig;
 use outboard_wire::paging::CacheMode;
 use outboard_wire::{Incarnation, Time};
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use super::FETCH_MAX;
 use super::numbers::{Numbers, RegionLine};
 use super::statics::StaticRegion;
+use crate::room::has_room;
 use crate::status::StatusPage;
 
 /// How many fetches of one worker can be under way that are not cached.
@@ -37,13 +38,15 @@ pub struct PagingConfig {
     pub forwarding: Forwarding,
     /// How many bytes static copies may have in all.
     pub static_max: u64,
+    /// Whether so many bytes can be made present now.
+    pub has_room: fn(u64) -> bool,
 }
 
 impl PagingConfig {
     /// Those that follow from an agent's settings.
-    pub fn new(settings: &AgentSettings) -> Self {
+    pub fn new(settings: &AgentSettings, plan: &AgentPlan) -> Self {
         let entry_log2 = settings.cache_entry.0.ilog2() as u8;
-        let slots = u32::try_from(settings.cache.0 >> entry_log2).unwrap_or(u32::MAX);
+        let slots = u32::try_from(plan.cache >> entry_log2).unwrap_or(u32::MAX);
         let depth_max = settings.prefetch as u32;
         let prefetch = PrefetchConfig { depth_max, ..PrefetchConfig::default() };
         let cache = CacheConfig { slots: slots.max(1), entry_log2, prefetch, ..CacheConfig::default() };
@@ -52,7 +55,8 @@ impl PagingConfig {
             ForwardingSetting::Batched => Forwarding::Batched,
             ForwardingSetting::Pipelined => Forwarding::Pipelined,
         };
-        Self { workers: settings.workers, slots, cache, forwarding, static_max: settings.static_max.0 }
+        let AgentPlan { workers, static_max, .. } = *plan;
+        Self { workers, slots, cache, forwarding, static_max, has_room }
     }
 
     fn slot_bytes(&self) -> u64 {

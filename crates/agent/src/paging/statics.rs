@@ -45,6 +45,7 @@ impl SharedPaging {
         }
         let is_fitting =
             state.static_bytes.checked_add(size).is_some_and(|all| all <= self.config().static_max);
+        let is_fitting = is_fitting && (self.config().has_room)(size);
         let copy = is_fitting.then(|| new_copy(RegionId(state.next_copy), size)).flatten();
         let Some(mut copy) = copy else {
             region.mode = otherwise;

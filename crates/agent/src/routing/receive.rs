@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_an_agent_says_before_it_is_known_waits() {
         let page = StatusPage::create(Role::Agent, "test").unwrap();
-        let config = RoutingConfig::new(&AgentSettings::default());
+        let config = RoutingConfig::new(&AgentSettings::default(), 2);
         let shared = SharedRouting::new(config, [7; 16], &Exports::new(), &page, |_| {}).unwrap();
         let mut worker = RoutingWorker::new(0, Arc::new(shared));
         let network = Network::new(1, FaultPlan::none());

@@ -42,9 +42,9 @@ pub struct RoutingConfig {
 
 impl RoutingConfig {
     /// Those that follow from an agent's settings.
-    pub fn new(settings: &AgentSettings) -> Self {
+    pub fn new(settings: &AgentSettings, workers: usize) -> Self {
         Self {
-            workers: settings.workers,
+            workers,
             parcel_bytes: settings.parcel.0 as usize,
             parcels: settings.parcels as u32,
             packing: PackingConfig { hold: settings.hold, ..PackingConfig::default() },

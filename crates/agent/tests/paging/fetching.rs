@@ -77,7 +77,7 @@ fn tcp_brings_the_same_bytes() {
 #[test]
 fn without_a_cache_everything_passes_through() {
     let mut settings = settings();
-    settings.agent.cache = ByteSize(0);
+    settings.agent.cache = ByteSize(0).into();
     let cluster = Cluster::new(settings);
     let (_server, region, _, _) = filled(&cluster, 1 << 20);
     let mut app = cluster.app();

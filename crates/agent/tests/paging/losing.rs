@@ -53,7 +53,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
 #[test]
 fn an_application_that_does_not_listen_does_not_hold_up_others() {
     let mut settings = settings();
-    settings.agent.workers = 1;
+    settings.agent.workers = 1.into();
     let cluster = Cluster::new(settings);
     let (_server, region, _, bytes) = filled(&cluster, 4 << 20);
     let mut deaf = cluster.app();

@@ -99,7 +99,7 @@ fn every_answer_is_the_newest_that_was_acknowledged() {
     {
         let mut settings = settings();
         settings.agent.forwarding = forwarding;
-        settings.agent.cache = ByteSize(6 << 16);
+        settings.agent.cache = ByteSize(6 << 16).into();
         settings.agent.cache_entry = ByteSize(1 << 16);
         let cluster = if index % 2 == 0 { Cluster::new(settings) } else { Cluster::over_tcp(settings) };
         for mode in [CacheMode::Dynamic, CacheMode::Auto, CacheMode::Static, CacheMode::Off] {

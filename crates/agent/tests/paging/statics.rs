@@ -41,7 +41,7 @@ fn a_copy_is_read_without_asking_and_follows_what_is_written_back() {
 #[test]
 fn what_does_not_fit_is_cached_otherwise() {
     let mut settings = settings();
-    settings.agent.static_max = ByteSize(1 << 20);
+    settings.agent.static_max = ByteSize(1 << 20).into();
     let cluster = Cluster::new(settings);
     let (_server, region, _, bytes) = filled(&cluster, 2 << 20);
     let mut app = cluster.app();

@@ -34,7 +34,7 @@ pub(crate) fn settings() -> Settings {
     settings.memory.listen = vec![socket(), tcp.clone()];
     settings.agent.listen = vec![socket(), tcp];
     settings.agent.memory_servers = vec![settings.memory.listen[0].clone()];
-    settings.agent.cache = ByteSize(8 << 20);
+    settings.agent.cache = ByteSize(8 << 20).into();
     settings
 }
 

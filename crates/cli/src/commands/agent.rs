@@ -90,5 +90,5 @@ fn about(agent: &AgentSettings) -> String {
         servers => format!("memory at {}", daemon_ready::show(servers)),
     };
     let wire = agent.wire.map(|wire| format!(", links slowed down to {wire}")).unwrap_or_default();
-    format!(", {} workers, {servers}{wire}", agent.workers)
+    format!(", {servers}{wire}")
 }

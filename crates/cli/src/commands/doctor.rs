@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
+use outboard_limits::Allowance;
 use outboard_probe::{Address, Options, Report, State, Summary};
 use outboard_settings::{Configuration, Inputs};
 
@@ -29,7 +30,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let settings = Configuration::load(&Inputs::from_process())?.settings;
     let link = &settings.link;
-    let options = Options { peers: args.peers.clone(), tcp: link.tcp(), ofi: link.ofi() };
+    let chosen = settings.chosen(&Allowance::of_this_process());
+    let defaults = chosen.into_iter().map(|it| (it.key.to_owned(), format!("{}, {}", it.value, it.why)));
+    let options =
+        Options { peers: args.peers.clone(), tcp: link.tcp(), ofi: link.ofi(), defaults: defaults.collect() };
     let report = Report::gather(&options);
     let text = if args.json { report.to_json() } else { for_people(&report, terminal::width()) };
     terminal::print(&text)?;

@@ -4,7 +4,6 @@ mod client;
 
 use anyhow::Result;
 use outboard_agent::Daemon;
-use outboard_settings::ByteSize;
 
 use crate::config_flags::{About, ConfigFlags};
 use crate::serve::serve;
@@ -48,6 +47,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let settings = &configuration.settings;
-    let capacity = ByteSize(settings.memory.capacity.bytes());
-    serve(&format!(", capacity {}", crate::numbers::bytes(capacity.0)), || Daemon::memory(settings))
+    serve("", || Daemon::memory(settings))
 }

@@ -174,10 +174,10 @@ fn connections_of_a_slot_are_served_by_one_worker() {
     let Some(server) = nodes.address_with_labels(0) else { return };
     let address = format!("tcp:[{server}]:7503");
     let mut command = nodes.inside(0, &["memory", "--config", "none", "--capacity", "1MiB"]);
-    command.args(["--listen", "unix:@steered", "--listen", &address]);
+    command.args(["--listen", "unix:@steered", "--listen", &address, "--workers", "2"]);
     let _server = Running::start(command);
     nodes.wait_for(0, "unix:@steered");
-    // The server has two workers, and slots are theirs by turns.
+    // Slots are the workers' by turns.
     for (slots, worker) in [(["1", "3", "255"], 1), (["0", "4", "200"], 0)] {
         let agents = (1..nodes.count()).zip(slots).map(|(node, slot)| {
             let mut agent = nodes.inside(node, &["agent", "--config", "none", "--listen", "unix:@caller"]);

@@ -29,11 +29,13 @@ fn the_printed_configuration_says_where_each_value_came_from() {
         ("name = \"from-file\"", "c.toml:2"),
         ("capacity = \"2GiB\"", "$OUTBOARD_MEMORY_CAPACITY"),
         ("listen = [\"unix:@a\", \"tcp:127.0.0.1:7\"]", "--listen"),
-        ("workers = 2", "default"),
     ] {
         let line = toml.lines().find(|line| line.starts_with(assignment)).expect(assignment);
         assert!(line.ends_with(origin), "{line}");
     }
+    // What is left to the machine is shown with what it comes to, and why.
+    let line = toml.lines().find(|line| line.starts_with("workers = \"auto\"")).expect("workers");
+    assert!(line.contains("# default; here ") && line.contains(" core"), "{line}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The daemons and the jobs that the program starts, as real processes.
 // Also outside test functions a test fails by panicking.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod agent;
 mod characterize;
 mod config;
 mod demo;
+mod group;
+mod limits;
 mod memory;
 mod run;
 mod status;

@@ -34,9 +34,9 @@ fn also_where_a_copy_that_has_no_room_becomes_a_cache() {
     let memory = Daemon::memory(&settings).unwrap();
     settings.agent.listen = vec![socket()];
     settings.agent.memory_servers = settings.memory.listen.clone();
-    settings.agent.static_max = ByteSize(1 << 20);
+    settings.agent.static_max = ByteSize(1 << 20).into();
     // One entry, which is not to be had while it is being read: what is asked for meanwhile cannot be kept.
-    settings.agent.cache = ByteSize(ENTRY as u64);
+    settings.agent.cache = ByteSize(ENTRY as u64).into();
     let agent = Daemon::agent(&settings).unwrap();
     let at = settings.agent.listen[0].clone();
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outboard_limits::ProcessorLimits;
 use outboard_link::shaped::Wire;
 
 use super::PagingError;
@@ -23,7 +24,7 @@ pub struct PagingConfig {
     /// How many bytes of far memory may be here at once, all regions together.
     pub buffer: usize,
     /// How many threads answer faults; each has links of its own. Default: one for every two processors, at least
-    /// two, at most eight; a stack and two links each.
+    /// two, at most eight, but one where affinity mask or processor quota allow only one to run; a stack and two links each.
     pub threads: usize,
     /// How many memory servers there are, to each of which every thread has a link; default 1.
     pub servers: usize,
@@ -47,10 +48,10 @@ pub struct PagingConfig {
 impl PagingConfig {
     /// The defaults, with a buffer of this many bytes.
     pub fn with_buffer(buffer: usize) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = ProcessorLimits::of_this_process().threads();
         Self {
             buffer,
-            threads: (processors / 2).clamp(2, 8),
+            threads: threads(processors),
             servers: 1,
             chunk: 64 << 10,
             ahead: 4 << 20,
@@ -81,6 +82,11 @@ impl PagingConfig {
     pub(super) fn shards(&self) -> usize {
         (self.buffer / (16 * self.chunk)).clamp(1, 2 * self.threads)
     }
+}
+
+/// How many threads answer faults where so many can run.
+fn threads(processors: usize) -> usize {
+    if processors == 1 { 1 } else { (processors / 2).clamp(2, 8) }
 }
 
 pub(super) fn check_chunk(bytes: usize) -> Result<(), PagingError> {

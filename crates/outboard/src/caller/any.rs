@@ -199,7 +199,7 @@ impl AnyDispatcher {
 
     pub(super) fn spin(&self) -> Duration {
         match self {
-            Self::Shm(_) => SPIN,
+            Self::Shm(_) => outboard_limits::spin(SPIN),
             Self::Tcp(_) | Self::Ofi(_) => Duration::ZERO,
         }
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use outboard_driver::paging::PagingConfig;
 pub use outboard_driver::paging::{Mover, OnLoss, Path};
-use outboard_limits::MemoryLimits;
+use outboard_limits::{Allowance, MemoryLimits};
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
 use outboard_settings::{
-    ByteSize, CacheChoice, LinkSettings, LossChoice, NodeChoice, PathChoice, Settings, Whereabouts,
-    default_socket,
+    ByteSize, CacheChoice, FarSettings, LinkSettings, LossChoice, NodeChoice, PathChoice, Settings,
+    Whereabouts, default_socket,
 };
 use outboard_wire::Role;
 pub use outboard_wire::paging::CacheMode;
@@ -85,7 +85,8 @@ pub struct FarOptions {
     pub stripe: usize,
     /// Where the agent is; default none. It has to know all the memory servers.
     pub agent: Option<Address>,
-    /// How much may be here at once; default 256 MiB. A fraction is one of `footprint`.
+    /// How much may be here at once; default 256 MiB, or an eighth of the memory that this process can have where that is
+    /// less. A fraction is one of `footprint`.
     pub buffer: Buffer,
     /// How much far memory will be used, in bytes; needed if the buffer is a fraction of it.
     pub footprint: u64,
@@ -124,7 +125,7 @@ impl FarOptions {
             others: Vec::new(),
             stripe: 2 << 20,
             agent: None,
-            buffer: Buffer::Bytes(256 << 20),
+            buffer: buffer_of(&FarSettings::default()),
             footprint: 0,
             threads: None,
             chunk: 64 << 10,
@@ -156,7 +157,7 @@ impl FarOptions {
             others: servers.collect(),
             stripe: size(far.stripe),
             agent,
-            buffer: Buffer::Bytes(size(far.buffer)),
+            buffer: buffer_of(far),
             threads: far.threads,
             chunk: size(far.chunk),
             ahead: size(far.ahead),
@@ -225,7 +226,9 @@ impl FarOptions {
     pub fn check_memory(&self) -> Result<(), BufferTooLarge> {
         let buffer = self.buffer.of(self.footprint);
         match MemoryLimits::of_this_process().lowest() {
-            Some(limit) if buffer as u64 > limit.bytes => Err(BufferTooLarge { buffer, limit: limit.clone() }),
+            Some(limit) if buffer as u64 > limit.bytes => {
+                Err(BufferTooLarge { buffer, limit: limit.clone() })
+            }
             _ => Ok(()),
         }
     }
@@ -253,6 +256,11 @@ impl FarOptions {
             ..defaults
         }
     }
+}
+
+/// How much of far memory may be here at once, as configured and as this machine has memory.
+fn buffer_of(far: &FarSettings) -> Buffer {
+    Buffer::Bytes(size(ByteSize(far.plan(&Allowance::of_this_process()).buffer)))
 }
 
 fn size(size: ByteSize) -> usize {

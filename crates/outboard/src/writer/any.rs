@@ -172,7 +172,7 @@ impl AnyInitiator {
 
     pub(super) fn spin(&self) -> Duration {
         match self {
-            Self::Shm(_) => SPIN,
+            Self::Shm(_) => outboard_limits::spin(SPIN),
             Self::Tcp(_) | Self::Ofi(_) => Duration::ZERO,
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use outboard_link::Address;
 use outboard_link::shaped::Wire;
 
-use super::memory::{not_empty, some_workers};
+use super::memory::{an_amount, not_empty, some_workers};
 use crate::section::section;
 use crate::value::Choice;
-use crate::{ByteSize, Percent, default_socket};
+use crate::{ByteSize, Capacity, OrAuto, Percent, default_socket};
 
 section! {
     /// The settings of an agent.
@@ -21,28 +21,30 @@ section! {
         pub memory_servers: Vec<Address> = vec![default_socket("memory")],
         /// The agents of other nodes that it connects to.
         pub peers: Vec<Address> = Vec::new(),
-        /// How many threads serve its links.
-        pub workers: usize where some_workers = 2,
+        /// How many threads serve its links. auto is 2, or 1 where affinity mask or processor quota allow no more.
+        pub workers: OrAuto<usize> where some_workers = OrAuto::Auto,
         /// How long an idle thread looks for work before it sleeps: longer answers faster and costs processor
-        /// time.
-        pub spin: Duration = Duration::from_micros(20),
+        /// time. auto is 20us, or 0s where a processor quota has less than two cores.
+        pub spin: OrAuto<Duration> = OrAuto::Auto,
         /// A slower wire to imitate on its links, as bandwidth and latency; none leaves them as fast as they
         /// are.
         pub wire: Option<Wire> = None,
         /// A slower wire to imitate on the links that it dials itself, to memory servers and other agents, in
         /// place of `wire`.
         pub dial_wire: Option<Wire> = None,
-        /// How much memory its page cache may use for regions that are cached dynamically. Memory is used as the
-        /// cache fills, not before; less than one entry means no such cache.
-        pub cache: ByteSize where some_terabytes = ByteSize(256 << 20),
+        /// How much memory its page cache may use for regions that are cached dynamically: a size, or a share of the
+        /// memory that it can have. Memory is used as the cache fills, not before; less than one entry means no such
+        /// cache. auto is 256MiB, or an eighth of its memory where that is less.
+        pub cache: OrAuto<Capacity> where an_amount = OrAuto::Auto,
         /// The size of an entry of the page cache: a power of two from 4KiB to 16MiB. Large entries need fewer
         /// tables and read further ahead, small ones waste less.
         pub cache_entry: ByteSize where entry_size = ByteSize(1 << 20),
         /// How many entries ahead of a movement through a region it reads at most; 0 reads nothing ahead.
         pub prefetch: usize where an_entry_or_some = 8,
-        /// How much memory copies of regions may use that are cached statically, as a whole. What does not fit is
-        /// cached dynamically.
-        pub static_max: ByteSize where some_terabytes = ByteSize(1 << 30),
+        /// How much memory copies of regions may use that are cached statically, as a whole: a size, or a share of the
+        /// memory that it can have. What does not fit is cached dynamically. auto is 1GiB, or an eighth of its memory
+        /// where that is less.
+        pub static_max: OrAuto<Capacity> where an_amount = OrAuto::Auto,
         /// How it passes requests on to memory servers: serial (one at a time), batched (what has arrived goes out
         /// together, then the next) or pipelined (at once). The first two are for comparison.
         pub forwarding: Forwarding = Forwarding::Pipelined,
@@ -79,10 +81,6 @@ impl Choice for Forwarding {
     const EXAMPLE: &'static str = "serial, batched or pipelined";
     const ALL: &'static [(&'static str, Self)] =
         &[("serial", Self::Serial), ("batched", Self::Batched), ("pipelined", Self::Pipelined)];
-}
-
-fn some_terabytes(size: &ByteSize) -> Result<(), &'static str> {
-    if size.0 > 64 << 40 { Err("it must be at most 64TiB") } else { Ok(()) }
 }
 
 fn entry_size(entry: &ByteSize) -> Result<(), &'static str> {

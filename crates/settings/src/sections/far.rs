@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use outboard_link::Address;
 
-use crate::literal::NONE;
+use super::memory::an_amount;
+use crate::literal::{AUTO, NONE};
 use crate::section::section;
 use crate::value::{Choice, Value};
-use crate::{ByteSize, Literal, ValueError};
+use crate::{ByteSize, Capacity, Literal, OrAuto, ValueError};
 
 section! {
     /// The settings of far memory in an application.
@@ -18,8 +19,9 @@ section! {
         /// How long a stripe is: a power of two from 64KiB to 1GiB, at least a chunk. The same for all who open an object by
         /// its name.
         pub stripe: ByteSize where stripe_size = ByteSize(2 << 20),
-        /// How much of far memory may be here at once, all regions together.
-        pub buffer: ByteSize = ByteSize(256 << 20),
+        /// How much of far memory may be here at once, all regions together: a size, or a share of the memory that this
+        /// process can have. auto is 256MiB, or an eighth of its memory where that is less.
+        pub buffer: OrAuto<Capacity> where an_amount = OrAuto::Auto,
         /// The size of chunks, the unit of movement: a power of two from 4KiB to 2MiB. Large chunks move faster, small
         /// ones bring less that is not wanted.
         pub chunk: ByteSize where chunk_size = ByteSize(64 << 10),
@@ -30,7 +32,8 @@ section! {
         /// wanted) or auto (dynamic if that pays).
         pub cache: CacheChoice = CacheChoice::Auto,
         /// How many threads answer page faults, each with links of its own; none is one for every two processors and
-        /// at least two if the memory server's memory can be read directly, half as many over TCP, at most eight.
+        /// at least two if the memory server's memory can be read directly, half as many over TCP, at most eight, and one
+        /// where affinity mask or processor quota allow only one to run.
         pub threads: Option<usize> where some_threads = None,
         /// How much is read ahead of a scan at most, never more than an eighth of the buffer; 0 reads nothing ahead.
         pub ahead: ByteSize = ByteSize(4 << 20),
@@ -136,7 +139,6 @@ impl Value for NodeChoice {
     }
 }
 
-const AUTO: &str = "auto";
 /// As many as a word has bits, less the one that the kernel does not look at.
 const NODES_MAX: u32 = 63;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outboard_link::Address;
 use outboard_wire::{JobId, Rank};
 
-use crate::literal::NONE;
+use crate::literal::{AUTO, NONE};
 use crate::section::section;
 use crate::value::Value;
 use crate::{Literal, Secret, ValueError, default_socket};
@@ -79,8 +79,6 @@ impl Whereabouts {
         }
     }
 }
-
-const AUTO: &str = "auto";
 
 impl Value for Whereabouts {
     const KIND: &'static str = "address";

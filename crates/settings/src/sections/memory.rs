@@ -6,7 +6,7 @@ use std::time::Duration;
 use outboard_link::Address;
 
 use crate::section::section;
-use crate::{Capacity, Percent, default_socket};
+use crate::{ByteSize, Capacity, OrAuto, Percent, default_socket};
 
 section! {
     /// The settings of a memory server.
@@ -15,11 +15,13 @@ section! {
         pub name: String = "memory".to_owned(),
         /// Where it listens.
         pub listen: Vec<Address> where not_empty = vec![default_socket("memory")],
-        /// How many bytes of regions it gives out at most: a size, or a share of the machine's memory (of its
-        /// control group's, where that is less). Memory is used as regions are written to, not before.
-        pub capacity: Capacity = Capacity::Share(Percent::from_percent(50)),
-        /// How many threads serve its links and run functions for callers: as many as it has processors to itself.
-        pub workers: usize where some_workers = 2,
+        /// How many bytes of regions it gives out at most: a size, or a share of the machine's memory (of what its
+        /// control groups allow, where that is less). auto is half of it, or less where less is left. Memory is used as
+        /// regions are written to, not before.
+        pub capacity: OrAuto<Capacity> where some_capacity = OrAuto::Auto,
+        /// How many threads serve its links and run functions for callers: as many as it has processors to itself. auto is
+        /// 2, or 1 where affinity mask or processor quota allow no more.
+        pub workers: OrAuto<usize> where some_workers = OrAuto::Auto,
         /// The folder below which clients may have files loaded into regions; none means that no files are loaded.
         /// Whoever may connect can load any file below it that the server's user may read, and have any that it
         /// may write replaced (`sync`) by what they wrote: to protect files, give that user no right to write.
@@ -38,12 +40,29 @@ pub(super) fn not_empty(listen: &Vec<Address>) -> Result<(), &'static str> {
 }
 
 /// For daemons: one without threads serves nobody, and every thread has its memory and its descriptors.
-pub(super) fn some_workers(workers: &usize) -> Result<(), &'static str> {
-    match *workers {
-        0 => Err("there must be at least one worker"),
-        1..=256 => Ok(()),
-        _ => Err("it must be at most 256"),
+pub(super) fn some_workers(workers: &OrAuto<usize>) -> Result<(), &'static str> {
+    match workers {
+        OrAuto::Given(0) => Err("there must be at least one worker"),
+        OrAuto::Auto | OrAuto::Given(1..=256) => Ok(()),
+        OrAuto::Given(_) => Err("it must be at most 256"),
     }
+}
+
+fn some_capacity(capacity: &OrAuto<Capacity>) -> Result<(), &'static str> {
+    match capacity {
+        OrAuto::Given(Capacity::Bytes(ByteSize(..4096))) => Err(
+            "a server with less than 4KiB can give out no region; write a size such as 4GiB, or a share such as 50%",
+        ),
+        OrAuto::Given(Capacity::Share(share)) if *share == Percent::default() => Err(
+            "a server with no memory can give out no region; write a size such as 4GiB, or a share such as 50%",
+        ),
+        other => an_amount(other),
+    }
+}
+
+/// For amounts of memory.
+pub(super) fn an_amount(amount: &OrAuto<Capacity>) -> Result<(), &'static str> {
+    amount.given().map_or(Ok(()), |capacity| capacity.check())
 }
 
 fn a_day_at_most(linger: &Duration) -> Result<(), &'static str> {

@@ -46,7 +46,14 @@ impl Agent {
         let Shape { slots, forwarding, depth_max } = shape;
         let prefetch = PrefetchConfig { depth_max, in_flight_max: 16384, read_max: 4096, demand_max: 2 };
         let cache = CacheConfig { slots: slots.max(1), entry_log2: 13, prefetch, ..CacheConfig::default() };
-        let config = PagingConfig { workers: WORKERS, slots, cache, forwarding, static_max: 64 << 10 };
+        let config = PagingConfig {
+            workers: WORKERS,
+            slots,
+            cache,
+            forwarding,
+            static_max: 64 << 10,
+            has_room: |_| true,
+        };
         let woken: Arc<[AtomicBool; WORKERS]> = Arc::default();
         let wakes = Arc::clone(&woken);
         let wake = move |worker: usize| wakes[worker].store(true, Ordering::Relaxed);

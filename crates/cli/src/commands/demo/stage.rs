@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use outboard::{Client, Memory};
 use outboard_launch::{Piece, Sink};
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, Capacity, LogLevel, Settings, default_socket};
+use outboard_settings::{ByteSize, LogLevel, Settings, default_socket};
 use outboard_wire::Role;
 
 use crate::children::Child;
@@ -39,7 +39,7 @@ impl Stage {
         settings.log.level = LogLevel::Warn;
         (settings.memory.name, settings.agent.name) = ("demo-memory".to_owned(), "demo-agent".to_owned());
         settings.memory.listen = place("memory");
-        settings.memory.capacity = Capacity::Bytes(ByteSize(CAPACITY));
+        settings.memory.capacity = ByteSize(CAPACITY).into();
         settings.agent.listen = place("agent");
         let identity = Identity::new(Role::Application, "demo");
         Ok(Self {

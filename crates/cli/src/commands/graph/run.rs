@@ -15,6 +15,7 @@ use outboard_graph::{
     Application, Arrays, CsrView, Dram, GraphView, Run, RunError, Sweeps, ViewError, Workers, pagerank,
 };
 use outboard_graph_format::{Csr, Format, Graph, load};
+use outboard_limits::ProcessorLimits;
 use outboard_settings::{Configuration, Entry, Origin};
 
 use self::report::Report;
@@ -183,7 +184,7 @@ fn view(graph: &Graph) -> Result<GraphView<'_>, ViewError> {
 
 impl Args {
     fn threads(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = || ProcessorLimits::of_this_process().threads();
         self.threads.map_or_else(processors, usize::from)
     }
 

@@ -15,6 +15,7 @@ use outboard::{CacheMode, FarMemory, FarOptions, FarStats, Path};
 use outboard_graph::application::Options;
 use outboard_graph::far::{FarArrays, Placement};
 use outboard_graph::{Dram, GraphView, Sweeps, Workers};
+use outboard_limits::Allowance;
 use outboard_link::Address;
 use outboard_settings::{Configuration, LossChoice, Origin, Settings, Whereabouts, default_socket};
 
@@ -137,7 +138,7 @@ fn refuse_idle_settings(plan: &Plan, configuration: &Configuration) -> Result<()
 
 /// Whether a memory server with these settings can hold so much.
 fn require_room(footprint: u64, configuration: &Configuration) -> Result<()> {
-    let capacity = configuration.settings.memory.capacity.bytes();
+    let capacity = configuration.settings.memory.plan(&Allowance::of_this_process()).capacity;
     if footprint <= capacity {
         return Ok(());
     }

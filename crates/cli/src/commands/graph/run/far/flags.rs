@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use outboard::{Buffer, CacheMode, FarOptions, Path, RegionOptions};
 use outboard_graph::far::Placement;
+use outboard_limits::Allowance;
 use outboard_link::shaped::Wire;
 use outboard_link::{Address, Identity};
 use outboard_settings::{ByteSize, Configuration, NodeChoice, Settings, default_socket};
@@ -164,9 +165,9 @@ impl Flags {
         let configured_chunk = (!is_default(configuration, "far.chunk")).then_some(configured.chunk);
         let chunk = self.chunk.map(|ByteSize(bytes)| bytes as usize).or(configured_chunk);
         let is_configured = !is_default(configuration, "far.buffer");
-        let configured_buffer = || is_configured.then_some(configuration.settings.far.buffer);
-        let buffer =
-            self.buffer.or_else(|| configured_buffer().map(|ByteSize(bytes)| Buffer::Bytes(bytes as usize)));
+        let configured_buffer =
+            || configuration.settings.far.plan(&Allowance::of_this_process()).buffer as usize;
+        let buffer = self.buffer.or_else(|| is_configured.then(|| Buffer::Bytes(configured_buffer())));
         // What can be known to fail without the graph is said before anything is read.
         let trial = match buffer {
             Some(Buffer::Bytes(bytes)) => bytes,

@@ -1,0 +1,109 @@
+//! Control groups with limits, for the processes of a test.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use outboard_limits::{GroupVersion, Groups};
+
+use crate::support::{PATIENCE, socket};
+
+/// A control group made for a test. Dropping it removes it, once its processes have ended.
+pub(crate) struct Group {
+    version: GroupVersion,
+    folder: PathBuf,
+}
+
+impl Group {
+    /// A group whose processes may use so much memory together. Where none can be made, says why.
+    pub(crate) fn of_memory(bytes: u64) -> Option<Self> {
+        Self::make("memory", |version| match version {
+            GroupVersion::V1 => vec![("memory.limit_in_bytes", bytes.to_string())],
+            GroupVersion::V2 => vec![("memory.max", bytes.to_string()), ("memory.swap.max", "0".to_owned())],
+        })
+    }
+
+    /// A group whose processes may use so many percent of a processor together.
+    pub(crate) fn of_processors(percent: u64) -> Option<Self> {
+        let (quota, period) = (percent * 1000, 100_000);
+        Self::make("cpu", |version| match version {
+            GroupVersion::V1 => {
+                vec![("cpu.cfs_period_us", period.to_string()), ("cpu.cfs_quota_us", quota.to_string())]
+            }
+            GroupVersion::V2 => vec![("cpu.max", format!("{quota} {period}"))],
+        })
+    }
+
+    fn make(controller: &str, limits: impl Fn(GroupVersion) -> Vec<(&'static str, String)>) -> Option<Self> {
+        let Some(place) = Groups::of_this_process().place(controller) else {
+            println!("skipped: no control groups with the {controller} controller are mounted");
+            return None;
+        };
+        let top = PathBuf::from(&place.top);
+        if place.version == GroupVersion::V2 {
+            // Refused where the topmost group that is seen here has processes; making the limit fails then.
+            let _ = fs::write(top.join("cgroup.subtree_control"), format!("+{controller}"));
+        }
+        let folder = top.join(socket().replace("unix:@", ""));
+        if let Err(error) = fs::create_dir(&folder) {
+            println!("skipped: no control group can be made in {}: {error}", top.display());
+            return None;
+        }
+        let group = Self { version: place.version, folder };
+        for (file, value) in limits(place.version) {
+            let written = fs::write(group.folder.join(file), value);
+            // A kernel without swap has no limit for it.
+            if let Err(error) = written
+                && file != "memory.swap.max"
+            {
+                println!("skipped: {file} of a control group cannot be written: {error}");
+                return None;
+            }
+        }
+        Some(group)
+    }
+
+    /// The same command, run in this group from its first instruction.
+    pub(crate) fn around(&self, command: &Command) -> Command {
+        let mut around = Command::new("/bin/sh");
+        around.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.folder.join("cgroup.procs"));
+        around.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => around.env(name, value),
+                None => around.env_remove(name),
+            };
+        }
+        around
+    }
+
+    /// How many bytes its processes use.
+    pub(crate) fn memory_used(&self) -> u64 {
+        let name = match self.version {
+            GroupVersion::V1 => "memory.usage_in_bytes",
+            GroupVersion::V2 => "memory.current",
+        };
+        fs::read_to_string(self.folder.join(name)).unwrap().trim().parse().unwrap()
+    }
+
+    /// The file that sets its limit to memory.
+    pub(crate) fn memory_file(&self) -> String {
+        let name = match self.version {
+            GroupVersion::V1 => "memory.limit_in_bytes",
+            GroupVersion::V2 => "memory.max",
+        };
+        self.folder.join(name).display().to_string()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        while fs::remove_dir(&self.folder).is_err() && Instant::now() < until {
+            // tidy: allow(sleep) the kernel frees a group some time after its last process and tells nobody
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
