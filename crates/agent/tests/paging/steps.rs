@@ -54,6 +54,7 @@ impl Stage {
             cache: CacheConfig::default(),
             forwarding: Forwarding::Pipelined,
             static_max: 4 * REGION as u64,
+            has_room: |_| true,
         };
         let page = StatusPage::create(Role::Agent, "agent").unwrap();
         let exports = Exports::new();
