@@ -55,6 +55,7 @@ pub mod components;
 mod crew;
 pub mod far;
 mod frontier;
+mod output;
 pub mod pagerank;
 mod progress;
 pub mod radii;
@@ -67,6 +68,7 @@ mod workers;
 
 pub use application::Application;
 pub use arrays::{Arrays, Dram, OutOfMemory, Plain};
+pub use output::ValueFormat;
 pub use progress::{Progress, Step};
 pub use run::{Run, RunError, Sweeps};
 pub use view::{CsrView, GraphView, ViewError};

@@ -127,9 +127,53 @@ fn what_makes_no_sense_is_refused() {
         (&["bfs", "--graph", "small.graph", "--threads", "0"], "--threads"),
         (&["bfs", "--graph", "small.graph", "--threads", "5000"], "4096"),
         (&["bfs", "--graph", "small.graph", "--iterations", "5"], "--iterations is for pagerank"),
-        (&["components", "--graph", "small.graph", "--source", "1"], "--source is for bfs and bc"),
+        (&["components", "--graph", "small.graph", "--force"], "--output"),
         (&["bfs", "--graph", "small.graph", "--memory", "disk"], "dram"),
     ] {
         folder.refused(2, arguments, part);
     }
+}
+
+#[test]
+fn a_source_that_is_not_needed_is_ignored_with_a_word() {
+    let folder = Folder::new("needless");
+    let output = folder.run(&["run", "components", "--graph", "small.graph", "--source", "1", "--json"]);
+    assert!(output.status.success() && text(&output.stderr).contains("--source is ignored"), "{output:?}");
+}
+
+#[test]
+fn values_of_vertices_go_to_a_file_or_to_the_standard_output() {
+    let folder = Folder::new("values");
+    let levels = "2\n1\n3\n0\n4\n4\n-1\n-1\n";
+    let run = |output: &str| {
+        folder.done(&["run", "bfs", "--graph", "small.graph", "--source", "3", "--output", output])
+    };
+    assert!(run("levels.txt").contains("checksum"), "the report is there as well");
+    assert_eq!(fs::read_to_string(folder.0.join("levels.txt")).unwrap(), levels);
+    assert_eq!(run("-"), levels);
+    run("levels.npy");
+    let array = fs::read(folder.0.join("levels.npy")).unwrap();
+    assert!(array.starts_with(b"\x93NUMPY") && array.len() == 128 + 8 * 8, "{} bytes", array.len());
+    let again = ["bfs", "--graph", "small.graph", "--source", "3", "--output", "levels.npy"];
+    folder.refused(1, &again, "replace it with --force");
+    folder.done(&[&["run"], &again[..], &["--force"]].concat());
+    folder.refused(
+        1,
+        &["bfs", "--graph", "small.graph", "--output", "none/levels"],
+        "cannot write to none/levels",
+    );
+    folder.refused(1, &["bfs", "--graph", "missing.graph", "--output", "lost.txt"], "missing.graph");
+    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("lost")), "{left:?}");
+}
+
+#[test]
+fn a_repeated_run_tells_all_times() {
+    let folder = Folder::new("repeated");
+    let once = folder.json("pagerank", &["small.graph"]);
+    let three = folder.json("pagerank", &["small.graph", "--repeat", "3"]);
+    assert_eq!(three["seconds_each"].as_array().unwrap().len(), 3);
+    assert_eq!((&three["result"], &three["edges_walked"]), (&once["result"], &once["edges_walked"]));
+    let table = folder.done(&["run", "pagerank", "--graph", "small.graph", "--repeat", "3"]);
+    assert!(table.contains("the median of 3"), "{table}");
 }

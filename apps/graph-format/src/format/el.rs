@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::graph_of;
+use super::{Note, graph_of};
 use crate::edge_list::EdgeList;
 use crate::error::ReadError;
 use crate::graph::Graph;
@@ -10,28 +10,43 @@ use crate::progress::Progress;
 use crate::source::Source;
 use crate::text::{each_line, is_line_end, print_rows, push_number, scan};
 
-pub(super) fn read(mut source: Source, progress: &dyn Progress) -> Result<Graph, ReadError> {
+pub(super) fn read(
+    mut source: Source,
+    notes: &mut Vec<Note>,
+    progress: &dyn Progress,
+) -> Result<Graph, ReadError> {
     let mut edges = EdgeList::default();
+    let mut has_weights = false;
     let parse = |text: &[u8]| {
         let mut piece = Vec::with_capacity(text.len() / 8);
+        let mut has_weights = false;
         let lines = each_line(text, |line| {
-            if line.word_begin().is_some() {
-                piece.push((line.vertex()?, line.vertex()?));
+            match line.word_begin() {
+                None => {}
+                Some(b'#' | b'%') => drop(line.rest()),
+                Some(_) => {
+                    piece.push((line.vertex()?, line.vertex()?));
+                    has_weights |= !line.word().is_empty();
+                }
             }
             line.end()
         })?;
-        Ok((piece, lines))
+        Ok(((piece, has_weights), lines))
     };
     scan(
         &mut source,
         is_line_end,
         parse,
-        |piece, _, _| {
+        |(piece, weights), _, _| {
             edges.push(piece);
+            has_weights |= weights;
             Ok(())
         },
         progress,
     )?;
+    if has_weights {
+        notes.push(Note::WeightsDropped);
+    }
     let vertices = edges.vertex_max().map_or(0, |last| u64::from(last) + 1);
     graph_of(&source, edges, vertices, false, progress)
 }

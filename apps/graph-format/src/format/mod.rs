@@ -45,7 +45,8 @@ pub enum Format {
     /// length tells which), the edges (32 bits each). Weights in them cannot be told from edges, so there must be
     /// none.
     LigraBinary,
-    /// An edge list of the GAP benchmark suite, `.el`: two vertices a line, nothing else. Vertices keep their numbers.
+    /// An edge list of the GAP benchmark suite, `.el` or `.wel`: two vertices a line, comments after `#` or `%`. Weights, in a
+    /// third column, are left out. Vertices keep their numbers.
     El,
     /// A serialised graph of the GAP benchmark suite, `.sg`: a byte that says whether it is directed, the numbers of
     /// edges and vertices, offsets (64 bits each) and neighbours (32 bits each), and if it is directed the same of
@@ -95,7 +96,7 @@ impl Format {
             "mtx" => Self::MatrixMarket,
             "adj" => Self::Ligra,
             "config" | "idx" => Self::LigraBinary,
-            "el" => Self::El,
+            "el" | "wel" => Self::El,
             "sg" => Self::Sg,
             _ => return None,
         })
@@ -143,7 +144,7 @@ pub fn load(path: &Path, format: Option<Format>, progress: &dyn Progress) -> Res
         Format::MatrixMarket => matrix_market::read(source()?, &mut notes, progress)?,
         Format::Ligra => ligra::read(source()?, &mut notes, progress)?,
         Format::LigraBinary => ligra_binary::read(path, progress)?,
-        Format::El => el::read(source()?, progress)?,
+        Format::El => el::read(source()?, &mut notes, progress)?,
         Format::Sg => sg::read(source()?, progress)?,
     };
     Ok(Loaded { graph, format, notes })

@@ -118,6 +118,17 @@ fn read_as_everything(bytes: &[u8]) {
 }
 
 #[test]
+fn an_edge_list_may_have_comments_and_weights() {
+    let scratch = Scratch::new();
+    let text = "# a comment\n0 1 5\n% another\n\n1 2 0.25\n";
+    let loaded = load(&scratch.file("a.wel", text), None, &()).unwrap();
+    assert_eq!((loaded.format, loaded.graph.vertices(), loaded.graph.out().edges()), (Format::El, 3, 2));
+    assert_eq!(loaded.notes, [Note::WeightsDropped]);
+    let loaded = load(&scratch.file("a.el", "# a comment\n0 1\n"), None, &()).unwrap();
+    assert_eq!((loaded.graph.out().edges(), loaded.notes.len()), (1, 0));
+}
+
+#[test]
 fn a_format_is_known_by_its_first_bytes_before_its_name() {
     let scratch = Scratch::new();
     let format = |path: &Path| load(path, None, &()).map(|loaded| loaded.format);

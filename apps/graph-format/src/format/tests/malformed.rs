@@ -24,8 +24,7 @@ fn edge_lists() {
         assert_refused(format, "0 1.5\n", &["line 1", "`1.5`"]);
         assert_refused(format, b"\x00\xff\x1b[2J", &["line 1", "`\\x00\\xff\\x1b[2J`"]);
     }
-    assert_refused(Format::El, "0 1 7\n", &["line 1", "the end of the line", "`7`"]);
-    assert_refused(Format::El, "# 0 1\n", &["line 1", "`#`"]);
+    assert_refused(Format::El, "0 1 7 8\n", &["line 1", "the end of the line", "`8`"]);
     assert_refused(Format::El, "0 4000000000\n", &["4000000001 vertices", "1 edges", "snap"]);
 }
 

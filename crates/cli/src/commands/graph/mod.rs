@@ -29,7 +29,7 @@ Formats, told by a file's first bytes or name, or by --from and --to:
   matrix-market  Matrix Market coordinates            .mtx
   ligra          Ligra adjacency graph, text          .adj
   ligra-binary   Ligra adjacency graph, three files   .config .idx .adj
-  el             edge list (GAP)                      .el
+  el             edge list, weighted or not (GAP)     .el .wel
   sg             serialised graph (GAP)               .sg")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -2,8 +2,10 @@
 
 mod far;
 mod report;
+mod values;
 mod watcher;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,7 @@ use outboard_limits::ProcessorLimits;
 use outboard_settings::{Configuration, Entry, Origin};
 
 use self::report::Report;
+use self::values::ValuesFile;
 use self::watcher::Watcher;
 use super::bar::Bar;
 use crate::config_flags::{About, ConfigFlags};
@@ -40,6 +43,8 @@ Examples:
   outboard graph run pagerank --graph web.graph
   outboard graph run bfs --graph social.graph --source 17 --threads 8
   outboard graph run components --graph web-Google.txt --json
+  outboard graph run pagerank --graph web.graph --output ranks.npy
+  outboard graph run bfs --graph web.graph --repeat 5
   outboard graph run pagerank --graph web.graph --memory far --buffer 1/3 --cache static
   outboard graph run bfs --memory far --server tcp:192.0.2.7:7000 --served web.graph")]
 pub(super) struct Args {
@@ -64,6 +69,16 @@ pub(super) struct Args {
     /// Where paths begin, for bfs and bc [default: the first vertex with an edge]
     #[arg(long, value_name = "VERTEX")]
     source: Option<u32>,
+    /// Compute so many times on the same graph; the median time is told, with the shortest and the longest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    repeat: u16,
+    /// Write one value per vertex to this file: an array of NumPy if its name ends in .npy, else a line per vertex; `-` is the
+    /// standard output, in place of the report
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file of --output if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -112,24 +127,42 @@ fn application() -> impl TypedValueParser<Value = Application> {
         .try_map(|name| name.parse::<Application>())
 }
 
+/// What to tell the application, and where its values go.
+type Wanted<'a> = (&'a Options, Option<&'a ValuesFile>);
+
 /// What a run came to.
 struct Measured {
     summary: Summary,
-    took: Duration,
+    /// How long it took, each time, the shortest first.
+    times: Vec<Duration>,
     edges_walked: u64,
+}
+
+impl Measured {
+    /// The median of its times.
+    fn took(&self) -> Duration {
+        self.times[self.times.len() / 2]
+    }
 }
 
 /// Gets the graph, computes, and says what came out.
 pub(super) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let options = args.options()?;
-    match args.memory {
+    let values = args.output.as_deref().map(|path| ValuesFile::open(path, args.force)).transpose()?;
+    let text = match args.memory {
         Memory::Dram => {
             refuse_far_settings(args, &configuration)?;
-            run_in_dram(args, &options)
+            run_in_dram(args, &options, values.as_ref())?
         }
-        Memory::Far => far::run(args, &options, &Workers::new(args.threads())?, &configuration),
+        Memory::Far => {
+            far::run(args, (&options, values.as_ref()), &Workers::new(args.threads())?, &configuration)?
+        }
+    };
+    if values.is_some_and(|values| values.is_standard_output()) {
+        return Ok(());
     }
+    terminal::print(&text)
 }
 
 /// What concerns far memory has no effect without it.
@@ -145,7 +178,7 @@ fn refuse_far_settings(args: &Args, configuration: &Configuration) -> Result<()>
     }
 }
 
-fn run_in_dram(args: &Args, options: &Options) -> Result<()> {
+fn run_in_dram(args: &Args, options: &Options, values: Option<&ValuesFile>) -> Result<String> {
     let graph = args.graph.as_deref().ok_or_else(|| wrong_usage("name a graph with --graph"))?;
     let workers = Workers::new(args.threads())?;
     let began = Instant::now();
@@ -154,7 +187,8 @@ fn run_in_dram(args: &Args, options: &Options) -> Result<()> {
     drop(bar);
     let loading = began.elapsed();
     let graph = view(&loaded.graph)?;
-    let measured = args.measure(graph, options, &workers, &Dram, Sweeps::Upwards, || {})?;
+    let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
+    let measured = args.measure(graph, (options, values), run, || {})?;
     let report = Report {
         application: args.application,
         file: args.file(),
@@ -167,7 +201,7 @@ fn run_in_dram(args: &Args, options: &Options) -> Result<()> {
         measured: &measured,
         far: None,
     };
-    terminal::print(&if args.json { report.json()?.to_string() } else { report.table() })
+    if args.json { Ok(report.json()?.to_string()) } else { Ok(report.table()) }
 }
 
 fn view(graph: &Graph) -> Result<GraphView<'_>, ViewError> {
@@ -200,7 +234,12 @@ impl Args {
         }
         let has_source = matches!(self.application, Application::Bfs | Application::Betweenness);
         if self.source.is_some() && !has_source {
-            return Err(wrong_usage("--source is for bfs and bc"));
+            // The result is the same for those who do not read the standard error.
+            let name = self.application.name();
+            let _ = writeln!(
+                std::io::stderr(),
+                "outboard: note: {name} begins at no vertex; --source is ignored"
+            );
         }
         let mut pagerank = pagerank::Options::default();
         pagerank.iterations = self.iterations.unwrap_or(pagerank.iterations);
@@ -222,26 +261,33 @@ impl Args {
         format!("cannot run {} on {}", self.application.name(), self.file())
     }
 
-    /// Computes on a graph, wherever it lies, with state of vertices in the given kind of memory. `note` is called when
-    /// the result is there, before anybody looks at it.
+    /// Computes on a graph, wherever it lies, with state of vertices in the given kind of memory, and writes the values if
+    /// they are wanted. `note` is called when the last result is there, before anybody looks at it.
     fn measure<A: Arrays>(
         &self,
         graph: GraphView<'_>,
-        options: &Options,
-        workers: &Workers,
-        arrays: &A,
-        sweeps: Sweeps,
+        (options, values): Wanted<'_>,
+        run: Run<'_, A>,
         note: impl FnOnce(),
     ) -> Result<Measured> {
+        let mut times = Vec::new();
         let watcher = Watcher::new();
-        let run = Run { workers, arrays, progress: &watcher, sweeps };
-        let began = Instant::now();
-        let outcome = self.application.run(graph, options, &run);
-        let took = began.elapsed();
+        let run = Run { progress: &watcher, ..run };
+        let outcome = loop {
+            let began = Instant::now();
+            let outcome = self.application.run(graph, options, &run).with_context(|| self.cannot());
+            times.push(began.elapsed());
+            if outcome.is_err() || times.len() == usize::from(self.repeat) {
+                break outcome;
+            }
+        };
         note();
-        let edges_walked = watcher.end();
-        let outcome =
-            outcome.with_context(|| format!("cannot run {} on {}", self.application.name(), self.file()))?;
-        Ok(Measured { summary: outcome.summary(), took, edges_walked })
+        let edges_walked = watcher.end() / times.len() as u64;
+        let outcome = outcome?;
+        if let Some(values) = values {
+            values.write(&outcome)?;
+        }
+        times.sort_unstable();
+        Ok(Measured { summary: outcome.summary(), times, edges_walked })
     }
 }

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use outboard::{CacheMode, FarMemory, FarOptions, FarStats, Path};
-use outboard_graph::application::Options;
 use outboard_graph::far::{FarArrays, Placement};
-use outboard_graph::{Dram, GraphView, Sweeps, Workers};
+use outboard_graph::{Dram, GraphView, Run, Sweeps, Workers};
 use outboard_limits::Allowance;
 use outboard_link::Address;
 use outboard_settings::{Configuration, LossChoice, Origin, Settings, Whereabouts, default_socket};
@@ -26,11 +25,11 @@ pub(super) use self::flags::Flags;
 use self::flags::Plan;
 use self::source::Source;
 use super::report::Report;
-use super::{Args, Measured, Memory};
+use super::{Args, Measured, Memory, Wanted};
 use crate::commands::graph::bar::Bar;
 use crate::daemon_ready::show;
 use crate::failure::wrong_usage;
-use crate::{children, numbers, terminal};
+use crate::{children, numbers};
 
 /// How long an agent may take to say what it will do with the graph's arrays, besides the time for copies.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,20 +42,20 @@ const COPIED_PER_SECOND: u64 = 50 << 20;
 /// What the steps of a run share.
 struct Task<'a> {
     args: &'a Args,
-    options: &'a Options,
+    wanted: Wanted<'a>,
     workers: &'a Workers,
     plan: &'a Plan,
     daemons: &'a Daemons,
     began: Instant,
 }
 
-/// Gets the graph into far memory, computes, and says what came out.
+/// Gets the graph into far memory, computes, and puts what came out into words.
 pub(super) fn run(
     args: &Args,
-    options: &Options,
+    wanted: Wanted<'_>,
     workers: &Workers,
     configuration: &Configuration,
-) -> Result<()> {
+) -> Result<String> {
     let plan = &args.far.plan(configuration)?;
     refuse_idle_settings(plan, configuration)?;
     let began = Instant::now();
@@ -87,10 +86,10 @@ pub(super) fn run(
     let daemons = Daemons::start(plan, configuration, source.data_dir()?)?;
     let settings = at(configuration, &daemons.servers, daemons.agent.clone());
     let far_options = plan.far_options(footprint, &settings)?;
-    let task = Task { args, options, workers, plan, daemons: &daemons, began };
+    let task = Task { args, wanted, workers, plan, daemons: &daemons, began };
     let text = task.perform(source, far_options, bar)?;
     daemons.stop();
-    terminal::print(&text)
+    Ok(text)
 }
 
 /// The settings of the user, with these daemons.
@@ -247,12 +246,16 @@ impl Task<'_> {
         let note = || after.set(far.stats());
         // The part of the graph that is here at the end of one pass is what the next one begins with.
         let sweeps = Sweeps::BackAndForth;
-        let (options, workers) = (self.options, self.workers);
+        let (wanted, workers) = (self.wanted, self.workers);
         let (measured, state) = match self.plan.state {
-            Memory::Dram => (self.args.measure(graph, options, workers, &Dram, sweeps, note)?, Vec::new()),
+            Memory::Dram => {
+                let run = Run { workers, arrays: &Dram, progress: &(), sweeps };
+                (self.args.measure(graph, wanted, run, note)?, Vec::new())
+            }
             Memory::Far => {
                 let arrays = FarArrays::new(far, placement);
-                let measured = self.args.measure(graph, options, workers, &arrays, sweeps, note)?;
+                let run = Run { workers, arrays: &arrays, progress: &(), sweeps };
+                let measured = self.args.measure(graph, wanted, run, note)?;
                 (measured, arrays.explain_past())
             }
         };
