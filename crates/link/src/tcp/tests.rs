@@ -99,7 +99,7 @@ fn frames_cross_between_threads_in_order() {
         link.receive(16, |frame| {
             let bytes = frame.payload.to_vec();
             assert_eq!(bytes.len(), (next as usize * 97) % 70_000);
-            assert!(bytes.iter().all(|byte| *byte == next as u8));
+            assert!(bytes == vec![next as u8; bytes.len()]);
             next += 1;
             Disposition::Taken
         })?;

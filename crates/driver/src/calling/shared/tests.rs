@@ -23,6 +23,7 @@ fn wait(shared: &SharedCalls, what: &str, is_so: impl Fn(&FunctionTable) -> bool
     let start = Instant::now();
     while !is_so(&shared.functions()) {
         assert!(start.elapsed() < PATIENCE, "no sign of: {what}");
+        // tidy: allow(sleep) the table is looked at again until it says so, or too long
         std::thread::sleep(Duration::from_millis(2));
     }
 }
