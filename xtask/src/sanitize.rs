@@ -47,7 +47,6 @@ enum Tool {
 const SANITIZED: &[&str] = &[
     "outboard-link",
     "outboard-userfaultfd",
-    "outboard-steering",
     "outboard-paging",
     "outboard-routing",
     "outboard-ebpf",
@@ -57,8 +56,7 @@ const SANITIZED: &[&str] = &[
 ];
 
 /// Valgrind executes one thread at a time, some thirty times slower than the processor: rooms without I/O.
-const UNDER_VALGRIND: &[&str] =
-    &["outboard-wire", "outboard-steering", "outboard-paging", "outboard-routing", "outboard-writing"];
+const UNDER_VALGRIND: &[&str] = &["outboard-wire", "outboard-paging", "outboard-routing", "outboard-writing"];
 
 /// Runs the tools, one after the other.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {

@@ -41,3 +41,12 @@ impl Effort {
         WORK_PER_FUNCTION + each * instructions as u64
     }
 }
+
+/// How much a translation may be, and how it is made.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    /// How much work it may be to compile it.
+    pub(super) work: u64,
+    /// With how much effort it will be compiled.
+    pub(super) effort: Effort,
+}

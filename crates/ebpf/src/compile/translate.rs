@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
 
-use super::effort::Effort;
+use super::effort::{Effort, Limit};
 use super::fuel::Looks;
 use super::homes::Homes;
 use super::layout::{self, ended};
@@ -73,15 +73,6 @@ pub(super) fn fixed_field() -> MemFlags {
 /// What programs access, aligned or not. Whether it may be accessed was decided before.
 pub(super) fn memory() -> MemFlags {
     MemFlags::new().with_notrap().with_alias_region(Some(AliasRegion::Heap))
-}
-
-/// How much a translation may be, and how it is made.
-#[derive(Clone, Copy)]
-pub(super) struct Limit {
-    /// How much work it may be to compile it.
-    pub(super) work: u64,
-    /// With how much effort it will be compiled.
-    pub(super) effort: Effort,
 }
 
 /// Translates one body of the plan. Gives up, and says so, where it becomes more than allowed; nothing can be done with

@@ -7,9 +7,9 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
 
-use super::effort::{Effort, MAX_WORK, MAX_WORK_WITH_EFFORT};
+use super::effort::{Effort, Limit, MAX_WORK, MAX_WORK_WITH_EFFORT};
 use super::plan::Plan;
-use super::translate::{Limit, signature, translate};
+use super::translate::{signature, translate};
 use super::{CompileError, Compiler};
 
 /// Compiled functions never take more of the native stack than this, each.
