@@ -272,7 +272,12 @@ mod tests {
         assert!(!Fault::Failed(Failure::Expired).may_have_run());
         assert!(!Fault::Failed(Failure::NoFunction).may_have_run());
         assert!(Fault::Failed(Failure::Repeated).may_have_run());
-        assert!(Fault::Late.may_have_run() && Fault::Lost { may_have_run: true }.may_have_run());
-        assert!(!Fault::Lost { may_have_run: false }.may_have_run());
+        for may_have_run in [false, true] {
+            let late = Fault::Late { at: Site::Server, may_have_run };
+            assert_eq!(
+                (late.may_have_run(), Fault::Lost { may_have_run }.may_have_run()),
+                (may_have_run, may_have_run)
+            );
+        }
     }
 }
