@@ -9,6 +9,7 @@ use super::*;
 use crate::identity::Peer;
 use crate::memory::{Buffer, Window};
 use crate::stream::bytes::{Arrival, ByteStream, Scatter};
+use crate::stream::link::Queues;
 use crate::stream::{StreamLink, Terms};
 use crate::{Loss, Token};
 
