@@ -195,9 +195,14 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     }
 
     fn accept(&mut self, listener: usize, now: Time) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            if !self.visitors.make_room(self.listeners[listener].is_dear(), &self.poller, now) {
-                return self.deafen(listener, now + SWEEP);
+        let is_dear = self.listeners[listener].is_dear();
+        for turn in 0..ACCEPTS_PER_TURN {
+            // That somebody is there is known of the first only.
+            match self.visitors.has_room(is_dear) {
+                true => {}
+                false if turn > 0 => return,
+                false if self.visitors.drop_silent(is_dear, &self.poller, now) => {}
+                false => return self.deafen(listener, now + SWEEP),
             }
             match self.listeners[listener].accept(now) {
                 Ok(Some(handshake)) => self.admit(handshake, listener, None, now),
@@ -220,7 +225,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     /// has to wait: whoever is being told gives its descriptor back soon.
     fn accept_to_turn_away(&mut self, listener: usize, why: Shortage, now: Time) -> bool {
         if !self.reserve.give_up() {
-            self.visitors.drop_oldest_silent(&self.poller, now);
+            self.visitors.drop_silent(false, &self.poller, now);
             self.reserve.refill();
             return false;
         }

@@ -74,23 +74,17 @@ impl Visitors {
         !self.heard.is_empty()
     }
 
-    /// Whether another may come in, once whoever has said nothing for long enough is sent off. All others keep their place,
-    /// and the newcomer waits where it is.
-    pub(crate) fn make_room(&mut self, is_dear: bool, poller: &Poller, now: Time) -> bool {
+    /// Whether another may come in; otherwise it waits where it is.
+    pub(crate) fn has_room(&self, is_dear: bool) -> bool {
         let dear = || self.all.values().filter(|visitor| visitor.handshake.is_dear()).count();
-        if is_dear && dear() >= self.dear_most {
-            return self.drop_silent(|visitor| visitor.handshake.is_dear(), poller, now);
-        }
-        self.all.len() < self.most || self.drop_oldest_silent(poller, now)
+        self.all.len() < self.most && !(is_dear && dear() >= self.dear_most)
     }
 
-    /// Sends off the oldest visitor that has said nothing, if it has had its time.
-    pub(crate) fn drop_oldest_silent(&mut self, poller: &Poller, now: Time) -> bool {
-        self.drop_silent(|_| true, poller, now)
-    }
-
-    fn drop_silent(&mut self, is_one: impl Fn(&Visitor) -> bool, poller: &Poller, now: Time) -> bool {
-        let oldest = self.all.iter().find(|(_, visitor)| visitor.told.is_none() && is_one(visitor));
+    /// Sends off the oldest visitor that has said nothing, if it has had its time; a dear one where dear ones are too many.
+    /// All others keep their place.
+    pub(crate) fn drop_silent(&mut self, is_dear: bool, poller: &Poller, now: Time) -> bool {
+        let is_one = |visitor: &Visitor| visitor.told.is_none() && (visitor.handshake.is_dear() || !is_dear);
+        let oldest = self.all.iter().find(|(_, visitor)| is_one(visitor));
         let overdue = oldest.filter(|(_, visitor)| now.since(visitor.came) >= GRACE).map(|(key, _)| *key);
         if let Some(key) = overdue {
             self.forget(key, poller);
