@@ -328,6 +328,14 @@ impl Service for AgentService {
             | self.routing.send(id, link, now)?)
     }
 
+    fn rouse(&mut self, links: &mut Vec<LinkId>) -> bool {
+        self.outbox.rouse(links);
+        self.paging.rouse(links);
+        self.routing.rouse(links);
+        self.calling.rouse(links);
+        true
+    }
+
     fn on_completion(&mut self, link: LinkId, completion: Completion, now: Time) {
         if self.routing.has(link) {
             return self.routing.on_completion(link, &completion);

@@ -219,6 +219,11 @@ impl Service for MemoryService {
         self.outbox.send(id, link)
     }
 
+    fn rouse(&mut self, links: &mut Vec<LinkId>) -> bool {
+        self.outbox.rouse(links);
+        true
+    }
+
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         let peer = self.peers.remove(&link);

@@ -17,6 +17,7 @@ mod pending;
 mod poller;
 mod pulse;
 mod reserve;
+mod roster;
 pub mod routing;
 mod service;
 mod signals;

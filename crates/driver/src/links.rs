@@ -7,9 +7,11 @@ use outboard_link::shaped::{Shaped, Wire};
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
 use outboard_link::{Link, Peer, WaitOn};
+use outboard_wire::Time;
 use rustix::io::Errno;
 
 use crate::poller::Interest;
+use crate::roster::{Alarms, Roster};
 
 /// A link's number in this process; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +64,9 @@ impl NewLink {
     }
 }
 
+/// One call asks for all sockets what a look at each would find out, and is cheaper than this many looks.
+const LOOKED_AT_ONE_BY_ONE: usize = 2;
+
 /// A link with what the worker remembers of it.
 pub(crate) struct Held<L> {
     pub(crate) id: LinkId,
@@ -69,17 +74,31 @@ pub(crate) struct Held<L> {
     pub(crate) link: L,
     /// What the poller wakes for.
     pub(crate) interest: Interest,
+    /// When anything last moved on it.
+    pub(crate) moved_at: Time,
+    /// Whether a frame lies there that the service could not take.
+    pub(crate) is_deferred: bool,
+    /// When it wants a turn, while it rests.
+    pub(crate) alarm: Option<Time>,
+}
+
+impl<L> Held<L> {
+    pub(crate) fn new(id: LinkId, origin: Origin, link: L, interest: Interest) -> Self {
+        Self { id, origin, link, interest, moved_at: Time::ZERO, is_deferred: false, alarm: None }
+    }
 }
 
 /// All links of a worker.
 #[derive(Default)]
 pub(crate) struct Links {
-    pub(crate) shm: Vec<Held<ShmLink>>,
-    pub(crate) tcp: Vec<Held<TcpLink>>,
-    pub(crate) ofi: Vec<Held<OfiLink>>,
-    pub(crate) slow_shm: Vec<Held<Shaped<ShmLink>>>,
-    pub(crate) slow_tcp: Vec<Held<Shaped<TcpLink>>>,
-    pub(crate) slow_ofi: Vec<Held<Shaped<OfiLink>>>,
+    pub(crate) shm: Roster<ShmLink>,
+    pub(crate) tcp: Roster<TcpLink>,
+    pub(crate) ofi: Roster<OfiLink>,
+    pub(crate) slow_shm: Roster<Shaped<ShmLink>>,
+    pub(crate) slow_tcp: Roster<Shaped<TcpLink>>,
+    pub(crate) slow_ofi: Roster<Shaped<OfiLink>>,
+    /// Of those that rest.
+    pub(crate) alarms: Alarms,
 }
 
 /// Runs the same code for the links of each type.
@@ -122,8 +141,8 @@ impl Links {
         new: NewLink,
         wire: Option<Wire>,
     ) -> Result<(), Errno> {
-        fn hold<L>(links: &mut Vec<Held<L>>, (id, origin): (LinkId, Origin), link: L) {
-            links.push(Held { id, origin, link, interest: Interest::READ });
+        fn hold<L>(links: &mut Roster<L>, (id, origin): (LinkId, Origin), link: L) {
+            links.push(Held::new(id, origin, link, Interest::READ));
         }
         let known = (id, origin);
         match (new, wire) {
@@ -143,8 +162,37 @@ impl Links {
         !self.shm.is_empty() || is_slowed
     }
 
+    /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        let slow = self.slow_shm.len() + self.slow_tcp.len() + self.slow_ofi.len();
-        self.shm.len() + self.tcp.len() + self.ofi.len() + slow
+        let slow = self.slow_shm.count() + self.slow_tcp.count() + self.slow_ofi.count();
+        self.shm.count() + self.tcp.count() + self.ofi.count() + slow
+    }
+
+    /// Whether one look at all descriptors costs less than a look at each link that is awake, or finds more.
+    pub(crate) fn are_many(&self) -> bool {
+        self.resting() > 0 || self.tcp.len() + self.ofi.len() > LOOKED_AT_ONE_BY_ONE
+    }
+
+    /// How many rest. Only links of the two kinds that come in crowds do: fabrics want to be looked at, and slowed links
+    /// are few.
+    pub(crate) fn resting(&self) -> usize {
+        self.shm.resting() + self.tcp.resting()
+    }
+
+    /// Gives a link turns again.
+    pub(crate) fn wake(&mut self, id: LinkId) {
+        let alarms = &mut self.alarms;
+        // What was seen of its descriptor is told to it with the others.
+        if self.shm.wake(id, alarms).is_none() {
+            self.tcp.wake(id, alarms);
+        }
+    }
+
+    /// Gives turns again to those whose time has come.
+    pub(crate) fn wake_due(&mut self, now: Time) {
+        while let Some((due, id)) = self.alarms.first().copied().filter(|(due, _)| *due <= now) {
+            self.wake(id);
+            self.alarms.remove(&(due, id));
+        }
     }
 }

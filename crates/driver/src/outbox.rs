@@ -35,6 +35,8 @@ struct Queue {
     sent: usize,
     /// The bytes of payloads that were given and wait.
     given: usize,
+    /// Whether it is known to hold something.
+    is_listed: bool,
 }
 
 impl Queue {
@@ -102,6 +104,8 @@ pub struct Outbox {
     vacant: Vec<usize>,
     /// The link that was asked for last, which is asked for next most of the time.
     latest: Option<(LinkId, usize)>,
+    /// The links whose queues may hold something.
+    filled: Vec<LinkId>,
 }
 
 impl Outbox {
@@ -131,7 +135,25 @@ impl Outbox {
             place
         });
         self.latest = Some((link, place));
-        &mut self.queues[place]
+        let queue = &mut self.queues[place];
+        if !queue.is_listed {
+            queue.is_listed = true;
+            self.filled.push(link);
+        }
+        queue
+    }
+
+    /// Adds the links for which something waits.
+    pub fn rouse(&mut self, links: &mut Vec<LinkId>) {
+        let Self { filled, places, queues, .. } = self;
+        filled.retain(|link| {
+            let queue = places.get(link).and_then(|place| queues.get_mut(*place));
+            queue.is_some_and(|queue| {
+                queue.is_listed = !queue.frames.is_empty();
+                queue.is_listed
+            })
+        });
+        links.extend_from_slice(filled);
     }
 
     /// Queues an answer to the question with this tag.

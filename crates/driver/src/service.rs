@@ -54,6 +54,13 @@ pub trait Service {
         now: Time,
     ) -> Result<bool, LinkError>;
 
+    /// Adds the links for which [`send`](Service::send) may have something to do though nothing arrives on them. Returns
+    /// false if that is not known: then every link has every turn. Otherwise those that have been quiet for a while have
+    /// none until they are named here, or something happens to them.
+    fn rouse(&mut self, _links: &mut Vec<LinkId>) -> bool {
+        false
+    }
+
     /// A link is gone. Every one-sided operation on it has ended before, those under way with the loss.
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time);
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use outboard_link::shaped::Wire;
-use outboard_link::{Clock, Link, Peer, RemoteMemory};
+use outboard_link::{Clock, Disposition, Link, RemoteMemory};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
@@ -14,6 +14,7 @@ use crate::links::{Held, Links, for_each_kind};
 use crate::mailbox::Mailbox;
 use crate::poller::{Interest, Poller};
 use crate::pulse::Pulse;
+use crate::roster::{Alarms, Fate, Roster};
 use crate::{LinkId, NewLink, Origin, Service};
 
 /// The settings of a worker.
@@ -101,12 +102,22 @@ pub struct Worker<S: Service> {
     shared: Arc<Shared<S::Note>>,
     poller: Poller,
     links: Links,
+    /// Whether links may rest: the service says when it has something for them.
+    may_rest: bool,
+    /// Whom the service has something for; kept for its capacity.
+    roused: Vec<LinkId>,
+    /// When the descriptors were last looked at, and when quiet links were last laid to rest.
+    polled_at: Time,
+    sorted_at: Time,
 }
 
+/// How long a link is quiet before it rests.
+const QUIET: Duration = Duration::from_millis(5);
+/// How often a worker that does not sleep lays quiet links to rest, and looks whether one that rests has to wake.
+const SORT_EVERY: Duration = Duration::from_millis(1);
+const LOOK_EVERY: Duration = Duration::from_micros(50);
 /// The poller's key of the mailbox; links have their ids, which begin at one.
 const LETTERS_KEY: u64 = 0;
-/// One call asks for all sockets what a look at each would find out, and is cheaper than this many looks.
-const LOOKED_AT_ONE_BY_ONE: usize = 2;
 /// The poller's key of what else wakes the service.
 const SERVICE_KEY: u64 = u64::MAX;
 
@@ -129,7 +140,19 @@ impl<S: Service> Worker<S> {
             poller.add_shared(descriptor, SERVICE_KEY)?;
         }
         let handle = WorkerHandle { shared: Arc::clone(&shared) };
-        Ok((Self { config, clock, service, shared, poller, links: Links::default() }, handle))
+        let worker = Self {
+            config,
+            clock,
+            service,
+            shared,
+            poller,
+            links: Links::default(),
+            may_rest: false,
+            roused: Vec::new(),
+            polled_at: Time::ZERO,
+            sorted_at: Time::ZERO,
+        };
+        Ok((worker, handle))
     }
 
     /// Works until told to stop, and gives the service back.
@@ -144,14 +167,17 @@ impl<S: Service> Worker<S> {
                 self.close(&reason);
                 return Ok(self.service);
             }
+            self.rouse(now);
             if self.turn(now) {
                 busy_at = now;
-                if !self.links.can_spin() && self.links.count() > LOOKED_AT_ONE_BY_ONE {
+                if !self.links.can_spin() && self.links.are_many() {
                     self.poll(now, Some(now))?;
                 }
+                self.look_around(now)?;
             } else if now.since(busy_at) < self.config.spin && self.links.can_spin() {
                 std::hint::spin_loop();
-            } else {
+                self.look_around(now)?;
+            } else if !self.rouse(now) {
                 self.shared.pulse.rest(self.clock.now());
                 self.sleep(now)?;
                 busy_at = self.clock.now();
@@ -187,10 +213,43 @@ impl<S: Service> Worker<S> {
 
     /// Closes all links with this reason. What was flushed before is still delivered.
     pub fn close(&mut self, reason: &str) {
-        for_each_kind!(self.links, held => held.iter_mut().for_each(|held| held.link.close(reason)));
+        for_each_kind!(self.links, held => held.all_mut().iter_mut().for_each(|held| held.link.close(reason)));
     }
 
-    /// Gives every link and the service a turn. Returns whether anything moved.
+    /// Wakes links for which the service has something, and those whose time has come. Returns whether there were any.
+    fn rouse(&mut self, now: Time) -> bool {
+        let resting = self.links.resting();
+        self.may_rest = self.service.rouse(&mut self.roused);
+        for id in self.roused.drain(..) {
+            self.links.wake(id);
+        }
+        self.links.wake_due(now);
+        self.links.resting() < resting
+    }
+
+    /// Does now and then what sleeping does, for a worker that has no time to sleep: links that are quiet are laid to
+    /// rest, and those that rest are woken.
+    fn look_around(&mut self, now: Time) -> Result<(), Errno> {
+        if now.since(self.sorted_at) >= SORT_EVERY {
+            self.lay_to_rest(now);
+        }
+        if self.links.resting() > 0 && now.since(self.polled_at) >= LOOK_EVERY {
+            self.poll(now, Some(now))?;
+        }
+        Ok(())
+    }
+
+    /// Leaves links out of turns that have been quiet for a while.
+    fn lay_to_rest(&mut self, now: Time) {
+        self.sorted_at = now;
+        if self.may_rest {
+            let Links { shm, tcp, alarms, .. } = &mut self.links;
+            shm.sort(alarms, |held| rest_if_quiet(&self.poller, held, now));
+            tcp.sort(alarms, |held| rest_if_quiet(&self.poller, held, now));
+        }
+    }
+
+    /// Gives every link that does not rest and the service a turn. Returns whether anything moved.
     fn turn(&mut self, now: Time) -> bool {
         let mut moved = false;
         let (service, most) = (&mut self.service, self.config.frames_per_turn);
@@ -200,7 +259,9 @@ impl<S: Service> Worker<S> {
             moved = true;
         }
         moved |= service.on_turn(now);
-        for_each_kind!(self.links, held => moved |= pump_all(service, held, keepers, most, now));
+        let mut alarms = std::mem::take(&mut self.links.alarms);
+        for_each_kind!(self.links, held => moved |= pump_all(service, (held, &mut alarms), keepers, most, now));
+        self.links.alarms = alarms;
         moved
     }
 
@@ -210,10 +271,12 @@ impl<S: Service> Worker<S> {
     }
 
     fn sleep_until(&mut self, now: Time, most: Option<Time>) -> Result<(), Errno> {
-        let mut until = self.service.next_deadline().into_iter().chain(most).min();
+        self.lay_to_rest(now);
+        let alarm = self.links.alarms.first().map(|(due, _)| *due);
+        let mut until = self.service.next_deadline().into_iter().chain(most).chain(alarm).min();
         let mut ready = false;
         let poller = &self.poller;
-        for_each_kind!(self.links, held => for held in held {
+        for_each_kind!(self.links, held => for held in held.iter_mut() {
             ready |= !held.link.prepare_to_wait();
             until = until.into_iter().chain(held.link.next_deadline()).min();
             watch(poller, held)?;
@@ -226,9 +289,12 @@ impl<S: Service> Worker<S> {
 
     /// Sleeps until something happens or `until`, and tells everybody whether it happened to them.
     fn poll(&mut self, now: Time, until: Option<Time>) -> Result<(), Errno> {
-        self.poller.wait(now, until)?;
+        self.polled_at = now;
+        for key in self.poller.wait(now, until)? {
+            self.links.wake(LinkId(*key));
+        }
         let poller = &self.poller;
-        for_each_kind!(self.links, held => for held in held {
+        for_each_kind!(self.links, held => for held in held.iter_mut() {
             if let Some(has_something) = poller.has_seen(held.id.0) {
                 held.link.polled(has_something);
             }
@@ -261,9 +327,15 @@ impl<S: Service> Worker<S> {
         });
         let mut taken = self.links.add((id, origin), link, wire);
         let (service, poller) = (&mut self.service, &self.poller);
-        for_each_kind!(self.links, held => if held.last().is_some_and(|held| held.id == id) {
-            taken = watch_last(poller, held, |peer| service.on_open(id, peer, origin, now));
+        let mut alarms = std::mem::take(&mut self.links.alarms);
+        for_each_kind!(self.links, held => if let Some(new) = held.wake(id, &mut alarms) {
+            taken = watch_new(poller, new);
+            match taken {
+                Ok(()) => service.on_open(id, new.link.peer(), origin, now),
+                Err(_) => held.sort(&mut alarms, |held| if held.id == id { Fate::Goes } else { Fate::Stays }),
+            }
         });
+        self.links.alarms = alarms;
         if taken.is_err() {
             redial(&self.shared, origin);
         }
@@ -271,23 +343,22 @@ impl<S: Service> Worker<S> {
     }
 }
 
-/// Watches the link that came last, or closes it where that cannot be done.
-fn watch_last<L: Link>(
-    poller: &Poller,
-    links: &mut Vec<Held<L>>,
-    opened: impl FnOnce(&Peer),
-) -> Result<(), Errno> {
-    let Some(held) = links.last_mut() else { return Ok(()) };
+/// Watches a new link, or closes it where that cannot be done.
+fn watch_new<L: Link>(poller: &Poller, held: &mut Held<L>) -> Result<(), Errno> {
     let watched =
         held.link.wait_on().map_or(Ok(()), |on| poller.add(on.descriptor, held.id.0, Interest::READ));
-    match &watched {
-        Ok(()) => opened(held.link.peer()),
-        Err(error) => {
-            held.link.close(&format!("the system has no room for another link: {error}"));
-            links.pop();
-        }
+    watched.inspect_err(|error| {
+        held.link.close(&format!("the system has no room for another link: {error}"));
+    })
+}
+
+/// A link that was quiet for long enough rests, if it can tell when something happens to it.
+fn rest_if_quiet<L: Link>(poller: &Poller, held: &mut Held<L>, now: Time) -> Fate {
+    let is_quiet = !held.is_deferred && now.since(held.moved_at) >= QUIET;
+    match is_quiet && held.link.prepare_to_wait() && watch(poller, held).is_ok() {
+        true => Fate::Rests(held.link.next_deadline()),
+        false => Fate::Stays,
     }
-    watched
 }
 
 /// Has a link that this side dialled dialled again.
@@ -311,17 +382,19 @@ fn watch<L: Link>(poller: &Poller, held: &mut Held<L>) -> Result<(), Errno> {
 
 fn pump_all<S: Service, L: Link + RemoteMemory>(
     service: &mut S,
-    links: &mut Vec<Held<L>>,
+    (links, alarms): (&mut Roster<L>, &mut Alarms),
     (shared, poller): (&Shared<S::Note>, &Poller),
     most: usize,
     now: Time,
 ) -> bool {
     let mut moved = false;
-    let before = links.len();
-    links.retain_mut(|held| match pump(service, held, most, now) {
-        Ok(any) => {
-            moved |= any;
-            true
+    let before = links.count();
+    links.sort(alarms, |held| match pump(service, held, most, now) {
+        Ok(false) => Fate::Stays,
+        Ok(true) => {
+            moved = true;
+            held.moved_at = now;
+            Fate::Stays
         }
         Err(error) => {
             moved = true;
@@ -333,11 +406,11 @@ fn pump_all<S: Service, L: Link + RemoteMemory>(
                 poller.remove(on.descriptor);
             }
             redial(shared, held.origin);
-            false
+            Fate::Goes
         }
     });
-    if links.len() != before {
-        shared.links.fetch_sub(before - links.len(), Ordering::Relaxed);
+    if links.count() != before {
+        shared.links.fetch_sub(before - links.count(), Ordering::Relaxed);
     }
     moved
 }
@@ -348,9 +421,14 @@ fn pump<S: Service, L: Link + RemoteMemory>(
     most: usize,
     now: Time,
 ) -> Result<bool, outboard_link::LinkError> {
-    let Held { id, link, .. } = held;
+    let Held { id, link, is_deferred, .. } = held;
     let mut moved = link.progress(now)?;
-    moved |= link.receive(most, |frame| service.on_frame(*id, frame, now))? > 0;
+    *is_deferred = false;
+    moved |= link.receive(most, |frame| {
+        let disposition = service.on_frame(*id, frame, now);
+        *is_deferred |= disposition == Disposition::Deferred;
+        disposition
+    })? > 0;
     moved |= link.completions(|completion| service.on_completion(*id, completion, now)) > 0;
     moved |= service.send(*id, link, now)?;
     link.flush()?;

@@ -158,6 +158,11 @@ impl CallingWorker {
         Ok(moved)
     }
 
+    /// Adds the links to servers: calls on their regions are run when they have their turn.
+    pub(crate) fn rouse(&self, links: &mut Vec<LinkId>) {
+        links.extend(self.servers.iter().map(|side| side.link));
+    }
+
     /// A one-sided operation has ended. Returns whether it was one of a call.
     pub(crate) fn on_completion(&mut self, link: LinkId, completion: &Completion) -> bool {
         if !is_of_call(completion.token) {

@@ -86,6 +86,11 @@ impl ClientSide {
         self.answers.push_back(answer);
     }
 
+    /// Whether answers wait to be sent.
+    pub(super) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     pub(super) fn into_answers(self) -> VecDeque<Answer> {
         self.answers
     }

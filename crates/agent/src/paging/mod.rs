@@ -193,6 +193,13 @@ impl PagingWorker {
         }
     }
 
+    /// Adds the links on which something is or may be due: those to servers, and those of clients whose answers wait.
+    pub fn rouse(&self, links: &mut Vec<LinkId>) {
+        links.extend(self.servers.iter().map(|side| side.link));
+        let waiting = self.clients.iter().filter(|(_, client)| client.has_answers());
+        links.extend(waiting.map(|(link, _)| *link));
+    }
+
     /// Another worker has something for a request of this one.
     pub fn on_delivery(&mut self, now: Time) {
         for delivery in self.shared.take_deliveries(self.index) {

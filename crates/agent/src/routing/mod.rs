@@ -125,6 +125,11 @@ impl RoutingWorker {
         self.sides.contains_key(&link)
     }
 
+    /// Adds the links on which something may be due: all that carry messages.
+    pub fn rouse(&self, links: &mut Vec<LinkId>) {
+        links.extend(self.sides.keys().chain(self.refusals.keys()).chain(self.given_up.keys()));
+    }
+
     /// A link is open.
     pub fn on_open(&mut self, link: LinkId, peer: &Peer) {
         if peer.intro().role == Role::Agent {

@@ -38,6 +38,8 @@ pub struct ShmLink {
     pub(super) lost: Option<LinkError>,
     pub(super) look_interval: Duration,
     pub(super) next_look: Time,
+    /// Somebody has seen that there is nothing to read in the socket: the next look can be left out.
+    pub(super) is_drained: bool,
     pub(super) exports: Arc<Exports>,
     pub(super) regions: Regions,
     pub(super) regions_max: usize,
@@ -209,6 +211,9 @@ impl Link for ShmLink {
                 return Ok(false);
             }
             self.next_look = now + self.look_interval;
+            if std::mem::take(&mut self.is_drained) && self.unsent.is_empty() {
+                return Ok(false);
+            }
             let sent = self.send_answers().map_err(|loss| self.lose(loss));
             match sent.and_then(|()| self.look_at_socket()) {
                 Ok(moved) => return Ok(moved),
@@ -249,6 +254,10 @@ impl Link for ShmLink {
                 false
             }
         }
+    }
+
+    fn polled(&mut self, has_something: bool) {
+        self.is_drained = !has_something;
     }
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {

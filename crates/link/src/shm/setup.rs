@@ -95,6 +95,7 @@ impl Setup {
             lost: None,
             look_interval: self.config.look_interval,
             next_look: Time::ZERO,
+            is_drained: false,
             exports: Arc::clone(&self.exports),
             regions: Regions::default(),
             regions_max: self.config.regions_max,
