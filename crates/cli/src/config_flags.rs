@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-use outboard_launch::READY_FD_VARIABLE;
 use outboard_limits::Allowance;
-use outboard_settings::{Chosen, Configuration, Entry, Inputs, Key, Literal, Notice};
+use outboard_settings::{Chosen, Configuration, Entry, Inputs, Key, Literal};
 use serde_json::{Value, json};
 
 use crate::{children, log, terminal};
@@ -64,16 +63,11 @@ impl<A: About> ConfigFlags<A> {
         log::start(
             &if is_rank { children::quiet(&configuration) } else { configuration.settings.clone() }.log,
         );
-        for notice in configuration.notices().iter().filter(|notice| !is_ours(notice)) {
+        for notice in configuration.notices() {
             tracing::warn!("{notice}");
         }
         Ok(Some(configuration))
     }
-}
-
-/// Whether it is about a variable that this program has set for itself.
-fn is_ours(notice: &Notice) -> bool {
-    matches!(notice, Notice::UnknownVariable { name, .. } if name == READY_FD_VARIABLE)
 }
 
 fn to_json(entries: &[Entry], chosen: &[Chosen]) -> String {

@@ -161,13 +161,20 @@ fn hint(key: &str, known: &[Key], names: &[String]) -> Hint {
 
 fn unknown_variables(inputs: &Inputs, known: &[Key]) -> Vec<Notice> {
     let names: Vec<String> = known.iter().map(Key::variable).chain(OTHERS.map(str::to_owned)).collect();
+    let is_known = |given: &str| {
+        names
+            .iter()
+            .any(|name| name.strip_suffix('*').map_or(given == name, |begin| given.starts_with(begin)))
+    };
     // What they all begin with makes no two of them alike.
-    let tails = || names.iter().filter_map(|name| name.strip_prefix(VARIABLE_PREFIX));
+    let tails = || {
+        names.iter().filter(|name| !name.ends_with('*')).filter_map(|name| name.strip_prefix(VARIABLE_PREFIX))
+    };
     let given = inputs.variables.keys().map(|name| name.to_string_lossy().into_owned());
     let notice = |name: String| {
         let nearest = nearest(name.strip_prefix(VARIABLE_PREFIX)?, tails());
         let nearest = nearest.map(|tail| format!("{VARIABLE_PREFIX}{tail}"));
-        (!names.contains(&name)).then_some(Notice::UnknownVariable { name, nearest })
+        (!is_known(&name)).then_some(Notice::UnknownVariable { name, nearest })
     };
     given.filter_map(notice).collect()
 }

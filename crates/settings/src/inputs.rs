@@ -10,8 +10,19 @@ use crate::launcher::{self, Said};
 
 /// The variable that names the file.
 pub(crate) const CONFIG_VARIABLE: &str = "OUTBOARD_CONFIG";
-/// Variables that mean something and are no settings; the last names a folder for what ranks report of their messages.
-pub(crate) const OTHERS: [&str; 2] = [CONFIG_VARIABLE, "OUTBOARD_REPORT"];
+/// Variables that mean something and are no settings, all of them. One that ends with `*` stands for all that begin so.
+pub(crate) const OTHERS: [&str; 7] = [
+    CONFIG_VARIABLE,
+    // A folder for what ranks report of their messages.
+    "OUTBOARD_REPORT",
+    // By which a daemon tells the process that has started it that it is ready.
+    "OUTBOARD_READY_FD",
+    // What a test or a fuzzer repeats.
+    "OUTBOARD_SEED",
+    "OUTBOARD_ROUNDS",
+    "OUTBOARD_FUZZ_*",
+    "OUTBOARD_TEST_*",
+];
 /// The flag that names the file.
 pub(crate) const CONFIG_FLAG: &str = "--config";
 /// The file for all users.

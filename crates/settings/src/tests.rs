@@ -234,6 +234,9 @@ fn an_unknown_key_names_the_nearest() {
 #[test]
 fn an_unknown_variable_is_noticed_and_ignored() {
     let inputs = Inputs::empty().variable("OUTBOARD_MEMROY_NAME", "x").variable("OUTBOARD_LOG", "x");
+    let others =
+        ["OUTBOARD_REPORT", "OUTBOARD_READY_FD", "OUTBOARD_SEED", "OUTBOARD_TEST_RANK", "OUTBOARD_JOB_RANK"];
+    let inputs = others.into_iter().fold(inputs, |inputs, name| inputs.variable(name, "7"));
     let notices: Vec<String> = load(inputs).notices().iter().map(ToString::to_string).collect();
     assert_eq!(notices.len(), 2);
     assert_eq!(notices[0], "$OUTBOARD_LOG is no setting and is ignored; unset it");
