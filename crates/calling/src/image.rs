@@ -18,7 +18,7 @@ pub struct FunctionImage {
 }
 
 /// Why something is no function.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// An object file that cannot be loaded.
@@ -54,6 +54,8 @@ pub enum ImageError {
         what: &'static str,
     },
 }
+
+outboard_wire::debug_with_causes!(ImageError);
 
 /// What the head of an image is made of: version, lengths of code, constants and variables, the number of functions,
 /// and which of them is called.

@@ -35,17 +35,9 @@ fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// An error and its causes; a cause that its error has told already is not told again.
+/// An error and its causes.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+    outboard_wire::with_causes(error.as_ref())
 }
 
 /// Prints what is wrong with the command line, or the help or version that was asked for.

@@ -21,12 +21,14 @@ pub enum Address {
 }
 
 /// Why a text is no address.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("“{text}” is no address: {why}; write unix:@name, unix:/path, tcp:ip:port or ofi:ip:port")]
 pub struct AddressError {
     text: String,
     why: &'static str,
 }
+
+outboard_wire::debug_with_causes!(AddressError);
 
 /// What the kernel allows for a Unix socket's name.
 const UNIX_NAME_MAX: usize = 107;

@@ -11,7 +11,7 @@ use crate::shortage::explain;
 use crate::tcp::{Distrust, TrustError};
 
 /// Why a frame was not taken.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 pub enum SendError {
     /// The peer has not made room yet. Ordinary back-pressure: try again after `progress`.
     #[error("no room: the peer has not taken what was sent before")]
@@ -30,7 +30,7 @@ pub enum SendError {
 }
 
 /// A link is gone, for good.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[error("lost {peer}: {loss}")]
 pub struct LinkError {
     /// Who was at the other end.
@@ -41,7 +41,7 @@ pub struct LinkError {
 }
 
 /// How a link was lost.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Loss {
     /// The peer said goodbye.
@@ -99,7 +99,7 @@ impl Loss {
 }
 
 /// What a correct peer never does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Violation {
     /// Bytes that mean nothing.
@@ -141,7 +141,7 @@ pub enum Violation {
 }
 
 /// Why a link could not be opened.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// Nobody listens there, or the network says no.
@@ -267,6 +267,8 @@ pub enum ConnectError {
         source: Errno,
     },
 }
+
+outboard_wire::debug_with_causes!(SendError, LinkError, Loss, Violation, ConnectError);
 
 impl ConnectError {
     /// Whom it was about, as far as that is known: an address, with the port by which it came.

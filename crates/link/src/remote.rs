@@ -62,7 +62,7 @@ pub struct Completion {
 }
 
 /// Why one-sided access was refused. The link lives on unless it is `Lost`.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum AccessError {
     /// The span is not inside the region.
@@ -120,6 +120,8 @@ pub enum AccessError {
     #[error(transparent)]
     Lost(#[from] LinkError),
 }
+
+outboard_wire::debug_with_causes!(AccessError);
 
 impl From<SendError> for AccessError {
     fn from(error: SendError) -> Self {

@@ -30,7 +30,7 @@ pub struct Expected {
 }
 
 /// Why a meeting could not be held.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum HostError {
     /// Nobody can be received there.
     #[error(transparent)]
@@ -42,6 +42,8 @@ pub enum HostError {
     #[error("no thread could be started: {0}")]
     Thread(std::io::Error),
 }
+
+outboard_wire::debug_with_causes!(HostError);
 
 /// A meeting place. It ends when it is dropped; ranks that have met do not need it any more.
 pub struct Host {

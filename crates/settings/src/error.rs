@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::Origin;
 
 /// Why a configuration cannot be used.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// A file that was asked for, or that lies where one is looked for, cannot be read.
@@ -113,7 +113,7 @@ impl fmt::Display for Hint {
 }
 
 /// Why a value cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ValueError {
     /// It cannot be read.
@@ -159,6 +159,8 @@ pub enum ValueError {
     #[error(transparent)]
     Wire(#[from] WireError),
 }
+
+outboard_wire::debug_with_causes!(SettingsError, ValueError);
 
 /// Something that is probably a mistake, though the configuration can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// Why bytes from a peer were not understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes end before the structure does.
@@ -47,6 +47,8 @@ pub enum DecodeError {
         size: u64,
     },
 }
+
+crate::debug_with_causes!(DecodeError);
 
 /// Reads the fixed structure at the start of `bytes` and returns what follows it.
 pub(crate) fn split<'a, T>(what: &'static str, bytes: &'a [u8]) -> Result<(&'a T, &'a [u8]), DecodeError>

@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod calling;
+mod causes;
 pub mod control;
 mod error;
 mod frame;
@@ -22,6 +23,7 @@ pub mod time;
 pub mod trial;
 pub mod writing;
 
+pub use causes::with_causes;
 pub use error::DecodeError;
 pub use frame::{Flow, FrameHead, FrameHeader, Kind, Room};
 pub use handshake::{

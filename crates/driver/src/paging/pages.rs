@@ -22,7 +22,7 @@ use super::uninterrupted::Uninterrupted;
 use super::{PagingConfig, RegionSpec};
 
 /// Why far memory cannot be had.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum PagingError {
     /// The kernel gives no userfaultfd.
@@ -82,6 +82,8 @@ pub enum PagingError {
     )]
     CannotWrite,
 }
+
+outboard_wire::debug_with_causes!(PagingError);
 
 /// What is remembered of the frames of one size.
 pub(super) struct Notes {

@@ -12,7 +12,7 @@ use super::{PagedRegion, PagerNote, PagerService, Pages};
 use crate::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig, WorkerHandle};
 
 /// Why fault threads cannot work.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ThreadsError {
     /// The system refused a thread or a descriptor.
@@ -39,6 +39,8 @@ pub enum ThreadsError {
         patience: Duration,
     },
 }
+
+outboard_wire::debug_with_causes!(ThreadsError);
 
 /// Whom fault threads talk to.
 #[derive(Clone, Debug)]

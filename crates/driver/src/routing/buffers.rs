@@ -16,13 +16,15 @@ const SLOTS_SHARE: u32 = 2;
 const PARCEL_SLACK: usize = 1 << 10;
 
 /// Why there is no memory for bundles.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("no memory for {bytes} bytes of bundles: {source}")]
 pub struct BuffersError {
     bytes: usize,
     #[source]
     source: Errno,
 }
+
+outboard_wire::debug_with_causes!(BuffersError);
 
 /// The memory of a rank's bundles.
 pub struct Buffers {

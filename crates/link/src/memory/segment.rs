@@ -243,7 +243,7 @@ impl fmt::Debug for Segment {
 }
 
 /// Why a peer's segment was not mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdoptError {
     /// The peer sent something else than it should.
     #[error(transparent)]
@@ -252,6 +252,8 @@ pub enum AdoptError {
     #[error("the segment cannot be mapped: {0}")]
     System(#[from] Errno),
 }
+
+outboard_wire::debug_with_causes!(AdoptError);
 
 #[cfg(test)]
 mod tests {

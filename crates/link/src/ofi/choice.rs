@@ -30,7 +30,7 @@ const PASSED_OVER: &[&str] = &[
 const EVERYWHERE: &str = "tcp;ofi_rxm";
 
 /// Why no endpoint could be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FabricError {
     /// The library cannot be used.
@@ -60,6 +60,8 @@ pub enum FabricError {
         theirs: String,
     },
 }
+
+outboard_wire::debug_with_causes!(FabricError);
 
 /// A provider that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]

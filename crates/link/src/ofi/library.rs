@@ -39,7 +39,7 @@ pub(crate) struct Library {
 }
 
 /// Why libfabric cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// It is not there, or something that it needs is not.
@@ -59,7 +59,7 @@ pub enum LoadError {
 }
 
 /// Something that libfabric refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("{call} failed: {source}")]
 pub struct Fault {
     /// Which call.
@@ -67,6 +67,8 @@ pub struct Fault {
     /// Why.
     pub source: Errno,
 }
+
+outboard_wire::debug_with_causes!(LoadError, Fault);
 
 impl Fault {
     /// What a call's result means. libfabric has negative numbers for errors.

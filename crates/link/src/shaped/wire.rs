@@ -21,12 +21,14 @@ pub struct Wire {
 }
 
 /// Why a text describes no wire.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("“{text}” is no wire: {why}; write bandwidth,latency, for example 10gbit,5us or 1.5GB,800ns")]
 pub struct WireError {
     text: String,
     why: &'static str,
 }
+
+outboard_wire::debug_with_causes!(WireError);
 
 /// The units of a bandwidth, in bits a second.
 const BANDWIDTHS: [(&str, u128); 8] = [

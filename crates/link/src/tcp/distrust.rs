@@ -6,7 +6,7 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 use thiserror::Error;
 
 /// Why a peer is not trusted, or does not trust us, told so that one knows what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Distrust {
     /// What it says is not encrypted.
@@ -61,6 +61,8 @@ pub enum Distrust {
         what: String,
     },
 }
+
+outboard_wire::debug_with_causes!(Distrust);
 
 impl Distrust {
     /// What happened, in few words that are the same for all of a kind.

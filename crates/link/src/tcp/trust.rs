@@ -87,7 +87,7 @@ impl fmt::Display for Credential {
 }
 
 /// Why a credential cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrustError {
     /// A file cannot be read.
@@ -124,6 +124,8 @@ pub enum TrustError {
     #[error("this credential cannot be used: {0}")]
     Library(String),
 }
+
+outboard_wire::debug_with_causes!(TrustError);
 
 /// A credential that is loaded: what every encrypted connection starts from.
 #[derive(Clone)]

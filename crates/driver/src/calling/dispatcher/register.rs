@@ -79,7 +79,7 @@ impl Known {
 }
 
 /// Why a function cannot be called.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum RegisterError {
     /// The site refuses.
@@ -117,6 +117,8 @@ pub enum RegisterError {
     #[error(transparent)]
     Lost(#[from] LinkError),
 }
+
+outboard_wire::debug_with_causes!(RegisterError);
 
 /// Until when to wait, and how long that is.
 type Limit = (Time, Duration);
