@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use outboard_driver::{FrontDeskConfig, Listener};
 use outboard_link::{Address, ConnectError, Exports, Identity};
 use outboard_rendezvous::{Expected, Host, HostError};
-use outboard_settings::{Configuration, Inputs, LinkSettings, Settings, SettingsError, Whereabouts};
+use outboard_settings::{LinkSettings, Settings, SettingsError, Whereabouts};
 use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question};
 use outboard_wire::{JobId, Rank, Role, Text};
 use thiserror::Error;
 
 use crate::client::{AskError, Client};
+use crate::find;
 use crate::memory::Memory;
 
 /// Why a process could not take its place.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum JobError {
     /// A setting is wrong.
@@ -91,6 +92,8 @@ pub enum JobError {
     Meeting(#[from] AskError),
 }
 
+outboard_wire::debug_with_causes!(JobError);
+
 /// A process's place in its job.
 pub struct Job {
     id: JobId,
@@ -116,8 +119,7 @@ impl Job {
     /// Takes this process's place, as configuration file and environment say. A process without a job is the only
     /// rank of its own.
     pub fn join() -> Result<Self, JobError> {
-        let configuration = Configuration::load(&Inputs::from_process())?;
-        Self::with_settings(&configuration.settings)
+        Self::with_settings(&find::settings()?)
     }
 
     /// The same with settings from elsewhere.
@@ -137,8 +139,8 @@ impl Job {
         let mut identity = Identity::new(Role::Application, format!("rank {}", rank.0));
         (identity.job, identity.rank) = (id, rank);
         let mut explanation = Vec::new();
-        let agent = find("agent", &job.agent, &identity, settings, &mut explanation)?;
-        let memory = find("memory", &job.memory, &identity, settings, &mut explanation)?.map(Memory::new);
+        let agent = attach("agent", &job.agent, &identity, settings, &mut explanation)?;
+        let memory = attach("memory", &job.memory, &identity, settings, &mut explanation)?.map(Memory::new);
         let exports = Exports::new();
         let doors = if size > 1 { listen(settings, &identity, &exports)? } else { Vec::new() };
         let addresses: Vec<Address> = doors.iter().map(Listener::address).collect();
@@ -331,7 +333,7 @@ fn listen(
 }
 
 /// Connects to a daemon if it is wanted: one that was named must be there, the usual one may be absent.
-fn find(
+fn attach(
     daemon: &'static str,
     whereabouts: &Whereabouts,
     identity: &Identity,

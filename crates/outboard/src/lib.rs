@@ -15,6 +15,7 @@ mod caller;
 mod client;
 #[allow(unsafe_code)]
 mod far;
+mod find;
 mod job;
 mod memory;
 #[allow(unsafe_code)]
@@ -31,6 +32,7 @@ pub use far::{
     Advice, Buffer, BufferError, BufferTooLarge, CacheMode, FarError, FarMapping, FarMemory, FarOptions,
     FarSlice, FarStats, FarVec, Mover, OnLoss, Path, Plain, RegionOptions, RegionTraffic, Traffic,
 };
+pub use find::FindError;
 pub use job::{Job, JobError};
 pub use memory::{FarRegion, Memory};
 pub use messenger::{

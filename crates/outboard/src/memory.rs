@@ -10,6 +10,7 @@ use outboard_wire::{
 };
 
 use crate::client::{AskError, Client};
+use crate::find::{FindError, Found};
 
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
@@ -56,6 +57,19 @@ impl Memory {
     /// Speaks to the memory server at the other end of `client`.
     pub fn new(client: Client) -> Self {
         Self { client }
+    }
+
+    /// Connects to the memory server of this process: the one that the configuration file or the environment names
+    /// (`job.memory`), or else the one that this user has started by `outboard up` or `outboard memory`.
+    ///
+    /// ```no_run
+    /// let mut memory = outboard::Memory::find()?;
+    /// let table = memory.reserve(1 << 20, None)?;
+    /// memory.write(&table, 0, b"far away")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find() -> Result<Self, FindError> {
+        Ok(Self::new(Found::look()?.connect()?))
     }
 
     /// The connection itself.

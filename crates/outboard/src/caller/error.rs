@@ -10,9 +10,10 @@ use outboard_wire::calling::{Failure, TrapReason};
 use thiserror::Error;
 
 use super::any::AnyDispatcher;
+use crate::find::FindError;
 
 /// Why a call has no reply.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The function did something it must not. What it wrote until then stays written. Of a call that has gone on elsewhere
@@ -70,7 +71,7 @@ pub enum CallError {
 }
 
 /// Why there was no room for a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NoRoomBecause {
     /// As many calls are under way as may be.
@@ -152,14 +153,17 @@ impl CallError {
 }
 
 /// Why there is no caller.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum CallerError {
     /// The job has no memory server.
     #[error(
-        "there is no memory server to call at: start one and name it with OUTBOARD_JOB_MEMORY or `outboard run --memory`"
+        "the job has no memory server to call at: start one with `outboard up`, or set OUTBOARD_JOB_MEMORY to the address of one"
     )]
     NoServer,
+    /// The process names no memory server, and none was found.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// The memory server cannot be reached once more.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -176,3 +180,5 @@ pub enum CallerError {
         address: String,
     },
 }
+
+outboard_wire::debug_with_causes!(CallError, NoRoomBecause, CallerError);

@@ -23,6 +23,7 @@ pub use outboard_driver::calling::{Placement as CallPlacement, RegisterError, Si
 pub use outboard_steering::Site as CallSite;
 pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 
+use crate::find::{FindError, Found};
 use crate::job::Job;
 use any::AnyDispatcher;
 use servers::Servers;
@@ -123,6 +124,16 @@ impl Caller {
         let address = memory.client().peer().address().to_owned();
         let Ok(parsed) = address.parse() else { return Err(CallerError::BadAddress { address }) };
         Ok(Self::connect(&parsed, job.identity().clone(), job.link(), options)?)
+    }
+
+    /// A caller at the memory server of this process: the one that the configuration file or the environment names
+    /// (`job.memory`), or else the one that this user has started by `outboard up` or `outboard memory`. Without an agent in
+    /// the options it is the agent of the settings, or of this user, if there is one.
+    pub fn find(mut options: CallerOptions) -> Result<Self, CallerError> {
+        let found = Found::look()?;
+        options.agent = options.agent.or_else(|| crate::far::agent_of(&found.settings));
+        Self::connect(&found.address, found.identity(), &found.settings.link, options)
+            .map_err(|error| FindError::new(&found.address, error).into())
     }
 
     /// Connects to the memory server at `address`.

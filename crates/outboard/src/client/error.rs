@@ -6,7 +6,7 @@ use outboard_wire::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError};
 use thiserror::Error;
 
 /// Why a daemon did not do what it was asked.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// It said no.
@@ -78,3 +78,5 @@ pub enum AskError {
     #[error(transparent)]
     Lost(#[from] LinkError),
 }
+
+outboard_wire::debug_with_causes!(AskError);

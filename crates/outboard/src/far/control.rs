@@ -2,12 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use outboard_link::{Address, ConnectError, Identity};
+use outboard_link::{Address, Identity};
 use outboard_settings::LinkSettings;
 use outboard_wire::Incarnation;
 
 use super::{FarError, FarOptions};
 use crate::client::{AskError, Client};
+use crate::find::FindError;
 use crate::memory::Memory;
 
 /// The connection by which regions are asked for and given back. The links of fault threads are renewed when a server
@@ -20,10 +21,10 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn connect(address: &Address, options: &FarOptions) -> Result<Self, ConnectError> {
+    pub(super) fn connect(address: &Address, options: &FarOptions) -> Result<Self, FarError> {
         let (address, identity) = (address.clone(), options.identity.clone());
         let link = options.link.clone();
-        let memory = Memory::new(Client::connect(&address, identity.clone(), &link)?);
+        let memory = dial(&address, &identity, &link)?;
         Ok(Self { address, identity, link, memory: Mutex::new(memory) })
     }
 
@@ -44,8 +45,13 @@ impl Control {
         // Whether the link was lost while nobody spoke is seen by speaking; a question that was lost with its link
         // may have been answered, so it must not be asked twice.
         if let Err(AskError::Lost(_)) = memory.client().echo(b"there?") {
-            *memory = Memory::new(Client::connect(&self.address, self.identity.clone(), &self.link)?);
+            *memory = dial(&self.address, &self.identity, &self.link)?;
         }
         Ok(memory)
     }
+}
+
+fn dial(address: &Address, identity: &Identity, link: &LinkSettings) -> Result<Memory, FindError> {
+    let client = Client::connect(address, identity.clone(), link);
+    client.map(Memory::new).map_err(|error| FindError::new(address, error))
 }

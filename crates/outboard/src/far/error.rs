@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use outboard_driver::paging::{PagingError, ThreadsError};
 use outboard_limits::MemoryLimit;
-use outboard_link::{Address, ConnectError};
+use outboard_link::Address;
 use thiserror::Error;
 
 use crate::client::AskError;
+use crate::find::FindError;
 
 /// Why far memory cannot be had.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum FarError {
-    /// No memory server is configured.
-    #[error("no memory server is configured: set job.memory (OUTBOARD_JOB_MEMORY) to its address")]
-    NoServer,
+    /// The options name no memory server, and none was found.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// A buffer that is a part of something of which nobody has said how much it is.
     #[error(
         "the buffer is to be {numerator}/{denominator} of the far memory that is used, and how much that is was not said: set \
@@ -51,9 +52,6 @@ pub enum FarError {
         /// Those there are.
         there: Vec<u32>,
     },
-    /// The memory server cannot be reached.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
     /// The memory server said no.
     #[error(transparent)]
     Ask(#[from] AskError),
@@ -121,7 +119,7 @@ pub enum FarError {
 }
 
 /// A buffer that does not fit where it is to be.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error(
     "a buffer of {} is more than {limit}: once it is full, this process is killed or the machine swaps; choose a smaller \
      buffer",
@@ -133,6 +131,8 @@ pub struct BufferTooLarge {
     /// What there is.
     pub limit: MemoryLimit,
 }
+
+outboard_wire::debug_with_causes!(FarError, BufferTooLarge);
 
 fn list(nodes: &[u32]) -> String {
     let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();

@@ -101,6 +101,12 @@ fn refuse_same(controls: &[Control]) -> Result<(), FarError> {
 }
 
 impl FarMemory {
+    /// The far memory of this process as the configuration file and the environment say, or else at the memory server that
+    /// this user has started by `outboard up` or `outboard memory`.
+    pub fn find() -> Result<Self, FarError> {
+        Self::connect(FarOptions::find()?)
+    }
+
     /// Connects to the memory servers, and to an agent if one is named, and starts the threads that answer faults.
     pub fn connect(options: FarOptions) -> Result<Self, FarError> {
         // What makes no sense, and what this machine cannot do, is said before anybody is disturbed.

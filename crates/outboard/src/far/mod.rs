@@ -1,10 +1,10 @@
 //! Far memory: objects larger than this machine's memory, used through plain pointers.
 //!
 //! ```no_run
-//! use outboard::{Buffer, FarMemory, FarOptions};
+//! use outboard::{FarMemory, FarOptions};
 //!
-//! let options = FarOptions::at("unix:@outboard-memory".parse()?).with_buffer(Buffer::Bytes(256 << 20));
-//! let far = FarMemory::connect(options)?;
+//! // At the memory server of `outboard up`, unless the settings name another.
+//! let far = FarMemory::connect(FarOptions::find()?.with_buffer("256MiB".parse()?))?;
 //! let mut counts = far.allocate::<u64>(1 << 30)?; // eight gibibytes, a quarter of one here at a time
 //! counts[123_456_789] += 1;
 //! println!("{:?}", far.stats());

@@ -17,6 +17,7 @@ pub use outboard_wire::paging::CacheMode;
 use thiserror::Error;
 
 use super::{BufferTooLarge, FarError};
+use crate::find::{self, FindError};
 use crate::job::doors;
 
 /// How much of far memory may be here at once.
@@ -47,9 +48,11 @@ impl Buffer {
 }
 
 /// A text that says no amount of memory.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("“{0}” is no amount of memory: write bytes (256MiB) or a fraction of what is used (1/3)")]
 pub struct BufferError(String);
+
+outboard_wire::debug_with_causes!(BufferError);
 
 impl FromStr for Buffer {
     type Err = BufferError;
@@ -141,12 +144,18 @@ impl FarOptions {
         }
     }
 
+    /// As the configuration file and the environment say: without a word in them, with the memory server and the agent that
+    /// this user has started by `outboard up`.
+    pub fn find() -> Result<Self, FarError> {
+        Self::from_settings(&find::settings().map_err(FindError::from)?)
+    }
+
     /// As configured: file, environment and flags. The memory server and the agent are those of the job, or of this user.
     pub fn from_settings(settings: &Settings) -> Result<Self, FarError> {
         let far = &settings.far;
         let mut servers = far.servers.iter().cloned();
         let server =
-            servers.next().or_else(|| settings.job.memory.address("memory")).ok_or(FarError::NoServer)?;
+            servers.next().or_else(|| settings.job.memory.address("memory")).ok_or(FindError::Without)?;
         let agent = agent_of(settings);
         let node = match far.node {
             NodeChoice::Auto => node_near(&server),

@@ -30,7 +30,7 @@ const FIRST_PORT: u64 = 20_000;
 const PORTS: u64 = 12_000;
 
 /// Why there is no agent.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub(super) enum StartError {
     /// There is no such program.
     #[error("no agent runs, and {} is not there to start one (job.agent_program)", program.display())]
@@ -50,6 +50,8 @@ pub(super) enum StartError {
     #[error(transparent)]
     NotLetIn(ConnectError),
 }
+
+outboard_wire::debug_with_causes!(StartError);
 
 /// Connects to the agent of this node at `address`, and starts it if nobody has.
 pub(super) fn find_or_start(

@@ -7,7 +7,7 @@ use outboard_link::ConnectError;
 use thiserror::Error;
 
 /// Why a message was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// All bundles are under way: receive, then try again. Ordinary back-pressure.
@@ -55,7 +55,7 @@ pub enum SendError {
 }
 
 /// Why messages cannot be exchanged.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum MessengerError {
     /// The settings make no sense.
@@ -115,3 +115,5 @@ pub enum MessengerError {
         waited: Duration,
     },
 }
+
+outboard_wire::debug_with_causes!(SendError, MessengerError);

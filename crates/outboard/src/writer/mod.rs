@@ -17,6 +17,7 @@ use thiserror::Error;
 
 pub use outboard_writing::{Hint, Path as WritePath, PolicyExplanation as WriteExplanation, WriteId};
 
+use crate::find::{FindError, Found};
 use crate::job::Job;
 use crate::memory::FarRegion;
 use any::AnyInitiator;
@@ -88,14 +89,17 @@ impl From<Completed> for WriteCompletion {
 }
 
 /// Why there is no writer.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum WriterError {
     /// The job has no memory server.
     #[error(
-        "there is no memory server to write to: start one and name it with OUTBOARD_JOB_MEMORY or `outboard run --memory`"
+        "the job has no memory server to write to: start one with `outboard up`, or set OUTBOARD_JOB_MEMORY to the address of one"
     )]
     NoServer,
+    /// The process names no memory server, and none was found.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// The memory server cannot be reached once more.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -107,6 +111,8 @@ pub enum WriterError {
     },
 }
 
+outboard_wire::debug_with_causes!(WriterError);
+
 impl Writer {
     /// A writer to the memory server of a job, with links of its own.
     pub fn new(job: &mut Job, options: WriterOptions) -> Result<Self, WriterError> {
@@ -114,6 +120,15 @@ impl Writer {
         let address = memory.client().peer().address().to_owned();
         let Ok(parsed) = address.parse() else { return Err(WriterError::BadAddress { address }) };
         Ok(Self::connect(&parsed, job.identity().clone(), job.link(), options)?)
+    }
+
+    /// A writer to the memory server of this process: the one that the configuration file or the environment names
+    /// (`job.memory`), or else the one that this user has started by `outboard up` or `outboard memory`. Regions come from
+    /// [`Memory::find`](crate::Memory::find).
+    pub fn find(options: WriterOptions) -> Result<Self, WriterError> {
+        let found = Found::look()?;
+        Self::connect(&found.address, found.identity(), &found.settings.link, options)
+            .map_err(|error| FindError::new(&found.address, error).into())
     }
 
     /// Connects to the memory server at `address`, and where `options` name an agent that drains, to that as well. An

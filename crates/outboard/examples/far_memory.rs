@@ -1,0 +1,18 @@
+// An array larger than the memory that it takes here. In another terminal: `outboard up`.
+//
+//     cargo run --release -p outboard --example far_memory
+
+use outboard::{FarMemory, FarOptions};
+
+#[allow(clippy::print_stdout, reason = "it is what the example is for")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let far = FarMemory::connect(FarOptions::find()?.with_buffer("16MiB".parse()?))?;
+    let mut counts = far.allocate::<u64>(16 << 20)?; // 128 MiB, of which 16 MiB are here at a time
+    for at in (0..counts.len()).step_by(4096) {
+        counts[at] += at as u64;
+    }
+    let sum: u64 = counts.iter().sum();
+    assert_eq!(sum, (0..16u64 << 20).step_by(4096).sum::<u64>());
+    println!("the sum is {sum}, after {} fetches", far.fetches());
+    Ok(())
+}
