@@ -25,6 +25,7 @@ pub mod loopback;
 pub mod memory;
 pub mod ofi;
 mod patience;
+pub mod quantity;
 mod remote;
 pub mod ring;
 pub mod shaped;

@@ -77,7 +77,7 @@ pub use keys_place::KeysPlace;
 pub use literal::Literal;
 pub use origin::Origin;
 pub use plan::{AgentPlan, Chosen, FarPlan, MemoryPlan, Reasons};
-pub use quantity::{ByteSize, Percent};
+pub use quantity::{ByteSize, Percent, parse_count};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use outboard_link::quantity::{Part, parse, show};
+
 use crate::ValueError;
 use crate::value::Value;
 
@@ -18,22 +20,28 @@ pub struct Percent {
 }
 
 /// The units of a size, in bytes; the largest that fits is shown, of those before the decimal ones.
-const SIZES: [(&str, u128); 15] = [
+const SIZES: [(&str, u128); 10] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
     ("KiB", 1 << 10),
     ("B", 1),
     ("", 1),
-    ("tib", 1 << 40),
-    ("gib", 1 << 30),
-    ("mib", 1 << 20),
-    ("kib", 1 << 10),
     ("TB", 1_000_000_000_000),
     ("GB", 1_000_000_000),
     ("MB", 1_000_000),
     ("kB", 1_000),
-    ("KB", 1_000),
+];
+
+/// The units of a count.
+const COUNTS: [(&str, u128); 7] = [
+    ("", 1),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
 ];
 
 /// The units of a duration, in nanoseconds.
@@ -52,9 +60,6 @@ const DURATIONS: [(&str, u128); 8] = [
 const SHARES: [(&str, u128); 2] = [("%", 10_000), ("", 1_000_000)];
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
-
-/// The largest exponent of ten that a number may have after its point.
-const DECIMALS_MAX: usize = 18;
 
 impl ByteSize {
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
@@ -78,7 +83,10 @@ impl FromStr for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&show(self.0.into(), &SIZES[..5]))
+        match self.0 {
+            0 => f.write_str("0"),
+            bytes => f.write_str(&show(bytes.into(), &SIZES[..5])),
+        }
     }
 }
 
@@ -127,6 +135,17 @@ impl fmt::Display for Percent {
     }
 }
 
+/// How many of something: `100000`, `100k`, `2M` or `2Mi`.
+pub fn parse_count(text: &str) -> Result<u64, &'static str> {
+    let count = parse(text, &COUNTS).map_err(|part| match part {
+        Part::Number => "it is no number, such as 1000, 20k, 4M or 4Mi",
+        Part::Unit => "its unit is not k, M, G, Ki, Mi or Gi",
+        Part::Fraction => "it is not a whole number",
+        Part::Size => "it is too large",
+    })?;
+    u64::try_from(count).map_err(|_| "it is too large")
+}
+
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let nanos = parse(text, &DURATIONS).map_err(|part| match part {
         Part::Number => "it does not begin with a number",
@@ -142,47 +161,6 @@ pub(crate) fn show_duration(duration: Duration) -> String {
     match duration {
         Duration::ZERO => "0s".to_owned(),
         duration => show(duration.as_nanos(), &DURATIONS[..6]),
-    }
-}
-
-/// Which part of a quantity was not understood.
-enum Part {
-    Number,
-    Unit,
-    Fraction,
-    Size,
-}
-
-/// Reads a decimal number and its unit, exactly.
-fn parse(text: &str, units: &[(&str, u128)]) -> Result<u128, Part> {
-    let text = text.trim();
-    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    let (whole, decimals) = match number.split_once('.') {
-        Some((_, "")) => return Err(Part::Number),
-        Some((_, decimals)) if decimals.contains('.') => return Err(Part::Number),
-        Some(parts) => parts,
-        None => (number, ""),
-    };
-    if whole.is_empty() {
-        return Err(Part::Number);
-    }
-    if decimals.len() > DECIMALS_MAX {
-        return Err(Part::Fraction);
-    }
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim_start()).ok_or(Part::Unit)?;
-    let digits: u128 = format!("{whole}{decimals}").parse().map_err(|_| Part::Size)?;
-    let scaled = digits.checked_mul(*factor).ok_or(Part::Size)?;
-    let scale = 10u128.pow(decimals.len() as u32);
-    if scaled.is_multiple_of(scale) { Ok(scaled / scale) } else { Err(Part::Fraction) }
-}
-
-/// Writes a quantity in the first unit of which it is a whole number; the last unit is 1.
-fn show(quantity: u128, units: &[(&str, u128)]) -> String {
-    let unit = units.iter().find(|(_, factor)| quantity != 0 && quantity.is_multiple_of(*factor));
-    match unit {
-        Some((name, factor)) => format!("{}{name}", quantity / factor),
-        None => quantity.to_string(),
     }
 }
 
@@ -202,14 +180,31 @@ mod tests {
             ("10GB", 10_000_000_000),
             ("0", 0),
             ("16777215TiB", 16_777_215 << 40),
+            ("100kib", 100 << 10),
+            ("100KIB", 100 << 10),
+            ("100kb", 100_000),
+            ("100KB", 100_000),
         ] {
             assert_eq!(ByteSize::parse(text), Ok(ByteSize(bytes)), "{text}");
         }
-        for text in ["", "GiB", "4G", "4Gib", "1.3B", "-1", "1.", ".5GiB", "1e3", "16777216TiB", "1.2.3MiB"] {
+        for text in ["", "GiB", "4G", "1.3B", "-1", "1.", ".5GiB", "1e3", "16777216TiB", "1.2.3MiB"] {
             assert!(ByteSize::parse(text).is_err(), "{text}");
         }
         assert_eq!(ByteSize(3 << 19).to_string(), "1536KiB");
         assert_eq!(ByteSize(0).to_string(), "0");
+    }
+
+    #[test]
+    fn counts_have_units_of_two_kinds_in_small_and_capital_letters() {
+        let texts = ["0", "17", "2K", "100k", "2Ki", "2ki", "3M", "3m", "3Mi", "1.5M", "1Gi"];
+        let counts = texts.map(|text| parse_count(text).unwrap());
+        assert_eq!(
+            counts,
+            [0, 17, 2000, 100_000, 2048, 2048, 3_000_000, 3_000_000, 3 << 20, 1_500_000, 1 << 30]
+        );
+        for text in ["", "M", "-1", "1.5", "0.0001k", "3 apples", "99999999999G", "1kB"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
     }
 
     #[test]

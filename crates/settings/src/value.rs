@@ -10,7 +10,7 @@ use outboard_link::shm::Users;
 use outboard_wire::{JobId, Rank};
 
 use crate::literal::{AUTO, NONE};
-use crate::quantity::{parse_duration, show_duration};
+use crate::quantity::{parse_count, parse_duration, show_duration};
 use crate::{ByteSize, Capacity, Literal, OrAuto, Percent, Secret, ValueError};
 
 /// A kind of value: how it is read and shown.
@@ -137,7 +137,10 @@ macro_rules! integer {
 
             fn read(literal: &Literal) -> Result<Self, ValueError> {
                 let digits = Self::digits(literal)?;
-                digits.parse().map_err(|_| Self::unfit(digits, concat!("it is not whole, or not from 0 to ", $most)))
+                let number = parse_count(digits).ok().and_then(|number| Self::try_from(number).ok());
+                number.ok_or_else(|| {
+                    Self::unfit(digits, concat!("it is not whole, or not from 0 to ", $most))
+                })
             }
 
             fn show(&self) -> Literal {

@@ -1,7 +1,6 @@
 //! `outboard app`: applications made of small messages, as ranks on this machine.
 
 mod agents;
-mod count;
 mod report;
 mod sizes;
 

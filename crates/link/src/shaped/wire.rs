@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::quantity::{self, Part};
+
 /// How much a wire carries in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bandwidth(NonZeroU64);
@@ -83,7 +85,7 @@ impl FromStr for Wire {
 }
 
 fn parse_bandwidth(text: &str) -> Result<Bandwidth, &'static str> {
-    let bits = parse_quantity(text, &BANDWIDTHS).map_err(|part| match part {
+    let bits = quantity::parse(text, &BANDWIDTHS).map_err(|part| match part {
         Part::Number => "its bandwidth does not begin with a number",
         Part::Unit => "its bandwidth is not in bit, kbit, mbit, gbit, B, kB, MB or GB",
         Part::Fraction => "its bandwidth is not a whole number of bytes a second",
@@ -97,7 +99,7 @@ fn parse_bandwidth(text: &str) -> Result<Bandwidth, &'static str> {
 }
 
 fn parse_latency(text: &str) -> Result<Duration, &'static str> {
-    let nanos = parse_quantity(text, &LATENCIES).map_err(|part| match part {
+    let nanos = quantity::parse(text, &LATENCIES).map_err(|part| match part {
         Part::Number => "its latency does not begin with a number",
         Part::Unit => "its latency is not in ns, us, ms or s",
         Part::Fraction => "its latency is finer than a nanosecond",
@@ -106,48 +108,15 @@ fn parse_latency(text: &str) -> Result<Duration, &'static str> {
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "its latency is too long")
 }
 
-/// Which part of a quantity was not understood.
-enum Part {
-    Number,
-    Unit,
-    Fraction,
-    Size,
-}
-
-/// Reads a decimal number and its unit, exactly.
-fn parse_quantity(text: &str, units: &[(&str, u128)]) -> Result<u128, Part> {
-    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
-        return Err(Part::Number);
-    }
-    let unit = unit.trim_start();
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit).ok_or(Part::Unit)?;
-    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| Part::Size)?;
-    let scale = 10u128.checked_pow(fraction.len() as u32).ok_or(Part::Fraction)?;
-    let scaled = digits.checked_mul(*factor).ok_or(Part::Size)?;
-    if scaled.is_multiple_of(scale) { Ok(scaled / scale) } else { Err(Part::Fraction) }
-}
-
-/// Writes a quantity in the first unit of which it is a whole number.
-fn write_quantity(f: &mut fmt::Formatter<'_>, quantity: u128, units: &[(&str, u128)]) -> fmt::Result {
-    match units.iter().find(|(_, factor)| quantity.is_multiple_of(*factor)) {
-        Some((name, factor)) => write!(f, "{}{name}", quantity / factor),
-        None => write!(f, "{quantity}"),
-    }
-}
-
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_quantity(f, u128::from(self.0.get()) * 8, &BANDWIDTHS)
+        f.write_str(&quantity::show(u128::from(self.0.get()) * 8, &BANDWIDTHS))
     }
 }
 
 impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},", self.bandwidth)?;
-        write_quantity(f, self.latency.as_nanos(), &LATENCIES)
+        write!(f, "{},{}", self.bandwidth, quantity::show(self.latency.as_nanos(), &LATENCIES))
     }
 }
 
@@ -165,6 +134,7 @@ mod tests {
             ("2.5gbit, 1.25ms", 312_500_000, 1_250_000),
             ("8bit,0s", 1, 0),
             ("100 MB,3 µs", 100_000_000, 3_000),
+            ("10Gbit,5US", 1_250_000_000, 5_000),
         ] {
             let wire: Wire = text.parse().unwrap();
             assert_eq!(wire.bandwidth.bytes_per_second(), bytes, "{text}");

@@ -4,8 +4,7 @@ use clap::ValueEnum;
 use outboard_messages::{
     App, Histogram, IndexGather, LENGTH_MAX, Shape, ShortestPaths, Transport, Transpose, Triangles,
 };
-
-use super::count::count;
+use outboard_settings::parse_count;
 
 /// The flags for an application's sizes.
 pub(super) trait Sizes: clap::Args {
@@ -20,10 +19,10 @@ pub(super) trait Sizes: clap::Args {
   outboard app histogram -n 2 --table 64Mi --updates 20M   with a table that no cache holds")]
 pub(super) struct HistogramSizes {
     /// How many counters of 8 bytes each rank has
-    #[arg(long, value_name = "COUNT", default_value = "512Ki", value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value = "512Ki", value_parser = parse_count)]
     table: u64,
     /// How many updates each rank sends
-    #[arg(long, value_name = "COUNT", default_value = "8M", value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value = "8M", value_parser = parse_count)]
     updates: u64,
 }
 
@@ -40,10 +39,10 @@ impl Sizes for HistogramSizes {
   outboard app index-gather -n 4 --table 8Mi --requests 2M     with a larger table")]
 pub(super) struct IndexGatherSizes {
     /// How many elements of 8 bytes each rank has
-    #[arg(long, value_name = "COUNT", default_value = "512Ki", value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value = "512Ki", value_parser = parse_count)]
     table: u64,
     /// How many elements each rank asks for
-    #[arg(long, value_name = "COUNT", default_value = "4M", value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value = "4M", value_parser = parse_count)]
     requests: u64,
 }
 
@@ -148,7 +147,7 @@ pub(super) struct TransportSizes {
     #[arg(long, value_name = "XxYxZ", default_value = "32x16x16", value_parser = mesh)]
     mesh: Cells,
     /// How many particles are born in the first time step; in later ones, a tenth of them
-    #[arg(long, value_name = "COUNT", default_value = "80K", value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value = "80K", value_parser = parse_count)]
     particles: u64,
     /// How many time steps
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
