@@ -132,3 +132,28 @@ fn bench_cluster_compares_a_link_with_itself_without_encryption() {
         assert!(figures.contains(name) != notes.contains(name), "{name}: {json}");
     }
 }
+
+/// A flag that an error of the library names is one that there is.
+#[test]
+fn errors_name_flags_that_there_are() {
+    let help = text(&outboard(&["run", "--help"]).stdout);
+    for error in [outboard::CallerError::NoServer.to_string(), outboard::WriterError::NoServer.to_string()] {
+        let flags: Vec<&str> = error.split([' ', '`']).filter(|word| word.starts_with("--")).collect();
+        assert!(!flags.is_empty(), "{error}");
+        for flag in flags {
+            assert!(help.contains(&format!("{flag} <")), "there is no {flag}: {error}");
+        }
+    }
+}
+
+#[test]
+fn counts_are_read_in_small_and_capital_letters() {
+    for count in ["20k", "20K", "20000"] {
+        let arguments =
+            ["app", "histogram", "--table", "1ki", "--updates", count, "--config", "none", "--json"];
+        let output = outboard(&arguments);
+        assert!(output.status.success(), "{count}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("\"work\":40000"), "{}", text(&output.stdout));
+    }
+    assert_usage_error(&["app", "histogram", "--updates", "20 apples"], "k, M, G, Ki, Mi or Gi");
+}

@@ -158,7 +158,7 @@ impl CallError {
 pub enum CallerError {
     /// The job has no memory server.
     #[error(
-        "the job has no memory server to call at: start one with `outboard up`, or set OUTBOARD_JOB_MEMORY to the address of one"
+        "the job has no memory server to call at: start one with `outboard up`, or name one with OUTBOARD_JOB_MEMORY or `outboard run --job-memory ADDRESS`"
     )]
     NoServer,
     /// The process names no memory server, and none was found.
