@@ -1,6 +1,6 @@
 //! What can go wrong with a tree.
 
-use outboard::{AskError, CallError, ImageError, RegisterError};
+use outboard::{AskError, CallError, ImageError, Peer, RegisterError};
 use thiserror::Error;
 
 /// Why something was not done.
@@ -25,8 +25,18 @@ pub enum BTreeError {
         /// The one before it.
         before: u64,
     },
+    /// There is no tree of that name.
+    #[error(
+        "{server} has no tree “{name}”; make it with `outboard btree create --tree {name}` or `Tree::create`"
+    )]
+    NoSuchTree {
+        /// Which server.
+        server: Peer,
+        /// The name.
+        name: String,
+    },
     /// The region has no tree.
-    #[error("the region “{name}” holds no tree that this program knows")]
+    #[error("the region “{name}” holds no tree that this program knows; choose another name")]
     NoTree {
         /// Its name.
         name: String,

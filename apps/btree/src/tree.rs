@@ -1,6 +1,6 @@
 //! Trees as regions.
 
-use outboard::{FarRegion, Memory, Rights};
+use outboard::{AskError, FarRegion, Memory, Rights};
 
 use crate::BTreeError;
 use crate::build::build;
@@ -40,6 +40,26 @@ impl Tree {
     ) -> Result<Self, BTreeError> {
         let layout = Layout::new(options.keys)?;
         let region = memory.reserve_shared(layout.size(), name)?;
+        Self::built(memory, region, layout, pairs)
+    }
+
+    /// The same without a name, for the callers of this process. It goes when `memory` does, however that ends.
+    pub fn create_unnamed_with(
+        memory: &mut Memory,
+        options: &TreeOptions,
+        pairs: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<Self, BTreeError> {
+        let layout = Layout::new(options.keys)?;
+        let region = memory.reserve(layout.size(), None)?;
+        Self::built(memory, region, layout, pairs)
+    }
+
+    fn built(
+        memory: &mut Memory,
+        region: FarRegion,
+        layout: Layout,
+        pairs: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<Self, BTreeError> {
         let written = build(layout, pairs, |number, bytes| {
             Ok(memory.write(&region, HEADER + (number - 1) * NODE, bytes)?)
         });
@@ -65,7 +85,12 @@ impl Tree {
 
     /// Opens a tree.
     pub fn open(memory: &mut Memory, name: &str) -> Result<Self, BTreeError> {
-        let region = memory.open_shared(name, Rights::ALL)?;
+        let region = memory.open_shared(name, Rights::ALL).map_err(|error| match error {
+            AskError::Refused { daemon: server, .. } if error.is_not_there() => {
+                BTreeError::NoSuchTree { server, name: name.to_owned() }
+            }
+            error => error.into(),
+        })?;
         let mut header = [[0; 8]; 8];
         let read = match region.size() {
             0..HEADER => None,

@@ -6,7 +6,6 @@ use outboard::{
     CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, ImageError, Rights,
 };
 
-use crate::layout::KEY_MAX;
 use crate::{KvError, Layout, Table};
 
 /// The functions, as clang made them of `functions/kv.c`.
@@ -83,11 +82,9 @@ impl Kv {
 
     /// The arguments of a function: a slot with key and value, and with the table's shape in place of its sum.
     fn arguments(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
-        let both = key.len().next_multiple_of(8) + value.len().next_multiple_of(8);
-        let both_max = self.layout.both_max();
-        if key.is_empty() || key.len() as u64 > KEY_MAX || both > both_max {
-            let key_max = (KEY_MAX as usize).min(both_max);
-            return Err(KvError::DoesNotFit { key: key.len(), value: value.len(), key_max, both_max });
+        let (key_max, value_max) = (self.layout.key_max(), self.layout.value_max());
+        if key.is_empty() || key.len() > key_max || value.len() > value_max {
+            return Err(KvError::DoesNotFit { key: key.len(), value: value.len(), key_max, value_max });
         }
         let head = (key.len() as u64) << 32 | value.len() as u64;
         self.arguments.clear();

@@ -1,6 +1,6 @@
 //! What can go wrong with a table.
 
-use outboard::{AskError, CallError, ImageError, RegisterError};
+use outboard::{AskError, CallError, ImageError, Peer, RegisterError};
 use thiserror::Error;
 
 /// Why something was not done.
@@ -17,15 +17,29 @@ pub enum KvError {
         /// How much there can be.
         max: u64,
     },
+    /// A table cannot be made whose keys have no byte.
+    #[error("a table needs a longest key of at least 1 byte")]
+    NoKey,
+    /// There is no table of that name.
+    #[error(
+        "{server} has no table “{name}”; make it with `outboard kv create --table {name}` or `Table::create`"
+    )]
+    NoSuchTable {
+        /// Which server.
+        server: Peer,
+        /// The name.
+        name: String,
+    },
     /// The region has no table.
-    #[error("the region “{name}” holds no table that this program knows")]
+    #[error("the region “{name}” holds no table that this program knows; choose another name")]
     NoTable {
         /// Its name.
         name: String,
     },
-    /// The key is empty, or key and value are longer than the table takes.
+    /// The key is empty, or key or value are longer than the table takes.
     #[error(
-        "a key of {key} and a value of {value} bytes do not fit: keys have 1 to {key_max} bytes, and both together {both_max}"
+        "a key of {key} and a value of {value} bytes do not fit: in this table keys have 1 to {key_max} bytes, and values \
+         at most {value_max}"
     )]
     DoesNotFit {
         /// Bytes of the key.
@@ -34,8 +48,8 @@ pub enum KvError {
         value: usize,
         /// The longest key.
         key_max: usize,
-        /// What a slot holds, each of them rounded up to 8 bytes.
-        both_max: usize,
+        /// The longest value.
+        value_max: usize,
     },
     /// All slots are in use, or all places of one bucket.
     #[error("the table is full: delete something, or make a larger one")]

@@ -2,7 +2,7 @@
 
 use crate::{KvError, TableOptions};
 
-const MAGIC: u64 = 0x3330_764b_6274_754f;
+const MAGIC: u64 = 0x3430_764b_6274_754f;
 /// What is known of the table, and 64 lists of free slots.
 const HEADER: u64 = 64 + 64 * 8;
 const BUCKET: u64 = 128;
@@ -11,7 +11,7 @@ const SLOT_HEAD: u64 = 24;
 /// The longest slot that functions can fetch.
 const SLOT_MAX: u64 = 16 << 10;
 /// The longest key.
-pub(crate) const KEY_MAX: u64 = 4095;
+const KEY_MAX: u64 = 4095;
 /// The most keys: numbers of slots have 32 bits.
 const KEYS_MAX: u64 = 1 << 31;
 
@@ -21,6 +21,13 @@ pub struct Layout {
     buckets: u64,
     slots: u64,
     slot_bytes: u64,
+    key_max: u64,
+    value_max: u64,
+}
+
+/// What a slot needs for the longest key and the longest value.
+fn slot_needed(key_max: u64, value_max: u64) -> u64 {
+    SLOT_HEAD + key_max.next_multiple_of(8) + value_max.next_multiple_of(8)
 }
 
 impl Layout {
@@ -34,11 +41,13 @@ impl Layout {
         within("keys", keys, KEYS_MAX)?;
         within("a longest key", key_max, KEY_MAX)?;
         within("a longest value", value_max, SLOT_MAX)?;
-        let needed = SLOT_HEAD + key_max.next_multiple_of(8) + value_max.next_multiple_of(8);
-        let slot_bytes = needed.next_multiple_of(64);
+        if key_max == 0 {
+            return Err(KvError::NoKey);
+        }
+        let slot_bytes = slot_needed(key_max, value_max).next_multiple_of(64);
         within("a slot", slot_bytes, SLOT_MAX)?;
         let buckets = keys.div_ceil(2).next_power_of_two();
-        Ok(Self { buckets, slots: keys + keys / 16 + 64, slot_bytes })
+        Ok(Self { buckets, slots: keys + keys / 16 + 64, slot_bytes, key_max, value_max })
     }
 
     /// Where slots begin.
@@ -66,9 +75,14 @@ impl Layout {
         self.slot_bytes
     }
 
-    /// What a key and a value may have together, each rounded up to 8 bytes.
-    pub fn both_max(&self) -> usize {
-        (self.slot_bytes - SLOT_HEAD) as usize
+    /// The bytes of the longest key.
+    pub fn key_max(&self) -> usize {
+        self.key_max as usize
+    }
+
+    /// The bytes of the longest value.
+    pub fn value_max(&self) -> usize {
+        self.value_max as usize
     }
 
     /// The shape in one word, as functions are told it.
@@ -76,23 +90,28 @@ impl Layout {
         self.slot_bytes << 8 | u64::from(self.buckets.trailing_zeros())
     }
 
-    /// The header of an empty table. Its first word makes it one, and is written last.
+    /// The header of an empty table. Its first word makes it one, and is written last; its last two are for those who call,
+    /// and no function reads them.
     pub(crate) fn header(&self) -> [u64; 8] {
-        [MAGIC, self.buckets - 1, self.slots, self.slot_bytes, self.slots_at(), 0, 0, 0]
+        let Self { buckets, slots, slot_bytes, key_max, value_max } = *self;
+        [MAGIC, buckets - 1, slots, slot_bytes, self.slots_at(), 0, key_max, value_max]
     }
 
     /// The shape of the table that has this header, in a region of so many bytes.
     pub(crate) fn read(header: [u64; 8], region_bytes: u64) -> Option<Self> {
-        let [magic, mask, slots, slot_bytes, slots_at, ..] = header;
+        let [magic, mask, slots, slot_bytes, slots_at, _used, key_max, value_max] = header;
         let is_sane = mask < KEYS_MAX
             && (64..=2 * KEYS_MAX).contains(&slots)
             && slot_bytes.is_multiple_of(64)
             && (64..=SLOT_MAX).contains(&slot_bytes)
-            && (mask + 1).is_power_of_two();
+            && (mask + 1).is_power_of_two()
+            && (1..=KEY_MAX).contains(&key_max)
+            && value_max <= SLOT_MAX
+            && slot_needed(key_max, value_max) <= slot_bytes;
         if magic != MAGIC || !is_sane {
             return None;
         }
-        let layout = Self { buckets: mask + 1, slots, slot_bytes };
+        let layout = Self { buckets: mask + 1, slots, slot_bytes, key_max, value_max };
         (layout.slots_at() == slots_at && layout.size() <= region_bytes).then_some(layout)
     }
 }
@@ -107,15 +126,19 @@ mod tests {
             let layout = Layout::new(&TableOptions { keys, key_max, value_max }).unwrap();
             assert_eq!(Layout::read(layout.header(), layout.size()), Some(layout));
             assert_eq!(Layout::read(layout.header(), layout.size() - 1), None);
-            assert!(layout.both_max() as u64 >= key_max + value_max);
+            assert_eq!((layout.key_max() as u64, layout.value_max() as u64), (key_max, value_max));
         }
     }
 
     #[test]
     fn nonsense_is_no_table() {
         let layout = Layout::new(&TableOptions::default()).unwrap();
-        for word in 0..5 {
+        for word in [0, 1, 2, 3, 4, 6, 7] {
             for value in [0, 3, u64::MAX] {
+                // A shorter key or value is no nonsense.
+                if word > 5 && value == 3 || word == 7 && value == 0 {
+                    continue;
+                }
                 let mut header = layout.header();
                 header[word] = value;
                 assert_eq!(Layout::read(header, u64::MAX), None, "{word} is {value}");
@@ -125,5 +148,7 @@ mod tests {
         assert!(matches!(Layout::new(&too_large), Err(KvError::TooLarge { .. })));
         let too_long = TableOptions { value_max: u64::MAX, ..TableOptions::default() };
         assert!(matches!(Layout::new(&too_long), Err(KvError::TooLarge { .. })));
+        let keyless = TableOptions { key_max: 0, ..TableOptions::default() };
+        assert!(matches!(Layout::new(&keyless), Err(KvError::NoKey)));
     }
 }

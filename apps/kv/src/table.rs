@@ -11,7 +11,7 @@ pub struct TableOptions {
     pub keys: u64,
     /// The longest key, in bytes; default 32.
     pub key_max: u64,
-    /// The longest value beside such a key, in bytes; default 200. A slot has 24 bytes more than both, rounded up to 64.
+    /// The longest value, in bytes; default 200. A slot has 24 bytes more than key and value, rounded up to 64.
     pub value_max: u64,
 }
 
@@ -42,6 +42,17 @@ impl Table {
     pub fn create(memory: &mut Memory, name: &str, options: &TableOptions) -> Result<Self, KvError> {
         let layout = Layout::new(options)?;
         let region = memory.reserve_shared(layout.size(), name)?;
+        Self::begun(memory, region, layout)
+    }
+
+    /// Makes an empty table without a name, for the callers of this process. It goes when `memory` does, however that ends.
+    pub fn create_unnamed(memory: &mut Memory, options: &TableOptions) -> Result<Self, KvError> {
+        let layout = Layout::new(options)?;
+        let region = memory.reserve(layout.size(), None)?;
+        Self::begun(memory, region, layout)
+    }
+
+    fn begun(memory: &mut Memory, region: FarRegion, layout: Layout) -> Result<Self, KvError> {
         match begin(memory, &region, &layout) {
             Ok(()) => Ok(Self { region, layout }),
             Err(error) => {
@@ -53,7 +64,12 @@ impl Table {
 
     /// Opens a table.
     pub fn open(memory: &mut Memory, name: &str) -> Result<Self, KvError> {
-        let region = memory.open_shared(name, Rights::ALL)?;
+        let region = memory.open_shared(name, Rights::ALL).map_err(|error| match error {
+            AskError::Refused { daemon: server, .. } if error.is_not_there() => {
+                KvError::NoSuchTable { server, name: name.to_owned() }
+            }
+            error => error.into(),
+        })?;
         let mut header = [[0; 8]; 8];
         let read = match region.size() {
             0..64 => None,

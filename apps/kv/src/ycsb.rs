@@ -157,6 +157,14 @@ pub struct Tally {
     pub times_ns: Vec<u32>,
 }
 
+impl Tally {
+    /// Counts those of another as well.
+    pub fn add(&mut self, Self { done, wrong, again, times_ns }: Self) {
+        (self.done, self.wrong, self.again) = (self.done + done, self.wrong + wrong, self.again + again);
+        self.times_ns.extend(times_ns);
+    }
+}
+
 /// Does operations on one table, many at once.
 pub struct Load {
     kv: Kv,

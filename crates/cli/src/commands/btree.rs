@@ -2,26 +2,25 @@
 
 mod bench;
 
-use anyhow::{Context, Result, bail};
-use outboard::{CallSite, Caller, CallerOptions};
-use outboard_agent::Daemon;
+use anyhow::{Result, bail};
+use outboard::{CallSite, Caller, CallerOptions, Memory};
 use outboard_btree::{BTree, Inserter, Tree, TreeOptions};
-use outboard_driver::raise_descriptor_limit;
-use outboard_link::Address;
+use outboard_settings::parse_count;
 
-use super::functions::Server;
-use crate::config_flags::{About, ConfigFlags, Tool};
-use crate::serve::serve;
+use super::functions::{AboutServe, At, Place, serve};
+use crate::config_flags::ConfigFlags;
 use crate::{numbers, terminal};
 
 /// Numbers in order at a memory server, by functions that run there
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard btree serve --keys 1000000                  a memory server with an empty tree
+  outboard btree create --keys 1M                      an empty tree at the memory server that runs here
   outboard btree insert 17 4                           a key and its value
   outboard btree get 17
   outboard btree scan 10 --count 5                     the first keys from 10 on, with their values
-  outboard btree bench                                 how many look-ups in a second")]
+  outboard btree bench                                 how many look-ups in a second
+  outboard memory free btree                           the tree is gone
+  outboard btree serve --keys 1M                       a memory server of its own, with an empty tree")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -29,11 +28,26 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Create(Create),
     Serve(Serve),
     Get(Get),
     Insert(Insert),
     Scan(Scan),
     Bench(bench::Bench),
+}
+
+/// Make a tree at a memory server
+///
+/// The tree is a region with a name. It stays until it is freed (`outboard memory free NAME`) or the server ends.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard btree create
+  outboard btree create --tree index --keys 10M --server tcp:192.0.2.7:7000")]
+struct Create {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Run a memory server in the foreground with a tree in it
@@ -42,19 +56,26 @@ enum What {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard btree serve                                 for this user, at the usual socket
-  outboard btree serve --keys 10000000 --filled 5000000 --listen tcp:127.0.0.1:7000")]
+  outboard btree serve --keys 10M --filled 5M --listen tcp:127.0.0.1:7000")]
 struct Serve {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    config: ConfigFlags<AboutServe>,
+}
+
+/// Which tree to make.
+#[derive(clap::Args)]
+struct Shape {
     /// The tree's name
     #[arg(long, default_value = TREE)]
     tree: String,
     /// How many keys it has room for
-    #[arg(long, default_value_t = TreeOptions::default().keys)]
+    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = parse_count)]
     keys: u64,
-    /// How many keys it has from the beginning: 0, 2, 4 and so on, each with a value that `bench` knows
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// How many keys it has from the beginning: 0, 2, 4 and so on
+    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = parse_count)]
     filled: u64,
-    #[command(flatten)]
-    config: ConfigFlags<AboutServe>,
 }
 
 /// Show the value of a key
@@ -64,7 +85,7 @@ struct Serve {
   outboard btree get 17 --server tcp:192.0.2.7:7000 --json")]
 struct Get {
     #[command(flatten)]
-    at: At,
+    user: User,
     /// The key
     key: u64,
     /// Print one JSON object: key and value, which is null if there is none
@@ -78,7 +99,7 @@ struct Get {
   outboard btree insert 17 4")]
 struct Insert {
     #[command(flatten)]
-    at: At,
+    user: User,
     /// The key
     key: u64,
     /// The value
@@ -92,7 +113,7 @@ struct Insert {
   outboard btree scan 1000 --count 100 --json")]
 struct Scan {
     #[command(flatten)]
-    at: At,
+    user: User,
     /// The least key
     #[arg(default_value_t = 0)]
     from: u64,
@@ -104,66 +125,59 @@ struct Scan {
     json: bool,
 }
 
-/// Which tree.
+/// Which tree to use.
 #[derive(clap::Args)]
-struct At {
+struct User {
     /// The tree's name
     #[arg(long, default_value = TREE)]
     tree: String,
-    /// The memory server; without it, the one of the settings (job.memory) or at this user's usual socket
-    #[arg(long, value_name = "ADDRESS")]
-    server: Option<Address>,
-    /// Say on standard error where calls run, and why
-    #[arg(long)]
-    explain: bool,
     #[command(flatten)]
-    config: ConfigFlags<Tool>,
-}
-
-struct AboutServe;
-
-impl About for AboutServe {
-    const SECTION: &'static str = "memory";
-    const OTHERS: &'static [&'static str] = &["calling", "link", "log", "metrics"];
+    at: At,
 }
 
 /// The tree that is meant when none is named.
 const TREE: &str = "btree";
 const COMMAND: &str = "outboard btree";
 
-/// The value of a key that `serve --filled` makes.
+/// The pairs of a tree that is filled with so many.
+fn pairs(count: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..count).map(|number| (2 * number, value_of(2 * number)))
+}
+
+/// The value of a key in such a tree.
 fn value_of(key: u64) -> u64 {
     key.rotate_left(17) ^ 0x5eed
 }
 
-/// Serves a tree, or uses one.
+/// Makes a tree, serves one, or uses it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
-        What::Serve(args) => args.run(),
-        What::Get(Get { at, key, json }) => {
-            let Some((tree, caller)) = at.open(CallerOptions::default())? else { return Ok(()) };
-            let mut user = BTree::new(caller, &tree)?;
-            let found = user.lookup(*key)?;
-            at.explain(user.caller());
+        What::Create(Create { shape, place }) => place.create(COMMAND, |memory| shape.make(memory)),
+        What::Serve(Serve { shape, config }) => serve(COMMAND, config, |memory| shape.make(memory)),
+        What::Get(Get { user, key, json }) => {
+            let Some((tree, caller)) = user.open(CallerOptions::default())? else { return Ok(()) };
+            let mut btree = BTree::new(caller, &tree)?;
+            let found = btree.lookup(*key)?;
+            user.at.explain(btree.caller());
             match found {
                 found if *json => {
                     terminal::print(&serde_json::json!({ "key": key, "value": found }).to_string())
                 }
                 Some(value) => terminal::print(&value.to_string()),
-                None => bail!("there is no key {key} in “{}”", at.tree),
+                None => bail!("there is no key {key} in “{}”", user.tree),
             }
         }
-        What::Insert(Insert { at, key, value }) => {
+        What::Insert(Insert { user, key, value }) => {
             // Inserts lock, and belong to the server.
             let options = CallerOptions::default().at(CallSite::Server);
-            let Some((tree, caller)) = at.open(options)? else { return Ok(()) };
+            let Some((tree, caller)) = user.open(options)? else { return Ok(()) };
             Ok(Inserter::new(caller, &tree)?.insert(*key, *value)?)
         }
-        What::Scan(Scan { at, from, count, json }) => {
-            let Some((tree, caller)) = at.open(CallerOptions::default())? else { return Ok(()) };
-            let mut user = BTree::new(caller, &tree)?;
-            let pairs = user.scan(*from, *count)?;
-            at.explain(user.caller());
+        What::Scan(Scan { user, from, count, json }) => {
+            let Some((tree, caller)) = user.open(CallerOptions::default())? else { return Ok(()) };
+            let mut btree = BTree::new(caller, &tree)?;
+            let pairs = btree.scan(*from, *count)?;
+            user.at.explain(btree.caller());
             let lines = || pairs.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>();
             match (*json, pairs.is_empty()) {
                 (true, _) => terminal::print(&serde_json::to_string(&pairs)?),
@@ -175,42 +189,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-impl Serve {
-    fn run(&self) -> Result<()> {
-        let Some(configuration) = self.config.open(false)? else { return Ok(()) };
-        let settings = &configuration.settings;
-        if self.filled > self.keys {
-            bail!("--filled {}: the tree has room for {} keys (--keys)", self.filled, self.keys);
+impl Shape {
+    /// Makes the tree, and says what it is.
+    fn make(&self, memory: &mut Memory) -> Result<String> {
+        let Self { tree: name, keys, filled } = self;
+        if filled > keys {
+            bail!("--filled {filled}: the tree has room for {keys} keys (--keys)");
         }
-        raise_descriptor_limit();
-        let daemon = Daemon::memory(settings)?;
-        let address = daemon.listening().first().context("the server listens nowhere")?;
-        let mut memory = Server::find(COMMAND, Some(address), settings)?.memory()?;
-        let pairs = (0..self.filled).map(|number| (2 * number, value_of(2 * number)));
-        let tree = Tree::create_with(&mut memory, &self.tree, &TreeOptions { keys: self.keys }, pairs)?;
-        let size = numbers::bytes(tree.size());
-        memory.close("the tree is made");
-        let about = format!(", with a tree “{}” for {} keys, {size}", self.tree, self.keys);
-        serve(&about, move || Ok(daemon))
+        let tree = Tree::create_with(memory, name, &TreeOptions { keys: *keys }, pairs(*filled))?;
+        Ok(format!("a tree “{name}” for {keys} keys, {}", numbers::bytes(tree.size())))
     }
 }
 
-impl At {
-    /// Says where calls run, if that was asked.
-    fn explain(&self, caller: &Caller) {
-        if self.explain {
-            caller.explain().iter().for_each(|line| eprintln!("{line}"));
-        }
-    }
-
-    /// The server; nothing, if the settings were only to be shown.
-    fn find(&self) -> Result<Option<Server>> {
-        let Some(configuration) = self.config.open(false)? else { return Ok(None) };
-        Ok(Some(Server::find(COMMAND, self.server.as_ref(), &configuration.settings)?))
-    }
-
+impl User {
     fn open(&self, options: CallerOptions) -> Result<Option<(Tree, Caller)>> {
-        let Some(server) = self.find()? else { return Ok(None) };
+        let Some(server) = self.at.place.find(COMMAND)? else { return Ok(None) };
         let tree = Tree::open(&mut server.memory()?, &self.tree)?;
         Ok(Some((tree, server.caller(options)?)))
     }

@@ -2,26 +2,25 @@
 
 mod bench;
 
-use anyhow::{Context, Result, bail};
-use outboard::CallerOptions;
-use outboard_agent::Daemon;
-use outboard_driver::raise_descriptor_limit;
+use anyhow::{Result, bail};
+use outboard::{CallerOptions, Memory};
 use outboard_kv::{Kv, Table, TableOptions};
-use outboard_link::Address;
+use outboard_settings::parse_count;
 
-use super::functions::Server;
-use crate::config_flags::{About, ConfigFlags, Tool};
-use crate::serve::serve;
+use super::functions::{AboutServe, At, Place, serve};
+use crate::config_flags::ConfigFlags;
 use crate::{numbers, terminal};
 
 /// Keys and values at a memory server, by functions that run there
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard kv serve --keys 1000000                     a memory server with an empty table
+  outboard kv create --keys 1M                         an empty table at the memory server that runs here
   outboard kv put greeting hello                       a key and its value
   outboard kv get greeting
   outboard kv delete greeting
-  outboard kv bench                                    how many gets and puts in a second, as YCSB measures")]
+  outboard kv bench                                    how many gets and puts in a second, as YCSB measures
+  outboard memory free kv                              the table is gone
+  outboard kv serve --keys 1M                          a memory server of its own, with an empty table")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -29,11 +28,26 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Create(Create),
     Serve(Serve),
     Get(Get),
     Put(Put),
     Delete(Delete),
     Bench(bench::Bench),
+}
+
+/// Make an empty table at a memory server
+///
+/// The table is a region with a name. It stays until it is freed (`outboard memory free NAME`) or the server ends.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard kv create
+  outboard kv create --table users --keys 10M --value-max 1000 --server tcp:192.0.2.7:7000")]
+struct Create {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Run a memory server in the foreground with an empty table in it
@@ -42,22 +56,29 @@ enum What {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard kv serve                                    for this user, at the usual socket
-  outboard kv serve --keys 10000000 --value-max 1000 --capacity 16GiB --listen tcp:127.0.0.1:7000")]
+  outboard kv serve --keys 10M --value-max 1000 --capacity 16GiB --listen tcp:127.0.0.1:7000")]
 struct Serve {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    config: ConfigFlags<AboutServe>,
+}
+
+/// Which table to make.
+#[derive(clap::Args)]
+struct Shape {
     /// The table's name
     #[arg(long, default_value = TABLE)]
     table: String,
     /// How many keys it has room for
-    #[arg(long, default_value_t = TableOptions::default().keys)]
+    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = parse_count)]
     keys: u64,
     /// The longest key, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().key_max)]
     key_max: u64,
-    /// The longest value beside such a key, in bytes
+    /// The longest value, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().value_max)]
     value_max: u64,
-    #[command(flatten)]
-    config: ConfigFlags<AboutServe>,
 }
 
 /// Show the value of a key
@@ -67,7 +88,7 @@ struct Serve {
   outboard kv get greeting --server tcp:192.0.2.7:7000")]
 struct Get {
     #[command(flatten)]
-    at: At,
+    user: User,
     /// The key
     key: String,
 }
@@ -78,7 +99,7 @@ struct Get {
   outboard kv put greeting hello")]
 struct Put {
     #[command(flatten)]
-    at: At,
+    user: User,
     /// The key
     key: String,
     /// The value
@@ -91,63 +112,51 @@ struct Put {
   outboard kv delete greeting")]
 struct Delete {
     #[command(flatten)]
-    at: At,
+    user: User,
     /// The key
     key: String,
 }
 
-/// Which table.
+/// Which table to use.
 #[derive(clap::Args)]
-struct At {
+struct User {
     /// The table's name
     #[arg(long, default_value = TABLE)]
     table: String,
-    /// The memory server; without it, the one of the settings (job.memory) or at this user's usual socket
-    #[arg(long, value_name = "ADDRESS")]
-    server: Option<Address>,
-    /// Say on standard error at which site the call ran, and why
-    #[arg(long)]
-    explain: bool,
     #[command(flatten)]
-    config: ConfigFlags<Tool>,
-}
-
-struct AboutServe;
-
-impl About for AboutServe {
-    const SECTION: &'static str = "memory";
-    const OTHERS: &'static [&'static str] = &["calling", "link", "log", "metrics"];
+    at: At,
 }
 
 /// The table that is meant when none is named.
 const TABLE: &str = "kv";
 const COMMAND: &str = "outboard kv";
 
-/// Serves a table, or uses one.
+/// Makes a table, serves one, or uses it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
-        What::Serve(args) => args.run(),
-        What::Get(Get { at, key }) => {
-            let Some(mut kv) = at.open()? else { return Ok(()) };
+        What::Create(Create { shape, place }) => place.create(COMMAND, |memory| shape.make(memory)),
+        What::Serve(Serve { shape, config }) => serve(COMMAND, config, |memory| shape.make(memory)),
+        What::Get(Get { user, key }) => {
+            let Some(mut kv) = user.open()? else { return Ok(()) };
             let found = kv.get(key.as_bytes())?;
-            at.explain(&kv, key);
+            user.explain(&kv, key);
             match found {
                 Some(value) => terminal::print(&shown(value)),
-                None => bail!("there is no key “{key}” in “{}”", at.table),
+                None => bail!("there is no key “{key}” in “{}”", user.table),
             }
         }
-        What::Put(Put { at, key, value }) => {
-            let Some(mut kv) = at.open()? else { return Ok(()) };
+        What::Put(Put { user, key, value }) => {
+            let Some(mut kv) = user.open()? else { return Ok(()) };
             kv.put(key.as_bytes(), value.as_bytes())?;
-            at.explain(&kv, key);
+            user.explain(&kv, key);
             Ok(())
         }
-        What::Delete(Delete { at, key }) => {
-            let Some(mut kv) = at.open()? else { return Ok(()) };
+        What::Delete(Delete { user, key }) => {
+            let Some(mut kv) = user.open()? else { return Ok(()) };
             let was_there = kv.delete(key.as_bytes())?;
-            at.explain(&kv, key);
+            user.explain(&kv, key);
             if !was_there {
-                bail!("there is no key “{key}” in “{}”", at.table);
+                bail!("there is no key “{key}” in “{}”", user.table);
             }
             Ok(())
         }
@@ -160,54 +169,28 @@ fn shown(value: Vec<u8>) -> String {
     String::from_utf8(value).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
 }
 
-impl Serve {
-    fn run(&self) -> Result<()> {
-        let Some(configuration) = self.config.open(false)? else { return Ok(()) };
-        let settings = &configuration.settings;
-        let options = TableOptions { keys: self.keys, key_max: self.key_max, value_max: self.value_max };
-        raise_descriptor_limit();
-        let daemon = Daemon::memory(settings)?;
-        let address = daemon.listening().first().context("the server listens nowhere")?;
-        let mut memory = Server::find(COMMAND, Some(address), settings)?.memory()?;
-        let table = Table::create(&mut memory, &self.table, &options)?;
-        let size = numbers::bytes(table.layout().size());
-        memory.close("the table is made");
-        let about = format!(", with a table “{}” for {} keys, {size}", self.table, self.keys);
-        serve(&about, move || Ok(daemon))
+impl Shape {
+    /// Makes the table, and says what it is.
+    fn make(&self, memory: &mut Memory) -> Result<String> {
+        let Self { table: name, keys, key_max, value_max } = self;
+        let options = TableOptions { keys: *keys, key_max: *key_max, value_max: *value_max };
+        let table = Table::create(memory, name, &options)?;
+        Ok(format!("a table “{name}” for {keys} keys, {}", numbers::bytes(table.layout().size())))
     }
 }
 
-/// A table at a server.
-fn open(server: &Server, table: &str, options: CallerOptions) -> Result<Kv> {
-    let table = Table::open(&mut server.memory()?, table)?;
-    Ok(Kv::new(server.caller(options)?, &table)?)
-}
-
-impl At {
+impl User {
     /// Says where the call ran, if that was asked.
     fn explain(&self, kv: &Kv, key: &str) {
-        if self.explain {
-            let caller = kv.caller();
-            eprintln!("{}", caller.explain_key(key.as_bytes()));
-            self.explain_sites(kv);
+        if self.at.explain {
+            eprintln!("{}", kv.caller().explain_key(key.as_bytes()));
         }
-    }
-
-    /// Says where calls run, if that was asked.
-    fn explain_sites(&self, kv: &Kv) {
-        if self.explain {
-            kv.caller().explain().iter().for_each(|line| eprintln!("{line}"));
-        }
-    }
-
-    /// The server; nothing, if the settings were only to be shown.
-    fn find(&self) -> Result<Option<Server>> {
-        let Some(configuration) = self.config.open(false)? else { return Ok(None) };
-        Ok(Some(Server::find(COMMAND, self.server.as_ref(), &configuration.settings)?))
+        self.at.explain(kv.caller());
     }
 
     fn open(&self) -> Result<Option<Kv>> {
-        let Some(server) = self.find()? else { return Ok(None) };
-        Ok(Some(open(&server, &self.table, CallerOptions::default())?))
+        let Some(server) = self.at.place.find(COMMAND)? else { return Ok(None) };
+        let table = Table::open(&mut server.memory()?, &self.table)?;
+        Ok(Some(Kv::new(server.caller(CallerOptions::default())?, &table)?))
     }
 }

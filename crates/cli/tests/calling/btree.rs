@@ -135,9 +135,12 @@ fn the_command_line_serves_a_tree_and_uses_it() {
         let (fine, found, why) = run(&["bench", "--keys", "1000", "--seconds", "0.1", "--json"], at);
         assert!(fine && found.contains("\"wrong\":0"), "{found} {why}");
     }
-    let (fine, _, why) = run(&["bench", "--keys", "5000", "--seconds", "0.1"], &server.shm);
-    assert!(!fine && why.contains("was the tree served with `--filled 5000`"), "{why}");
-    let refusals: [(&[&str], &str); 4] = [
+    let made = run(&["create", "--tree", "more", "--keys", "1k", "--filled", "10"], &server.shm);
+    assert!(made.0 && made.1.starts_with("made a tree “more” for 1000 keys"), "{made:?}");
+    assert!(run(&["scan", "18", "--tree", "more"], &server.shm).1.starts_with("18 "));
+    let refusals: [(&[&str], &str); 6] = [
+        (&["create", "--keys", "10", "--filled", "20"], "--filled 20"),
+        (&["get", "1", "--tree", "other"], "`outboard btree create --tree other`"),
         (&["scan", "0", "--count", "1001"], "1000"),
         (&["bench", "--batch", "0"], "from 1 to 4096"),
         (&["bench", "--site", "agent"], "--agent ADDRESS"),

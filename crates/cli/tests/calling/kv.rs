@@ -1,10 +1,13 @@
 //! The hash table at a real memory server, beside a plain one.
 
 use std::collections::HashMap;
+use std::process::Stdio;
+use std::time::Instant;
 
 use outboard_kv::{Answer, Kv, KvError, Table, TableOptions};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Server, program};
+use crate::support::{PATIENCE, Server, program};
 use crate::world::{Daemons, caller, memory};
 
 const OPTIONS: TableOptions = TableOptions { keys: 2000, key_max: 24, value_max: 100 };
@@ -99,11 +102,21 @@ fn batches_tell_what_became_of_each() {
 fn what_does_not_fit_is_refused() {
     let daemons = Daemons::start();
     let mut memory = memory(&daemons.shm());
-    let small = TableOptions { keys: 0, key_max: 8, value_max: 32 };
+    // A slot of 64 bytes would have room for a longer key beside a shorter value, and the other way round.
+    let small = TableOptions { keys: 0, key_max: 5, value_max: 30 };
     let table = Table::create(&mut memory, "small", &small).unwrap();
     let mut kv = Kv::new(caller(&daemons.shm()), &table).unwrap();
     assert!(matches!(kv.get(b""), Err(KvError::DoesNotFit { .. })));
-    assert!(matches!(kv.put(b"key", &[0; 64]), Err(KvError::DoesNotFit { .. })));
+    for (key, value) in [(&b"123456"[..], &[][..]), (b"key", &[0; 31]), (b"key", &[0; 64])] {
+        let refused = kv.put(key, value);
+        assert!(matches!(refused, Err(KvError::DoesNotFit { key_max: 5, value_max: 30, .. })), "{refused:?}");
+    }
+    kv.put(b"12345", &[7; 30]).unwrap();
+    assert_eq!(kv.get(b"12345").unwrap(), Some(vec![7; 30]));
+    assert!(kv.delete(b"12345").unwrap());
+    // Who opens it knows the same.
+    let opened = Table::open(&mut memory, "small").unwrap();
+    assert_eq!(opened.layout(), table.layout());
     // One bucket has 15 places.
     for number in 0..15u8 {
         kv.put(&[number], b"value").unwrap();
@@ -115,77 +128,130 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(Table::open(&mut memory, "no table"), Err(KvError::NoTable { .. })));
 }
 
+/// Runs `outboard` with these arguments and a server. Returns its exit code and what it said, also on the standard error.
+fn outboard(arguments: &[&str], server: &str) -> (Option<i32>, String, String) {
+    let output = program(&[arguments, &["--server", server]].concat()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
 #[test]
 fn the_command_line_serves_a_table_and_uses_it() {
     let server = Server::start_with(&["kv", "serve", "--keys", "100"]);
-    let kv = |arguments: &[&str], at: &str| {
-        let output = program(&[&["kv"], arguments, &["--server", at]].concat()).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    };
+    let kv = |arguments: &[&str], at: &str| outboard(&[&["kv"], arguments].concat(), at);
     let (code, _, error) = kv(&["get", "greeting"], &server.shm);
     assert!(code == Some(1) && error.contains("no key “greeting”"), "{error}");
     assert_eq!(kv(&["put", "greeting", "hello"], &server.tcp).0, Some(0));
     assert_eq!(kv(&["get", "greeting"], &server.shm).1, "hello\n");
     assert_eq!(kv(&["delete", "greeting"], &server.shm).0, Some(0));
     assert_eq!(kv(&["delete", "greeting"], &server.shm).0, Some(1));
-    let (code, _, error) = kv(&["get", "greeting", "--table", "other"], &server.shm);
-    assert!(code == Some(1) && error.contains("other"), "{error}");
     let (code, _, error) = kv(&["put", "greeting", &"x".repeat(1000)], &server.shm);
     assert!(code == Some(1) && error.contains("do not fit"), "{error}");
 }
 
 #[test]
-fn the_command_line_measures_a_table_and_refuses_what_makes_no_sense() {
-    let server = Server::start_with(&["kv", "serve", "--keys", "500", "--key-max", "8", "--value-max", "64"]);
+fn any_memory_server_has_tables_and_an_error_says_how_to_make_one() {
+    let server = Server::start();
+    let kv = |arguments: &[&str]| outboard(&[&["kv"], arguments].concat(), &server.shm);
+    for arguments in [&["get", "greeting"][..], &["put", "greeting", "hello"], &["delete", "greeting"]] {
+        let (code, _, error) = kv(&[arguments, &["--table", "letters"]].concat());
+        assert_eq!(code, Some(1), "{error}");
+        assert!(
+            error.contains(&server.shm) && error.contains("`outboard kv create --table letters`"),
+            "{error}"
+        );
+    }
+    let (code, said, error) =
+        kv(&["create", "--table", "letters", "--keys", "1k", "--key-max", "8", "--value-max", "20"]);
+    assert!(code == Some(0) && said.starts_with("made a table “letters” for 1000 keys"), "{said}{error}");
+    assert_eq!(kv(&["put", "greeting", "hello", "--table", "letters"]).0, Some(0));
+    assert_eq!(kv(&["get", "greeting", "--table", "letters"]).1, "hello\n");
+    let (code, _, error) = kv(&["put", "greetings", "hello", "--table", "letters"]);
+    assert!(code == Some(1) && error.contains("keys have 1 to 8 bytes, and values at most 20"), "{error}");
+    let (code, _, error) = kv(&["create", "--table", "letters"]);
+    assert!(code == Some(1) && error.contains("letters"), "{error}");
+    assert_eq!(outboard(&["memory", "free", "letters"], &server.shm).0, Some(0));
+    assert_eq!(kv(&["get", "greeting", "--table", "letters"]).0, Some(1));
+}
+
+#[test]
+fn the_command_line_measures_and_refuses_what_makes_no_sense() {
+    let server = Server::start_with(&["memory", "--capacity", "64MiB"]);
     let bench = |arguments: &[&str]| {
-        let mut command = program(&["kv", "bench", "--server", &server.shm]);
-        for (flag, value) in [("--seconds", "0.05"), ("--keys", "500")] {
-            if !arguments.contains(&flag) {
-                command.args([flag, value]);
-            }
-        }
-        let output = command.args(arguments).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        let defaults = [["--seconds", "0.05"], ["--keys", "500"]];
+        let defaults = defaults.into_iter().filter(|default| !arguments.contains(&default[0]));
+        let defaults: Vec<&str> = defaults.flatten().collect();
+        outboard(&[&["kv", "bench"], arguments, &defaults].concat(), &server.shm)
     };
     for (workload, distribution, clients, site) in
         [("A", "zipf", "2", "server"), ("b", "uniform", "1", "steered"), ("C", "zipf", "2", "application")]
     {
-        let (code, said, error) = bench(&[
-            "--json",
-            "--workload",
-            workload,
-            "--distribution",
-            distribution,
-            "--clients",
-            clients,
-            "--site",
-            site,
-        ]);
+        let load = ["--workload", workload, "--distribution", distribution];
+        let (code, said, error) =
+            bench(&[&load, &["--json", "--clients", clients, "--site", site][..]].concat());
         assert_eq!(code, Some(0), "{error}");
         let found: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert!(found["operations"].as_u64().unwrap() > 0 && found["wrong"] == 0, "{found}");
         assert!(found["p50_us"].as_f64().unwrap() <= found["p99_us"].as_f64().unwrap(), "{found}");
         assert_eq!(found["clients"].to_string(), clients);
     }
-    let (code, said, _) = bench(&["--batch", "1"]);
-    assert!(code == Some(0) && said.contains("in a second"), "{said}");
+    let (code, said, error) = bench(&["--batch", "1", "--keys", "1k"]);
+    assert!(code == Some(0) && said.contains("in a second") && said.contains("1000"), "{said}{error}");
     for (arguments, complaint) in [
         (&["--keys", "0"][..], "--keys 0"),
+        (&["--keys", "many"], "--keys"),
         (&["--clients", "0"], "--clients 0"),
         (&["--batch", "0"], "--batch 0"),
         (&["--batch", "5000"], "--batch 5000"),
         (&["--value-size", "7"], "--value-size 7"),
-        (&["--value-size", "200"], "do not fit"),
         (&["--seconds", "NaN"], "--seconds"),
         (&["--seconds", "0"], "--seconds 0"),
         (&["--site", "agent"], "--agent"),
-        (&["--keys", "100000"], "full"),
-        (&["--table", "other"], "other"),
+        (&["--keys", "10M"], "no table to measure"),
+        (&["--table", "other"], "--table"),
         (&["--workload", "D"], "--workload"),
     ] {
         let (code, _, error) = bench(arguments);
         assert!(code.is_some_and(|code| code > 0) && error.contains(complaint), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn measuring_leaves_the_tables_of_others_alone_and_nothing_behind() {
+    // Just so much that a table of the benchmark that was left behind would be in the way of the next.
+    let server = Server::start_with(&["kv", "serve", "--keys", "50", "--capacity", "1MiB"]);
+    let kv = |arguments: &[&str]| outboard(&[&["kv"], arguments].concat(), &server.shm);
+    // The keys of the benchmark are numbers of 8 bytes: the least of them, in a table that somebody uses.
+    let mut theirs = Kv::new(
+        caller(&server.shm.parse().unwrap()),
+        &Table::open(&mut memory(&server.shm.parse().unwrap()), "kv").unwrap(),
+    )
+    .unwrap();
+    theirs.put(&0u64.to_le_bytes(), b"mine").unwrap();
+    let regions = || outboard(&["memory", "list", "--json"], &server.shm).1;
+    let before = regions();
+    assert!(before.contains("\"kv\""), "{before}");
+    for site in ["server", "application"] {
+        let (code, _, error) = kv(&["bench", "--keys", "3k", "--seconds", "0.05", "--site", site]);
+        assert_eq!(code, Some(0), "{error}");
+    }
+    // Ctrl-C, and a death without warning, in the middle of it.
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut command =
+            program(&["kv", "bench", "--server", &server.shm, "--keys", "3k", "--seconds", "600"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("it has a table", || regions() != before);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        wait_until("its table is gone", || regions() == before);
+    }
+    assert_eq!(theirs.get(&0u64.to_le_bytes()).unwrap().as_deref(), Some(&b"mine"[..]));
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
     }
 }

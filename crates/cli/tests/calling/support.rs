@@ -59,7 +59,9 @@ impl Server {
         let tcp = loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = lines.recv_timeout(left).expect("the server says where it listens");
-            if let Some(tcp) = line.split([' ', ',']).find(|word| word.starts_with("tcp:127.0.0.1:")) {
+            // Before this line others name the address already, when what it serves is not there yet.
+            let Some((_, listens)) = line.split_once(" listens at ") else { continue };
+            if let Some(tcp) = listens.split([' ', ',']).find(|word| word.starts_with("tcp:127.0.0.1:")) {
                 break tcp.to_owned();
             }
         };

@@ -80,3 +80,10 @@ pub enum AskError {
 }
 
 outboard_wire::debug_with_causes!(AskError);
+
+impl AskError {
+    /// Whether the daemon has no region or file of the name that was asked for.
+    pub fn is_not_there(&self) -> bool {
+        matches!(self, Self::Refused { failure: Failure::NoSuchRegion | Failure::NoSuchFile, .. })
+    }
+}

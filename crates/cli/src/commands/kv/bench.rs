@@ -1,27 +1,24 @@
-//! `outboard kv bench`: YCSB on a table that is served.
+//! `outboard kv bench`: YCSB on a table of its own.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use comfy_table::{CellAlignment, Table as Grid, presets};
-use outboard::CallerOptions;
+use anyhow::{Context, Result, bail};
 use outboard_kv::ycsb::{Distribution, KEYS_MAX, Load, Mix, Operation, Tally, VALUE_MIN, trace};
-use outboard_link::Address;
+use outboard_kv::{Kv, Table, TableOptions};
+use outboard_settings::parse_count;
 use serde::Serialize;
 
-use super::At;
-use crate::commands::functions::Where;
-use crate::{numbers, terminal};
+use crate::commands::functions::bench::{BenchFlags, check_range};
+use crate::commands::functions::{At, Where};
+use crate::numbers;
 
-/// Measure gets and puts on a table, as YCSB does
+/// Measure gets and puts at a memory server, as YCSB does
 ///
-/// Puts all keys, then gets and puts them for some seconds; every value that comes is checked. Keys are numbers, so what
-/// is in the table already stays, unless its key has 8 bytes. The server must have been started with enough room for
-/// keys of 8 bytes and these values.
+/// Makes a table that nobody else sees and that goes with this process, puts all keys, then gets and puts them for some
+/// seconds; every value that comes is checked.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard kv serve --keys 1000000 --key-max 8 --value-max 64 &
-  outboard kv bench --keys 1000000                     1 put in 20, some keys far more often than others
+  outboard kv bench --keys 1M                          1 put in 20, some keys far more often than others
   outboard kv bench --workload A --distribution uniform --clients 4
   outboard kv bench --site application --batch 1       one at a time, by one-sided access of this process
   outboard kv bench --json                             one JSON object for programs")]
@@ -35,29 +32,13 @@ pub(super) struct Bench {
     #[arg(long, value_enum, default_value_t = Keys::Zipf)]
     distribution: Keys,
     /// How many keys
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    keys: u32,
+    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = parse_count)]
+    keys: u64,
     /// Bytes of a value
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     value_size: usize,
-    /// How many threads use the table, each with a link of its own
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    clients: usize,
-    /// How many operations of each are under way at once
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    batch: usize,
-    /// How long to measure, in seconds
-    #[arg(long, value_name = "N", default_value_t = 5.0)]
-    seconds: f64,
-    /// Where functions run
-    #[arg(long, value_enum, default_value_t = Where::Steered)]
-    site: Where,
-    /// An agent at which they may run
-    #[arg(long, value_name = "ADDRESS")]
-    agent: Option<Address>,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    flags: BenchFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
@@ -85,7 +66,7 @@ struct Found {
     site: Where,
     clients: usize,
     batch: usize,
-    keys: u32,
+    keys: u64,
     value_size: usize,
     operations: u64,
     seconds: f64,
@@ -96,94 +77,54 @@ struct Found {
     wrong: u64,
 }
 
-/// The most threads.
-const CLIENTS_MAX: usize = 1024;
-/// The most operations of one thread that are under way at once.
-const BATCH_MAX: usize = 4096;
 /// Operations between two looks at the clock.
 const CHUNK: usize = 4096;
 /// Operations that a thread takes turns in.
 const TRACE: usize = 64 * CHUNK;
+/// Times that are kept of each thread: enough for any percentile, however long it measures.
+const TIMES_MAX: usize = 4 << 20;
 
 impl Bench {
-    fn check(&self) -> Result<()> {
-        let within = |what: &str, value: usize, least: usize, most: usize| {
-            if (least..=most).contains(&value) {
-                Ok(())
-            } else {
-                Err(anyhow!("{what} {value}: give a number from {least} to {most}"))
-            }
-        };
-        within("--keys", self.keys as usize, 1, KEYS_MAX as usize)?;
-        within("--value-size", self.value_size, VALUE_MIN, 16 << 10)?;
-        within("--clients", self.clients, 1, CLIENTS_MAX)?;
-        within("--batch", self.batch, 1, BATCH_MAX)?;
-        if !(self.seconds > 0.0 && self.seconds <= 86_400.0) {
-            bail!("--seconds {}: give a time of more than 0 and at most 86400", self.seconds);
-        }
-        if self.site == Where::Agent && self.agent.is_none() {
-            bail!("--site agent needs an agent; name it with --agent ADDRESS");
-        }
-        Ok(())
-    }
-
-    fn caller_options(&self) -> CallerOptions {
-        CallerOptions {
-            under_way_max: self.batch,
-            placement: self.site.placement(),
-            agent: self.agent.clone(),
-        }
-    }
-
     /// Measures, and prints what was found.
     pub(super) fn run(&self) -> Result<()> {
-        self.check()?;
-        let Some(server) = self.at.find()? else { return Ok(()) };
-        let mut loads = Vec::with_capacity(self.clients);
-        for _ in 0..self.clients {
-            let kv = super::open(&server, &self.at.table, self.caller_options())?;
-            loads.push(Load::new(kv, self.value_size, self.batch).timed());
+        check_range("--keys", self.keys, 1, KEYS_MAX.into())?;
+        check_range("--value-size", self.value_size as u64, VALUE_MIN as u64, 16 << 10)?;
+        self.flags.check()?;
+        let Some(server) = self.at.place.find(super::COMMAND)? else { return Ok(()) };
+        // The table is there for as long as this link.
+        let mut memory = server.memory()?;
+        let options = TableOptions { keys: self.keys, key_max: 8, value_max: self.value_size as u64 };
+        let table = Table::create_unnamed(&mut memory, &options).context("no table to measure")?;
+        let mut loads = Vec::with_capacity(self.flags.clients);
+        for _ in 0..self.flags.clients {
+            let kv = Kv::new(server.caller(self.flags.caller_options())?, &table)?;
+            loads.push(Load::new(kv, self.value_size, self.flags.batch).timed());
         }
-        loads[0].fill(self.keys).context("the table cannot be filled")?;
-        let found = self.measure(loads)?;
-        terminal::print(&if self.json { serde_json::to_string(&found)? } else { found.to_text() })?;
+        loads[0].fill(self.keys as u32).context("the table cannot be filled")?;
+        let (tallies, seconds) =
+            self.flags.play(loads, |load, number, until| self.play(load, number, until))?;
+        let found = self.sum_up(tallies, seconds);
+        self.flags.print(&found, found.row())?;
         if found.wrong > 0 {
             bail!("{} of {} values were wrong", found.wrong, found.operations);
         }
         Ok(())
     }
 
-    fn measure(&self, loads: Vec<Load>) -> Result<Found> {
-        let span = Duration::from_secs_f64(self.seconds);
-        let began = Instant::now();
-        let results: Vec<Result<Tally>> = std::thread::scope(|scope| {
-            let play = |(number, load): (usize, Load)| {
-                scope.spawn(move || self.play(load, number as u64, began, span))
-            };
-            let threads: Vec<_> = loads.into_iter().enumerate().map(play).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Tally>>| {
-                thread.join().unwrap_or_else(|_| Err(anyhow!("a thread has panicked")))
-            };
-            threads.into_iter().map(join).collect()
-        });
-        let seconds = began.elapsed().as_secs_f64();
+    fn sum_up(&self, tallies: Vec<Tally>, seconds: f64) -> Found {
         let mut all = Tally::default();
-        for result in results {
-            let Tally { done, wrong, again, times_ns } = result?;
-            (all.done, all.wrong, all.again) = (all.done + done, all.wrong + wrong, all.again + again);
-            all.times_ns.extend(times_ns);
-        }
+        tallies.into_iter().for_each(|tally| all.add(tally));
         all.times_ns.sort_unstable();
         let at = |share: f64| {
             let place = (all.times_ns.len().saturating_sub(1) as f64 * share) as usize;
             all.times_ns.get(place).map_or(0.0, |time| f64::from(*time) / 1e3)
         };
-        Ok(Found {
+        Found {
             workload: self.workload,
             distribution: self.distribution,
-            site: self.site,
-            clients: self.clients,
-            batch: self.batch,
+            site: self.flags.site,
+            clients: self.flags.clients,
+            batch: self.flags.batch,
             keys: self.keys,
             value_size: self.value_size,
             operations: all.done,
@@ -193,11 +134,11 @@ impl Bench {
             p99_us: at(0.99),
             tried_again: all.again,
             wrong: all.wrong,
-        })
+        }
     }
 
     /// What one thread does.
-    fn play(&self, mut load: Load, number: u64, began: Instant, span: Duration) -> Result<Tally> {
+    fn play(&self, mut load: Load, number: u64, until: Instant) -> Result<Tally> {
         let mix = match self.workload {
             Workload::A => Mix::A,
             Workload::B => Mix::B,
@@ -207,46 +148,37 @@ impl Bench {
             Keys::Uniform => Distribution::Uniform,
             Keys::Zipf => Distribution::Zipf,
         };
-        let operations: Vec<Operation> = trace(self.keys, mix, distribution, TRACE, number + 1);
+        let operations: Vec<Operation> = trace(self.keys as u32, mix, distribution, TRACE, number + 1);
         let mut all = Tally::default();
         for chunk in operations.chunks(CHUNK).cycle() {
-            let Tally { done, wrong, again, times_ns } = load.run(chunk.iter().copied())?;
-            (all.done, all.wrong, all.again) = (all.done + done, all.wrong + wrong, all.again + again);
-            if all.times_ns.len() < TIMES_MAX {
-                all.times_ns.extend(times_ns);
+            let mut tally = load.run(chunk.iter().copied())?;
+            if all.times_ns.len() >= TIMES_MAX {
+                tally.times_ns.clear();
             }
-            if began.elapsed() >= span {
+            all.add(tally);
+            if Instant::now() >= until {
                 break;
             }
         }
         if number == 0 {
-            self.at.explain_sites(load.kv());
+            self.at.explain(load.kv().caller());
         }
         Ok(all)
     }
 }
 
-/// Times that are kept of each thread: enough for any percentile, however long it measures.
-const TIMES_MAX: usize = 4 << 20;
-
 impl Found {
-    fn to_text(&self) -> String {
-        let mut grid = Grid::new();
-        grid.load_preset(presets::NOTHING);
-        grid.set_header(["workload", "keys", "clients", "operations", "in a second", "p50", "p99"]);
+    fn row(&self) -> [(&'static str, String); 7] {
         let time = |micros: f64| numbers::time(Duration::from_secs_f64(micros / 1e6));
-        grid.add_row([
-            format!("{:?}, {}", self.workload, format!("{:?}", self.distribution).to_lowercase()),
-            self.keys.to_string(),
-            self.clients.to_string(),
-            self.operations.to_string(),
-            format!("{:.0}", self.operations_per_second),
-            time(self.p50_us),
-            time(self.p99_us),
-        ]);
-        for column in grid.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{}\n", grid.trim_fmt())
+        let distribution = format!("{:?}", self.distribution).to_lowercase();
+        [
+            ("workload", format!("{:?}, {distribution}", self.workload)),
+            ("keys", self.keys.to_string()),
+            ("clients", self.clients.to_string()),
+            ("operations", self.operations.to_string()),
+            ("in a second", format!("{:.0}", self.operations_per_second)),
+            ("p50", time(self.p50_us)),
+            ("p99", time(self.p99_us)),
+        ]
     }
 }
