@@ -1,5 +1,6 @@
 //! What the daemons of this machine count, read without disturbing them.
 
+mod brief;
 mod sockets;
 mod view;
 
@@ -13,8 +14,9 @@ use outboard_link::{Address, Identity};
 use outboard_settings::{LinkSettings, default_socket};
 use outboard_wire::Role;
 
+pub(crate) use brief::to_brief;
 pub(crate) use sockets::listening;
-pub(crate) use view::{changes, side_by_side, to_json, to_text};
+pub(crate) use view::{changes, to_json, to_text};
 
 /// Daemons that are looked at again and again.
 pub(crate) struct Survey {
@@ -115,18 +117,18 @@ fn rates(before: &StatusView, after: &StatusView, time: Duration) -> Vec<f64> {
     after.entries.iter().map(rate).collect()
 }
 
-/// The daemons of this user: memory servers and agents at their usual sockets, and whoever else listens at one whose
-/// name begins like theirs.
+/// The daemons of this user: memory servers and agents at their usual sockets, and others that listen at one whose name
+/// begins like theirs.
 fn found_here() -> Vec<Address> {
     let prefix = match default_socket("") {
         Address::Abstract(prefix) => prefix,
         Address::Path(_) | Address::Tcp(_) | Address::Ofi(_) => return Vec::new(),
     };
-    let names = listening().into_iter().filter(|name| name.starts_with(&prefix) && !is_meeting(name));
+    let names = listening().into_iter().filter(|name| name.starts_with(&prefix) && !is_of_a_job(name));
     names.map(Address::Abstract).collect()
 }
 
-/// Ranks meet at these; they are no daemons.
-fn is_meeting(name: &str) -> bool {
-    name.contains("-job-")
+/// Ranks meet and reach each other at these; they are no daemons.
+fn is_of_a_job(name: &str) -> bool {
+    name.contains("-job-") || name.contains("-rank-")
 }

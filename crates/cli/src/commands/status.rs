@@ -9,17 +9,19 @@ use outboard_link::Address;
 use outboard_settings::default_socket;
 
 use crate::config_flags::{ConfigFlags, Tool};
-use crate::survey::{Sights, Survey, to_json, to_text};
+use crate::survey::{Sights, Survey, to_brief, to_json, to_text};
 use crate::{daemon_ready, failure, terminal};
 
 /// Show what daemons are doing, without disturbing them
 ///
-/// Reads the numbers from the daemons' memory; they do nothing for it. Without addresses, shows every daemon of this
+/// Says of each daemon where it is, who is connected, how much of its memory is used, what moves in a second, and what
+/// went wrong. Reads this from the daemons' memory; they do nothing for it. Without addresses, shows every daemon of this
 /// user on this machine.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard status                              every daemon of this user on this machine
-  outboard status --watch                      again every second, with rates
+  outboard status --watch                      again every second
+  outboard status --all                        every number that they count
   outboard status tcp:192.0.2.7:7000 --json    one daemon elsewhere, for programs")]
 pub(crate) struct Args {
     /// Which daemons: unix:@name, unix:/path or tcp:ip:port
@@ -28,7 +30,10 @@ pub(crate) struct Args {
     /// Look again every second until interrupted
     #[arg(long)]
     watch: bool,
-    /// Print a JSON array instead of tables; with --watch, one in a line every second
+    /// Show every number that the daemons count
+    #[arg(long)]
+    all: bool,
+    /// Print a JSON array of every number; with --watch, one in a line every second
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -37,47 +42,72 @@ pub(crate) struct Args {
 
 /// How often a watcher looks.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How long to watch before saying what moves in a second.
+const GLANCE: Duration = Duration::from_millis(300);
+
+/// How to show what was seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Brief,
+    All,
+    Json,
+}
 
 /// Looks and prints, once or until interrupted.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
+    let form = match (args.json, args.all) {
+        (true, _) => Form::Json,
+        (false, true) => Form::All,
+        (false, false) => Form::Brief,
+    };
     let mut survey = Survey::new(args.addresses.clone(), configuration.settings.link.clone());
-    let sights = survey.look();
+    let mut sights = survey.look();
     if sights.seen.is_empty() && args.addresses.is_empty() {
         return nothing_runs(sights);
     }
     if args.watch {
-        return watch(survey, sights, args.json);
+        return watch(survey, sights, form);
+    }
+    if form == Form::Brief && !sights.seen.is_empty() {
+        // tidy: allow(sleep) rates need time to pass between two looks
+        thread::sleep(GLANCE);
+        sights = survey.look();
     }
     if sights.failed.is_empty() || args.addresses.is_empty() {
-        return show(&sights, args.json, false);
+        return terminal::print(&shown(&sights, form));
     }
     // What is told as an error is not told as a status too.
     let Sights { seen, failed } = sights;
-    let shown = Sights { seen, failed: Vec::new() };
-    if args.json || !shown.seen.is_empty() {
-        show(&shown, args.json, false)?;
+    let seen = Sights { seen, failed: Vec::new() };
+    if args.json || !seen.seen.is_empty() {
+        terminal::print(&shown(&seen, form))?;
     }
     let reasons: Vec<String> = failed.iter().map(|(_, error)| failure::chain(error)).collect();
     bail!("no status: {}", reasons.join("\n  "))
 }
 
-/// Shows and looks again, until interrupted or until nobody reads any more.
-fn watch(mut survey: Survey, mut sights: Sights, as_json: bool) -> Result<()> {
-    let in_place = std::io::stdout().is_terminal();
+/// Shows and looks again, until interrupted or until the reader has gone.
+fn watch(mut survey: Survey, mut sights: Sights, form: Form) -> Result<()> {
+    let in_place = std::io::stdout().is_terminal() && form != Form::Json;
     loop {
-        show(&sights, as_json, in_place)?;
+        let text = shown(&sights, form);
+        if in_place {
+            terminal::redraw(&text)?
+        } else {
+            terminal::print(&text)?
+        }
         // tidy: allow(sleep) rates need time to pass between two looks
         thread::sleep(PERIOD);
         sights = survey.look();
     }
 }
 
-fn show(sights: &Sights, as_json: bool, in_place: bool) -> Result<()> {
-    match (as_json, in_place) {
-        (true, _) => terminal::print(&to_json(sights)),
-        (false, true) => terminal::redraw(&to_text(sights)),
-        (false, false) => terminal::print(&to_text(sights)),
+fn shown(sights: &Sights, form: Form) -> String {
+    match form {
+        Form::Brief => to_brief(sights),
+        Form::All => to_text(sights),
+        Form::Json => to_json(sights),
     }
 }
 

@@ -21,7 +21,8 @@ use board::Board;
 /// Run a local cluster in the foreground: a memory server and an agent
 ///
 /// Both run as processes of their own, at this user's usual sockets unless the settings say otherwise, and end with
-/// this command. On a terminal their numbers are shown as they change; otherwise there is a line for every change.
+/// this command: other commands and programs of this user find them there without an address. On a terminal, the lines of
+/// `outboard status` are shown as they change; otherwise there is a line for every change.
 /// Ctrl-C stops everything. With --metrics the memory server has the given port and the agent the next one.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -66,7 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     board.begin(&cluster.introduction())?;
     let ended = cluster.watch(&mut board, &interrupts);
     board.end();
-    cluster.stop();
+    let stopped = cluster.stop();
+    if ended.is_ok() {
+        // Programs read the standard output.
+        eprintln!("outboard: {stopped}");
+    }
     ended
 }
 
@@ -123,10 +128,13 @@ impl Cluster {
         }
     }
 
-    /// The agent first, so that it does not miss its memory server.
-    fn stop(self) {
-        self.agent.process.stop(GRACE);
-        self.memory.process.stop(GRACE);
+    /// Stops the agent first, so that it does not miss its memory server. Says what became of both.
+    fn stop(self) -> String {
+        let [agent, memory] = [self.agent, self.memory].map(|child| child.process.stop(GRACE));
+        match agent.is_success() && memory.is_success() {
+            true => "stopped: the agent and the memory server have ended".to_owned(),
+            false => format!("stopped: the agent {agent}, the memory server {memory}"),
+        }
     }
 }
 

@@ -18,53 +18,13 @@ pub(crate) fn to_text(sights: &Sights) -> String {
     sights.seen.iter().map(table).chain(failed).collect::<Vec<_>>().join("\n\n")
 }
 
-/// One table for all daemons, with a column for each.
-pub(crate) fn side_by_side(sights: &Sights) -> String {
-    let names: Vec<&String> =
-        sights.seen.iter().flat_map(|sight| sight.view.entries.iter().map(|(name, _)| name)).collect();
-    let mut rows: Vec<&String> = Vec::new();
-    for name in names {
-        if !rows.contains(&name) {
-            rows.push(name);
-        }
-    }
-    let mut table = terminal::table(["number"]);
-    let heads =
-        sights.seen.iter().map(|sight| format!("{}, up {}", sight.view.name, numbers::uptime(uptime(sight))));
-    table.set_header(std::iter::once("number".to_owned()).chain(heads));
-    for name in rows {
-        let cells = sights.seen.iter().map(|sight| cell(sight, name));
-        table.add_row(std::iter::once(spoken(name)).chain(cells));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let failed =
-        sights.failed.iter().map(|(address, error)| format!("\n{address}: {}", crate::failure::chain(error)));
-    std::iter::once(table.to_string()).chain(failed).collect()
-}
-
-/// A number and, while it grows, how fast.
-fn cell(sight: &Sight, name: &str) -> String {
-    let Some(index) = sight.view.entries.iter().position(|(known, _)| known == name) else {
-        return String::new();
-    };
-    let value = shown(name, sight.view.entries[index].1);
-    let rate = sight.rates.as_ref().and_then(|rates| rates.get(index)).copied().unwrap_or(0.0);
-    match is_counter(name) && rate >= 0.5 {
-        true if is_bytes(name) => format!("{value} (+{})", shown_rate(name, rate)),
-        true => format!("{value} (+{}/s)", shown_rate(name, rate)),
-        false => value,
-    }
-}
-
 /// A line for every number that is not what it was; `known` is what it was. Numbers that only grow are left out,
 /// unless they count errors.
 pub(crate) fn changes(sights: &Sights, known: &mut BTreeMap<String, u64>) -> Vec<String> {
+    let is_told = |name: &str| name == "errors_total" || !(is_counter(name) || is_internal(name));
     let mut lines = Vec::new();
     for sight in &sights.seen {
-        let entries =
-            sight.view.entries.iter().filter(|(name, _)| !is_counter(name) || name == "errors_total");
+        let entries = sight.view.entries.iter().filter(|(name, _)| is_told(name));
         for (name, value) in entries {
             let daemon = &sight.view.name;
             let before = known.insert(format!("{daemon}.{name}"), *value);
@@ -120,17 +80,22 @@ fn object(sight: &Sight) -> Value {
     object
 }
 
-fn uptime(sight: &Sight) -> Duration {
+pub(super) fn uptime(sight: &Sight) -> Duration {
     SystemTime::now().duration_since(sight.view.started).unwrap_or_default()
 }
 
 /// Whether it only grows.
-fn is_counter(name: &str) -> bool {
+pub(super) fn is_counter(name: &str) -> bool {
     name.ends_with("_total")
 }
 
+/// Whether it is about the threads of a daemon, and changes all the time.
+fn is_internal(name: &str) -> bool {
+    name.ends_with("_turn_us") || name.ends_with("_stuck_ms") || name.starts_with("links_of_worker")
+}
+
 /// `clients_lost_total` as people say it; the unit stands beside the number.
-fn spoken(name: &str) -> String {
+pub(super) fn spoken(name: &str) -> String {
     let (name, ending) = match name.strip_suffix("_total") {
         Some(name) => (name, " so far"),
         None => (name, ""),
@@ -151,14 +116,14 @@ fn shown(name: &str, value: u64) -> String {
 }
 
 /// How much a number grows in a second.
-fn shown_rate(name: &str, rate: f64) -> String {
+pub(super) fn shown_rate(name: &str, rate: f64) -> String {
     match is_bytes(name) && rate >= 0.5 {
         true => numbers::bandwidth(rate as u64, Duration::from_secs(1)),
         false => format!("{rate:.0}"),
     }
 }
 
-fn is_bytes(name: &str) -> bool {
+pub(super) fn is_bytes(name: &str) -> bool {
     name.ends_with("_bytes") || name.ends_with("_bytes_total")
 }
 

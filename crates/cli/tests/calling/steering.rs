@@ -156,6 +156,6 @@ fn commands_say_where_calls_run_and_status_where_slots_are() {
     assert_eq!(value, "hello\n");
     assert!(why.starts_with("server: slot ") && why.contains("by the server's table of epoch 0"), "{why}");
     assert!(why.contains("server: 256 slots, 1 calls answered"), "{why}");
-    let (status, _) = run(&["status", &server.shm]);
+    let (status, _) = run(&["status", "--all", &server.shm]);
     assert!(status.contains("slots: 256 at server, epoch 0"), "{status}");
 }

@@ -1,5 +1,5 @@
 //! The daemons and the jobs that the program starts, as real processes.
-// Also outside test functions a test fails by panicking.
+// Also outside test functions a test fails by panicking, and one that is skipped says why.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod agent;

@@ -19,8 +19,14 @@ fn a_running_daemon_is_described_by_address_and_found_without() {
         "1GiB",
     ]);
     let text = outboard(&["status", &at]).succeeded();
-    for part in ["memory server “north”", &at, "capacity", "1 GiB", "regions"] {
+    for part in ["memory server “north”", &at, "0 B of 1 GiB used, 0 regions", "went wrong  nothing"] {
         assert!(text.contains(part), "“{part}” is not in {text}");
+    }
+    assert!(text.lines().count() <= 10 && !text.contains('\x1b'), "{text}");
+    let all = outboard(&["status", &at, "--all"]).succeeded();
+    for part in ["memory server “north”", &at, "capacity", "1 GiB", "clients refused so far", "threads stuck"]
+    {
+        assert!(all.contains(part), "“{part}” is not in {all}");
     }
     let json = outboard(&["status", &at, "--json"]).json();
     assert_eq!(json[0]["pid"], server.pid().as_raw_nonzero().get());
@@ -31,6 +37,32 @@ fn a_running_daemon_is_described_by_address_and_found_without() {
         let found = outboard(&["status", "--json"]).json();
         let is_ours = |daemon: &Value| daemon["addresses"].as_array().unwrap().contains(&at.clone().into());
         assert!(found.as_array().unwrap().iter().any(is_ours), "{found}");
+    }
+}
+
+#[test]
+fn what_went_wrong_is_told() {
+    let at = socket();
+    let _server = Running::daemon(&["memory", "--listen", &at, "--capacity", "1MiB"]);
+    let reserve = ["memory", "reserve", "--server", &at, "--name", "large", "--size", "1GiB"];
+    outboard(&reserve).failed(1, &[]);
+    let text = outboard(&["status", &at]).succeeded();
+    assert!(text.contains("went wrong  questions refused so far: 1"), "{text}");
+}
+
+#[test]
+fn a_watcher_on_a_terminal_sees_all_of_it_in_colour_unless_that_is_not_wanted() {
+    let (one, other) = (socket(), socket());
+    let _servers = [&one, &other].map(|at| Running::daemon(&["memory", "--listen", at]));
+    for (variable, has_colour) in [("OTHER=1", true), ("NO_COLOR=1", false)] {
+        let Some(mut watcher) = Running::on_terminal(variable, &["status", "--watch", &one, &other]) else {
+            return;
+        };
+        let frame = watcher.frame();
+        assert!(frame.len() < 24, "{frame:?}");
+        let has = |part: &str| frame.iter().any(|line| line.contains(part));
+        assert!(has(&one) && has(&other) && has("went wrong"), "{frame:?}");
+        assert_eq!(has("\x1b[1m"), has_colour, "{frame:?}");
     }
 }
 

@@ -114,6 +114,37 @@ impl Running {
         daemon
     }
 
+    /// Starts the program on a terminal of 80 columns and 24 rows, with a variable that is written `NAME=value`. Without
+    /// `script`, which makes terminals, says so and returns nothing.
+    pub(crate) fn on_terminal(variable: &str, arguments: &[&str]) -> Option<Self> {
+        if Command::new("script").arg("--version").output().is_err() {
+            println!("skipped: there is no `script` here (package bsdutils), so there is no terminal");
+            return None;
+        }
+        let program = program(&[]);
+        let path = program.get_program().to_str().unwrap();
+        let run = format!(
+            "stty cols 80 rows 24; TERM=xterm OUTBOARD_CONFIG=none {variable} exec {path} {}",
+            arguments.join(" ")
+        );
+        let mut script = Command::new("script");
+        script.args(["-q", "-e", "-c", &run, "/dev/null"]).stdin(Stdio::null()).env_remove("NO_COLOR");
+        Some(Self::start(script))
+    }
+
+    /// What is drawn over what was there before, up to the next time.
+    #[track_caller]
+    pub(crate) fn frame(&mut self) -> Vec<String> {
+        const TO_TOP: &str = "\x1b[H";
+        let mut frame = vec![self.await_line(TO_TOP)];
+        loop {
+            match self.await_line("") {
+                line if line.contains(TO_TOP) => return frame,
+                line => frame.push(line),
+            }
+        }
+    }
+
     /// The next line that contains `part`.
     #[track_caller]
     pub(crate) fn await_line(&mut self, part: &str) -> String {

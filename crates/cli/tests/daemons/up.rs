@@ -24,9 +24,26 @@ fn it_serves_until_it_is_interrupted_and_leaves_nothing() {
     cluster.await_line("memory: regions 1");
     outboard(&["up", "--memory-listen", &memory]).failed(1, &[&memory, "already in use"]);
     cluster.signal(Signal::INT);
-    assert_eq!(cluster.wait().0, Some(0));
+    let (code, lines) = cluster.wait();
+    assert_eq!(code, Some(0), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line.contains("stopped: the agent and the memory server have ended")),
+        "{lines:?}"
+    );
     pids.into_iter().for_each(await_end);
     assert!(!socket_exists(&memory.replace("unix:", "")) && !socket_exists(&agent.replace("unix:", "")));
+}
+
+#[test]
+fn it_fits_a_small_terminal_with_the_addresses_in_view() {
+    let (memory, agent) = (socket(), socket());
+    let arguments = ["up", "--memory-listen", &memory, "--agent-listen", &agent];
+    let Some(mut cluster) = Running::on_terminal("NO_COLOR=1", &arguments) else { return };
+    let frame = cluster.frame();
+    assert!(frame.len() < 24 && frame.iter().all(|line| line.len() < 200), "{frame:?}");
+    for part in [&memory, &agent, "per second", "went wrong", "Ctrl-C stops them"] {
+        assert!(frame.iter().any(|line| line.contains(part)), "“{part}” is not in {frame:?}");
+    }
 }
 
 #[test]

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use outboard_launch::{Piece, Sink};
 
-use crate::survey::{Sights, changes, side_by_side, to_json};
+use crate::survey::{Sights, changes, to_brief, to_json};
 use crate::terminal::{self, Screen};
 
 /// How many of the daemons' last lines are shown.
-const LINES_MAX: usize = 6;
+const LINES_MAX: usize = 8;
 
 /// Where a cluster's numbers are shown.
 pub(super) struct Board {
     form: Form,
-    introduction: String,
     lines: Arc<Mutex<VecDeque<String>>>,
     known: BTreeMap<String, u64>,
 }
@@ -34,7 +33,7 @@ impl Board {
             (false, true) => Form::Live(None),
             (false, false) => Form::Lines,
         };
-        Self { form, introduction: String::new(), lines: Arc::default(), known: BTreeMap::new() }
+        Self { form, lines: Arc::default(), known: BTreeMap::new() }
     }
 
     /// Takes what the daemons print, to be shown below their numbers.
@@ -48,9 +47,8 @@ impl Board {
         }
     }
 
-    /// Says what is shown.
+    /// Says what runs, if that is not shown all the time.
     pub(super) fn begin(&mut self, introduction: &str) -> Result<()> {
-        introduction.clone_into(&mut self.introduction);
         match &mut self.form {
             Form::Json => Ok(()),
             Form::Live(screen) => {
@@ -68,8 +66,9 @@ impl Board {
             Form::Live(_) => {
                 let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
                 let lines: Vec<String> = lines.iter().cloned().collect();
-                let (introduction, numbers) = (&self.introduction, side_by_side(sights));
-                terminal::redraw(&format!("{introduction}\n{numbers}\n{}", lines.join("\n")))
+                // The addresses come first, and stay in view on the smallest screen.
+                let (numbers, lines) = (to_brief(sights), lines.join("\n"));
+                terminal::redraw(&format!("{numbers}\n\nCtrl-C stops them\n{lines}"))
             }
             Form::Lines => changes(sights, &mut self.known).iter().try_for_each(|line| terminal::print(line)),
         }
