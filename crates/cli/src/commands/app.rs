@@ -1,15 +1,16 @@
 //! `outboard app`: applications made of small messages, as ranks on this machine.
 
 mod agents;
+pub(super) mod launch;
 mod report;
 mod sizes;
 
-use anyhow::{Context, Result, anyhow, bail};
-use outboard_launch::{Interrupts, Piece, Source, StdinTo, Stream};
+use anyhow::{Result, anyhow};
+use outboard_launch::Interrupts;
 use outboard_messages::{App, Report};
 use outboard_settings::Placement;
 
-use self::agents::{Agents, Hop};
+use self::agents::{Agents, Crowd, Hop};
 use self::sizes::{
     HistogramSizes, IndexGatherSizes, ShortestPathsSizes, Sizes, TransportSizes, TransposeSizes,
     TrianglesSizes,
@@ -18,7 +19,6 @@ use super::app_rank;
 use crate::children;
 use crate::config_flags::{About, ConfigFlags};
 use crate::failure::wrong_usage;
-use crate::ranks::Ranks;
 use crate::terminal;
 
 /// Run an application made of small messages, as several ranks on this machine
@@ -126,8 +126,11 @@ impl<S: Sizes> Run<S> {
             }
         };
         report::leave_traffic(&report, &hops)?;
-        let shown =
-            if self.json { report::to_json(&report, &hops) } else { report::to_table(&report, &hops) };
+        let crowd = (self.agents > 0).then(|| Crowd::of(ranks, self.agents)).flatten();
+        let shown = match self.json {
+            true => report::to_json(&report, &hops, crowd.is_some()),
+            false => report::to_table(&report, &hops, crowd.as_ref()),
+        };
         terminal::print(&shown)?;
         report.wrong().map_or(Ok(()), |what| Err(anyhow!("the result is wrong: {what}")))
     }
@@ -157,32 +160,9 @@ impl<S: Sizes> Run<S> {
         if agents.is_some() && children::is_default(configuration, "messages.placement") {
             settings.messages.placement = Placement::Agent;
         }
-        let program = std::env::current_exe().context("cannot find this program to start its ranks")?;
-        let mut program = vec![program.into(), app_rank::NAME.into(), serde_json::to_string(app)?.into()];
-        program.extend(self.check.then(|| "--check".into()));
         let interrupts = Interrupts::catch()?;
-        let ranks = Ranks {
-            program: &program,
-            count: ranks,
-            settings: &settings,
-            agents: agents.as_ref().map_or(&[], |agents| &agents.addresses),
-            cpus: None,
-            stdin: StdinTo::Nobody,
-        };
-        let (mut printed, mut complaints) = (Vec::new(), Vec::new());
-        let mut sink = |piece: Piece<'_>| match (piece.from, piece.stream) {
-            (Source::Rank(0), Stream::Out) => printed.extend(piece.bytes),
-            (_, Stream::Out) => {}
-            (from, Stream::Err) => complaints.push(format!("[{from}] {}", piece.bytes.escape_ascii())),
-        };
-        let outcome = ranks.run(&mut sink, Some(&interrupts))?.outcome;
-        if !outcome.is_success() {
-            match complaints.is_empty() {
-                true => bail!("{outcome}"),
-                false => bail!("{outcome}; the ranks said:\n  {}", complaints.join("\n  ")),
-            }
-        }
-        let report = serde_json::from_slice(&printed).context("rank 0 did not say what came out")?;
+        let addresses = agents.as_ref().map_or(&[][..], |agents| &agents.addresses);
+        let report = launch::play(app, self.check, ranks, (&settings, addresses), &interrupts)?;
         let hops = agents.map(|agents| agents.hops(&settings)).transpose()?;
         Ok((report, hops.map_or(Vec::new(), Vec::from)))
     }

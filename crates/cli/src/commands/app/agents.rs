@@ -1,9 +1,10 @@
 //! Agents that carry an application's messages, and what they say of it.
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use outboard_launch::Piece;
+use outboard_launch::{Piece, allowed_cpus};
 use outboard_link::Address;
 use outboard_settings::{Settings, default_socket};
 use serde::Serialize;
@@ -26,6 +27,37 @@ pub(super) struct Hop {
     pub(super) bundles: u64,
     pub(super) bytes: u64,
     pub(super) average: f64,
+}
+
+/// More ranks and agents than there are processors. What an agent does then takes the ranks' time.
+pub(super) struct Crowd {
+    ranks: u32,
+    agents: u32,
+    processors: usize,
+}
+
+impl Crowd {
+    /// So many ranks and agents on this machine, if they have to share processors.
+    pub(super) fn of(ranks: u32, agents: u32) -> Option<Self> {
+        let processors = allowed_cpus().ok()?.len();
+        ((ranks + agents) as usize > processors).then_some(Self { ranks, agents, processors })
+    }
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ranks, agents, processors } = self;
+        let (agents, ranks) = (several(*agents, "agent"), several(*ranks, "rank"));
+        let processors = several(*processors as u32, "processor");
+        write!(
+            f,
+            "{agents} and {ranks} share {processors}, which makes this slower than inline; compare with --agents 0"
+        )
+    }
+}
+
+fn several(count: u32, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// How long agents take at most to show what they have counted.

@@ -8,11 +8,11 @@ use comfy_table::Table;
 use outboard_messages::{Category, Figure, Report};
 use serde_json::{Map, Value, json};
 
-use super::agents::Hop;
+use super::agents::{Crowd, Hop};
 use crate::{numbers, terminal};
 
 /// A table.
-pub(super) fn to_table(report: &Report, hops: &[Hop]) -> String {
+pub(super) fn to_table(report: &Report, hops: &[Hop], crowd: Option<&Crowd>) -> String {
     let ranks = if report.ranks == 1 { "1 rank".to_owned() } else { format!("{} ranks", report.ranks) };
     let mut table = terminal::table([report.app.as_str(), &ranks]);
     let seconds = |seconds| numbers::time(Duration::from_secs_f64(seconds));
@@ -25,6 +25,9 @@ pub(super) fn to_table(report: &Report, hops: &[Hop]) -> String {
     let sent = format!("{} in {} bundles", numbers::bytes(report.bytes), report.bundles);
     table.add_row(["sent", &sent]);
     table.add_row(["placement", &report.placement]);
+    if let Some(crowd) = crowd {
+        table.add_row(["agents", &crowd.to_string()]);
+    }
     add_traffic(&mut table, report);
     for Hop { hop, bundles, bytes, average } in hops.iter().filter(|hop| hop.bundles > 0) {
         let [bytes, average] = [*bytes, *average as u64].map(numbers::bytes);
@@ -108,7 +111,7 @@ fn millions(rate: f64) -> String {
 }
 
 /// One object in one line.
-pub(super) fn to_json(report: &Report, hops: &[Hop]) -> String {
+pub(super) fn to_json(report: &Report, hops: &[Hop], agents_share_processors: bool) -> String {
     let named = |figures: &[Figure]| -> Map<String, Value> {
         figures.iter().map(|Figure { name, value }| (name.replace(' ', "_"), json!(value))).collect()
     };
@@ -128,6 +131,7 @@ pub(super) fn to_json(report: &Report, hops: &[Hop]) -> String {
         "figures": named(&report.figures),
         "efforts": named(&report.efforts),
         "placement": report.placement,
+        "agents_share_processors": agents_share_processors,
         "bytes_sent": report.bytes,
         "bundles_sent": report.bundles,
         "bundle_bytes_average": report.bundle_bytes(),

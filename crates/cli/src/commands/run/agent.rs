@@ -54,13 +54,18 @@ pub(in crate::commands) fn find_or_start(
     let address = child.local().or_else(|_| child.remote())?.clone();
     let (pid, at) = (child.process.pid(), daemon_ready::show(&child.listening));
     let limit = child.process.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
-    console
-        .say(Stream::Err, &format!("outboard: started an agent (process {pid}) at {at}: {placement}{limit}"));
+    let shared = if placement.agent == placement.ranks { SHARED } else { "" };
+    let started = format!("started an agent (process {pid}) at {at}: {placement}{limit}{shared}");
+    console.say(Stream::Err, &format!("outboard: {started}"));
     if let Some(warning) = child.process.warning() {
         console.say(Stream::Err, &format!("outboard: warning: {warning}"));
     }
     Ok(Beside::Own { child, address, placement })
 }
+
+/// What the user should know of an agent on the ranks' processors.
+const SHARED: &str =
+    "; what it does for the ranks takes their time there (--agent other-cores, or none, does not)";
 
 /// The agent that runs already, if there is one.
 fn use_running(settings: &Settings, console: &mut Console) -> Result<Option<Beside>> {
