@@ -15,9 +15,10 @@ use steps::{Finding, STEPS, Step};
 
 /// Show a whole cluster at work on this machine, in a few seconds
 ///
-/// Starts a memory server and an agent as processes of their own, at sockets that nobody else uses, goes through
-/// everything that exists, kills the agent to show what that costs, and stops everything again. Nothing is installed,
-/// changed or left behind, and no privilege is needed.
+/// Starts a memory server and an agent as processes of their own, at sockets that no other program uses, shows links, far
+/// memory, messages, functions and remote writes, each once with the agent and once with the agent killed in the middle,
+/// checks every result, and stops everything again. Nothing is installed, changed or left behind, and no privilege is
+/// needed. Ctrl-C ends it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard demo                a table of what happened
@@ -40,10 +41,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let began = Instant::now();
     let mut stage = Stage::new()?;
     let done = go_through(&mut stage);
-    let said = stage.said();
+    let (said, was_interrupted) = (stage.said(), stage.was_interrupted());
     drop(stage);
     let failed = done.iter().find(|done| done.result.is_err()).map(|done| done.name);
     let took = began.elapsed();
+    let is_clean = done.last().is_some_and(|done| done.result.is_ok());
+    if was_interrupted && is_clean {
+        bail!("interrupted; everything is stopped, and nothing is left behind");
+    }
     terminal::print(&if args.json { to_json(&done, took) } else { to_text(&done, &said, took) })?;
     match failed {
         None => Ok(()),
@@ -59,8 +64,9 @@ fn go_through(stage: &mut Stage) -> Vec<Done> {
     }
     let mut all: Vec<Done> = Vec::new();
     for (number, step) in STEPS.iter().enumerate() {
-        let went_wrong = all.iter().any(|done| done.result.is_err());
-        if went_wrong && number + 1 < STEPS.len() {
+        let is_last = number + 1 == STEPS.len();
+        let went_wrong = stage.go_on().is_err() || all.iter().any(|done| done.result.is_err());
+        if went_wrong && !is_last {
             continue;
         }
         bar.set_message(step.name);
@@ -78,13 +84,13 @@ fn take(step: &Step, stage: &mut Stage) -> Done {
 }
 
 fn to_text(done: &[Done], said: &[String], took: Duration) -> String {
-    let mut table = terminal::table(["step", "what happened", "took"]);
+    let mut table = terminal::table(["step", "what happened", "what it gained", "took"]);
     for Done { name, result, took } in done {
-        let result = match result {
-            Ok(finding) => finding.text.clone(),
-            Err(error) => format!("FAILED: {error:#}"),
+        let (text, gain) = match result {
+            Ok(finding) => (finding.text.clone(), finding.gain.clone()),
+            Err(error) => (format!("FAILED: {error:#}"), String::new()),
         };
-        table.add_row([(*name).to_owned(), result, numbers::time(*took)]);
+        table.add_row([(*name).to_owned(), text, gain, numbers::time(*took)]);
     }
     let verdict = match done.iter().all(|done| done.result.is_ok()) {
         true => format!("everything worked, in {}; nothing is left behind", numbers::time(took)),
@@ -96,14 +102,15 @@ fn to_text(done: &[Done], said: &[String], took: Duration) -> String {
 
 fn to_json(done: &[Done], took: Duration) -> String {
     let step = |done: &Done| {
-        let (text, figures) = match &done.result {
-            Ok(finding) => (finding.text.clone(), finding.figures.as_slice()),
-            Err(error) => (format!("{error:#}"), [].as_slice()),
+        let (text, gain, figures) = match &done.result {
+            Ok(finding) => (finding.text.clone(), finding.gain.as_str(), finding.figures.as_slice()),
+            Err(error) => (format!("{error:#}"), "", [].as_slice()),
         };
         let figures: Map<String, Value> =
             figures.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({
-            "step": done.name, "ok": done.result.is_ok(), "result": text, "figures": figures,
+            "step": done.name, "ok": done.result.is_ok(), "result": text, "gain": gain,
+            "figures": figures,
             "seconds": done.took.as_secs_f64(),
         })
     };

@@ -11,7 +11,6 @@ mod btree;
 mod characterize;
 mod completions;
 mod demo;
-mod demo_rank;
 mod doctor;
 mod functions;
 mod graph;
@@ -30,7 +29,6 @@ use anyhow::Result;
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Args),
-    DemoRank(demo_rank::Args),
     Up(up::Args),
     Memory(memory::Args),
     Agent(agent::Args),
@@ -58,7 +56,6 @@ impl Command {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Demo(args) => demo::run(&args),
-            Self::DemoRank(args) => demo_rank::run(&args),
             Self::Up(args) => up::run(&args),
             Self::Memory(args) => memory::run(&args),
             Self::Agent(args) => agent::run(&args),

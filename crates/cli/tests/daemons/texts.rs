@@ -28,7 +28,7 @@ fn every_command_explains_itself_with_examples() {
     for command in COMMANDS {
         assert!(overview.contains(&format!("\n  {} ", command[0])), "{command:?} is not in {overview}");
     }
-    assert!(!overview.contains("demo-rank") && !overview.contains("bench-peer"), "{overview}");
+    assert!(!overview.contains("app-rank") && !overview.contains("bench-peer"), "{overview}");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn values_that_make_no_sense_are_wrong_usage_and_named() {
 fn shells_and_manuals_know_the_commands_for_people() {
     for shell in ["bash", "zsh", "fish"] {
         let script = outboard(&["completions", shell]).succeeded();
-        assert!(script.contains("memory-servers") && !script.contains("demo-rank"), "{shell}");
+        assert!(script.contains("memory-servers") && !script.contains("app-rank"), "{shell}");
     }
     assert!(outboard(&["man"]).succeeded().contains(".TH outboard"));
     let folder = Folder::new();
@@ -70,5 +70,5 @@ fn shells_and_manuals_know_the_commands_for_people() {
     for page in ["outboard.1", "outboard-run.1", "outboard-memory-reserve.1"] {
         assert!(pages.join(page).is_file(), "{page}");
     }
-    assert!(!pages.join("outboard-demo-rank.1").exists());
+    assert!(!pages.join("outboard-app-rank.1").exists());
 }

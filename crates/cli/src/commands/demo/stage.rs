@@ -1,34 +1,42 @@
-//! What the steps of a demo share: the daemons, and the connections to them.
+//! What the steps of a demo share: the daemons, the connections to them, and the user's wish to stop.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use outboard::{Client, Memory};
-use outboard_launch::{Piece, Sink};
+use outboard_launch::{Interrupts, Piece, Sink};
 use outboard_link::{Address, Identity};
 use outboard_settings::{ByteSize, LogLevel, Settings, default_socket};
 use outboard_wire::Role;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::children::Child;
+use crate::children::{Child, GRACE};
 use crate::ranks::draw_number;
+use crate::survey::Survey;
 
 /// What the memory server gives out at most. It takes no more than what is written to.
 const CAPACITY: u64 = 256 << 20;
+/// How long anything may take that takes a moment.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait between two looks at a daemon.
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// What the steps share.
 pub(super) struct Stage {
     /// What the daemons are started with. The user's own settings have no part in a demo.
     pub(super) settings: Settings,
-    pub(super) memory: Option<Child>,
-    pub(super) agent: Option<Child>,
-    /// An open connection to the agent over each kind of link.
-    pub(super) agent_links: Vec<Client>,
+    pub(super) interrupts: Interrupts,
+    memory: Option<Child>,
+    agent: Option<Child>,
+    was_interrupted: Cell<bool>,
     identity: Identity,
     said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stage {
-    /// A stage without actors, at sockets that nobody else uses.
+    /// A stage without daemons, at sockets that no other program uses.
     pub(super) fn new() -> Result<Self> {
         let number = draw_number().context("no random number for the sockets' names")? as u32;
         let place = |daemon: &str| {
@@ -41,15 +49,78 @@ impl Stage {
         settings.memory.listen = place("memory");
         settings.memory.capacity = ByteSize(CAPACITY).into();
         settings.agent.listen = place("agent");
-        let identity = Identity::new(Role::Application, "demo");
+        // One thread each: so a site that is loaded is loaded as a whole, and few processors are enough.
+        (settings.memory.workers, settings.agent.workers) = (1, 1);
         Ok(Self {
             settings,
+            // Before anything is started, so that Ctrl-C leaves nothing behind.
+            interrupts: Interrupts::catch()?,
             memory: None,
             agent: None,
-            agent_links: Vec::new(),
-            identity,
+            was_interrupted: Cell::new(false),
+            identity: Identity::new(Role::Application, "demo"),
             said: Arc::default(),
         })
+    }
+
+    /// Starts the memory server.
+    pub(super) fn start_memory(&mut self) -> Result<&Child> {
+        let child = Child::memory(&self.settings, self.sink())?;
+        // The agent is told where it is, and which port it was given.
+        self.settings.agent.memory_servers = vec![child.local()?.clone()];
+        Ok(self.memory.insert(child))
+    }
+
+    /// The memory server.
+    pub(super) fn memory(&self) -> Result<&Child> {
+        self.memory.as_ref().context("the memory server does not run")
+    }
+
+    /// The agent. If the last step has killed it, another one is started.
+    pub(super) fn agent(&mut self) -> Result<&Child> {
+        if self.agent.is_none() {
+            let child = Child::agent(&self.settings, None, self.sink())?;
+            self.await_connected(child.local()?)?;
+            self.agent = Some(child);
+        }
+        self.agent.as_ref().context("the agent does not run")
+    }
+
+    /// Where processes of this machine reach the agent.
+    pub(super) fn agent_address(&mut self) -> Result<Address> {
+        Ok(self.agent()?.local()?.clone())
+    }
+
+    /// Waits until the agent at this address reaches the memory server.
+    fn await_connected(&self, agent: &Address) -> Result<()> {
+        let mut survey = Survey::new(vec![agent.clone()], self.settings.link.clone());
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            self.go_on()?;
+            if number(&mut survey, "memory_servers_connected") > 0 {
+                return Ok(());
+            }
+            std::thread::park_timeout(PAUSE);
+        }
+        bail!("the agent found no memory server within {PATIENCE:?}")
+    }
+
+    /// The agent's process, for a step that kills it.
+    pub(super) fn victim(&mut self) -> Result<Victim> {
+        Ok(Victim { pid: self.agent()?.process.pid() })
+    }
+
+    /// Collects an agent that a step has killed.
+    pub(super) fn bury_agent(&mut self) -> Result<()> {
+        let agent = self.agent.take().context("the agent does not run")?;
+        let end = agent.process.stop(GRACE);
+        ensure!(!end.is_success(), "the agent was not killed, it {end}");
+        Ok(())
+    }
+
+    /// The daemons that still run, the agent first: so it does not miss its memory server.
+    pub(super) fn take_daemons(&mut self) -> impl Iterator<Item = Child> + use<> {
+        [self.agent.take(), self.memory.take()].into_iter().flatten()
     }
 
     /// Connects to a daemon.
@@ -62,16 +133,29 @@ impl Stage {
         Ok(Memory::new(self.connect(by.address(self.memory()?)?)?))
     }
 
-    pub(super) fn memory(&self) -> Result<&Child> {
-        self.memory.as_ref().context("the memory server does not run")
+    /// The name under which steps connect.
+    pub(super) fn identity(&self) -> Identity {
+        self.identity.clone()
     }
 
-    pub(super) fn agent(&self) -> Result<&Child> {
-        self.agent.as_ref().context("the agent does not run")
+    /// An error once the user has interrupted the demo.
+    pub(super) fn go_on(&self) -> Result<()> {
+        if self.interrupts.take().is_some() {
+            self.was_interrupted.set(true);
+        }
+        match self.was_interrupted.get() {
+            true => bail!("interrupted"),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a step has ended because the user wanted that.
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.was_interrupted.get()
     }
 
     /// Keeps what a process prints, for when something goes wrong.
-    pub(super) fn sink(&self) -> impl Sink + Send + use<> {
+    fn sink(&self) -> impl Sink + Send + use<> {
         let said = Arc::clone(&self.said);
         move |piece: Piece<'_>| {
             let line = format!("[{}] {}", piece.from, String::from_utf8_lossy(piece.bytes));
@@ -79,9 +163,28 @@ impl Stage {
         }
     }
 
-    /// All that the processes have printed.
+    /// All that the daemons have printed.
     pub(super) fn said(&self) -> Vec<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A number on the status pages of daemons, or 0 if there is none.
+pub(super) fn number(survey: &mut Survey, name: &str) -> u64 {
+    survey.look().seen.iter().filter_map(|sight| sight.view.get(name)).sum()
+}
+
+/// A process that a step kills while others use it.
+#[derive(Clone, Copy)]
+pub(super) struct Victim {
+    pub(super) pid: u32,
+}
+
+impl Victim {
+    /// Kills it without warning.
+    pub(super) fn kill(self) -> Result<()> {
+        let process = Pid::from_raw(self.pid.cast_signed()).context("the agent has no process number")?;
+        kill_process(process, Signal::KILL).with_context(|| format!("cannot kill process {}", self.pid))
     }
 }
 
@@ -95,6 +198,8 @@ pub(super) enum By {
 }
 
 impl By {
+    pub(super) const BOTH: [Self; 2] = [Self::Shm, Self::Tcp];
+
     /// Where a daemon is reached by it.
     pub(super) fn address(self, daemon: &Child) -> Result<&Address> {
         match self {
@@ -108,6 +213,14 @@ impl By {
         match self {
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+        }
+    }
+
+    /// In sentences.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Shm => "through shared memory",
+            Self::Tcp => "over TCP",
         }
     }
 }

@@ -1,11 +1,13 @@
-//! What a demo shows. A room adds its part by a line here and a file of its own.
+//! What a demo shows: each service at work, and then the same with the agent killed in the middle.
 
 mod cluster;
-mod echo;
 mod far_graph;
-mod far_memory;
-mod job;
+mod functions;
+mod links;
 mod loss;
+mod messages;
+mod one_sided;
+mod writes;
 
 use anyhow::Result;
 
@@ -23,13 +25,19 @@ pub(super) struct Step {
 pub(super) struct Finding {
     /// For people.
     pub(super) text: String,
+    /// What it brought, for people.
+    pub(super) gain: String,
     /// For programs: names with their units last.
     pub(super) figures: Vec<(String, f64)>,
 }
 
 impl Finding {
     fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), figures: Vec::new() }
+        Self { text: text.into(), gain: String::new(), figures: Vec::new() }
+    }
+
+    fn gained(self, gain: impl Into<String>) -> Self {
+        Self { gain: gain.into(), ..self }
     }
 
     fn with(mut self, name: impl Into<String>, value: f64) -> Self {
@@ -38,18 +46,36 @@ impl Finding {
     }
 }
 
+/// How many times as much, as people write it.
+fn times(one: f64, other: f64) -> String {
+    match one / other.max(1e-12) {
+        ratio @ 9.95.. => format!("{ratio:.0} ×"),
+        ratio => format!("{ratio:.1} ×"),
+    }
+}
+
+/// So many in a second: `1.2 M/s`.
+fn per_second(rate: f64) -> String {
+    match rate {
+        1e6.. => format!("{:.1} M/s", rate / 1e6),
+        1e3.. => format!("{:.0} k/s", rate / 1e3),
+        _ => format!("{rate:.0}/s"),
+    }
+}
+
 /// In this order. The last one cleans up and is always taken.
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "start a memory server", run: cluster::start_memory },
-    Step { name: "start an agent", run: cluster::start_agent },
-    Step { name: "attach to the agent", run: cluster::attach },
-    Step { name: "echo through shared memory", run: echo::through_shared_memory },
-    Step { name: "echo over TCP", run: echo::over_tcp },
-    Step { name: "far memory through shared memory", run: far_memory::through_shared_memory },
-    Step { name: "far memory over TCP", run: far_memory::over_tcp },
-    Step { name: "atomics over both at once", run: far_memory::atomics },
-    Step { name: "a graph in far memory", run: far_graph::pagerank },
-    Step { name: "a job of 4 ranks", run: job::four_ranks },
-    Step { name: "kill -9 the agent", run: loss::kill_agent },
-    Step { name: "stop everything", run: cluster::stop },
+    Step { name: "start", run: cluster::start },
+    Step { name: "links", run: links::echo },
+    Step { name: "links, agent killed", run: loss::told_by_name },
+    Step { name: "one-sided access", run: one_sided::both_links },
+    Step { name: "far memory", run: far_graph::pagerank },
+    Step { name: "far memory, agent killed", run: far_graph::without_agent },
+    Step { name: "messages", run: messages::inline_and_by_agent },
+    Step { name: "messages, agent killed", run: messages::without_agent },
+    Step { name: "functions", run: functions::three_sites },
+    Step { name: "functions, agent killed", run: functions::without_agent },
+    Step { name: "remote writes", run: writes::both_links },
+    Step { name: "remote writes, agent killed", run: writes::without_agent },
+    Step { name: "stop", run: cluster::stop },
 ];

@@ -1,54 +1,75 @@
 //! One-sided access to the memory server's regions.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use outboard::Memory;
 use outboard_wire::Rights;
 
-use super::Finding;
+use super::{Finding, times};
 use crate::commands::demo::stage::{By, Stage};
 use crate::numbers;
 
 /// How much is written and read back.
-const SIZE: usize = 32 << 20;
+const SIZE: usize = 16 << 20;
 /// What each of two clients adds, one at a time.
 const INCREMENTS: u64 = 2_000;
 /// A region that two clients open.
 const SHARED: &str = "demo-atomics";
 
-pub(super) fn through_shared_memory(stage: &mut Stage) -> Result<Finding> {
-    write_and_read(stage, By::Shm)
+/// What one kind of link carries, in bytes per second.
+struct Speed {
+    writing: f64,
+    reading: f64,
 }
 
-pub(super) fn over_tcp(stage: &mut Stage) -> Result<Finding> {
-    write_and_read(stage, By::Tcp)
+/// Writes and reads over both links, and adds to one word over both at once.
+pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
+    let shm = write_and_read(stage, By::Shm)?;
+    let tcp = write_and_read(stage, By::Tcp)?;
+    stage.go_on()?;
+    let (total, adding) = add_together(stage)?;
+    let second = Duration::from_secs(1);
+    let speeds = |Speed { writing, reading }: &Speed| {
+        let [writing, reading] = [*writing, *reading].map(|rate| numbers::bandwidth(rate as u64, second));
+        format!("written at {writing}, read at {reading}")
+    };
+    let text = format!(
+        "{}: {} {}, {} {}, every byte as it was; {total} increments of one word by two clients, none lost",
+        numbers::bytes(SIZE as u64),
+        speeds(&shm),
+        By::Shm.words(),
+        speeds(&tcp),
+        By::Tcp.words(),
+    );
+    let gain = format!("no process at the other end: {} the speed of TCP", times(shm.reading, tcp.reading));
+    let mut finding = Finding::text(text).gained(gain).with("fetch_adds_per_s", total as f64 / adding);
+    for (by, Speed { writing, reading }) in [(By::Shm, shm), (By::Tcp, tcp)] {
+        finding = finding.with(format!("write_{}_bytes_per_s", by.name()), writing);
+        finding = finding.with(format!("read_{}_bytes_per_s", by.name()), reading);
+    }
+    Ok(finding)
 }
 
-fn write_and_read(stage: &Stage, by: By) -> Result<Finding> {
+fn write_and_read(stage: &Stage, by: By) -> Result<Speed> {
     let mut memory = stage.connect_memory(by)?;
     let region = memory.reserve(SIZE as u64, None)?;
     let written = pattern(by as u64 + 1);
     // Once beforehand, and read into bytes that are not zero: the first touch of fresh memory is not what is timed.
     memory.write(&region, 0, &written)?;
+    let rate = |began: Instant| SIZE as f64 / began.elapsed().as_secs_f64().max(1e-9);
     let began = Instant::now();
     memory.write(&region, 0, &written)?;
-    let writing = began.elapsed();
+    let writing = rate(began);
     let mut read = vec![0xff; SIZE];
     let began = Instant::now();
     memory.read(&region, 0, &mut read)?;
-    let reading = began.elapsed();
+    let reading = rate(began);
     ensure!(read == written, "what came back is not what was written");
     memory.free(region)?;
     memory.close("done");
-    let size = SIZE as u64;
-    let (fast, back) = (numbers::bandwidth(size, writing), numbers::bandwidth(size, reading));
-    let text = format!("{} written at {fast}, read at {back}, every byte as it was", numbers::bytes(size));
-    let rate = |took: std::time::Duration| size as f64 / took.as_secs_f64().max(1e-9);
-    Ok(Finding::text(text)
-        .with(format!("write_{}_bytes_per_s", by.name()), rate(writing))
-        .with(format!("read_{}_bytes_per_s", by.name()), rate(reading)))
+    Ok(Speed { writing, reading })
 }
 
 /// Bytes that nothing else would leave there: no two blocks are alike.
@@ -62,8 +83,9 @@ fn pattern(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Two clients add to one word at the same time, one through shared memory, one over TCP.
-pub(super) fn atomics(stage: &mut Stage) -> Result<Finding> {
+/// Two clients add to one word at the same time, one through shared memory, one over TCP. Returns what the word is then,
+/// and how many seconds it took.
+fn add_together(stage: &Stage) -> Result<(u64, f64)> {
     let mut owner = stage.connect_memory(By::Shm)?;
     let region = owner.reserve_shared(4096, SHARED)?;
     let clients = [stage.connect_memory(By::Shm)?, stage.connect_memory(By::Tcp)?];
@@ -79,8 +101,7 @@ pub(super) fn atomics(stage: &mut Stage) -> Result<Finding> {
     owner.close("done");
     let expected = 2 * INCREMENTS;
     ensure!(total == expected, "{expected} increments gave {total}");
-    let text = format!("{total} increments of one word by two clients, none lost");
-    Ok(Finding::text(text).with("fetch_adds_per_s", expected as f64 / took.as_secs_f64().max(1e-9)))
+    Ok((total, took.as_secs_f64().max(1e-9)))
 }
 
 fn add(mut memory: Memory) -> Result<()> {
