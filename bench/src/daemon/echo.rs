@@ -35,7 +35,8 @@ pub(super) fn ask(host: &Host, effort: Effort, progress: &Progress) -> Result<Ve
     Ok(figures)
 }
 
-fn connect(at: &Address) -> Result<Client, BenchError> {
+/// A client that asks.
+pub(super) fn connect(at: &Address) -> Result<Client, BenchError> {
     let identity = Identity::new(Role::Application, "asking client");
     Ok(Client::connect(at, identity, &Settings::default().link)?)
 }

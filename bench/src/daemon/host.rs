@@ -18,7 +18,7 @@ use crate::{BenchError, pair};
 /// What the lead says to the host.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
-    /// Tell how much processor time you have used.
+    /// Tell how much processor time and memory you have used.
     Account,
     /// Answer on the socket that comes next.
     Answer,
@@ -31,8 +31,8 @@ enum Order {
 enum Reply {
     /// Clients can come.
     Listening { local: String, remote: String },
-    /// All its threads together have run for so long.
-    Used { cpu_ns: u64 },
+    /// All its threads together have run for so long, and so much of its memory is there.
+    Used { cpu_ns: u64, resident_bytes: u64 },
     /// There will be no result.
     Failed { why: String },
 }
@@ -64,9 +64,18 @@ impl Host {
 
     /// The processor time that it has used so far.
     pub(super) fn cpu_ns(&self) -> Result<u64, BenchError> {
+        Ok(self.account()?.0)
+    }
+
+    /// How much of its memory is there.
+    pub(super) fn resident_bytes(&self) -> Result<u64, BenchError> {
+        Ok(self.account()?.1)
+    }
+
+    fn account(&self) -> Result<(u64, u64), BenchError> {
         self.peer.control.send(&Order::Account)?;
-        match self.peer.control.receive("the host's processor time")? {
-            Reply::Used { cpu_ns } => Ok(cpu_ns),
+        match self.peer.control.receive("what the host has used")? {
+            Reply::Used { cpu_ns, resident_bytes } => Ok((cpu_ns, resident_bytes)),
             other => Err(unexpected(other)),
         }
     }
@@ -104,7 +113,10 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
     control.send(&Reply::Listening { local, remote })?;
     loop {
         match control.receive("the next question")? {
-            Order::Account => control.send(&Reply::Used { cpu_ns: cpu_ns() })?,
+            Order::Account => {
+                let resident_bytes = resident_bytes()?;
+                control.send(&Reply::Used { cpu_ns: cpu_ns(), resident_bytes })?;
+            }
             Order::Answer => answer(control.receive_descriptor()?)?,
             Order::Stop => break,
         }
@@ -124,6 +136,13 @@ fn start_agent() -> Result<Daemon, BenchError> {
 fn cpu_ns() -> u64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
+/// The pages of this process that are in memory: the second number that the kernel tells.
+fn resident_bytes() -> Result<u64, BenchError> {
+    let told = std::fs::read_to_string("/proc/self/statm").named("/proc/self/statm")?;
+    let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    Ok(pages.unwrap_or(0) * rustix::param::page_size() as u64)
 }
 
 /// Sends back what comes until the lead closes the socket.

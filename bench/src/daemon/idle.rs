@@ -30,16 +30,12 @@ pub(super) fn ask(host: &Host, effort: Effort, progress: &Progress) -> Result<Ve
     let by_shm = share(host, &mut link, span)?;
     progress.show(span / 2);
     link.close("seen enough");
-    let outboard_link::Address::Tcp(remote) = host.remote else { return Err(not_tcp()) };
+    let outboard_link::Address::Tcp(remote) = host.remote else { return Err(super::not_tcp()) };
     let mut link = tcp::connect(remote, identity(), Exports::new(), tcp::Config::default())?;
     let by_tcp = share(host, &mut link, span)?;
     link.close("seen enough");
     let figure = |name, value| Figure::new(name, Unit::Cores, value, LIMIT_CORES, VERSUS);
     Ok(vec![figure("daemon.idle.cpu", by_shm), figure("daemon.idle.tcp.cpu", by_tcp)])
-}
-
-fn not_tcp() -> BenchError {
-    BenchError::PeerFailed { why: "it does not listen on TCP".to_owned() }
 }
 
 /// Which share of one core the host uses while `link` is only kept alive.

@@ -4,6 +4,7 @@
 //! what the kernel needs to wake a process and be woken by it.
 
 mod attach;
+mod crowd;
 mod echo;
 mod host;
 mod idle;
@@ -24,6 +25,7 @@ const QUESTIONS: &[Question] = &[
     Question { name: "daemon.idle", ask: idle::ask },
     Question { name: "daemon.attach", ask: attach::ask },
     Question { name: "daemon.echo", ask: echo::ask },
+    Question { name: "daemon.crowd", ask: crowd::ask },
 ];
 
 /// Asks all questions, each of an agent of its own.
@@ -47,4 +49,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
 pub(crate) fn serve(question: &str) -> Option<Result<(), BenchError>> {
     let is_known = QUESTIONS.iter().any(|known| known.name == question);
     is_known.then(|| Control::play(host::serve))
+}
+
+fn not_tcp() -> BenchError {
+    BenchError::PeerFailed { why: "it does not listen on TCP".to_owned() }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use outboard_bench::{Effort, Options, PeerProgram};
+use outboard_driver::raise_descriptor_limit;
 
 use crate::terminal;
 
@@ -53,6 +54,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "only `outboard bench graph`, `writing`, `calling` and `steering` draw a picture; leave out --plot"
         );
     }
+    // A crowd of clients needs more than the usual, in both processes.
+    raise_descriptor_limit();
     let path = std::env::current_exe().context("cannot find this program to start its second process")?;
     let arguments = vec![super::bench_peer::NAME.to_owned()];
     let effort = match args {

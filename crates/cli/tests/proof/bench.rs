@@ -26,6 +26,10 @@ fn it_gives_every_figure_with_its_limit() {
         ("daemon.attach.tcp.p50", "ms", Some(5.0)),
         ("daemon.echo.shm.p50", "ns", None),
         ("daemon.echo.tcp.p50", "ns", None),
+        ("daemon.crowd.shm.client", "bytes", Some(65536.0)),
+        ("daemon.crowd.shm.echo.p50", "ns", None),
+        ("daemon.crowd.tcp.client", "bytes", Some(65536.0)),
+        ("daemon.crowd.tcp.echo.p50", "ns", None),
     ] {
         let figures = report["figures"].as_array().unwrap();
         let figure = figures.iter().find(|figure| figure["name"] == name).expect(name);
