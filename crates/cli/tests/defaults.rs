@@ -13,29 +13,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// An example of the library as a function.
-macro_rules! example {
-    ($name:ident) => {
-        mod $name {
-            include!(concat!("../../outboard/examples/", stringify!($name), ".rs"));
-
-            pub(super) fn run() -> super::Outcome {
-                main()
-            }
-        }
-    };
-}
-
-example!(caller);
-example!(far_memory);
-example!(memory);
-example!(writer);
+#[path = "../../outboard/examples/caller.rs"]
+mod caller;
+#[path = "../../outboard/examples/far_memory.rs"]
+mod far_memory;
+#[path = "../../outboard/examples/memory.rs"]
+mod memory;
+#[path = "../../outboard/examples/writer.rs"]
+mod writer;
 
 const EXAMPLES: [(&str, fn() -> Outcome); 4] = [
-    ("memory", memory::run),
-    ("far_memory", far_memory::run),
-    ("writer", writer::run),
-    ("caller", caller::run),
+    ("memory", memory::main),
+    ("far_memory", far_memory::main),
+    ("writer", writer::main),
+    ("caller", caller::main),
 ];
 
 /// How long anything here may take on a busy machine.

@@ -1,6 +1,6 @@
-// A function that runs beside the data. In another terminal: `outboard up`.
-//
-//     cargo run --release -p outboard --example caller
+//! A function that runs beside the data. In another terminal: `outboard up`.
+//!
+//!     cargo run --release -p outboard --example caller
 
 use outboard::{Caller, CallerOptions, FunctionImage, FunctionOptions, Memory, Rights};
 
@@ -14,7 +14,7 @@ const COUNT: &str = "
     exit";
 
 #[allow(clippy::print_stdout, reason = "it is what the example is for")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut memory = Memory::find()?;
     let mut caller = Caller::find(CallerOptions::default())?;
     let region = memory.reserve(4096, None)?;

@@ -1,11 +1,11 @@
-// An array larger than the memory that it takes here. In another terminal: `outboard up`.
-//
-//     cargo run --release -p outboard --example far_memory
+//! An array larger than the memory that it takes here. In another terminal: `outboard up`.
+//!
+//!     cargo run --release -p outboard --example far_memory
 
 use outboard::{FarMemory, FarOptions};
 
 #[allow(clippy::print_stdout, reason = "it is what the example is for")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let far = FarMemory::connect(FarOptions::find()?.with_buffer("16MiB".parse()?))?;
     let mut counts = far.allocate::<u64>(16 << 20)?; // 128 MiB, of which 16 MiB are here at a time
     for at in (0..counts.len()).step_by(4096) {

@@ -1,11 +1,11 @@
-// A region of a memory server, by calls. In another terminal: `outboard up`.
-//
-//     cargo run --release -p outboard --example memory
+//! A region of a memory server, by calls. In another terminal: `outboard up`.
+//!
+//!     cargo run --release -p outboard --example memory
 
 use outboard::Memory;
 
 #[allow(clippy::print_stdout, reason = "it is what the example is for")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut memory = Memory::find()?;
     let table = memory.reserve(1 << 20, None)?; // ends with this process; give it a name to keep it
     memory.write(&table, 4096, b"far away")?; // visible there when the call returns

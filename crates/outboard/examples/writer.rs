@@ -1,11 +1,11 @@
-// Remote writes that choose their path one by one. In another terminal: `outboard up`.
-//
-//     cargo run --release -p outboard --example writer
+//! Remote writes that choose their path one by one. In another terminal: `outboard up`.
+//!
+//!     cargo run --release -p outboard --example writer
 
 use outboard::{Memory, Writer, WriterOptions};
 
 #[allow(clippy::print_stdout, reason = "it is what the example is for")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut memory = Memory::find()?;
     let mut writer = Writer::find(WriterOptions::default())?;
     let region = memory.reserve(64 << 20, None)?;

@@ -31,7 +31,7 @@ pub enum FindError {
     },
     /// It cannot be reached.
     #[error(transparent)]
-    Connect(ConnectError),
+    Connect(#[from] ConnectError),
 }
 
 outboard_wire::debug_with_causes!(FindError);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use outboard::{
-    Address, CacheMode, Client, FarError, FarMapping, FarMemory, FarOptions, Memory, Mover, Path,
+    Address, CacheMode, Client, FarError, FarMapping, FarMemory, FarOptions, FindError, Memory, Mover, Path,
     RegionOptions,
 };
 use outboard_wire::Rights;
@@ -182,7 +182,8 @@ fn read_at_server(name: &str, bytes: &mut [u8], options: &FarOptions) -> Result<
     let (count, stripe) = (1 + options.others.len(), options.stripe);
     let mut parts = Vec::new();
     for (number, address) in (1..).zip(options.servers()) {
-        let client = Client::connect(address, options.identity.clone(), &options.link)?;
+        let client = Client::connect(address, options.identity.clone(), &options.link);
+        let client = client.map_err(FindError::from)?;
         let mut server = Memory::new(client.with_patience(PATIENCE));
         let name = match count {
             1 => name.to_owned(),
