@@ -31,7 +31,7 @@ pub use files::{Files, field, with_files};
 pub use groups::{GroupVersion, Groups, Place};
 pub use memory::{LimitSetter, MemoryLimit, MemoryLimits};
 pub use processors::{ProcessorLimits, ProcessorQuota, spin};
-pub use quantity::{bytes as show_bytes, limit as show_limit, parse_size};
+pub use quantity::{bytes as show_bytes, limit as show_limit, parse_size, size as show_size};
 
 /// How much memory and processor time this process may have.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -14,6 +14,16 @@ pub fn bytes(size: u64) -> String {
     format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit])
 }
 
+/// The same for messages in which every byte counts: what is no whole number of tenths is also told in bytes.
+pub fn size(size: u64) -> String {
+    let text = bytes(size);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, "B"));
+    let log2 =
+        ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].iter().position(|known| *known == unit).unwrap_or(0) * 10;
+    let is_whole = !number.contains('.') && size.trailing_zeros() as usize >= log2;
+    if is_whole || size == 0 { text } else { format!("{text} ({size} bytes)") }
+}
+
 /// A limit in bytes; none is “unlimited”.
 pub fn limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "unlimited".to_owned(), bytes)
@@ -47,6 +57,15 @@ mod tests {
         assert_eq!(bytes((1 << 20) - 1), "1 MiB");
         assert_eq!(bytes(u64::MAX), "16384 PiB");
         assert_eq!(limit(None), "unlimited");
+    }
+
+    #[test]
+    fn sizes_that_are_rounded_are_told_in_bytes_too() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1000), "1000 B");
+        assert_eq!(size(64 << 20), "64 MiB");
+        assert_eq!(size((1 << 20) - 1), "1 MiB (1048575 bytes)");
+        assert_eq!(size(1_500_000), "1.4 MiB (1500000 bytes)");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outboard_limits::show_size;
 use outboard_wire::access::Status;
 use outboard_wire::{Grant, Rights};
 use rustix::io::Errno;
@@ -66,7 +67,7 @@ pub struct Completion {
 #[non_exhaustive]
 pub enum AccessError {
     /// The span is not inside the region.
-    #[error("bytes {offset}..{} are outside a region of {size} bytes", offset.saturating_add(*len))]
+    #[error("bytes {offset}..{} are outside a region of {}", offset.saturating_add(*len), show_size(*size))]
     OutOfBounds {
         /// Where the access begins.
         offset: u64,
@@ -91,7 +92,11 @@ pub enum AccessError {
         offset: u64,
     },
     /// One access moves at most `max` bytes on this link.
-    #[error("an access of {len} bytes is over this link's limit of {max}")]
+    #[error(
+        "an access of {} is over this link's limit of {}",
+        show_size(*len as u64),
+        show_size(*max as u64)
+    )]
     TooLong {
         /// How long it is.
         len: usize,

@@ -36,7 +36,7 @@ fn every_error_is_prose() {
     readable(&CallerError::NoServer, "OUTBOARD_JOB_MEMORY");
     readable(&JobError::NoSuchRank { rank: 3, size: 2 }, "rank 3 does not exist in a job of 2");
     readable(&AskError::BadChunk { chunk_log2: 90 }, "no region moves in chunks of 2^90 bytes");
-    readable(&CallError::ArgumentsTooLong { max: 7 }, "longer than 7 bytes");
+    readable(&CallError::ArgumentsTooLong { max: 7 }, "longer than 7 B");
     readable(&NoRoomBecause::Learning, "learn the function again");
     readable(&RegisterError::NoAgent, "there is none");
     readable(&SendError::NoSuchRank { rank: 3, ranks: 2 }, "there is no rank 3");

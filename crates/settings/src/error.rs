@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use outboard_limits::show_size;
 use outboard_link::AddressError;
 use outboard_link::shaped::WireError;
 use thiserror::Error;
@@ -25,7 +26,7 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// The file is far too long to be a configuration.
-    #[error("the configuration file {path} is over {max} bytes: is it the right file?")]
+    #[error("the configuration file {path} is over {}: is it the right file?", show_size(*max))]
     TooLong {
         /// Which file.
         path: PathBuf,

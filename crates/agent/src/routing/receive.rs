@@ -1,6 +1,7 @@
 //! What comes from ranks and agents.
 
 use outboard_driver::LinkId;
+use outboard_limits::show_size;
 use outboard_link::{Disposition, Frame};
 use outboard_wire::routing::{
     ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, PARCEL, PING, ParcelHead, RUN, Run, TAKEN,
@@ -71,8 +72,9 @@ impl RoutingWorker {
         let stride = self.shared.config().stride();
         if longest > stride || longest > parcel_bytes as usize {
             return Err(format!(
-                "bundles of {bundle_bytes} bytes do not fit into parcels of {} bytes: enlarge agent.parcel",
-                self.shared.config().parcel_bytes
+                "bundles of {} do not fit into parcels of {}: enlarge agent.parcel",
+                show_size(u64::from(bundle_bytes)),
+                show_size(self.shared.config().parcel_bytes as u64)
             ));
         }
         if let Some(Side { kind: Kind::Rank(known), .. }) = self.sides.get(&link)

@@ -123,7 +123,7 @@ fn what_was_written_back_before_a_fence_or_another_writer_is_refused() {
         assert!(matches!(error, AskError::StaleEpoch { .. }), "{error}");
         one.write_back(&region, 0, b"new").unwrap();
         let outside = one.write_back(&region, (1 << 20) - 1, b"xx").unwrap_err().to_string();
-        assert!(outside.contains("outside a region of 1048576 bytes"), "{outside}");
+        assert!(outside.contains("outside a region of 1 MiB"), "{outside}");
         let mut read = vec![0; 1 << 16];
         one.read(&region, 1 << 16, &mut read).unwrap();
         assert!(read == chunk);

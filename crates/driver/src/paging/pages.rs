@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
+use outboard_limits::show_size;
 use outboard_link::Clock;
 use outboard_paging::pager::{ChunkKey, Shard, ShardConfig, SizeClass};
 use outboard_userfaultfd::Route;
@@ -38,7 +39,11 @@ pub enum PagingError {
         source: Errno,
     },
     /// Chunks must be powers of two from a page to 2 MiB.
-    #[error("a chunk of {bytes} bytes will not do: it must be a power of two from {min} bytes to 2 MiB")]
+    #[error(
+        "a chunk of {} will not do: it must be a power of two from {} to 2 MiB",
+        show_size(*bytes as u64),
+        show_size(*min as u64)
+    )]
     BadChunk {
         /// What was asked for.
         bytes: usize,
@@ -47,8 +52,10 @@ pub enum PagingError {
     },
     /// The buffer has no room for the least that a region needs.
     #[error(
-        "a buffer of {buffer} bytes is too small for chunks of {chunk} bytes: it needs at least {needed} bytes; enlarge \
-         the buffer or choose smaller chunks"
+        "a buffer of {} is too small for chunks of {}: it needs at least {}; enlarge the buffer or choose smaller chunks",
+        show_size(*buffer as u64),
+        show_size(*chunk as u64),
+        show_size(*needed as u64)
     )]
     BufferTooSmall {
         /// How large it is.

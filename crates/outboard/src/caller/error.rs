@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outboard_calling::Fault;
 use outboard_driver::calling::{CallBeginError, NoRoom};
+use outboard_limits::show_size;
 use outboard_link::{ConnectError, LinkError, Peer};
 use outboard_steering::Site as CallSite;
 use outboard_wire::calling::{Failure, TrapReason};
@@ -31,7 +32,7 @@ pub enum CallError {
     #[error("the site knows no function of that number; register it")]
     NoSuchFunction,
     /// The arguments are longer than the site or the link takes. It did not run.
-    #[error("the arguments are longer than {max} bytes")]
+    #[error("the arguments are longer than {}", show_size(*max as u64))]
     ArgumentsTooLong {
         /// The longest that would be taken.
         max: usize,

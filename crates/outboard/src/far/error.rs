@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboard_driver::paging::{PagingError, ThreadsError};
-use outboard_limits::MemoryLimit;
+use outboard_limits::{MemoryLimit, show_size};
 use outboard_link::Address;
 use thiserror::Error;
 
@@ -29,7 +29,7 @@ pub enum FarError {
         denominator: u32,
     },
     /// Stripes that cannot be.
-    #[error("stripes of {stripe} bytes will not do: they must be a power of two")]
+    #[error("stripes of {} will not do: they must be a power of two", show_size(*stripe as u64))]
     BadStripe {
         /// How long they are to be.
         stripe: usize,
@@ -62,7 +62,11 @@ pub enum FarError {
     #[error(transparent)]
     Threads(#[from] ThreadsError),
     /// A region's size is no multiple of that of its elements.
-    #[error("region “{name}” has {bytes} bytes, which is no whole number of elements of {element} bytes")]
+    #[error(
+        "region “{name}” has {}, which is no whole number of elements of {}",
+        show_size(*bytes),
+        show_size(*element as u64)
+    )]
     Uneven {
         /// Which region.
         name: String,
@@ -72,7 +76,7 @@ pub enum FarError {
         element: usize,
     },
     /// More elements than addresses.
-    #[error("{len} elements of {element} bytes are more than can be addressed")]
+    #[error("{len} elements of {} are more than can be addressed", show_size(*element as u64))]
     TooLong {
         /// How many.
         len: usize,
@@ -94,7 +98,7 @@ pub enum FarError {
         patience: Duration,
     },
     /// A span that is not inside its region.
-    #[error("bytes {start}..{end} are outside a region of {size} bytes")]
+    #[error("bytes {start}..{end} are outside a region of {}", show_size(*size as u64))]
     OutOfBounds {
         /// Where it begins.
         start: usize,
@@ -105,8 +109,11 @@ pub enum FarError {
     },
     /// More pinned than the buffer can spare.
     #[error(
-        "pinning {asked} bytes would leave too little of a part of the buffer: {pinned} of the {most} bytes there that may \
-         be pinned are; enlarge the buffer, or pin neighbours rather than chunks that are far apart"
+        "pinning {} would leave too little of a part of the buffer: {} of the {} there that may be pinned are; enlarge the \
+         buffer, or pin neighbours rather than chunks that are far apart",
+        show_size(*asked as u64),
+        show_size(*pinned as u64),
+        show_size(*most as u64)
     )]
     TooMuchPinned {
         /// How much was asked for.

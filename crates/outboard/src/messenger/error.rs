@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outboard_driver::routing::BuffersError;
+use outboard_limits::show_size;
 use outboard_link::ConnectError;
 use thiserror::Error;
 
@@ -33,7 +34,9 @@ pub enum SendError {
     },
     /// The message is longer than messages may be.
     #[error(
-        "a message of {len} bytes is longer than the {max} that are allowed; raise messages.longest in all ranks"
+        "a message of {} is longer than the {} that are allowed; raise messages.longest in all ranks",
+        show_size(*len as u64),
+        show_size(*max as u64)
     )]
     TooLong {
         /// How long it is.

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use outboard_ebpf::text::assemble;
 use outboard_ebpf::{Helpers, Parts, Program, ProgramError, elf};
 
+use crate::numbers;
+
 /// A longer file is no program, whatever else is in it.
 const FILE_LEN_MAX: u64 = 64 << 20;
 
@@ -40,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     };
     taken.with_context(|| format!("cannot read {}", shown(path)))?;
     if bytes.len() as u64 > FILE_LEN_MAX {
-        bail!("{} is longer than {FILE_LEN_MAX} bytes, which no program is", shown(path));
+        bail!("{} is longer than {}, which no program is", shown(path), numbers::bytes(FILE_LEN_MAX));
     }
     Ok(bytes)
 }
