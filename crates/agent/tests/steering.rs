@@ -88,7 +88,7 @@ fn slots_follow_what_callers_see() {
     assert_eq!(caller.tables[0], Table { epoch: 0, places: [Place::Server; 256] }, "the answer");
     caller.observe_until(&both(50, 10_000), |table| count(table, Place::Agent) > 200);
     // A line that is being written at the moment is not seen.
-    let is_explained = |line: &String| line.contains("moved from server: cheaper");
+    let is_explained = |line: &String| line.contains("moved from server because it is cheaper");
     let until = Instant::now() + PATIENCE;
     loop {
         let view = daemon.page().view().unwrap();

@@ -62,12 +62,12 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Start => "the starting choice",
-            Self::Hint => "hinted by the user",
-            Self::Fixed => "fixed by the user",
-            Self::Cheaper => "cheaper",
-            Self::FormerStale => "no recent measurement there",
-            Self::FormerExcluded => "unusable there",
+            Self::Start => "at the start",
+            Self::Hint => "by a hint of the user",
+            Self::Fixed => "by the user",
+            Self::Cheaper => "it is cheaper",
+            Self::FormerStale => "nothing was measured there lately",
+            Self::FormerExcluded => "that cannot be used",
         })
     }
 }

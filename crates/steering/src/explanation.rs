@@ -60,31 +60,31 @@ pub enum Standing {
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fixed => f.pad("fixed"),
-            Self::Alone => f.pad("nothing to compare with"),
-            Self::Cheapest => f.pad("cheapest"),
-            Self::WithinMargin => f.pad("within margin and noise"),
+            Self::Fixed => f.pad("nothing else is considered"),
+            Self::Alone => f.pad("no other choice was measured lately"),
+            Self::Cheapest => f.pad("it is the cheapest"),
+            Self::WithinMargin => f.pad("the difference is within margin and noise"),
             Self::Weighing { percent } => write!(f, "{percent} % of the way to moving"),
-            Self::Throttled => f.pad("moved too often, waiting"),
-            Self::Excluded => f.pad("unusable, as is everything else"),
+            Self::Throttled => f.pad("it has moved too often and waits"),
+            Self::Excluded => f.pad("neither it nor any other can be used"),
         }
     }
 }
 
 impl<O: fmt::Display> fmt::Display for Explanation<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, since {}: ", self.chosen, Span::from(self.held))?;
+        write!(f, "{} for {}: ", self.chosen, Span::from(self.held))?;
         match self.cost {
-            Some(cost) => write!(f, "{}", Span::from(cost))?,
-            None => f.write_str("no recent measurement")?,
+            Some(cost) => write!(f, "it costs {}", Span::from(cost))?,
+            None => f.write_str("its cost was not measured lately")?,
         }
         if let Some(Rival { option, cost }) = &self.rival {
-            write!(f, " against {} at {option}, margin {} %", Span::from(*cost), self.margin_percent)?;
+            write!(f, " against {} at {option} (margin {} %)", Span::from(*cost), self.margin_percent)?;
         }
-        write!(f, ", {}; ", self.standing)?;
+        write!(f, "; {}; ", self.standing)?;
         match &self.former {
-            Some(former) => write!(f, "moved from {former}: {}", self.reason),
-            None => write!(f, "{}", self.reason),
+            Some(former) => write!(f, "moved from {former} because {}", self.reason),
+            None => write!(f, "chosen {}", self.reason),
         }
     }
 }

@@ -284,7 +284,7 @@ fn every_move_is_explained() {
     assert!(lines.iter().any(|line| line.starts_with("calls at server: ") && line.contains("% busy")));
     let shift = lines.iter().find(|line| line.starts_with("epoch ")).unwrap();
     assert!(
-        shift.contains("slots: agent, since ") && shift.contains("moved from server: cheaper"),
+        shift.contains("slots: agent for ") && shift.contains("moved from server because it is cheaper"),
         "{shift}"
     );
     assert!(shift.contains(" at server, margin 50 %"), "{shift}");

@@ -121,21 +121,23 @@ fn the_lines_read_well() {
         |preference, costs| settle(preference, costs).explain(Time::from_nanos(1_000_000_000)).to_string();
     assert_eq!(
         line(Preference::Auto, [9_800.0, 30_000.0, 4_100.0]),
-        "server, since 997 ms: 4.1 µs against 9.8 µs at application, margin 20 %, cheapest; \
-         moved from application: cheaper"
+        "server for 997 ms: it costs 4.1 µs against 9.8 µs at application (margin 20 %); it is the cheapest; \
+         moved from application because it is cheaper"
     );
     assert_eq!(
         line(Preference::Auto, [110.0, 100.0, 4e9]),
-        "application, since 1.0 s: 110 ns against 100 ns at agent, margin 20 %, within margin and noise; \
-         the starting choice"
+        "application for 1.0 s: it costs 110 ns against 100 ns at agent (margin 20 %); \
+         the difference is within margin and noise; chosen at the start"
     );
     assert_eq!(
         line(Preference::Fixed(Site::Agent), [5.0, 2.5e6, 12.0]),
-        "agent, since 1.0 s: 2.5 ms against 5.0 ns at application, margin 20 %, fixed; fixed by the user"
+        "agent for 1.0 s: it costs 2.5 ms against 5.0 ns at application (margin 20 %); nothing else is considered; \
+         chosen by the user"
     );
     let fresh = Chooser::new(Site::ALL, Preference::Auto, Config::default(), Time::ZERO).expect("known");
     assert_eq!(
         fresh.explain(Time::ZERO).to_string(),
-        "application, since 0 ns: no recent measurement, nothing to compare with; the starting choice"
+        "application for 0 ns: its cost was not measured lately; no other choice was measured lately; \
+         chosen at the start"
     );
 }

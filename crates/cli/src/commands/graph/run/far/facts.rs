@@ -34,9 +34,8 @@ impl Facts<'_> {
         let mut rows = vec![(
             "far memory",
             format!(
-                "{} of {} here at once, chunks of {}, {} state",
-                numbers::bytes(*buffer as u64),
-                numbers::bytes(*footprint),
+                "{}, chunks of {}, {} state",
+                room(*buffer as u64, *footprint),
                 numbers::bytes(self.chunk as u64),
                 self.state(),
             ),
@@ -84,5 +83,28 @@ impl Facts<'_> {
             Memory::Dram => "dram",
             Memory::Far => "far",
         }
+    }
+}
+
+/// How much of far memory may be here.
+fn room(buffer: u64, footprint: u64) -> String {
+    let [buffer_text, footprint_text] = [buffer, footprint].map(numbers::bytes);
+    match buffer < footprint {
+        true => format!("{buffer_text} of {footprint_text} here at once"),
+        false => format!("all {footprint_text} fit into the buffer of {buffer_text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_never_more_than_the_whole() {
+        assert_eq!(
+            room(256 << 10, 1 << 20),
+            "256 KiB of 1 MiB here at once".replace("1 MiB", &numbers::bytes(1 << 20))
+        );
+        assert_eq!(room(256 << 10, 144), "all 144 B fit into the buffer of 256 KiB");
     }
 }
