@@ -32,6 +32,7 @@ mod node;
 mod privileges;
 mod processors;
 mod report;
+mod user;
 mod userfaultfd;
 
 pub use cache_misses::CacheMisses;

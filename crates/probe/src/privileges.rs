@@ -102,7 +102,11 @@ impl Privileges {
             true => String::from(name),
             false => format!("no {name}: {effect}"),
         };
-        let fix = "run the agent as root, or: sudo setcap cap_sys_nice=ep \"$(command -v outboard)\"";
+        let fix = match self.user_id {
+            // Root lacks it in a container.
+            0 => "let the container have it: docker run --cap-add SYS_NICE",
+            _ => "run the agent as root, or: sudo setcap cap_sys_nice=ep \"$(command -v outboard)\"",
+        };
         finding(State::Good, effects.map(show).join("; ")).limited_unless(held.sys_nice, fix)
     }
 

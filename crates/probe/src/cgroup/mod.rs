@@ -6,6 +6,7 @@ use outboard_limits::{
 use serde::Serialize;
 
 use crate::finding::{Area, Finding, State};
+use crate::user::User;
 
 /// What the control groups of this process allow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,7 +121,12 @@ impl Cgroup {
             ChildQuota::Never { why } => format!("{why}; an agent is slowed by nice instead"),
         };
         let is_possible = !matches!(self.child_quota, ChildQuota::Never { .. });
-        let fix = "run as root, or under: systemd-run --user --scope -p Delegate=yes";
+        let fix = match User::of_this_process() {
+            User::Root => {
+                "let the container write its control groups: docker run --cgroupns=private --privileged"
+            }
+            User::Other { .. } => "run as root, or under: systemd-run --user --scope -p Delegate=yes",
+        };
         Finding::new(Area::Cgroup, "agent quota", State::Good, detail).limited_unless(is_possible, fix)
     }
 }

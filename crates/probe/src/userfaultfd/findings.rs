@@ -6,6 +6,7 @@ use outboard_userfaultfd::DEVICE;
 
 use super::{Operations, Route, Trial, UserfaultfdSupport};
 use crate::finding::{Area, Finding, State};
+use crate::user::User;
 
 impl UserfaultfdSupport {
     /// What it means for far memory.
@@ -29,7 +30,11 @@ impl UserfaultfdSupport {
         };
         let detail = format!("{effect} ({})", self.ways());
         let finding = Finding::new(Area::Paging, "userfaultfd", state, detail);
-        if state == State::Good { finding } else { finding.with_fix(self.access_fix()) }
+        if state == State::Good {
+            finding
+        } else {
+            finding.with_fix(self.access_fix(&User::of_this_process()))
+        }
     }
 
     /// What was tried, and with which result.
@@ -53,7 +58,7 @@ impl UserfaultfdSupport {
     }
 
     /// How to get a userfaultfd that serves everything.
-    fn access_fix(&self) -> String {
+    pub(super) fn access_fix(&self, user: &User) -> String {
         if self.refusal(Route::Syscall) == Some(Errno::NOSYS) {
             return "use a kernel built with CONFIG_USERFAULTFD=y".to_owned();
         }
@@ -64,14 +69,20 @@ impl UserfaultfdSupport {
                     seccomp=PROFILE), or pass the device in (docker run --device /dev/userfaultfd)"
                 .to_owned();
         }
-        if !self.device_exists {
-            return format!("{sysctl}, or run as root");
+        match user {
+            // Root is refused where it lacks the capability, which is in a container.
+            User::Root => {
+                "let the container have the capability (docker run --cap-add SYS_PTRACE) or the device \
+                           (docker run --device /dev/userfaultfd)"
+                    .to_owned()
+            }
+            User::Other { .. } if !self.device_exists => format!("{sysctl}, or run as root"),
+            User::Other { group } => format!(
+                "let your group open {DEVICE}: echo 'KERNEL==\"userfaultfd\", GROUP=\"{group}\", MODE=\"0660\"' | sudo \
+                 tee /etc/udev/rules.d/60-userfaultfd.rules && sudo udevadm control --reload && sudo udevadm trigger \
+                 --name-match=userfaultfd; or for everybody: {sysctl}"
+            ),
         }
-        format!(
-            "let your group open {DEVICE}: echo 'KERNEL==\"userfaultfd\", GROUP=\"users\", MODE=\"0660\"' | sudo tee \
-             /etc/udev/rules.d/60-userfaultfd.rules && sudo udevadm control --reload && sudo udevadm trigger \
-             --name-match=userfaultfd; or for everybody: {sysctl}"
-        )
     }
 }
 

@@ -2,6 +2,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::finding::State;
+use crate::user::User;
 
 /// Whatever this process may do, the answers agree with each other.
 #[test]
@@ -92,8 +93,10 @@ fn an_old_kernel_and_an_ordinary_user_are_limited_but_served() {
     for name in ["UFFDIO_COPY", "write protection"] {
         assert_eq!(state_of(&support, name), State::Good, "{name}");
     }
-    let fix = support.findings()[0].fix.clone().unwrap();
-    assert!(fix.contains("udev") && fix.contains("vm.unprivileged_userfaultfd=1"), "{fix}");
+    let fix = support.access_fix(&User::Other { group: "ada".to_owned() });
+    assert!(fix.contains("GROUP=\"ada\"") && fix.contains("vm.unprivileged_userfaultfd=1"), "{fix}");
+    let fix = support.access_fix(&User::Root);
+    assert!(fix.contains("SYS_PTRACE") && !fix.contains("root"), "{fix}");
 }
 
 #[test]
