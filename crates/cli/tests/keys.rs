@@ -96,6 +96,71 @@ fn keys_are_made_shown_and_never_replaced() {
     assert_ne!(secret, text(&run(&["keys", "secret"], None).stdout));
 }
 
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn keys_are_made_in_the_home_of_every_user() {
+    let home = Folder::new("home");
+    std::fs::create_dir(&home.0).unwrap();
+    let mut command = outboard(&["keys", "init"], None);
+    let made = command.env("HOME", &home.0).env_remove("XDG_CONFIG_HOME").output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let keys = home.0.join(".config/outboard/keys");
+    assert!(text(&made.stdout).starts_with(keys.to_str().unwrap()), "{}", text(&made.stdout));
+    // A group that is given the folder must be able to reach it.
+    assert_eq!((mode(&keys), mode(&keys.join("ca.key"))), (0o700, 0o600));
+    assert_eq!(
+        mode(keys.parent().unwrap()) & !0o022,
+        0o755,
+        "a usual umask takes away what others may write"
+    );
+}
+
+#[test]
+fn keys_that_may_not_be_read_are_not_said_to_be_absent() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can become another user");
+    }
+    let as_nobody = |command: &mut Command| command.uid(NOBODY).gid(NOBODY).current_dir("/").output();
+    if !as_nobody(&mut outboard(&["--version"], None)).is_ok_and(|output| output.status.success()) {
+        return println!("skipped: another user cannot start the program");
+    }
+    let config = Folder::new("closed");
+    let keys = config.0.join("outboard/keys");
+    assert!(run(&["keys", "init", "--dir", keys.to_str().unwrap()], None).status.success());
+    std::fs::set_permissions(&config.0, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ask = |arguments: &[&str]| {
+        let mut command = outboard(arguments, None);
+        command.env("XDG_CONFIG_HOME", &config.0).env("OUTBOARD_LINK_KEYS", "auto");
+        text(&as_nobody(&mut command).unwrap().stderr).to_lowercase()
+    };
+    for arguments in [&["keys", "show"][..], &["memory", "list", "--server", "tcp:192.0.2.7:7000"]] {
+        let told = ask(arguments);
+        assert!(
+            told.contains("permission denied") && told.contains("outboard/keys/"),
+            "{arguments:?}: {told}"
+        );
+    }
+    // Within the machine no keys are needed.
+    let told = text(
+        &as_nobody(
+            outboard(&["memory", "list", "--server", "tcp:127.0.0.1:1"], None)
+                .env("XDG_CONFIG_HOME", &config.0)
+                .env("OUTBOARD_LINK_KEYS", "auto")
+                .env("OUTBOARD_LINK_ENCRYPTION", "remote"),
+        )
+        .unwrap()
+        .stderr,
+    );
+    assert!(told.contains("refused"), "{told}");
+}
+
 #[test]
 fn a_daemon_lets_in_whom_its_authority_knows_and_logs_the_others() {
     let (head, node, other) = (Folder::new("our-head"), Folder::new("our-node"), Folder::new("other"));

@@ -20,6 +20,10 @@ pub(crate) fn write_new(folder: &Path, files: &[(&str, String)]) -> Result<(), K
     }
     let failed =
         |source| KeysError::File { action: "cannot make the folder", path: folder.to_owned(), source };
+    // Others may pass through the folders above, so that the keys can be opened to a group later; the umask decides.
+    if let Some(above) = folder.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     for (name, text) in files {
         let path = folder.join(name);

@@ -1,9 +1,11 @@
 //! Where a node's keys are.
 
 use std::env;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
-use outboard_link::tcp::CERTIFICATE_FILE;
+use outboard_link::tcp::{CERTIFICATE_FILE, KEY_FILE};
 
 use crate::literal::NONE;
 use crate::value::Value;
@@ -35,10 +37,27 @@ impl KeysPlace {
         of_user.into_iter().chain([PathBuf::from(SYSTEM_FOLDER)]).collect()
     }
 
-    /// The first folder that has keys.
+    /// The first folder with keys that this user may read. If there is none, the first with keys that this user may not
+    /// read: who needs them is told so, rather than that there are none.
     pub fn find() -> Option<PathBuf> {
-        Self::places().into_iter().find(|folder| folder.join(CERTIFICATE_FILE).exists())
+        Self::find_in(Self::places())
     }
+
+    fn find_in(places: Vec<PathBuf>) -> Option<PathBuf> {
+        let first =
+            |wanted: fn(io::Result<()>) -> bool| places.iter().find(|folder| wanted(try_keys(folder)));
+        let is_closed = |tried: io::Result<()>| tried.is_err_and(|error| error.kind() != ErrorKind::NotFound);
+        first(|tried| tried.is_ok()).or_else(|| first(is_closed)).cloned()
+    }
+
+    /// Whether this user may read the keys in a folder.
+    pub(crate) fn can_read(folder: &Path) -> bool {
+        try_keys(folder).is_ok()
+    }
+}
+
+fn try_keys(folder: &Path) -> io::Result<()> {
+    [CERTIFICATE_FILE, KEY_FILE].iter().try_for_each(|file| File::open(folder.join(file)).map(drop))
 }
 
 impl Value for KeysPlace {

@@ -154,11 +154,9 @@ fn line(certificate: &Certificate, now: OffsetDateTime) -> String {
     format!("{}, valid until {} ({left})", certificate.name, certificate.until.date())
 }
 
-/// Where this user's processes look first; root's keys are those of the machine.
+/// Where this user's processes look first.
 fn usual_folder() -> Result<PathBuf> {
-    let places = KeysPlace::places();
-    let place = if rustix::process::geteuid().is_root() { places.last() } else { places.first() };
-    place.cloned().context("there is no usual place for keys; name one by --dir")
+    KeysPlace::places().into_iter().next().context("there is no usual place for keys; name one by --dir")
 }
 
 fn found_folder() -> Result<PathBuf> {

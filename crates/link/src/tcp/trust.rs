@@ -91,7 +91,7 @@ impl fmt::Display for Credential {
 #[non_exhaustive]
 pub enum TrustError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {kind}; `outboard keys init` makes a folder of keys", path = .path.display())]
+    #[error("{path} cannot be read: {kind}; {}", remedy(*kind), path = .path.display())]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -126,6 +126,15 @@ pub enum TrustError {
 }
 
 outboard_wire::debug_with_causes!(TrustError);
+
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::PermissionDenied => {
+            "ask its owner to let you read it, or name keys of your own by link.keys"
+        }
+        _ => "`outboard keys init` makes a folder of keys",
+    }
+}
 
 /// A credential that is loaded: what every encrypted connection starts from.
 #[derive(Clone)]

@@ -114,10 +114,12 @@ impl LinkSettings {
     /// The same for a process of this job: where there is nothing else, it shows the job's secret.
     pub fn of_job(&self, job: &JobSettings) -> Self {
         let secret = job.secret.clone().filter(|secret| !secret.is_guessable());
-        match self.credential() {
-            Some(_) => self.clone(),
-            None => Self { secret, ..self.clone() },
-        }
+        let is_usable = match (self.credential(), &self.keys) {
+            // Keys of others that lie where keys are looked for are no reason to go without the job's secret.
+            (Some(Credential::Keys(folder)), KeysPlace::Auto) => KeysPlace::can_read(&folder),
+            (credential, _) => credential.is_some(),
+        };
+        if is_usable { self.clone() } else { Self { secret, ..self.clone() } }
     }
 }
 
