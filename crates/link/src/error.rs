@@ -204,6 +204,12 @@ pub enum ConnectError {
         /// Where.
         address: String,
     },
+    /// A path at which something else is.
+    #[error("{address} exists and is no socket; remove it, or choose another path")]
+    NoSocket {
+        /// Where.
+        address: String,
+    },
     /// A setting that cannot work.
     #[error("{what} cannot be {value}: {why}")]
     Configuration {
@@ -283,6 +289,7 @@ impl ConnectError {
             | Self::TurnedAway { address, .. }
             | Self::Violation { address, .. }
             | Self::InUse { address }
+            | Self::NoSocket { address }
             | Self::NotLoopback { address }
             | Self::Fabric { address, .. }
             | Self::NeverEncrypted { address }

@@ -58,6 +58,9 @@ impl ShmListener {
             Err(Errno::ADDRINUSE) if is_abandoned(address, &name) => {
                 bind(&socket, &name).map_err(|source| setup.system("bind", source))?;
             }
+            Err(Errno::ADDRINUSE) if matches!(address, Address::Path(path) if !is_socket(path)) => {
+                return Err(ConnectError::NoSocket { address: setup.address });
+            }
             Err(Errno::ADDRINUSE) => return Err(ConnectError::InUse { address: setup.address }),
             Err(source) => return Err(setup.system("bind", source)),
             Ok(()) => {}
@@ -133,9 +136,12 @@ fn is_abandoned(address: &Address, name: &SocketAddrUnix) -> bool {
 }
 
 fn remove_socket(path: &Path) -> bool {
+    is_socket(path) && std::fs::remove_file(path).is_ok()
+}
+
+fn is_socket(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    is_socket && std::fs::remove_file(path).is_ok()
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
 }
 
 /// A connection whose handshake is not finished.
