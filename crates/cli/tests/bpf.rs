@@ -139,7 +139,7 @@ fn functions_for_callers_are_checked_and_run_with_made_up_answers() {
     assert!(done(&["disasm", KV], b"").contains("call region_fetch"));
     assert!(done(&["check", "-"], READS.as_bytes()).contains("may be suspended"));
     for engine in ENGINES {
-        let run_here = ["run", "--program", "-", "--engine", engine];
+        let run_here = ["run", "-", "--engine", engine];
         refused(1, &run_here, READS.as_bytes(), "give it an answer with --helper 16:region_read=VALUE");
         let answered = [&run_here[..], &["--helper", "16:region_read=5"]].concat();
         assert_eq!(done(&answered, READS.as_bytes()), "0x5\n");
@@ -160,7 +160,7 @@ fn an_object_for_another_machine_is_named() {
 fn run_prints_the_result_of_every_form_on_both_engines() {
     for engine in ENGINES {
         let on = |program, more: &[&str], input: &[u8]| {
-            done(&[&["run", "--engine", engine, "--program", program], more].concat(), input)
+            done(&[&["run", "--engine", engine, program], more].concat(), input)
         };
         assert_eq!(on("-", &[], SEVEN.as_bytes()), "0x7\n");
         assert_eq!(on("-", &["--memory", "01 02 ff"], SUM.as_bytes()), "0x102\n");
@@ -187,7 +187,7 @@ fn run_takes_memory_from_a_file_and_gives_it_back_as_it_was_left() {
     std::fs::write(&file, [1, 2, 3]).expect("a temporary file");
     let program = b"stb [r1+1], 255\nmov r0, r2\nexit";
     let path = file.to_str().expect("a plain path");
-    let report = json(&["run", "--program", "-", "--memory-file", path], program);
+    let report = json(&["run", "-", "--memory-file", path], program);
     std::fs::remove_file(&file).expect("it is there");
     assert_eq!((&report["result"], &report["memory"]), (&"0x3".into(), &"01ff03".into()));
     assert_eq!(report["fuel_used"], 3);
@@ -197,10 +197,7 @@ fn run_takes_memory_from_a_file_and_gives_it_back_as_it_was_left() {
 fn run_has_the_helpers_of_the_header() {
     for engine in ENGINES {
         let on = |entry: &str| {
-            run(
-                &["run", "--program", HELPERS, "--engine", engine, "--memory", "010203", "--entry", entry],
-                b"",
-            )
+            run(&["run", HELPERS, "--engine", engine, "--memory", "010203", "--entry", entry], b"")
         };
         let sum = on("sum");
         assert_eq!(text(&sum.stdout), "0x6\n");
@@ -216,7 +213,7 @@ fn run_has_the_helpers_of_the_header() {
 #[test]
 fn run_tells_the_instruction_the_address_and_the_reason_of_a_trap() {
     for engine in ENGINES {
-        let run_here = ["run", "--program", "-", "--engine", engine];
+        let run_here = ["run", "-", "--engine", engine];
         let outside = b"mov r0, 0\nldxw r0, [r1+2]\nexit";
         let message = "trap in `main`, instruction 1 `ldxw r0, [r1+2]`: 4 bytes at 0x100000002 are outside";
         refused(1, &[&run_here[..], &["--memory", "01020304"]].concat(), outside, message);
@@ -236,14 +233,14 @@ fn run_tells_the_instruction_the_address_and_the_reason_of_a_trap() {
 
 #[test]
 fn run_says_what_is_wrong_with_its_arguments() {
-    refused(2, &["run"], b"", "--program");
-    refused(2, &["run", "--program", "-", "--memory", "0"], b"", "two digits each");
-    refused(2, &["run", "--program", "-", "--memory", "xy"], b"", "bytes in hex");
-    refused(2, &["run", "--program", "-", "--engine", "fast"], b"", "interpreter");
-    refused(2, &["run", "--program", "-", "--memory-file", "-"], b"", "cannot be both");
-    refused(2, &["run", "--program", LOOKUP, "--entry", "sum"], b"", "but bucket_lookup");
-    refused(2, &["run", "--program", HELPERS], b"", "choose one with --entry: sum, site, wild");
-    refused(1, &["run", "--program", "-"], b"mov r10, 7\nexit", "writes r10");
+    refused(2, &["run"], b"", "<FILE>");
+    refused(2, &["run", "-", "--memory", "0"], b"", "two digits each");
+    refused(2, &["run", "-", "--memory", "xy"], b"", "bytes in hex");
+    refused(2, &["run", "-", "--engine", "fast"], b"", "interpreter");
+    refused(2, &["run", "-", "--memory-file", "-"], b"", "cannot be both");
+    refused(2, &["run", LOOKUP, "--entry", "sum"], b"", "but bucket_lookup");
+    refused(2, &["run", HELPERS], b"", "choose one with --entry: sum, site, wild");
+    refused(1, &["run", "-"], b"mov r10, 7\nexit", "writes r10");
 }
 
 #[test]
@@ -279,7 +276,8 @@ fn what_is_assembled_is_the_same_code() {
     let file = std::env::temp_dir().join(format!("outboard-cli-asm-{}", std::process::id()));
     let path = file.to_str().expect("a plain path");
     assert_eq!(done(&["asm", "-", "--output", path], b"mov r0, 7\nexit"), "");
-    assert_eq!(done(&["run", "--program", path], b""), "0x7\n");
+    assert_eq!(done(&["run", path], b""), "0x7\n");
+    assert_eq!(done(&["run", "--program", path], b""), "0x7\n", "as it was written before");
     std::fs::remove_file(&file).expect("it was written");
 }
 

@@ -19,7 +19,7 @@ use crate::serve::serve;
   outboard memory                                      for this user, at the usual socket
   outboard memory --capacity 8GiB --listen tcp:127.0.0.1:7000
   outboard memory list                                 the regions of a running server
-  outboard memory reserve --name table --size 1GiB     a region that stays
+  outboard memory reserve table --size 1GiB            a region that stays
   outboard memory free table                           and goes
   outboard memory --print-config                       every setting, and where it came from"
 )]

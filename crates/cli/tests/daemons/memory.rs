@@ -23,13 +23,13 @@ fn regions_are_reserved_listed_and_freed() {
     let _server = Running::daemon(&["memory", "--listen", &at, "--capacity", "8MiB"]);
     let ask = |arguments: &[&str]| outboard(&[&["memory"], arguments, &["--server", &at]].concat());
     assert_eq!(ask(&["list"]).succeeded(), "no regions\n");
-    assert!(ask(&["reserve", "--name", "table", "--size", "1MiB"]).succeeded().contains("1 MiB"));
+    assert!(ask(&["reserve", "table", "--size", "1MiB"]).succeeded().contains("1 MiB"));
     assert!(ask(&["list"]).succeeded().contains("table"));
     let list = ask(&["list", "--json"]).json();
     assert_eq!((&list[0]["name"], &list[0]["size_bytes"]), (&"table".into(), &(1 << 20).into()));
     ask(&["reserve", "--name", "table", "--size", "1MiB"]).failed(1, &["table"]);
-    ask(&["reserve", "--name", "huge", "--size", "1GiB"]).failed(1, &["refused"]);
-    let populated = ["reserve", "--name", "whole", "--size", "4MiB", "--populate", "--json"];
+    ask(&["reserve", "huge", "--size", "1GiB"]).failed(1, &["refused"]);
+    let populated = ["reserve", "whole", "--size", "4MiB", "--populate", "--json"];
     assert!(ask(&populated).json()["large_bytes"].as_u64().is_some_and(|large| large <= 4 << 20));
     ask(&["free", "whole"]).succeeded();
     assert_eq!(ask(&["free", "table", "--json"]).json()["size_bytes"], 1 << 20);

@@ -17,7 +17,7 @@ use anyhow::Result;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard bpf check sum.o                          what is proven, what is checked, the fuel
-  outboard bpf run --program sum.o --memory 010203  a function on three bytes, result in hex
+  outboard bpf run sum.o --memory 010203            a function on three bytes, result in hex
   outboard bpf disasm sum.o > sum.asm               an object as text
   outboard bpf asm sum.asm                          a text as instructions, in hex")]
 pub(crate) struct Args {

@@ -1,6 +1,6 @@
 //! `outboard bpf run`: a function, once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -20,13 +20,16 @@ use crate::terminal;
 /// must not ends with exit code 1, and a message that has the instruction, the address and the reason.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard bpf run --program sum.asm --memory 0102030405
-  outboard bpf run --program lookup.o --memory-file query.bin --entry bucket_lookup --json
-  echo b7000000070000009500000000000000 | outboard bpf run --program - --engine interpreter")]
+  outboard bpf run sum.asm --memory 0102030405
+  outboard bpf run lookup.o --memory-file query.bin --entry bucket_lookup --json
+  echo b7000000070000009500000000000000 | outboard bpf run - --engine interpreter")]
 pub(super) struct Args {
     /// The program, - for the standard input
-    #[arg(long, value_name = "FILE")]
-    program: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "program")]
+    file: Option<PathBuf>,
+    /// The same, as it was written before
+    #[arg(long, value_name = "FILE", conflicts_with = "file", hide = true)]
+    program: Option<PathBuf>,
     /// Which function, if the program has several to start
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
@@ -66,15 +69,16 @@ fn memory(text: &str) -> Result<Memory, String> {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> Result<()> {
+    let file = args.file.as_deref().or(args.program.as_deref()).unwrap_or(Path::new("-"));
     let context = match (&args.memory, &args.memory_file) {
         (Some(memory), _) => memory.0.clone(),
-        (None, Some(path)) if source::is_stdin(path) && source::is_stdin(&args.program) => {
+        (None, Some(path)) if source::is_stdin(path) && source::is_stdin(file) => {
             return Err(wrong_usage("the standard input cannot be both the program and its memory"));
         }
         (None, Some(path)) => source::read(path)?,
         (None, None) => Vec::new(),
     };
-    let program = Arc::new(source::program(&args.program, &args.declared.table()?)?);
+    let program = Arc::new(source::program(file, &args.declared.table()?)?);
     let function = function(&program, args.entry.as_deref())?;
     let mut instance = Instance::new(Limits { context: context.len(), ..Limits::default() });
     instance.set_context(&context)?;

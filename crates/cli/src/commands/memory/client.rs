@@ -35,14 +35,17 @@ pub(super) struct List {
 /// Reserve a region that stays until it is freed
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard memory reserve --name table --size 1GiB
-  outboard memory reserve --name table --size 1GiB --populate     for random access to all of it")]
+  outboard memory reserve table --size 1GiB
+  outboard memory reserve table --size 1GiB --populate     for random access to all of it")]
 pub(super) struct Reserve {
     #[command(flatten)]
     server: Server,
     /// The name by which processes open it, up to 128 bytes
-    #[arg(long, value_parser = name)]
-    name: String,
+    #[arg(value_parser = name, required_unless_present = "old_name")]
+    name: Option<String>,
+    /// The same, as it was written before
+    #[arg(long = "name", value_name = "NAME", value_parser = name, conflicts_with = "name", hide = true)]
+    old_name: Option<String>,
     /// How many bytes, for example 64MiB
     #[arg(long, value_parser = size)]
     size: ByteSize,
@@ -126,7 +129,8 @@ impl Ask {
     fn ask(&self, memory: &mut Memory, as_json: bool) -> Result<String> {
         Ok(match self {
             Self::List(_) => list(&memory.list()?, as_json),
-            Self::Reserve(Reserve { name, size, populate, .. }) => {
+            Self::Reserve(Reserve { name, old_name, size, populate, .. }) => {
+                let name = name.as_deref().or(old_name.as_deref()).unwrap_or_default();
                 let region = memory.reserve(size.0, Some(name))?;
                 let (id, size) = (region.descriptor.grant.region.0, region.size());
                 let large = match populate.then(|| memory.populate(&region)).transpose() {
