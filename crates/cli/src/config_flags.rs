@@ -1,9 +1,12 @@
 //! Settings on the command line: a flag for every key, without a line here for any of them.
 
+use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use outboard_limits::Allowance;
 use outboard_settings::{Chosen, Configuration, Entry, Inputs, Key, Literal};
@@ -32,11 +35,48 @@ impl About for Tool {
 }
 
 /// Short names that people expect, beside the ones that follow from the keys.
-const ALIASES: [(&str, &str); 2] = [("metrics.listen", "metrics"), ("agent.wire", "wire")];
+const ALIASES: [(&str, &str); 3] =
+    [("memory.capacity", "capacity"), ("metrics.listen", "metrics"), ("agent.wire", "wire")];
+
+/// What people set most: of all settings only these are in the short help of the commands that they are about.
+const COMMON: [&str; 15] = [
+    "memory.listen",
+    "memory.capacity",
+    "memory.data_dir",
+    "memory.workers",
+    "agent.listen",
+    "agent.memory_servers",
+    "agent.peers",
+    "agent.workers",
+    "agent.cache",
+    "agent.quota",
+    "agent.wire",
+    "far.servers",
+    "far.buffer",
+    "far.path",
+    "far.cache",
+];
 
 const CONFIG: &str = "config";
 const PRINT_CONFIG: &str = "print-config";
 const HEADING: &str = "Settings";
+
+/// Under which heading the flags of a section stand.
+fn heading(section: &str) -> String {
+    let about = match section {
+        "memory" => "the memory server",
+        "agent" => "the agent",
+        "calling" => "functions",
+        "far" => "far memory",
+        "job" => "the job",
+        "messages" => "messages",
+        "link" => "links",
+        "log" => "the log",
+        "metrics" => "metrics",
+        other => other,
+    };
+    format!("{HEADING} of {about} [{section}]")
+}
 
 /// The flags of all settings, `--config` and `--print-config`.
 pub(crate) struct ConfigFlags<A> {
@@ -63,11 +103,35 @@ impl<A: About> ConfigFlags<A> {
         log::start(
             &if is_rank { children::quiet(&configuration) } else { configuration.settings.clone() }.log,
         );
+        WARNED.store(true, Ordering::Relaxed);
         for notice in configuration.notices() {
             tracing::warn!("{notice}");
         }
         Ok(Some(configuration))
     }
+}
+
+/// Whether what is probably a mistake in the settings was told.
+static WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Tells it at the end of commands that have no settings and no log.
+pub(crate) fn warn_unless_warned() {
+    // A process that this program has started says nothing that its parent has said.
+    if WARNED.load(Ordering::Relaxed) || std::env::args_os().nth(1).is_some_and(|command| is_inner(&command))
+    {
+        return;
+    }
+    let Ok(configuration) = Configuration::load(&Inputs::from_process()) else { return };
+    for notice in configuration.notices() {
+        eprintln!("outboard: warning: {notice}");
+    }
+}
+
+/// Whether it is a command by which this program starts itself.
+fn is_inner(command: &OsStr) -> bool {
+    use clap::CommandFactory;
+    let command = command.to_string_lossy();
+    crate::Outboard::command().find_subcommand(&*command).is_some_and(Command::is_hide_set)
 }
 
 fn to_json(entries: &[Entry], chosen: &[Chosen]) -> String {
@@ -118,11 +182,16 @@ fn flag(key: &Key, name: &str, is_main: bool) -> Arg {
         .value_name(key.kind.to_uppercase())
         .help(format!("{doc} [default: {}]", key.default))
         .long_help(format!("{doc}\n\n[{}] [default: {}] [env: {}]", form(key), key.default, key.variable()))
-        .help_heading(HEADING)
-        .hide_short_help(!is_main)
+        .help_heading(heading(key.section))
+        .hide_short_help(!is_main || !COMMON.contains(&key.name().as_str()))
+        .value_parser(value_parser!(OsString))
         .action(if key.is_list { ArgAction::Append } else { ArgAction::Set });
     if let Literal::Switch(_) = key.default {
         arg = arg.num_args(0..=1).default_missing_value("on").require_equals(true);
+    }
+    // The full name is understood wherever the short one is.
+    if let Some(full) = key.flag("").filter(|full| full != name) {
+        arg = arg.alias(full);
     }
     let alias = ALIASES.iter().find(|(known, alias)| *known == key.name() && *alias != name);
     match alias {
@@ -160,8 +229,10 @@ impl<A: About> FromArgMatches for ConfigFlags<A> {
             inputs = inputs.config(path);
         }
         for (key, name) in flags::<A>() {
-            for value in matches.get_many::<String>(&key.name()).into_iter().flatten() {
-                inputs = inputs.flag(&key.name(), &format!("--{name}"), value);
+            for value in matches.get_many::<OsString>(&key.name()).into_iter().flatten() {
+                let flag = format!("--{name}");
+                let text = value.to_str().ok_or_else(|| not_text(&flag, value))?;
+                inputs = inputs.flag(&key.name(), &flag, text);
             }
         }
         Ok(Self { inputs, print: matches.get_flag(PRINT_CONFIG), about: PhantomData })
@@ -171,6 +242,14 @@ impl<A: About> FromArgMatches for ConfigFlags<A> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+fn not_text(flag: &str, value: &OsStr) -> clap::Error {
+    let message = format!(
+        "{flag}: “{}” is not UTF-8 text, as settings are; give a path another name, or lead to it by a symbolic link\n",
+        value.to_string_lossy()
+    );
+    clap::Error::raw(ErrorKind::InvalidUtf8, message)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use outboard_settings::{Origin, SettingsError};
 
-use crate::terminal::ReaderGone;
+use crate::terminal::{self, ReaderGone};
 
 /// The command line makes no sense.
 const USAGE: u8 = 2;
@@ -18,7 +18,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(error) = error.downcast_ref() {
         return usage(error);
     }
-    say(&format!("outboard: {}\n", chain(error)));
+    say(&format!("{} {}\n", name(), chain(error)));
     match error.downcast_ref() {
         Some(SettingsError::BadValue { origin: Origin::Flag(_), .. }) => ExitCode::from(USAGE),
         _ => ExitCode::FAILURE,
@@ -28,6 +28,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 /// What a command finds wrong with its arguments when it looks at several of them.
 pub(crate) fn wrong_usage(message: &str) -> anyhow::Error {
     clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{message}\n")).into()
+}
+
+/// Who speaks; in red where that can be seen.
+fn name() -> &'static str {
+    if terminal::is_coloured(&std::io::stderr()) { "\x1b[1;31moutboard:\x1b[0m" } else { "outboard:" }
 }
 
 /// Whoever does not read the standard error still gets the exit code.
@@ -47,7 +52,15 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.render().to_string();
-    say(&format!("outboard: {}", text.strip_prefix("error: ").unwrap_or(&text)));
+    let text = error.render();
+    if terminal::is_coloured(&std::io::stderr()) {
+        let text = text.ansi().to_string();
+        let rest = text.split_once("error:").filter(|(before, _)| before.len() < 16).map(|(_, rest)| rest);
+        let rest = rest.map(|rest| rest.trim_start_matches(|letter| "\x1b[0m ".contains(letter)));
+        say(&format!("{} {}", name(), rest.unwrap_or(&text)));
+    } else {
+        let text = text.to_string();
+        say(&format!("{} {}", name(), text.strip_prefix("error: ").unwrap_or(&text)));
+    }
     ExitCode::from(USAGE)
 }

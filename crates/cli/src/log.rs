@@ -1,6 +1,6 @@
 //! What the program writes about what happens, to the standard error.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,8 @@ use std::time::Duration;
 use outboard_settings::{LogFormat, LogSettings};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::terminal;
 
 /// How many lines wait for a standard error that does not take them; later ones are dropped and counted.
 const LINES_MAX: usize = 1024;
@@ -28,7 +30,7 @@ pub(crate) fn start(settings: &LogSettings) {
     // A log that is set up already stays as it is.
     let _ = match settings.format {
         LogFormat::Json => log.json().flatten_event(true).try_init().is_ok(),
-        LogFormat::Human => log.with_ansi(is_coloured()).try_init().is_ok(),
+        LogFormat::Human => log.with_ansi(terminal::is_coloured(&std::io::stderr())).try_init().is_ok(),
     };
 }
 
@@ -37,10 +39,6 @@ pub(crate) fn finish() {
     let Some(tally) = TALLY.get() else { return };
     let waiting = tally.waiting.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = tally.written.wait_timeout_while(waiting, LAST_WORDS, |waiting| waiting.0 > 0);
-}
-
-fn is_coloured() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// How many lines are on their way, and how many found no room.

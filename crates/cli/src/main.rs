@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     match Outboard::try_parse() {
         Ok(outboard) => {
             let ended = outboard.command.run();
+            config_flags::warn_unless_warned();
             log::finish();
             ended.map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
         }

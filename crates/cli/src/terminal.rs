@@ -32,6 +32,11 @@ fn write(text: &str) -> Result<()> {
     }
 }
 
+/// Whether colours help: on a terminal, unless `NO_COLOR` is set (https://no-color.org).
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// A terminal's own width, or one that suits a file.
 pub(crate) fn width() -> u16 {
     const WITHOUT_TERMINAL: u16 = 120;

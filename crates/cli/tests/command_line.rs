@@ -1,6 +1,9 @@
 //! What a person or a script sees of the program.
 
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Command, Output};
+use std::ptr::null_mut;
 
 fn outboard(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_outboard")).args(arguments).output().expect("the program starts")
@@ -54,6 +57,40 @@ fn a_failure_is_told_with_its_cause() {
         message.starts_with("outboard: ") && message.contains("started by `outboard bench`"),
         "{message}"
     );
+}
+
+/// A new terminal, and the side of it that programs have.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: both numbers are ours to be written, and no name and no settings are asked for or given.
+    let opened = unsafe { libc::openpty(&mut ours, &mut theirs, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the kernel has just made both, and nobody else knows them.
+    unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
+}
+
+/// What a command writes to a terminal when it fails.
+fn failure_on_a_terminal(no_color: &str) -> String {
+    let (terminal, side) = terminal();
+    let status = Command::new(env!("CARGO_BIN_EXE_outboard"))
+        .args(["bpf", "check", "/nowhere/function.o"])
+        .env("NO_COLOR", no_color)
+        .stderr(side)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+    let mut told = Vec::new();
+    // Ends with an error when the other side is closed, as terminals do.
+    let _ = std::fs::File::from(terminal).read_to_end(&mut told);
+    text(&told)
+}
+
+#[test]
+fn errors_are_in_colour_on_a_terminal_unless_that_is_not_wanted() {
+    let told = failure_on_a_terminal("");
+    assert!(told.starts_with("\x1b[1;31moutboard:\x1b[0m "), "{told:?}");
+    let told = failure_on_a_terminal("1");
+    assert!(told.starts_with("outboard: "), "{told:?}");
 }
 
 /// The names that scripts rely on, with which way is better.

@@ -120,7 +120,7 @@ impl Reader<'_> {
 }
 
 /// What is wrong with a variable that has other bytes in it.
-const NOT_TEXT: &str = "it must be UTF-8 text";
+const NOT_TEXT: &str = "it must be UTF-8 text; give a path another name, or lead to it by a symbolic link";
 
 fn read<T: Value>(literal: &Literal, checks: &[Check<T>]) -> Result<T, ValueError> {
     let value = T::read(literal)?;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn for_people(report: &Report, width: u16) -> String {
-    let mut text = table(report, width).to_string();
+    let mut text = coloured(table(report, width).to_string(), terminal::is_coloured(&std::io::stdout()));
     text += &format!("\n{}", verdict(&report.summary));
     let fixes = report.findings.iter().filter_map(|finding| Some((&finding.name, finding.fix.as_ref()?)));
     for (index, (name, fix)) in fixes.enumerate() {
@@ -71,6 +71,17 @@ fn table(report: &Report, width: u16) -> Table {
         table.add_row([name, finding.name.clone(), state, finding.detail.clone()]);
     }
     table
+}
+
+/// The states that need attention, in colours. They are the only words in capitals in their column.
+fn coloured(table: String, in_colours: bool) -> String {
+    if !in_colours {
+        return table;
+    }
+    let states = [("LIMITED", "33"), ("MISSING", "31"), ("UNKNOWN", "35")];
+    states.into_iter().fold(table, |table, (word, colour)| {
+        table.replace(&format!("  {word}  "), &format!("  \x1b[1;{colour}m{word}\x1b[0m  "))
+    })
 }
 
 fn verdict(summary: &Summary) -> String {
@@ -104,6 +115,15 @@ mod tests {
             assert!(finding.fix.as_ref().is_none_or(|fix| text.contains(fix)), "{}: {text}", finding.name);
         }
         assert!(text.contains(&format!("{} good", report.summary.good)), "{text}");
+    }
+
+    #[test]
+    fn colours_mark_states_and_nothing_else() {
+        let table = "│ kernel  hardware counters   LIMITED   UNLIMITED? none │".to_owned();
+        assert_eq!(coloured(table.clone(), false), table);
+        let marked = coloured(table.clone(), true);
+        assert_eq!(marked.matches("\x1b[1;33mLIMITED\x1b[0m").count(), 1, "{marked:?}");
+        assert_eq!(marked.replace("\x1b[1;33m", "").replace("\x1b[0m", ""), table);
     }
 
     #[test]

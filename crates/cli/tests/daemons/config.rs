@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, outboard, program};
+use crate::support::{Ended, Folder, outboard, program};
 
 #[test]
 fn a_mistake_in_a_file_is_named_with_its_line_and_key() {
@@ -62,6 +62,43 @@ fn a_variable_that_is_no_setting_is_warned_of() {
         .unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("WARN") && err.contains("OUTBOARD_MEMORY_CAPACITY?"), "{err}");
+}
+
+#[test]
+fn commands_without_settings_warn_of_it_too() {
+    let told = |name: &str| {
+        let output = program(&["keys", "secret"]).env(name, "1GiB").output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let err = told("OUTBOARD_MEMORY_CAPACITI");
+    assert!(err.contains("outboard: warning: $OUTBOARD_MEMORY_CAPACITI is no setting"), "{err}");
+    assert!(err.contains("did you mean $OUTBOARD_MEMORY_CAPACITY?"), "{err}");
+    for known in ["OUTBOARD_SEED", "OUTBOARD_REPORT", "OUTBOARD_TEST_SOMETHING"] {
+        assert_eq!(told(known), "");
+    }
+}
+
+#[test]
+fn a_setting_has_the_same_flags_in_every_command() {
+    for (command, flag) in [
+        ("memory", "--capacity"),
+        ("memory", "--memory-capacity"),
+        ("up", "--capacity"),
+        ("up", "--memory-capacity"),
+    ] {
+        let printed = outboard(&[command, flag, "3GiB", "--print-config"]).succeeded();
+        assert!(printed.contains("capacity = \"3GiB\""), "{command} {flag}: {printed}");
+    }
+}
+
+#[test]
+fn a_path_that_is_not_text_is_named_with_its_flag() {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::OsStr::from_bytes(b"/srv/gr\xe4ph");
+    let ended = Ended::from(program(&["memory", "--data-dir"]).arg(path).output().unwrap());
+    ended.failed(2, &["--data-dir: “/srv/gr\u{fffd}ph” is not UTF-8 text", "symbolic link"]);
+    let ended = Ended::from(program(&["memory"]).env("OUTBOARD_MEMORY_DATA_DIR", path).output().unwrap());
+    ended.failed(1, &["OUTBOARD_MEMORY_DATA_DIR", "UTF-8 text", "symbolic link"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn an_unknown_flag_is_wrong_usage_everywhere() {
     for command in COMMANDS {
         let needed: &[&str] = match *command {
             ["memory", "free"] => &["name"],
-            ["memory", "reserve"] => &["--name", "a", "--size", "1"],
+            ["memory", "reserve"] => &["a", "--size", "1"],
             _ => &[],
         };
         outboard(&[command, &["--no-such-flag"][..], needed].concat()).failed(2, &["--no-such-flag"]);
@@ -48,10 +48,9 @@ fn values_that_make_no_sense_are_wrong_usage_and_named() {
     outboard(&["agent", "--workers", "0"]).failed(2, &["--workers", "at least one"]);
     outboard(&["agent", "--wire", "fast"]).failed(2, &["--wire", "fast"]);
     outboard(&["memory", "--listen", "localhost"]).failed(2, &["--listen", "unix:@name"]);
-    outboard(&["memory", "reserve", "--name", "", "--size", "1"]).failed(2, &["--name", "empty"]);
-    outboard(&["memory", "reserve", "--name", &"n".repeat(999), "--size", "1"])
-        .failed(2, &["--name", "at most"]);
-    outboard(&["memory", "reserve", "--name", "a", "--size", "much"]).failed(2, &["--size", "4GiB"]);
+    outboard(&["memory", "reserve", "", "--size", "1"]).failed(2, &["[NAME]", "empty"]);
+    outboard(&["memory", "reserve", &"n".repeat(999), "--size", "1"]).failed(2, &["[NAME]", "at most"]);
+    outboard(&["memory", "reserve", "a", "--size", "much"]).failed(2, &["--size", "4GiB"]);
     outboard(&["run", "--agent", "cores", "true"]).failed(2, &["--agent", "same-cores"]);
     outboard(&["run", "-n", "0", "true"]).failed(2, &["--ranks"]);
     outboard(&["status", "somewhere"]).failed(2, &["somewhere", "tcp:ip:port"]);
@@ -71,4 +70,30 @@ fn shells_and_manuals_know_the_commands_for_people() {
         assert!(pages.join(page).is_file(), "{page}");
     }
     assert!(!pages.join("outboard-app-rank.1").exists());
+}
+
+/// A terminal has some fifty lines. Whoever wants all settings asks for `--help`, where they stand in groups.
+#[test]
+fn short_help_fits_a_terminal_and_long_help_has_groups() {
+    for command in COMMANDS {
+        let short = outboard(&[command, &["-h"][..]].concat()).succeeded();
+        assert!(short.lines().count() <= 48, "{command:?} has {} lines:\n{short}", short.lines().count());
+    }
+    let long = outboard(&["up", "--help"]).succeeded();
+    for heading in [
+        "Settings of the memory server [memory]:",
+        "Settings of the agent [agent]:",
+        "Settings of links [link]:",
+    ] {
+        assert!(long.contains(heading), "{heading} is not in {long}");
+    }
+    let short = outboard(&["agent", "-h"]).succeeded();
+    assert!(short.contains("--memory-servers") && !short.contains("--parcels"), "{short}");
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_not_said_to_be_in_use() {
+    let folder = Folder::new();
+    let file = format!("unix:{}", folder.write("letter.txt", "dear all"));
+    outboard(&["memory", "--listen", &file]).failed(1, &["letter.txt exists and is no socket"]);
 }
