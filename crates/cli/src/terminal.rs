@@ -32,9 +32,11 @@ fn write(text: &str) -> Result<()> {
     }
 }
 
-/// Whether colours help: on a terminal, unless `NO_COLOR` is set (https://no-color.org).
+/// Whether colours help: on a terminal that has them, unless `NO_COLOR` is set (https://no-color.org).
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    stream.is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 /// A terminal's own width, or one that suits a file.
@@ -79,11 +81,7 @@ pub(crate) fn paint(paint: Paint, text: &str) -> String {
 
 fn has_colours() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
-        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
-    })
+    *KNOWN.get_or_init(|| is_coloured(&io::stdout()))
 }
 
 /// Prints a text over what was there before, without the flicker of an empty screen in between. What does not fit the

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use outboard::{Client, Memory};
 use outboard_launch::{Interrupts, Piece, Sink};
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, LogLevel, Settings, default_socket};
+use outboard_settings::{ByteSize, LogLevel, OrAuto, Settings, default_socket};
 use outboard_wire::Role;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -50,7 +50,7 @@ impl Stage {
         settings.memory.capacity = ByteSize(CAPACITY).into();
         settings.agent.listen = place("agent");
         // One thread each: so a site that is loaded is loaded as a whole, and few processors are enough.
-        (settings.memory.workers, settings.agent.workers) = (1, 1);
+        (settings.memory.workers, settings.agent.workers) = (OrAuto::Given(1), OrAuto::Given(1));
         Ok(Self {
             settings,
             // Before anything is started, so that Ctrl-C leaves nothing behind.
