@@ -1,0 +1,101 @@
+//! The process that attacks. It is told what to do line by line, so that it can be killed in the middle of it.
+
+use std::io::{BufRead, Write};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::place::Place;
+use crate::process::Process;
+use crate::random::Random;
+use crate::scene::Scene;
+use crate::wrong::Attack;
+
+/// What a line begins with that tells of something which must not be.
+const FINDING: &str = "FINDING ";
+/// How long an attack may need to notice that its time is up.
+const LATE: Duration = Duration::from_secs(40);
+
+/// Says a line to the parent, which may have gone.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = write!(out, "\n{line}\n").and_then(|()| out.flush());
+}
+
+/// Tells of something that must not be.
+pub(crate) fn report(finding: &str) {
+    say(&format!("{FINDING}{finding}"));
+}
+
+/// Plays what it is told until it is told nothing more.
+pub(crate) fn run(scene: &Scene) {
+    outboard_driver::raise_descriptor_limit();
+    let mut playing = Vec::new();
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let Some((attack, seed, span)) = read_order(&line) else { continue };
+        let scene = scene.clone();
+        playing.push(thread::spawn(move || {
+            let (mut random, until) = (Random::new(seed), Instant::now() + span);
+            let mut episodes = 0;
+            while Instant::now() < until {
+                attack.play(&scene, &mut random);
+                episodes += 1;
+            }
+            say(&format!("ended {} after {episodes} episodes", attack.name));
+        }));
+    }
+    for player in playing {
+        if player.join().is_err() {
+            report("an attack panics");
+        }
+    }
+}
+
+fn read_order(line: &str) -> Option<(&'static Attack, u64, Duration)> {
+    let mut words = line.split(' ');
+    let attack = Attack::named(words.next()?)?;
+    let (seed, millis) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((attack, seed, Duration::from_millis(millis)))
+}
+
+/// An attacker, as whoever has started it sees it.
+pub(crate) struct Attacker {
+    process: Process,
+}
+
+impl Attacker {
+    /// Starts one: the test's own program, anew.
+    pub(crate) fn start(place: &Place, scene: &Scene) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("a process knows itself"));
+        let (name, value) = scene.to_variable();
+        command.args(["--exact", "entry", "--nocapture", "--test-threads=1"]).env(name, value);
+        command.env("OUTBOARD_CONFIG", "none");
+        place.mark(&mut command);
+        Self { process: Process::start(command) }
+    }
+
+    /// Has it play an attack for a while.
+    pub(crate) fn order(&mut self, attack: &Attack, seed: u64, span: Duration) {
+        self.process.tell(&format!("{} {seed} {}", attack.name, span.as_millis()));
+    }
+
+    /// Kills it in the middle of what it does.
+    pub(crate) fn kill(self) -> Vec<String> {
+        findings(&self.process.kill())
+    }
+
+    /// Lets it end by itself.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        self.process.close_stdin();
+        let (status, said) = self.process.exit_within(LATE);
+        let mut found = findings(&said);
+        if !status.success() {
+            found.push(format!("an attacker ended with {status}: {said:?}"));
+        }
+        found
+    }
+}
+
+fn findings(said: &[String]) -> Vec<String> {
+    said.iter().filter_map(|line| line.strip_prefix(FINDING)).map(str::to_owned).collect()
+}

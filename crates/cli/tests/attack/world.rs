@@ -1,0 +1,156 @@
+//! The daemons that are attacked.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use outboard::Address;
+use outboard_link::ofi;
+
+use crate::daemon::{Daemon, await_state};
+use crate::holdings::{Holdings, await_idleness};
+use crate::place::Place;
+use crate::process::outboard;
+use crate::scene::Scene;
+
+/// How long one turn of a daemon's thread may take. It is to find loops without an end, not slowness: a machine may be
+/// busy with anything.
+const TURN_MAX: Duration = Duration::from_secs(2);
+/// The numbers of a status page that tell of it, in microseconds.
+const TURNS: &str = "longest_turn";
+/// How long a daemon may take to end when it is asked to.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// How much a daemon may say of all this: attackers must not fill disks.
+const LOG_MAX: usize = 1000;
+
+/// A memory server, an agent, and a memory server that wants TLS.
+pub(crate) struct World {
+    pub(crate) place: Place,
+    pub(crate) scene: Scene,
+    daemons: Vec<Daemon>,
+    before: Vec<Holdings>,
+}
+
+/// A port that nobody listens at now.
+fn free_port() -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
+    Address::Tcp(listener.local_addr().expect("it is bound"))
+}
+
+fn address(text: &str) -> Address {
+    text.parse().expect("the test makes addresses")
+}
+
+/// Makes an authority and returns its folder.
+fn make_keys(place: &Place) -> String {
+    let folder = place.folder("keys").join("node");
+    let folder = folder.display().to_string();
+    let mut command: Command = outboard(place, &["keys", "init", "--dir", &folder]);
+    let made = command.output().expect("the program starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    folder
+}
+
+fn at_port(daemon: &Daemon) -> [Address; 2] {
+    [daemon.local().clone(), daemon.remote().clone()]
+}
+
+impl World {
+    /// Starts everything.
+    pub(crate) fn start() -> Self {
+        let place = Place::new();
+        let (at, keys) = (place.socket(), make_keys(&place));
+        let patient = ["--link-deadline", "20s", "--link-heartbeat", "500ms"];
+        let mut more = vec!["--linger", "1s"];
+        let has_fabric = match ofi::choose(None, None) {
+            Ok(_) => true,
+            Err(why) => {
+                println!("skipped: no attacks on a fabric, since {why}");
+                false
+            }
+        };
+        if has_fabric {
+            more.extend(["--listen", "ofi:127.0.0.1:0"]);
+        }
+        let memory = Daemon::memory(&place, &at, &[&patient[..], &more].concat());
+        let fabric = memory.listening.iter().find(|at| matches!(at, Address::Ofi(_))).cloned();
+        let awaited = || [address(&place.socket()), free_port()];
+        let (awaited_server, awaited_agent) = (awaited(), awaited());
+        let list = |all: &[Address]| all.iter().map(Address::to_string).collect::<Vec<_>>().join(",");
+        let servers = format!("{at},{}", list(&awaited_server));
+        let peers = list(&awaited_agent);
+        let joining = ["--job-join-timeout", "3s", "--peers", &peers];
+        let agent = Daemon::agent(&place, &place.socket(), &servers, &[&patient[..], &joining].concat());
+        let secure = ["--link-encryption", "all", "--link-keys", &keys, "--capacity", "16MiB"];
+        let listen = ["--listen", &place.socket_file(), "--listen", "tcp:127.0.0.1:0"].map(str::to_owned);
+        let listen: Vec<&str> = listen.iter().map(String::as_str).collect();
+        let secure =
+            Daemon::start(&place, "memory", "attack-secure", &[&secure[..], &listen, &patient].concat());
+        let scene = Scene {
+            memory: at_port(&memory),
+            agent: at_port(&agent),
+            awaited_server,
+            awaited_agent,
+            secure: Some((secure.remote().clone(), keys.into())),
+            fabric,
+        };
+        let mut world = Self { place, scene, daemons: vec![memory, agent, secure], before: Vec::new() };
+        world.daemons[1].await_number("memory_servers_connected", 1);
+        world
+    }
+
+    /// Waits until nobody is connected any more, and remembers what the daemons hold.
+    pub(crate) fn remember(&mut self) {
+        self.await_departures();
+        self.before = self.daemons.iter().map(|daemon| Holdings::of(daemon.process.pid())).collect();
+    }
+
+    fn await_departures(&mut self) {
+        for daemon in &mut self.daemons {
+            await_state(&format!("the clients of {} to have gone", daemon.name), || {
+                // The agent at the memory server, by each of its workers, and whoever looks.
+                match daemon.number("clients") {
+                    0..=3 => Ok(()),
+                    others => Err(others.to_string()),
+                }
+            });
+        }
+    }
+
+    /// Checks that the attackers, who have gone, left nothing behind, and kept no thread from its turn.
+    pub(crate) fn check(&mut self) {
+        self.check_turns();
+        self.await_departures();
+        for (daemon, before) in self.daemons.iter().zip(&self.before) {
+            before.await_return(daemon.process.pid(), &daemon.name);
+            await_idleness(&daemon.process, &daemon.name);
+        }
+    }
+
+    fn check_turns(&mut self) {
+        for daemon in &mut self.daemons {
+            let longest = daemon.view().entries.into_iter().filter(|(name, _)| name.contains(TURNS));
+            for (number, microseconds) in longest {
+                let took = Duration::from_micros(microseconds);
+                assert!(took < TURN_MAX, "{}: {number} is {took:?}", daemon.name);
+            }
+        }
+    }
+
+    /// Ends all daemons, each in time, and looks whether anything is left of them.
+    pub(crate) fn end(self) {
+        for mut daemon in self.daemons {
+            let (name, log) = (daemon.name.clone(), daemon.process.said().len());
+            assert!(log < LOG_MAX, "{log} lines of log of {name}: {:?}", &daemon.process.said()[log - 20..]);
+            let began = Instant::now();
+            daemon.end();
+            assert!(began.elapsed() < END_MAX, "{name} ended {:?} after it was asked to", began.elapsed());
+        }
+        std::fs::remove_dir_all(self.scene.secure.as_ref().map_or("none".into(), |(_, keys)| {
+            keys.parent().map(std::path::Path::to_path_buf).unwrap_or_default()
+        }))
+        .expect("the keys are the test's own");
+        self.place.assert_nothing_left();
+    }
+}
