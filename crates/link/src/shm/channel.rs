@@ -12,10 +12,14 @@ use rustix::net::{
 };
 use zerocopy::IntoBytes;
 
+use super::disposal::only_memory;
 use crate::{Loss, Violation};
 
 /// Longer than any message on the socket.
 pub(super) const MESSAGE_MAX: usize = 256;
+
+/// How many descriptors the kernel lets through with one message.
+const DESCRIPTORS_MAX: usize = 253;
 
 /// More messages than a socket holds.
 const FAREWELL_MESSAGES_MAX: usize = 4096;
@@ -102,7 +106,7 @@ impl Channel {
 
     /// Takes one message. A closed socket is [`Loss::Gone`].
     pub(super) fn receive(&self, bytes: &mut [u8; MESSAGE_MAX]) -> Result<Received, Loss> {
-        // Room for more descriptors than are ever sent, so that surplus ones are received and closed.
+        // Room for all that one message can bring: the kernel closes those for which there is none, in this thread.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -124,7 +128,7 @@ impl Channel {
             if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
                 for descriptor in descriptors {
                     received += 1;
-                    enclosed = Enclosed::Descriptor(descriptor);
+                    enclosed = only_memory(descriptor).map_or(enclosed, Enclosed::Descriptor);
                 }
             }
         }
@@ -158,6 +162,33 @@ impl Channel {
             }
         }
         Loss::Gone
+    }
+}
+
+impl Drop for Channel {
+    /// Takes what nobody has read: the kernel would close the descriptors in it, in this thread.
+    fn drop(&mut self) {
+        // From here on nothing more can come. One that is not connected has nothing either.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        // An empty message looks like the end, but for whose it is.
+        let _ = rustix::net::sockopt::set_socket_passcred(&self.socket, true);
+        for _ in 0..FAREWELL_MESSAGES_MAX {
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1), ScmRights(DESCRIPTORS_MAX))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+            let received = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut [0; 1])], &mut ancillary, flags);
+            let mut is_message = matches!(received, Err(Errno::INTR | Errno::CONNRESET));
+            for ancillary in ancillary.drain() {
+                is_message = true;
+                if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
+                    descriptors.for_each(|descriptor| drop(only_memory(descriptor)));
+                }
+            }
+            if !is_message {
+                break;
+            }
+        }
     }
 }
 

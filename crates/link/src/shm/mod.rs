@@ -11,6 +11,7 @@ mod access;
 mod channel;
 mod config;
 mod dial;
+mod disposal;
 mod link;
 mod listener;
 mod messages;

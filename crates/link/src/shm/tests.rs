@@ -1,9 +1,14 @@
 //! The handshake's own cases; everything else is the conformance suite's.
 
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Role, Room, Time};
+use rustix::net::{SendFlags, sockopt::set_socket_linger};
 
 use super::{Config, ShmLink, ShmListener, Users, connect};
 use crate::memory::Segment;
@@ -136,4 +141,42 @@ fn a_link_keeps_no_region_that_its_peer_has_not_opened() {
     assert!(kept.upgrade().is_some());
     exports.remove(RegionId(1));
     assert!(kept.upgrade().is_none(), "a region that was removed is still in memory");
+}
+
+/// A socket with unsent bytes whose last holder waits an hour for them when it closes it, and who does not take them.
+fn reluctant() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let flags = SendFlags::DONTWAIT;
+    while rustix::net::send(&socket, &[0; 1 << 16], flags).is_ok() {}
+    set_socket_linger(&socket, Some(Duration::from_secs(3600))).unwrap();
+    (socket, listener.accept().unwrap().0)
+}
+
+#[test]
+fn a_descriptor_that_takes_long_to_close_stops_nobody() {
+    let (address, (done, ended)) = (fresh_name("reluctant"), channel());
+    let listener = listen(&address).unwrap();
+    let mut takers = Vec::new();
+    for is_read in [true, false] {
+        let (mut accepted, dialled) = pair(&listener, &address);
+        let (socket, taker) = reluctant();
+        // A message that is empty is no end, and what comes with it is not forgotten.
+        for bytes in [&[0xdb][..], &[]] {
+            assert!(dialled.channel.send(bytes, Some(socket.as_fd())).unwrap());
+        }
+        drop((socket, dialled));
+        takers.push(taker);
+        let done = done.clone();
+        std::thread::spawn(move || {
+            if is_read {
+                let _ = accepted.progress(Time::ZERO);
+            }
+            drop(accepted);
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        ended.recv_timeout(Duration::from_secs(60)).expect("nobody waits for what a peer has sent");
+    }
 }

@@ -1,0 +1,81 @@
+//! Descriptors that a peer sent and nobody wants, closed where nobody waits for it.
+//!
+//! The last to close a descriptor does what its maker has arranged: a TCP socket with unsent bytes has it wait as long as
+//! `SO_LINGER` says, a file of a file system in user space as long as its server likes. A peer that sends such a descriptor
+//! and closes its own would stop an event loop for as long. So only memory files are closed in place.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::net::sockopt::set_socket_linger;
+
+/// How many threads close descriptors at once: as many as can be kept waiting, and others are still closed.
+const THREADS_MAX: usize = 8;
+
+/// What is to be closed, and by how many threads.
+struct Disposal {
+    waiting: VecDeque<OwnedFd>,
+    threads: usize,
+}
+
+static DISPOSAL: Mutex<Disposal> = Mutex::new(Disposal { waiting: VecDeque::new(), threads: 0 });
+
+fn with_disposal<T>(use_it: impl FnOnce(&mut Disposal) -> T) -> T {
+    use_it(&mut DISPOSAL.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The descriptor, if it is of a memory file: the only kind that is ever sent. Any other is closed elsewhere.
+pub(super) fn only_memory(descriptor: OwnedFd) -> Option<OwnedFd> {
+    if rustix::fs::fcntl_get_seals(&descriptor).is_ok() {
+        return Some(descriptor);
+    }
+    dispose(descriptor);
+    None
+}
+
+fn dispose(descriptor: OwnedFd) {
+    // A socket gives up what it has not sent, unless the peer changes that again at this moment.
+    let _ = set_socket_linger(&descriptor, None);
+    let needs_thread = with_disposal(|disposal| {
+        disposal.waiting.push_back(descriptor);
+        let needs_thread = disposal.threads < THREADS_MAX.min(disposal.waiting.len());
+        disposal.threads += usize::from(needs_thread);
+        needs_thread
+    });
+    if needs_thread && std::thread::Builder::new().name("closing".to_owned()).spawn(close_all).is_err() {
+        // Without a thread they wait for the next that there is one for.
+        with_disposal(|disposal| disposal.threads -= 1);
+    }
+}
+
+/// Closes what waits, and ends.
+fn close_all() {
+    while let Some(descriptor) = with_disposal(|disposal| {
+        let next = disposal.waiting.pop_front();
+        disposal.threads -= usize::from(next.is_none());
+        next
+    }) {
+        drop(descriptor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_memory_is_closed_by_somebody_else() {
+        let (ours, theirs) = rustix::pipe::pipe().unwrap();
+        assert!(only_memory(theirs).is_none());
+        let until = Instant::now() + Duration::from_secs(30);
+        // Nobody can write to it once the other end is closed.
+        while rustix::io::read(&ours, &mut [0; 1]) != Ok(0) {
+            assert!(Instant::now() < until);
+        }
+        let flags = rustix::fs::MemfdFlags::ALLOW_SEALING;
+        assert!(only_memory(rustix::fs::memfd_create(c"test", flags).unwrap()).is_some());
+    }
+}
