@@ -176,10 +176,10 @@ impl CallingWorker {
 
     /// A client calls no more by this link.
     fn leave(&mut self, link: LinkId) {
-        self.clients.remove(&link);
+        let Some(open) = self.clients.remove(&link) else { return };
         for side in &mut self.servers {
             side.desk.on_lost(link);
-            side.access.close_unused();
+            side.access.caller_gone(open.caller);
         }
     }
 

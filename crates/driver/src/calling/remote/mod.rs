@@ -61,9 +61,9 @@ impl RemoteAccess {
         self.openings.judged(number, verdict);
     }
 
-    /// Somebody has gone: regions that no function uses any more are given back.
-    pub fn close_unused(&mut self) {
-        self.openings.close_unused();
+    /// A caller has gone: regions that no function uses any more are given back, and those that only it has asked for.
+    pub fn caller_gone(&mut self, caller: CallerId) {
+        self.openings.caller_gone(caller);
     }
 
     /// Gives to the link what it had no room for. Returns whether anything moved.

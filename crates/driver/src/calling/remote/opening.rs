@@ -40,8 +40,8 @@ struct Entry {
     state: State,
     /// Who has asked for it first.
     by: CallerId,
-    /// Whether a function has had it: until then somebody is about to.
-    was_given: bool,
+    /// Whether somebody who has asked for it is about to use it.
+    is_awaited: bool,
 }
 
 /// The regions that functions use, or are to use.
@@ -80,8 +80,8 @@ impl Openings {
         match place.take_if(|entry| matches!(entry.state, State::Failed(_))) {
             Some(Entry { state: State::Failed(refused), .. }) => Err(refused),
             _ => Ok(match place {
-                Some(Entry { state: State::Open(region), was_given, .. }) => {
-                    *was_given = true;
+                Some(Entry { state: State::Open(region), is_awaited, .. }) => {
+                    *is_awaited = false;
                     Some(region.clone())
                 }
                 _ => None,
@@ -115,7 +115,7 @@ impl Openings {
             self.entries.push(None);
         }
         let state = if self.trusts_nobody { State::Unproven } else { State::Wanted };
-        self.entries[place] = Some(Entry { grant, state, by, was_given: false });
+        self.entries[place] = Some(Entry { grant, state, by, is_awaited: true });
         if self.trusts_nobody {
             self.unproven.push_back(place as u32);
         }
@@ -140,9 +140,19 @@ impl Openings {
         }
     }
 
-    /// Closes regions that no function uses any more: whoever keeps one open keeps its memory.
-    pub(super) fn close_unused(&mut self) {
-        self.forget_unused(|entry| entry.was_given);
+    /// This caller has gone, or calls no more by one of its links. Closes regions that no function uses any more, and those
+    /// that only it has asked for, now or when they are open: whoever keeps one open keeps its memory.
+    pub(super) fn caller_gone(&mut self, gone: CallerId) {
+        self.entries
+            .iter_mut()
+            .flatten()
+            .filter(|entry| entry.by == gone)
+            .for_each(|it| it.is_awaited = false);
+        self.close_unused();
+    }
+
+    fn close_unused(&mut self) {
+        self.forget_unused(|entry| !entry.is_awaited);
         self.is_anything_wanted |= !self.to_close.is_empty();
     }
 
@@ -189,6 +199,9 @@ impl Openings {
             Ok(region) => State::Open(RemoteRegion(Arc::new(region))),
             Err(error) => State::Failed(refused(entry.grant.region, &error)),
         };
+        if !entry.is_awaited {
+            self.close_unused();
+        }
     }
 }
 
@@ -199,4 +212,86 @@ fn refused(region: RegionId, error: &AccessError) -> Refused {
         _ => RegisterRefusal::TooMuch,
     };
     (refusal, format!("{region}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_link::loopback::{FaultPlan, LoopbackLink, Network};
+    use outboard_link::memory::Segment;
+    use outboard_link::{Export, Exports, Identity, Link, Outcome};
+    use outboard_wire::{Generation, RegionKey, Role, Time};
+
+    use super::*;
+
+    /// An agent's end of a link to the owner of a region.
+    struct Pair {
+        openings: Openings,
+        ours: LoopbackLink,
+        theirs: LoopbackLink,
+        now: u64,
+    }
+
+    const ALLOWED: Allowed = Allowed {
+        region: RegionId(1),
+        generation: Generation(1),
+        key: RegionKey([7; 16]),
+        rights: Rights::READ,
+        size: 4096,
+    };
+
+    impl Pair {
+        fn new() -> Self {
+            let (exports, Allowed { region, generation, key, .. }) = (Exports::new(), ALLOWED);
+            let memory = Arc::new(Segment::create(c"test", 4096).unwrap());
+            exports.add(Export { region, generation, memory, keys: vec![(key, Rights::ALL)] });
+            let identity = |name| Identity::new(Role::Tool, name);
+            let network = Network::new(1, FaultPlan::none());
+            let (ours, theirs) =
+                network.connect(identity("agent"), Exports::new(), identity("owner"), exports).unwrap();
+            Self { openings: Openings::new(false), ours, theirs, now: 0 }
+        }
+
+        /// Lets both ends do what there is to do.
+        fn turn(&mut self) {
+            for _ in 0..10 {
+                self.now += 1_000_000;
+                let now = Time::from_nanos(self.now);
+                self.openings.work(&mut self.ours).unwrap();
+                self.ours.progress(now).unwrap();
+                self.theirs.progress(now).unwrap();
+                let openings = &mut self.openings;
+                self.ours.completions(|completion| {
+                    let Ok(Outcome::Opened(region)) = completion.result else { panic!("{completion:?}") };
+                    openings.opened(completion.token.0 as u32, Ok(region));
+                });
+            }
+        }
+
+        fn count(&self) -> usize {
+            self.openings.entries.iter().flatten().count()
+        }
+    }
+
+    #[test]
+    fn what_only_somebody_who_has_gone_has_asked_for_is_closed() {
+        let (gone, other) = (CallerId([1; 16]), CallerId([2; 16]));
+        for has_opened in [false, true] {
+            let mut pair = Pair::new();
+            assert!(pair.openings.find(gone, &ALLOWED).unwrap().is_none(), "it is not open yet");
+            if has_opened {
+                pair.turn();
+            }
+            pair.openings.caller_gone(other);
+            assert_eq!(pair.count(), 1, "somebody is about to use it");
+            pair.openings.caller_gone(gone);
+            pair.turn();
+            assert_eq!(pair.count(), 0, "nobody is about to use it: {has_opened}");
+            // Whoever wants it next opens it anew.
+            assert!(pair.openings.find(other, &ALLOWED).unwrap().is_none());
+            pair.turn();
+            let used = pair.openings.find(other, &ALLOWED).unwrap();
+            pair.openings.caller_gone(other);
+            assert!(used.is_some() && pair.count() == 1, "a function uses it");
+        }
+    }
 }
