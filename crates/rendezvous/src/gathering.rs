@@ -1,6 +1,7 @@
 //! How the ranks of a job find each other.
 
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, RANKS_MAX};
@@ -13,8 +14,14 @@ pub struct Addressed {
     pub client: u64,
     /// Under which tag.
     pub tag: u32,
-    /// What it is told.
-    pub answer: ControlAnswer,
+    /// What it is told. All ranks of a job are told the same, which is as long as there are ranks.
+    pub answer: Arc<ControlAnswer>,
+}
+
+impl Addressed {
+    fn no(client: u64, tag: u32, failure: Failure, detail: &str) -> Self {
+        Self { client, tag, answer: Arc::new(ControlAnswer::failed(failure, detail)) }
+    }
 }
 
 struct Joined {
@@ -39,10 +46,15 @@ pub struct Rendezvous {
     patience: Duration,
     /// In order, so that the same questions always give the same answers in the same order.
     jobs: BTreeMap<JobId, Gathering>,
+    /// How many places each client has in all of them.
+    places: BTreeMap<u64, usize>,
 }
 
 /// How many jobs are known at once. Whoever makes up job numbers fills this, not the memory.
 const JOBS_MAX: usize = 1024;
+
+/// How many ranks one client can be, in all jobs together. Whoever says to be more fills this, not the memory.
+const PLACES_MAX: usize = 64;
 
 /// How many missing ranks an answer names.
 const NAMED_MAX: usize = 16;
@@ -50,7 +62,7 @@ const NAMED_MAX: usize = 16;
 impl Rendezvous {
     /// Waits `patience` from a job's first rank to its last.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, jobs: BTreeMap::new() }
+        Self { patience, jobs: BTreeMap::new(), places: BTreeMap::new() }
     }
 
     /// Announces a job, so that nobody else can be first with another secret.
@@ -75,9 +87,7 @@ impl Rendezvous {
     ) -> Vec<Addressed> {
         match self.admit(now, (client, tag), (job, secret, size), member) {
             Ok(answers) => answers,
-            Err((failure, detail)) => {
-                vec![Addressed { client, tag, answer: ControlAnswer::failed(failure, &detail) }]
-            }
+            Err((failure, detail)) => vec![Addressed::no(client, tag, failure, &detail)],
         }
     }
 
@@ -91,6 +101,10 @@ impl Rendezvous {
         let rank = member.rank;
         if size as usize > RANKS_MAX || rank.0 >= size {
             return Err((Failure::BadRequest, format!("{rank} in a job of {size}")));
+        }
+        if self.places.get(&client).is_some_and(|places| *places >= PLACES_MAX) {
+            let detail = format!("one connection can be {PLACES_MAX} ranks; let each process have its own");
+            return Err((Failure::BadRequest, detail));
         }
         if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
             let detail = format!("{JOBS_MAX} jobs gather here already; try again when one has ended");
@@ -122,12 +136,16 @@ impl Rendezvous {
             ));
         }
         gathering.joined.insert(rank, Joined { client, tag, member });
+        *self.places.entry(client).or_default() += 1;
         Ok(if gathering.joined.len() == size as usize { gathering.complete() } else { Vec::new() })
     }
 
     /// A client has gone. Its rank can join again, unless all were there already. A job is forgotten with its last
     /// rank, unless it was announced and its time is not up.
     pub fn on_gone(&mut self, client: u64) {
+        if self.places.remove(&client).is_none() {
+            return;
+        }
         self.jobs.retain(|_, gathering| {
             let before = gathering.joined.len();
             gathering.joined.retain(|_, joined| joined.client != client);
@@ -143,17 +161,21 @@ impl Rendezvous {
 
     /// Tells everyone in a job whose time is up who is missing, and forgets the job.
     pub fn on_time(&mut self, now: Time) -> Vec<Addressed> {
-        let mut answers = Vec::new();
+        let (mut answers, places) = (Vec::new(), &mut self.places);
         self.jobs.retain(|job, gathering| {
             if gathering.deadline.is_none_or(|deadline| now < deadline) {
                 return true;
             }
             let detail = gathering.missing(*job, self.patience);
-            answers.extend(gathering.joined.values().map(|joined| Addressed {
-                client: joined.client,
-                tag: joined.tag,
-                answer: ControlAnswer::failed(Failure::RanksMissing, &detail),
-            }));
+            for Joined { client, tag, .. } in gathering.joined.values() {
+                answers.push(Addressed::no(*client, *tag, Failure::RanksMissing, &detail));
+                if let Entry::Occupied(mut held) = places.entry(*client) {
+                    *held.get_mut() -= 1;
+                    if *held.get() == 0 {
+                        held.remove();
+                    }
+                }
+            }
             false
         });
         answers
@@ -164,19 +186,19 @@ impl Gathering {
     fn complete(&mut self) -> Vec<Addressed> {
         self.deadline = None;
         let members: Vec<Member> = self.joined.values().map(|joined| joined.member).collect();
+        let answer = Arc::new(ControlAnswer::Members(members));
         let tell = |joined: &Joined| Addressed {
             client: joined.client,
             tag: joined.tag,
-            answer: ControlAnswer::Members(members.clone()),
+            answer: Arc::clone(&answer),
         };
         self.joined.values().map(tell).collect()
     }
 
     fn missing(&self, job: JobId, patience: Duration) -> String {
-        let missing: Vec<u32> =
-            (0..self.size).filter(|rank| !self.joined.contains_key(&Rank(*rank))).collect();
-        let named: Vec<String> = missing.iter().take(NAMED_MAX).map(u32::to_string).collect();
-        let rest = missing.len() - named.len();
+        let missing = (0..self.size).filter(|rank| !self.joined.contains_key(&Rank(*rank)));
+        let named: Vec<String> = missing.take(NAMED_MAX).map(|rank| rank.to_string()).collect();
+        let rest = self.size as usize - self.joined.len() - named.len();
         let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
         format!("after {patience:?} {job} still lacks rank {}{more} of {}", named.join(", "), self.size)
     }
@@ -200,11 +222,10 @@ mod tests {
     }
 
     fn failure(answers: &[Addressed]) -> (Failure, String) {
-        match answers {
-            [Addressed { answer: ControlAnswer::Failed { failure, detail }, .. }] => {
-                (*failure, detail.to_string())
-            }
-            other => panic!("expected one failure, got {other:?}"),
+        let [Addressed { answer, .. }] = answers else { panic!("expected one answer, got {answers:?}") };
+        match &**answer {
+            ControlAnswer::Failed { failure, detail } => (*failure, detail.to_string()),
+            other => panic!("expected a failure, got {other:?}"),
         }
     }
 
@@ -214,8 +235,8 @@ mod tests {
         assert_eq!(join(&mut rendezvous, 12, 2, 3), []);
         assert_eq!(join(&mut rendezvous, 10, 0, 3), []);
         let answers = join(&mut rendezvous, 11, 1, 3);
-        let members = ControlAnswer::Members(vec![member(0), member(1), member(2)]);
-        let expected = [10, 11, 12].map(|client| Addressed { client, tag: 9, answer: members.clone() });
+        let members = Arc::new(ControlAnswer::Members(vec![member(0), member(1), member(2)]));
+        let expected = [10, 11, 12].map(|client| Addressed { client, tag: 9, answer: Arc::clone(&members) });
         assert_eq!(answers, expected);
         assert_eq!(rendezvous.next_deadline(), None);
         rendezvous.on_gone(11);
@@ -270,11 +291,35 @@ mod tests {
     #[test]
     fn made_up_jobs_fill_the_list_and_no_more() {
         let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
-        let mut come = |job| rendezvous.on_join(Time::ZERO, (1, 9), (JobId(job), SECRET, 2), member(0));
+        let mut come = |job| rendezvous.on_join(Time::ZERO, (job, 9), (JobId(job), SECRET, 2), member(0));
         assert!((0..JOBS_MAX as u64).all(|job| come(job).is_empty()));
         assert_eq!(failure(&come(JOBS_MAX as u64)).0, Failure::TooManyJobs);
-        rendezvous.on_gone(1);
+        (0..JOBS_MAX as u64).for_each(|client| rendezvous.on_gone(client));
         assert_eq!(rendezvous.count(), 0);
+    }
+
+    #[test]
+    fn nobody_is_more_than_so_many_ranks_at_a_time() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        let most = PLACES_MAX as u32;
+        assert!((0..most).all(|rank| join(&mut rendezvous, 1, rank, most + 2).is_empty()));
+        assert_eq!(failure(&join(&mut rendezvous, 1, most, most + 2)).0, Failure::BadRequest);
+        assert!(join(&mut rendezvous, 2, most, most + 2).is_empty(), "others come as before");
+        let due = rendezvous.next_deadline().unwrap();
+        let answers = rendezvous.on_time(due);
+        assert_eq!(answers.len(), PLACES_MAX + 1);
+        assert!(failure(&answers[..1]).1.contains(&format!("lacks rank {} of", most + 1)));
+        assert!(join(&mut rendezvous, 1, 0, 2).is_empty(), "its places are free again");
+        rendezvous.on_gone(1);
+        assert!(rendezvous.places.is_empty() && rendezvous.count() == 0);
+    }
+
+    #[test]
+    fn of_a_large_job_the_first_that_are_missing_are_named() {
+        let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
+        join(&mut rendezvous, 1, 3, 1 << 16);
+        let text = failure(&rendezvous.on_time(rendezvous.next_deadline().unwrap())).1;
+        assert!(text.contains("rank 0, 1, 2, 4, 5") && text.contains("and 65519 more of 65536"), "{text}");
     }
 
     #[test]

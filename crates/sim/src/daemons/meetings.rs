@@ -85,7 +85,7 @@ impl Meetings {
         let Some(join) = self.unanswered.remove(&asked) else {
             return self.recorder.fail(format!("each join is answered once, but {addressed:?} answers none"));
         };
-        let is_right = match &addressed.answer {
+        let is_right = match &*addressed.answer {
             ControlAnswer::Members(members) => self.is_complete(&join, asked, members),
             ControlAnswer::Failed { failure: Failure::RanksMissing, detail } => {
                 self.is_missing(&join, asked, detail.as_str())
