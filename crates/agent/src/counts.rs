@@ -72,7 +72,7 @@ fn is_tool(peer: &Peer) -> bool {
 const LINES_AT_ONCE: u32 = 256;
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Lets each of a few lines through, and of a flood only some: every loss is told by name until they are too many.
+/// Lets each of a few lines through, and of a flood only some: each is told until they are too many.
 pub(crate) struct Pace {
     state: Mutex<PaceState>,
 }
@@ -84,7 +84,7 @@ struct PaceState {
 }
 
 impl Pace {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = PaceState { left: LINES_AT_ONCE, refilled: Instant::now(), unsaid: 0 };
         Self { state: Mutex::new(state) }
     }

@@ -9,6 +9,8 @@ use thiserror::Error;
 /// How many ranks a job may have, and how many jobs an agent carries messages for.
 const RANKS_MAX: u32 = 1 << 16;
 const JOBS_MAX: usize = 1024;
+/// How many ranks one agent can tell of, in all jobs together: more are not listened to, and are reached without agents.
+const TOLD_MAX: usize = RANKS_MAX as usize;
 
 /// Why a rank cannot be taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -42,8 +44,11 @@ pub type Neighbour = u64;
 pub struct Routes {
     relays: bool,
     jobs: BTreeMap<JobKey, JobRoutes>,
-    agents: BTreeSet<Neighbour>,
+    /// The agents, and of how many ranks each has told.
+    agents: BTreeMap<Neighbour, usize>,
     actions: VecDeque<(Neighbour, Announcement)>,
+    /// The ranks whose next hop may have changed since somebody last asked.
+    changed: BTreeSet<(JobKey, u32)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -61,22 +66,27 @@ impl JobRoutes {
         }
         let ways = self.told.get(&rank)?;
         let fewest = *ways.values().min()?;
-        let best: Vec<Neighbour> =
-            ways.iter().filter(|(_, hops)| **hops == fewest).map(|(link, _)| *link).collect();
+        let best = || ways.iter().filter(|(_, hops)| **hops == fewest);
         // Several equal ways share the ranks.
-        Some((best[rank as usize % best.len()], fewest.saturating_add(1)))
+        let (link, _) = best().nth(rank as usize % best().count())?;
+        Some((*link, fewest.saturating_add(1)))
+    }
+
+    /// Whether a neighbour had told of a rank, which is forgotten.
+    fn forget_told(&mut self, rank: u32, link: Neighbour) -> bool {
+        let Some(ways) = self.told.get_mut(&rank) else { return false };
+        let was_told = ways.remove(&link).is_some();
+        if ways.is_empty() {
+            self.told.remove(&rank);
+        }
+        was_told
     }
 
     fn forget(&mut self, rank: u32, link: Neighbour) {
         if self.here.get(&rank) == Some(&link) {
             self.here.remove(&rank);
         }
-        if let Some(ways) = self.told.get_mut(&rank) {
-            ways.remove(&link);
-            if ways.is_empty() {
-                self.told.remove(&rank);
-            }
-        }
+        self.forget_told(rank, link);
     }
 
     fn is_over(&self) -> bool {
@@ -106,7 +116,7 @@ impl Routes {
         if rank.0 >= ranks || ranks > RANKS_MAX {
             return Err(RouteError::NoSuchRank { rank: rank.0, ranks });
         }
-        if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
+        if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) && !self.forget_foreign_job() {
             return Err(RouteError::TooManyJobs);
         }
         let before = self.outlook(job, rank.0);
@@ -124,9 +134,33 @@ impl Routes {
         Ok(())
     }
 
+    /// Forgets a job of which only agents have told, so that one that has ranks here finds a place. Returns whether there
+    /// was any.
+    fn forget_foreign_job(&mut self) -> bool {
+        let foreign = self.jobs.iter().find(|(_, routes)| routes.here.is_empty()).map(|(job, _)| *job);
+        let Some(job) = foreign else { return false };
+        let ranks: Vec<u32> = self.jobs.get(&job).into_iter().flat_map(JobRoutes::ranks).collect();
+        for rank in ranks {
+            let before = self.outlook(job, rank);
+            let ways = self.jobs.get_mut(&job).and_then(|routes| routes.told.remove(&rank));
+            for link in ways.into_iter().flat_map(BTreeMap::into_keys) {
+                self.count_told(link, false);
+            }
+            self.tell(job, rank, before);
+        }
+        true
+    }
+
+    /// An agent tells of one rank more, or of one less.
+    fn count_told(&mut self, link: Neighbour, is_more: bool) {
+        if let Some(told) = self.agents.get_mut(&link) {
+            *told = if is_more { *told + 1 } else { told.saturating_sub(1) };
+        }
+    }
+
     /// Another agent is there; it is told everything that it may use.
     pub fn on_agent(&mut self, link: Neighbour) {
-        self.agents.insert(link);
+        self.agents.entry(link).or_default();
         for (job, routes) in &self.jobs {
             for rank in routes.ranks() {
                 if let Some(hops) = told_to(routes, rank, link, self.relays) {
@@ -141,19 +175,22 @@ impl Routes {
     pub fn on_announcement(&mut self, link: Neighbour, announcement: &Announcement) {
         let Announcement { job, rank: Rank(rank), is_reachable, hops } = *announcement;
         let is_known = self.jobs.contains_key(&job);
-        if rank >= RANKS_MAX || !self.agents.contains(&link) || (!is_known && self.jobs.len() >= JOBS_MAX) {
+        let Some(told) = self.agents.get(&link) else { return };
+        if rank >= RANKS_MAX
+            || (is_reachable && *told >= TOLD_MAX)
+            || (!is_known && (!is_reachable || self.jobs.len() >= JOBS_MAX))
+        {
             return;
         }
         let before = self.outlook(job, rank);
         let routes = self.jobs.entry(job).or_default();
-        let ways = routes.told.entry(rank).or_default();
-        if is_reachable {
-            ways.insert(link, hops);
+        let has_changed = if is_reachable {
+            routes.told.entry(rank).or_default().insert(link, hops).is_none()
         } else {
-            ways.remove(&link);
-        }
-        if ways.is_empty() {
-            routes.told.remove(&rank);
+            routes.forget_told(rank, link)
+        };
+        if has_changed {
+            self.count_told(link, is_reachable);
         }
         self.tell(job, rank, before);
     }
@@ -184,16 +221,9 @@ impl Routes {
         self.jobs.get(&job)?.next_hop(rank).map(|(link, _)| link)
     }
 
-    /// The next hops of all ranks of a job, as a table.
-    pub fn table(&self, job: JobKey) -> Vec<Option<Neighbour>> {
-        let Some(routes) = self.jobs.get(&job) else { return Vec::new() };
-        let ranks = routes.ranks().last().map_or(0, |last| last + 1);
-        (0..ranks).map(|rank| routes.next_hop(rank).map(|(link, _)| link)).collect()
-    }
-
-    /// The jobs that are known.
-    pub fn jobs(&self) -> impl Iterator<Item = JobKey> {
-        self.jobs.keys().copied()
+    /// The ranks whose next hop may have changed since this was last asked.
+    pub fn take_changed(&mut self) -> BTreeSet<(JobKey, u32)> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Whom to tell what.
@@ -214,7 +244,7 @@ impl Routes {
         let told = |agent: &Neighbour| Some((*agent, told_to(routes, rank, *agent, self.relays)?));
         Outlook {
             next_hop: routes.next_hop(rank).map(|(link, _)| link),
-            told: self.agents.iter().filter_map(told).collect(),
+            told: self.agents.keys().filter_map(told).collect(),
         }
     }
 
@@ -222,6 +252,7 @@ impl Routes {
     /// between: what was given to the old way may be.
     fn tell(&mut self, job: JobKey, rank: u32, before: Outlook) {
         let after = self.outlook(job, rank);
+        self.changed.insert((job, rank));
         let Some(routes) = self.jobs.get(&job) else { return };
         let mut say = |to, is_reachable, hops| {
             let announcement = Announcement { job, rank: Rank(rank), is_reachable, hops };
@@ -237,7 +268,7 @@ impl Routes {
                 }
             }
         }
-        for agent in &self.agents {
+        for agent in self.agents.keys() {
             let (earlier, now) = (before.told.get(agent), after.told.get(agent));
             if earlier != now {
                 if earlier.is_some() {

@@ -16,6 +16,7 @@
 //! the memory that it lies in. What a next hop does not take waits, and nothing is dropped that could be delivered; what
 //! cannot is sent again by its source, which is told that the rank is not reached any more.
 
+mod backlog;
 mod buffers;
 mod numbers;
 mod pack;
@@ -31,9 +32,10 @@ use std::sync::Arc;
 use outboard_driver::LinkId;
 use outboard_link::{AccessError, Completion, Outcome, Peer};
 use outboard_routing::Packing;
-use outboard_wire::routing::{JobKey, Run};
+use outboard_wire::routing::{Announcement, JobKey};
 use outboard_wire::{Kind as FrameKind, Role, Room, Time};
 
+use backlog::Backlog;
 use buffers::Buffers;
 use numbers::Tally;
 use shared::{Errand, Hop, Table};
@@ -46,6 +48,9 @@ pub(crate) fn is_routing(kind: FrameKind) -> bool {
     kind.0 >> 8 == Room::Routing as u16
 }
 
+/// How much one link may have to be told of who is reached: more than there are ranks in a few jobs.
+const ANNOUNCEMENTS_MAX: usize = 1 << 18;
+
 /// What one worker packs for one next hop.
 struct Hopper {
     job: JobKey,
@@ -53,13 +58,6 @@ struct Hopper {
     packing: Packing,
     /// What lies ready for it, until it takes more.
     waiting: VecDeque<Stretch>,
-}
-
-/// A run that waits with its bytes until its next hop takes something.
-struct Blocked {
-    job: JobKey,
-    run: Run,
-    bytes: Vec<u8>,
 }
 
 /// What one worker of an agent does about messages.
@@ -79,15 +77,11 @@ pub struct RoutingWorker {
     buffers: Buffers,
     /// Goes up whenever there may be room that was not there before.
     freed: u64,
-    blocked: VecDeque<Blocked>,
-    blocked_bytes: usize,
-    blocked_looked_at: u64,
+    backlog: Backlog,
     /// Who was refused and is to be told why.
     refusals: BTreeMap<LinkId, String>,
     /// Links that are to be closed, and why: whoever is behind them goes another way as soon as it knows.
     given_up: BTreeMap<LinkId, String>,
-    /// Parcels of agents that are told to be taken when less is blocked.
-    withheld: VecDeque<(LinkId, u32)>,
     errands: Vec<Vec<Errand>>,
     tally: Tally,
     publish_at: Option<Time>,
@@ -107,12 +101,9 @@ impl RoutingWorker {
             open: Vec::new(),
             buffers: Buffers::new(shared.buffers(index)),
             freed: 0,
-            blocked: VecDeque::new(),
-            blocked_bytes: 0,
-            blocked_looked_at: 0,
+            backlog: Backlog::default(),
             refusals: BTreeMap::new(),
             given_up: BTreeMap::new(),
-            withheld: VecDeque::new(),
             errands: (0..shared.config().workers).map(|_| Vec::new()).collect(),
             tally: Tally::default(),
             publish_at: None,
@@ -159,7 +150,9 @@ impl RoutingWorker {
 
     /// Has a link closed.
     fn give_up(&mut self, link: LinkId, why: String) {
-        tracing::warn!("a link for messages is given up: {why}");
+        if let Some(unsaid) = self.shared.warnings.say() {
+            tracing::warn!(unsaid, "a link for messages is given up: {why}");
+        }
         self.given_up.insert(link, why);
     }
 
@@ -171,7 +164,6 @@ impl RoutingWorker {
         }
         side.parcels.into_iter().for_each(|parcel| self.give_back(&parcel, true));
         side.under_way.into_values().for_each(|sent| self.give_back(&sent.parcel, sent.is_read));
-        self.withheld.retain(|(from, _)| *from != link);
         self.shared.lose(link);
     }
 
@@ -203,11 +195,7 @@ impl RoutingWorker {
     pub fn on_delivery(&mut self) {
         for errand in self.shared.take_errands(self.index) {
             match errand {
-                Errand::Announce(link, announcement) => {
-                    if let Some(side) = self.sides.get_mut(&link) {
-                        side.announcements.push_back(announcement);
-                    }
-                }
+                Errand::Announce(link, announcement) => self.announce(link, announcement),
                 Errand::Send(link, parcel) => match self.sides.get_mut(&link) {
                     Some(side) => side.parcels.push_back(parcel),
                     None => self.give_back(&parcel, true),
@@ -216,6 +204,16 @@ impl RoutingWorker {
                 Errand::Free(buffer) => self.buffers.give_back(buffer),
                 Errand::Taken(packing) => self.on_taken(packing),
             }
+        }
+    }
+
+    /// Has somebody told whom this agent reaches.
+    fn announce(&mut self, link: LinkId, announcement: Announcement) {
+        let Some(side) = self.sides.get_mut(&link) else { return };
+        if side.announcements.len() < ANNOUNCEMENTS_MAX {
+            side.announcements.push_back(announcement);
+        } else if !self.given_up.contains_key(&link) {
+            self.give_up(link, format!("it has not heard {ANNOUNCEMENTS_MAX} times who is reached"));
         }
     }
 
@@ -251,7 +249,7 @@ impl RoutingWorker {
         let table = Arc::clone(&self.table);
         let is_used = |hopper: &Hopper| {
             let hops = table.jobs.get(&hopper.job);
-            hops.is_some_and(|hops| hops.iter().flatten().any(|hop| hop.link == hopper.hop.link))
+            hops.is_some_and(|hops| hops.values().any(|hop| hop.link == hopper.hop.link))
         };
         let gone: Vec<u64> =
             self.hoppers.iter().filter(|(_, hopper)| !is_used(hopper)).map(|(id, _)| *id).collect();

@@ -7,9 +7,13 @@ use outboard_routing::{Packing, Room};
 use outboard_wire::routing::{JobKey, Run, run_in_parcel};
 use outboard_wire::{Rank, Time};
 
+use super::backlog::Blocked;
 use super::shared::{Errand, Hop, RoutingConfig};
-use super::side::Parcel;
-use super::{Blocked, Hopper, RoutingWorker};
+use super::side::{Parcel, Side};
+use super::{Hopper, RoutingWorker};
+
+/// How many runs that waited are looked at in one turn.
+const UNBLOCKED_AT_ONCE: usize = 4096;
 
 /// What became of a run.
 pub(super) enum Packed {
@@ -23,7 +27,7 @@ pub(super) enum Packed {
 
 impl RoutingWorker {
     pub(super) fn hopper(&mut self, job: JobKey, rank: Rank, now: Time) -> Option<u64> {
-        let hop = (*self.table.jobs.get(&job)?.get(rank.0 as usize)?)?;
+        let hop = *self.table.jobs.get(&job)?.get(&rank.0)?;
         if let Some(id) = self.by_hop.get(&(job, hop.link)) {
             return Some(*id);
         }
@@ -85,43 +89,38 @@ impl RoutingWorker {
 
     fn block(&mut self, job: JobKey, run: Run, bytes: Vec<u8>) {
         self.tally.blocked += 1;
-        self.blocked_bytes += bytes.len() + Run::LEN;
-        self.blocked.push_back(Blocked { job, run, bytes });
-    }
-
-    /// Whether so much waits that nothing more should come.
-    pub(super) fn is_overfull(&self) -> bool {
-        self.blocked_bytes > self.shared.config().blocked_max()
+        self.backlog.push(Blocked { job, run, bytes });
     }
 
     /// Packs what waited, as far as there is room now. Returns whether there was anything.
     pub(super) fn unblock(&mut self, now: Time) -> bool {
-        if self.blocked.is_empty() || self.blocked_looked_at == self.freed {
+        self.backlog.begin_look(self.freed);
+        if !self.backlog.has_more() {
             return false;
         }
-        self.blocked_looked_at = self.freed;
         let mut moved = false;
-        for _ in 0..self.blocked.len() {
-            let Some(blocked) = self.blocked.pop_front() else { break };
-            let packed = self.pack(blocked.job, &blocked.run, now);
-            if let Packed::Later = packed {
-                self.blocked.push_back(blocked);
-                continue;
+        for _ in 0..UNBLOCKED_AT_ONCE {
+            let Some(blocked) = self.backlog.next() else { break };
+            match self.pack(blocked.job, &blocked.run, now) {
+                Packed::Later => {
+                    self.backlog.push(blocked);
+                    continue;
+                }
+                Packed::At(_, place) => self.shared.memory().window_mut().write(place, &blocked.bytes),
+                Packed::Nowhere => {}
             }
             moved = true;
-            self.blocked_bytes -= blocked.bytes.len() + Run::LEN;
-            if let Packed::At(_, place) = packed {
-                self.shared.memory().window_mut().write(place, &blocked.bytes);
-            }
         }
-        while !self.is_overfull()
-            && let Some((link, tag)) = self.withheld.pop_front()
-        {
-            if let Some(side) = self.sides.get_mut(&link) {
-                side.taken.push_back(tag);
-            }
+        for Side { withheld, taken, .. } in self.sides.values_mut() {
+            withheld.retain(|(tag, job)| {
+                let is_overfull = self.backlog.is_overfull(*job);
+                if !is_overfull {
+                    taken.push_back(*tag);
+                }
+                is_overfull
+            });
         }
-        moved
+        moved || self.backlog.has_more()
     }
 
     /// Sends a hopper's open parcel.

@@ -31,7 +31,9 @@ impl RoutingWorker {
         if kind == ATTACH && len == Attachment::LEN {
             let attachment = Attachment::decode(&frame.payload.array::<{ Attachment::LEN }>(0));
             if let Err(why) = self.attach(link, attachment.map_err(said)?) {
-                tracing::warn!("messages of a rank are not carried: {why}");
+                if let Some(unsaid) = self.shared.warnings.say() {
+                    tracing::warn!(unsaid, "messages of a rank are not carried: {why}");
+                }
                 self.refusals.insert(link, why);
             }
             return Ok(Disposition::Taken);
@@ -112,7 +114,7 @@ impl RoutingWorker {
             rank.stuck_at = None;
             return Ok(Disposition::Taken);
         }
-        if self.is_overfull() {
+        if self.backlog.is_overfull(job) {
             return Ok(Disposition::Deferred);
         }
         self.pack_bytes(job, &run, frame.payload.part(Run::LEN, run.len as usize), now);
@@ -153,6 +155,6 @@ mod tests {
         worker.send(id, &mut link, now).unwrap();
         assert_eq!(worker.on_frame(id, frame(), now), Disposition::Taken);
         let hops = worker.shared.table().jobs[&job].clone();
-        assert_eq!(hops[3].map(|hop| hop.link), Some(id));
+        assert_eq!(hops.get(&3).map(|hop| hop.link), Some(id));
     }
 }

@@ -16,15 +16,13 @@ use rustix::io::Errno;
 
 use super::numbers::Numbers;
 use super::side::Parcel;
+use crate::counts::Pace;
 use crate::status::StatusPage;
 
 /// The region in which ranks find the parcels that are for them.
 const PARCELS: RegionId = RegionId(u64::MAX - 2);
 /// By how much parcels may be longer than configured: the runs in them have heads.
 const SLACK: usize = 1 << 10;
-/// How many bytes of runs one worker keeps for next hops that take nothing, before whoever sends has to wait.
-const BLOCKED_MAX: usize = 64 << 20;
-
 /// The settings of an agent's router.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutingConfig {
@@ -57,10 +55,6 @@ impl RoutingConfig {
         self.parcel_bytes + SLACK
     }
 
-    pub(super) fn blocked_max(&self) -> usize {
-        BLOCKED_MAX
-    }
-
     /// How long an idle parcel is looked after: how often numbers are shown.
     pub(super) const PERIOD: Duration = Duration::from_millis(20);
 }
@@ -76,10 +70,25 @@ pub(super) struct Hop {
     pub(super) is_rank: bool,
 }
 
-/// The next hop of every rank of every job, made anew at every change.
-#[derive(Debug, Default)]
+/// The next hop of every rank of every job that is reached. What has changed is made anew, and what has not is shared with
+/// the table before: neither a change nor its size costs more than the ranks that somebody has told of, whatever their
+/// numbers are.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    pub(super) jobs: HashMap<JobKey, Vec<Option<Hop>>>,
+    pub(super) jobs: HashMap<JobKey, Arc<HashMap<u32, Hop>>>,
+}
+
+impl Table {
+    fn set(&mut self, job: JobKey, rank: u32, hop: Option<Hop>) {
+        let hops = Arc::make_mut(self.jobs.entry(job).or_default());
+        match hop {
+            Some(hop) => hops.insert(rank, hop),
+            None => hops.remove(&rank),
+        };
+        if hops.is_empty() {
+            self.jobs.remove(&job);
+        }
+    }
 }
 
 /// What one worker has for another.
@@ -101,18 +110,20 @@ struct State {
     routes: Routes,
     hops: HashMap<u64, Hop>,
     /// Made when somebody looks, so that many changes at once cost one table.
-    table: Option<Arc<Table>>,
+    table: Arc<Table>,
 }
 
 impl State {
     fn table(&mut self) -> Arc<Table> {
-        let Self { routes, hops, table } = self;
-        let with_hops = |job| {
-            let next = routes.table(job).into_iter();
-            (job, next.map(|link| hops.get(&link?).copied()).collect())
-        };
-        let make = || Arc::new(Table { jobs: routes.jobs().map(with_hops).collect() });
-        Arc::clone(table.get_or_insert_with(make))
+        let changed = self.routes.take_changed();
+        if !changed.is_empty() {
+            let table = Arc::make_mut(&mut self.table);
+            for (job, rank) in changed {
+                let next = self.routes.next_hop(job, rank).and_then(|link| self.hops.get(&link));
+                table.set(job, rank, next.copied());
+            }
+        }
+        Arc::clone(&self.table)
     }
 }
 
@@ -128,6 +139,8 @@ pub struct SharedRouting {
     errands: Vec<Mutex<Vec<Errand>>>,
     wake: Box<dyn Fn(usize) + Send + Sync>,
     pub(super) numbers: Numbers,
+    /// What is said of ranks and agents that are refused: they must not fill a disk.
+    pub(super) warnings: Pace,
 }
 
 impl SharedRouting {
@@ -153,13 +166,14 @@ impl SharedRouting {
         };
         let (routes, hops) = (Routes::new(config.relays), HashMap::new());
         Ok(Self {
-            state: Mutex::new(State { routes, hops, table: None }),
+            state: Mutex::new(State { routes, hops, table: Arc::default() }),
             memory: Buffer::over(memory),
             grant,
             version: AtomicU64::new(0),
             errands: (0..config.workers).map(|_| Mutex::default()).collect(),
             wake: Box::new(wake),
             numbers: Numbers::new(page),
+            warnings: Pace::new(),
             config,
         })
     }
@@ -243,8 +257,7 @@ impl SharedRouting {
     fn change<R>(&self, edit: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = edit(&mut state);
-        let State { routes, hops, table } = &mut *state;
-        *table = None;
+        let State { routes, hops, .. } = &mut *state;
         self.version.fetch_add(1, Ordering::Release);
         while let Some((link, announcement)) = routes.poll_action() {
             if let Some(hop) = hops.get(&link) {

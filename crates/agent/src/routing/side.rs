@@ -6,6 +6,9 @@ use outboard_link::OpenRegion;
 use outboard_wire::Grant;
 use outboard_wire::routing::{Announcement, Attachment, JobKey, Run};
 
+/// How many runs of one rank are queued at most: as many of the shortest bundles as its memory has by default.
+const QUEUE_MAX: u64 = 1 << 16;
+
 /// A parcel on its way to a next hop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel {
@@ -64,7 +67,7 @@ impl RankSide {
     /// How many runs an honest rank can have under way: each has a buffer.
     pub(super) fn queue_max(&self) -> usize {
         let Attachment { grant, bundle_bytes, .. } = &self.attachment;
-        (grant.size / u64::from((*bundle_bytes).max(1))).min(1 << 20) as usize
+        (grant.size / u64::from((*bundle_bytes).max(1))).min(QUEUE_MAX) as usize
     }
 }
 
@@ -79,6 +82,8 @@ pub(super) struct Side {
     pub(super) owes_pong: bool,
     /// Parcels of its that were taken, and it does not know.
     pub(super) taken: VecDeque<u32>,
+    /// Those that it is told of when less waits of their jobs.
+    pub(super) withheld: VecDeque<(u32, JobKey)>,
 }
 
 impl Side {
@@ -91,6 +96,7 @@ impl Side {
             next_tag: 0,
             owes_pong: false,
             taken: VecDeque::new(),
+            withheld: VecDeque::new(),
         }
     }
 }

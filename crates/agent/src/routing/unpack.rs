@@ -11,6 +11,10 @@ use super::shared::RoutingConfig;
 use super::side::Parcel;
 use super::{Hopper, RoutingWorker};
 
+/// How many parcels another agent may have sent without having been told that they were taken: more than there can be
+/// under way in as many jobs as there are.
+const PARCELS_MAX: usize = 1 << 16;
+
 /// Runs for the same next hop that lie behind each other in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
@@ -50,10 +54,14 @@ impl RoutingWorker {
             }
             None => self.pack_anew(job, parcel, now)?,
         }
-        if self.is_overfull() {
-            self.withheld.push_back((link, tag));
-        } else if let Some(side) = self.sides.get_mut(&link) {
-            side.taken.push_back(tag);
+        let (is_overfull, is_flooded) = (self.backlog.is_overfull(job), self.backlog.is_flooded(job));
+        let Some(side) = self.sides.get_mut(&link) else { return Ok(()) };
+        match is_overfull {
+            true => side.withheld.push_back((tag, job)),
+            false => side.taken.push_back(tag),
+        }
+        if is_flooded || side.withheld.len() + side.taken.len() > PARCELS_MAX {
+            return Err("more parcels than it was told to be taken".to_owned());
         }
         Ok(())
     }

@@ -4,10 +4,10 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use outboard::Address;
+use outboard::{Address, Rights};
 use outboard_link::ofi;
 
-use crate::daemon::{Daemon, await_state};
+use crate::daemon::{Daemon, await_state, connect_memory};
 use crate::holdings::{Holdings, await_idleness};
 use crate::place::Place;
 use crate::process::outboard;
@@ -80,7 +80,7 @@ impl World {
         let list = |all: &[Address]| all.iter().map(Address::to_string).collect::<Vec<_>>().join(",");
         let servers = format!("{at},{}", list(&awaited_server));
         let peers = list(&awaited_agent);
-        let joining = ["--job-join-timeout", "3s", "--peers", &peers];
+        let joining = ["--job-join-timeout", "3s", "--peers", &peers, "--cache", "16MiB"];
         let agent = Daemon::agent(&place, &place.socket(), &servers, &[&patient[..], &joining].concat());
         let secure = ["--link-encryption", "all", "--link-keys", &keys, "--capacity", "16MiB"];
         let listen = ["--listen", &place.socket_file(), "--listen", "tcp:127.0.0.1:0"].map(str::to_owned);
@@ -122,10 +122,26 @@ impl World {
     pub(crate) fn check(&mut self) {
         self.check_turns();
         self.await_departures();
+        self.free_named();
         for (daemon, before) in self.daemons.iter().zip(&self.before) {
             before.await_return(daemon.process.pid(), &daemon.name);
             await_idleness(&daemon.process, &daemon.name);
         }
+    }
+
+    /// Frees what was left under a name: such regions outlive their makers, as they should.
+    fn free_named(&self) {
+        let mut memory = connect_memory(&self.scene.memory[0]);
+        await_state("regions with names to be freed", || {
+            let left = memory.list().unwrap();
+            for region in left.iter().filter(|region| !region.name.as_str().is_empty()) {
+                if let Ok(region) = memory.open_shared(region.name.as_str(), Rights::ALL) {
+                    memory.free(region).unwrap();
+                }
+            }
+            if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+        });
+        memory.close("all is free");
     }
 
     fn check_turns(&mut self) {

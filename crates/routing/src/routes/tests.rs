@@ -82,7 +82,7 @@ fn ranks_of_connected_agents_are_one_hop_away() {
             assert_eq!(net.walk(agent, rank), Some(usize::from(rank as usize % 3 != agent)));
         }
     }
-    assert_eq!(net.agents[0].table(JOB).len(), 6);
+    assert_eq!((0..64).filter(|rank| net.agents[0].next_hop(JOB, *rank).is_some()).count(), 6);
 }
 
 #[test]
@@ -153,7 +153,60 @@ fn nonsense_is_refused() {
     routes.on_agent(9);
     routes.on_announcement(9, &far);
     routes.on_announcement(8, &Announcement { rank: Rank(1), ..far });
-    assert_eq!(routes.table(JOB).len(), 4, "neither too far nor from a stranger");
+    assert_eq!(routes.jobs[&JOB].ranks().last(), Some(3), "neither too far nor from a stranger");
     routes.on_lost(1);
-    assert_eq!(routes.jobs().count(), 0);
+    assert_eq!(routes.jobs.len(), 0);
+}
+
+fn announcement(job: u64, rank: u32, is_reachable: bool) -> Announcement {
+    let job = JobKey { job: JobId(job), roster: 5 };
+    Announcement { job, rank: Rank(rank), is_reachable, hops: 0 }
+}
+
+#[test]
+fn what_has_changed_is_what_was_told_whatever_the_numbers_of_ranks_are() {
+    let mut routes = Routes::new(false);
+    routes.on_agent(1);
+    for job in 0..100 {
+        routes.on_announcement(1, &announcement(job, RANKS_MAX - 1, true));
+    }
+    assert_eq!(routes.take_changed().len(), 100);
+    routes.on_announcement(1, &announcement(7, RANKS_MAX - 1, false));
+    assert_eq!(routes.take_changed().into_iter().map(|(job, _)| job.job).collect::<Vec<_>>(), [JobId(7)]);
+    assert!(routes.take_changed().is_empty());
+    routes.on_announcement(1, &announcement(500, 0, false));
+    assert_eq!(routes.jobs.len(), 99, "nobody hears of a job by not reaching it");
+}
+
+#[test]
+fn an_agent_tells_of_so_many_ranks_and_no_more() {
+    let mut routes = Routes::new(false);
+    [1, 2].into_iter().for_each(|link| routes.on_agent(link));
+    // Told twice it is still one rank.
+    for number in (0..10).chain(0..TOLD_MAX as u32 + 10) {
+        routes.on_announcement(1, &announcement(u64::from(number % 4), number / 4, true));
+    }
+    assert_eq!((routes.agents[&1], routes.jobs.len()), (TOLD_MAX, 4));
+    routes.on_announcement(2, &announcement(9, 0, true));
+    assert_eq!((routes.agents[&2], routes.jobs.len()), (1, 5), "another is heard as before");
+    (0..2).for_each(|_| routes.on_announcement(1, &announcement(0, 1, false)));
+    (10..12).for_each(|job| routes.on_announcement(1, &announcement(job, 0, true)));
+    assert_eq!((routes.agents[&1], routes.jobs.len()), (TOLD_MAX, 6), "for one that it forgot there is room");
+}
+
+#[test]
+fn jobs_of_which_agents_have_told_make_room_for_those_that_are_here() {
+    let mut routes = Routes::new(false);
+    routes.on_agent(1);
+    for job in 0..JOBS_MAX as u64 {
+        routes.on_announcement(1, &announcement(1000 + job, 3, true));
+    }
+    assert_eq!(routes.agents[&1], JOBS_MAX);
+    routes.on_attach(JOB, Rank(0), 2, 7).unwrap();
+    assert_eq!((routes.jobs.len(), routes.agents[&1]), (JOBS_MAX, JOBS_MAX - 1));
+    for job in 1..JOBS_MAX as u64 {
+        routes.on_attach(JobKey { job: JobId(1 << 20 | job), roster: 0 }, Rank(0), 2, 7 + job).unwrap();
+    }
+    let one_more = routes.on_attach(JobKey { job: JobId(1), roster: 0 }, Rank(0), 2, 5000);
+    assert_eq!((one_more, routes.agents[&1]), (Err(RouteError::TooManyJobs), 0));
 }

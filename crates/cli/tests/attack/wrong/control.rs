@@ -105,7 +105,8 @@ pub(super) fn others(scene: &Scene, random: &mut Random) -> Episode {
 
 /// Regions of one page: each is a descriptor, a mapping and a place in every table.
 pub(super) fn pages(scene: &Scene, random: &mut Random) -> Episode {
-    let mut link = Raw::connect(scene.memory(random), Role::Application, random)?;
+    // By the socket, where the end of a process is certain: others need places too.
+    let mut link = Raw::connect(&scene.memory[0], Role::Application, random)?;
     for tag in 0..PAGES {
         let question =
             Question::Reserve { size: 1, chunk_log2: 12, name: Text::new(""), sharing: sharing(random) };

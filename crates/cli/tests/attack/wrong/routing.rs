@@ -39,9 +39,9 @@ fn run(source: u32, destination: u32, number: u64, len: u32) -> Run {
     Run { source, destination, number, at: None, len, space: 0, form: Form::Messages }
 }
 
-/// A rank whose messages the agent carries, over TCP so that nobody reads its memory.
+/// A rank whose messages the agent carries.
 fn rank_of(scene: &Scene, job: JobKey, rank: u32, random: &mut Random) -> Result<Raw, Hung> {
-    let mut link = Raw::connect(&scene.agent[1], Role::Application, random)?;
+    let mut link = Raw::connect(scene.agent(random), Role::Application, random)?;
     link.frame(FrameHead::new(ATTACH), &attachment(job, rank).encode())?;
     link.await_frame(|head| head.kind == outboard_wire::routing::WELCOME)?;
     Ok(link)
@@ -80,18 +80,23 @@ pub(super) fn ranks(scene: &Scene, random: &mut Random) -> Episode {
     Ok(())
 }
 
-/// One rank sends to another that takes nothing: what waits for it has to have an end.
+/// One rank sends to others that take nothing: what waits for them has to have an end, and others need parcels too.
 pub(super) fn deaf_rank(scene: &Scene, random: &mut Random) -> Episode {
     let job = job(random);
-    let _deaf = rank_of(scene, job, 1, random)?;
+    let mut deaf = Vec::new();
+    for rank in 1..1 + random.below(40) as u32 {
+        deaf.push(rank_of(scene, job, rank, random)?);
+    }
     let mut sender = rank_of(scene, job, 0, random)?;
-    let bytes = vec![3; 1000];
+    let bytes = vec![3; random.below(1000) as usize];
     for number in 0..3000 {
-        let payload = [&run(0, 1, number, bytes.len() as u32).encode()[..], &bytes].concat();
-        if sender.frame(FrameHead::new(RUN), &payload).is_err() {
+        let rank = 1 + number as u32 % (deaf.len() as u32).max(1);
+        let payload = [&run(0, rank, number, bytes.len() as u32).encode()[..], &bytes].concat();
+        if !sender.frame(FrameHead::new(RUN), &payload)? {
             break;
         }
     }
+    std::thread::park_timeout(Duration::from_millis(random.below(100)));
     Ok(())
 }
 

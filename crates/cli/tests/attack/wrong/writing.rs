@@ -1,7 +1,7 @@
 //! Remote writes that are unloaded: batches with gaps, attempts of others, writers by the thousand.
 
 use outboard_wire::writing::{
-    ATTACH, Attach, BATCH, Batch, EntryHead, LEAVE, Leave, PRESENT, Present, WriterId,
+    ATTACH, Attach, BATCH, Batch, ENTRIES_MAX, EntryHead, LEAVE, Leave, PRESENT, Present, WriterId,
 };
 use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, Role};
 
@@ -80,17 +80,21 @@ pub(super) fn crowd(scene: &Scene, random: &mut Random) -> Episode {
     Ok(())
 }
 
-/// What the server answers has to pass by the agent, whose client does not take it.
+/// What the server answers has to pass by the agent, whose client does not take it: long answers, full of refusals.
 pub(super) fn deaf_writer(scene: &Scene, random: &mut Random) -> Episode {
     let (_owner, descriptor) = tenant(scene, random)?;
     let mut link = Raw::connect(scene.agent(random), Role::Application, random)?;
     let (writer, server) = (writer(random), server_of(&descriptor));
-    for attempt in 0..6000 {
-        let attach = Attach { writer, attempt, server };
-        if !link.frame(FrameHead::new(ATTACH), &attach.encode())? {
-            std::thread::park_timeout(std::time::Duration::from_millis(1));
+    let attach = Attach { writer, attempt: 1, server }.encode();
+    link.frame_patiently(FrameHead::new(ATTACH), &attach)?;
+    let batch = Batch { writer, attempt: 1, count: ENTRIES_MAX, first: 1, settled: 0 };
+    let entries = entry(5, 0, 0).repeat(ENTRIES_MAX as usize);
+    link.frame_patiently(FrameHead::new(BATCH), &[&batch.encode()[..], &entries].concat())?;
+    for _ in 0..4000 {
+        if !link.frame(FrameHead::new(ATTACH), &attach)? {
+            break;
         }
     }
-    std::thread::park_timeout(std::time::Duration::from_millis(200));
+    std::thread::park_timeout(std::time::Duration::from_millis(300));
     Ok(())
 }
