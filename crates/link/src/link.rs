@@ -1,6 +1,7 @@
 //! Frames from one process to another.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use outboard_wire::{FrameHead, Time};
 
@@ -27,6 +28,9 @@ pub enum Disposition {
     Deferred,
 }
 
+/// How long frames of a peer that is gone are offered to a receiver that defers them, before they are lost with it.
+pub(crate) const LEGACY_KEPT: Duration = Duration::from_secs(5);
+
 /// What to sleep on when a link has nothing to do.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitOn<'a> {
@@ -41,8 +45,9 @@ pub struct WaitOn<'a> {
 /// One end of a connection that carries frames in order, each once.
 ///
 /// Nothing here blocks. Frames sent become visible to the peer at [`Link::flush`] at the latest; until then they
-/// are a batch in the making. What the peer sent before it was lost is handed out before the loss is reported; a peer that
-/// breaks the protocol is reported at once.
+/// are a batch in the making. What the peer sent before it was lost is handed out before the loss is reported. A receiver that
+/// defers it has some seconds to take it: room for answers to the dead never comes. A peer that breaks the protocol is
+/// reported at once.
 pub trait Link {
     /// Who is at the other end.
     fn peer(&self) -> &Peer;

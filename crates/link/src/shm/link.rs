@@ -12,6 +12,7 @@ use super::channel::Channel;
 use super::messages::Handed;
 use super::regions::Regions;
 use super::rings::{Incoming, Outgoing};
+use crate::link::LEGACY_KEPT;
 use crate::memory::{Mapping, WindowMut};
 use crate::ring::record_len;
 use crate::{
@@ -36,6 +37,10 @@ pub struct ShmLink {
     /// Whether the next frame was deferred when it was last offered.
     pub(super) is_deferred: bool,
     pub(super) lost: Option<LinkError>,
+    /// Since when a loss is kept back because frames are left.
+    pub(super) kept_since: Option<Time>,
+    /// Whether the loss was reported though frames are left: nobody has taken them in time.
+    pub(super) is_over: bool,
     pub(super) look_interval: Duration,
     pub(super) next_look: Time,
     /// Somebody has seen that there is nothing to read in the socket: the next look can be left out.
@@ -71,9 +76,10 @@ impl ShmLink {
         }
     }
 
-    /// A loss after which nothing more that the peer wrote is believed.
+    /// A loss after which nothing more that the peer wrote is believed, or wanted.
     fn broken(&self) -> Option<&LinkError> {
-        self.lost.as_ref().filter(|lost| matches!(lost.loss, Loss::Broke(_) | Loss::ClosedHere))
+        let is_broken = |loss: &Loss| matches!(loss, Loss::Broke(_) | Loss::ClosedHere);
+        self.lost.as_ref().filter(|lost| self.is_over || is_broken(&lost.loss))
     }
 }
 
@@ -221,6 +227,8 @@ impl Link for ShmLink {
                 Err(_) => {}
             }
         }
+        let kept_since = *self.kept_since.get_or_insert(now);
+        self.is_over |= self.is_deferred && now.since(kept_since) >= LEGACY_KEPT;
         if let Some(broken) = self.broken() {
             return Err(broken.clone());
         }

@@ -93,6 +93,8 @@ impl Setup {
             wanted_room: 0,
             is_deferred: false,
             lost: None,
+            kept_since: None,
+            is_over: false,
             look_interval: self.config.look_interval,
             next_look: Time::ZERO,
             is_drained: false,

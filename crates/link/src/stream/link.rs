@@ -13,6 +13,7 @@ use super::inbox::Inbox;
 use super::pulse::Pulse;
 use super::straight::{Straight, is_long_frame};
 use super::terms::Terms;
+use crate::link::LEGACY_KEPT;
 use crate::memory::{Window, WindowMut};
 use crate::{
     AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, Peer,
@@ -35,8 +36,9 @@ pub struct StreamLink<S: ByteStream> {
     capabilities: Capabilities,
     /// Nothing more can leave.
     unsendable: Option<Loss>,
-    /// Nothing more can arrive either; told once everything that has arrived is handed out.
-    ended: Option<Loss>,
+    /// Nothing more can arrive either, since then; told once everything that has arrived is handed out, or was deferred
+    /// for too long.
+    ended: Option<(Loss, Time)>,
     /// The peer has been told that this side is finished.
     finished: bool,
     /// Nothing was left in the stream a moment ago: the next look can be left out. Only one, because whoever never
@@ -179,7 +181,7 @@ impl<S: ByteStream> StreamLink<S> {
     /// Notes that nothing can arrive any more.
     fn end(&mut self, loss: Loss) -> bool {
         self.desk.outbox.break_off();
-        self.ended = Some(loss);
+        self.ended = Some((loss, self.pulse.now()));
         true
     }
 
@@ -221,7 +223,7 @@ impl<S: ByteStream> StreamLink<S> {
     /// Reports the end if nothing is left to hand out before it.
     fn report_end(&mut self) -> Result<(), LinkError> {
         match self.ended.clone() {
-            Some(loss) => Err(self.lose(loss)),
+            Some((loss, _)) => Err(self.lose(loss)),
             None => Ok(()),
         }
     }
@@ -344,8 +346,11 @@ impl<S: ByteStream> Link for StreamLink<S> {
         if let First::Nothing = self.handle_own()? {
             self.report_end()?;
         }
-        if self.ended.is_some() {
+        if let Some((_, since)) = self.ended {
             // Nobody is there to answer or to wait for; only frames are left to be taken.
+            if self.is_deferred && self.pulse.now().since(since) >= LEGACY_KEPT {
+                self.report_end()?;
+            }
             return Ok(moved);
         }
         moved |= self.desk.answer_waiting().map_err(|violation| self.lose(violation.into()))?;

@@ -22,7 +22,8 @@ macro_rules! conformance {
                     are_committed_only_when_reserved, have_any_length_up_to_the_limit,
                     end_a_batch_before_what_is_too_long;
                 pressure: loses_nothing, ends_without_a_flush, does_not_deadlock, defers_frames;
-                death: in_the_middle_of_a_batch, of_the_accepting_side, with_a_goodbye, ends_operations;
+                death: in_the_middle_of_a_batch, before_a_frame_that_is_deferred, of_the_accepting_side,
+                    with_a_goodbye, ends_operations;
                 handshake: introduces_both_sides, refuses_another_version, refuses_unknown_authentication,
                     refuses_garbage;
                 garbage: never_crashes_or_stalls, is_not_waited_for, is_called_by_its_name;

@@ -1,7 +1,7 @@
 //! A lost peer is reported by name, after what it had sent.
 
 use outboard_link::memory::Buffer;
-use outboard_link::{AccessError, Link, LinkError, Loss, RemoteMemory, SendError, Token};
+use outboard_link::{AccessError, Disposition, Link, LinkError, Loss, RemoteMemory, SendError, Token};
 use outboard_wire::Rights;
 
 use crate::fixture::{ADA, BEN, Fixture, Sides};
@@ -57,6 +57,30 @@ pub(crate) fn in_the_middle_of_a_batch<F: Fixture>() {
     assert_eq!(received, flushed);
     assert_gone(&lost, ADA);
     assert_stays_lost(&mut survivor);
+}
+
+/// A peer dies and leaves a frame for which there is no room: nobody waits for ever for room to answer the dead.
+pub(crate) fn before_a_frame_that_is_deferred<F: Fixture>() {
+    let mut pair = Pair::<F>::new();
+    for number in 0..3 {
+        let sent = frame(number, 300);
+        pair.ada.send(sent.head, &sent.payload).unwrap();
+    }
+    pair.ada.flush().unwrap();
+    pair.settle();
+    let Pair { ada, mut ben, clock } = pair;
+    drop(ada);
+    let patience = Patience::new("the loss to be reported");
+    let lost = loop {
+        let result = ben.progress(clock.now()).and_then(|_| ben.receive(3, |_| Disposition::Deferred));
+        match result {
+            Ok(taken) => assert_eq!(taken, 0),
+            Err(lost) => break lost,
+        }
+        patience.check();
+    };
+    assert_gone(&lost, ADA);
+    assert_stays_lost(&mut Survivor::<F> { link: ben, clock });
 }
 
 /// The other side of the handshake is mourned as well.
