@@ -75,7 +75,9 @@ impl WritingRelay {
         match to {
             Some(to) if may_pass => {
                 if !outbox.has_room(to) {
-                    return Disposition::Deferred;
+                    // What a server says waits for nobody: others hear from it by the same link. A later answer says all
+                    // that this one does, and whoever misses the last asks again.
+                    return if is_from_server { Disposition::Taken } else { Disposition::Deferred };
                 }
                 outbox.push(to, frame.head, frame.payload.to_vec());
                 self.counts.frames_total.add(1);
@@ -124,5 +126,37 @@ impl WritingRelay {
                 outbox.push_copy(route.server, FrameHead::new(LEAVE), &leave);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_link::loopback::{FaultPlan, Network};
+    use outboard_link::{Exports, Identity, Link};
+
+    use super::*;
+
+    #[test]
+    fn a_writer_that_takes_no_answers_holds_nobody_else_up() {
+        let page = StatusPage::create(Role::Agent, "test").unwrap();
+        let mut relay = WritingRelay::new(RelayCounts::new(&page));
+        let network = Network::new(1, FaultPlan::none());
+        let identity = |role| Identity::new(role, "test");
+        let (link, _other) = network
+            .connect(identity(Role::Agent), Exports::new(), identity(Role::MemoryServer), Exports::new())
+            .unwrap();
+        let (server, client, mut outbox) = (LinkId(1), LinkId(2), Outbox::default());
+        relay.on_dialled(server, link.peer());
+        let writer = WriterId([7; 16]);
+        let attach = Attach { writer, attempt: 1, server: link.peer().incarnation() }.encode();
+        let frame =
+            |kind, payload: &'static [u8]| Frame { head: FrameHead::new(kind), payload: payload.into() };
+        relay.on_frame(client, frame(ATTACH, Vec::from(attach).leak()), &mut outbox);
+        let answer: &'static [u8] = [&writer.0[..], &[0; 16 << 10]].concat().leak();
+        for _ in 0..100 {
+            let disposition = relay.on_frame(server, frame(DRAINED, answer), &mut outbox);
+            assert_eq!(disposition, Disposition::Taken);
+        }
+        assert!(!outbox.has_room(client));
     }
 }
