@@ -1,7 +1,7 @@
 //! The cache played with keys only, to know how often it would hit.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use outboard_wire::Time;
 
@@ -18,7 +18,7 @@ const ROUND_TRIP: Duration = Duration::from_micros(20);
 pub struct Shadow {
     cache: PageCache,
     /// By the number that the region has in the real cache.
-    regions: Vec<Option<RegionNumber>>,
+    regions: BTreeMap<RegionNumber, RegionNumber>,
     /// Loads under way and when they arrive, the next one first.
     arriving: VecDeque<(Time, LoadId)>,
     wire_free_at: Time,
@@ -31,7 +31,7 @@ impl Shadow {
     pub fn new(config: CacheConfig) -> Self {
         Self {
             cache: PageCache::new(config),
-            regions: Vec::new(),
+            regions: BTreeMap::new(),
             arriving: VecDeque::new(),
             wire_free_at: Time::ZERO,
             orders: Vec::new(),
@@ -41,17 +41,15 @@ impl Shadow {
 
     /// A region is to be played too, under the number that it has in the real cache.
     pub fn attach(&mut self, number: RegionNumber, attachment: &Attachment) {
-        let index = number.0 as usize;
-        if self.regions.len() <= index {
-            self.regions.resize(index + 1, None);
-        }
         self.detach(number);
-        self.regions[index] = self.cache.attach(attachment).ok();
+        if let Ok(played) = self.cache.attach(attachment) {
+            self.regions.insert(number, played);
+        }
     }
 
     /// A region is no longer played.
     pub fn detach(&mut self, number: RegionNumber) {
-        if let Some(known) = self.regions.get_mut(number.0 as usize).and_then(Option::take) {
+        if let Some(known) = self.regions.remove(&number) {
             self.cache.invalidate(known);
             self.cache.detach(known);
         }
@@ -59,7 +57,7 @@ impl Shadow {
 
     /// A write-back passes.
     pub fn written(&mut self, number: RegionNumber, offset: u64, len: u32) {
-        if let Some(known) = self.regions.get(number.0 as usize).copied().flatten() {
+        if let Some(known) = self.regions.get(&number).copied() {
             let (write, _) = self.cache.write_begins(known, offset, len);
             self.cache.write_ends(write, true);
         }
@@ -67,7 +65,7 @@ impl Shadow {
 
     /// Plays a request; returns whether it would have hit. `ns_per_byte` is what the server needs at present.
     pub fn request(&mut self, now: Time, ask: &Ask, ns_per_byte: f64) -> bool {
-        let Some(region) = self.regions.get(ask.region.0 as usize).copied().flatten() else { return false };
+        let Some(region) = self.regions.get(&ask.region).copied() else { return false };
         self.arrive(now);
         let verdict = self.cache.request(&Ask { region, ..*ask }, &mut self.orders);
         if let Verdict::Hit(place) = verdict {
@@ -96,5 +94,30 @@ impl Shadow {
         for end in self.ended.drain(..) {
             self.cache.release(end.place.slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outboard_wire::{Generation, Incarnation, RegionId};
+
+    use super::super::region::RegionName;
+    use super::*;
+
+    #[test]
+    fn regions_that_come_and_go_leave_nothing_behind() {
+        let config = CacheConfig::default();
+        let (mut cache, mut shadow) = (PageCache::new(config), Shadow::new(config));
+        for region in 0..1000 {
+            let (server, generation) = (Incarnation(1), Generation(1));
+            let name = RegionName { server, region: RegionId(region), generation };
+            let attachment = Attachment { name, size: 1 << 16, chunk_log2: 12, is_writable: true, epoch: 1 };
+            let number = cache.attach(&attachment).unwrap();
+            shadow.attach(number, &attachment);
+            assert_eq!(shadow.regions.len(), 1);
+            shadow.detach(number);
+            cache.detach(number);
+        }
+        assert!(shadow.regions.is_empty());
     }
 }
