@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{bpf, deb, fuzz, loom, miri, nodes, process, sanitize, setup, simulate, tidy, vm};
+use crate::{attack, bpf, deb, fuzz, loom, miri, nodes, process, sanitize, setup, simulate, tidy, vm};
 
 /// Run everything that has to hold before a change lands
 ///
@@ -53,6 +53,7 @@ enum Step {
     Loom,
     Miri,
     Fuzz,
+    Attack,
     Simulate,
     Nodes,
     Vm,
@@ -78,6 +79,7 @@ impl Step {
             Self::Loom => "loom",
             Self::Miri => "miri",
             Self::Fuzz => "fuzz",
+            Self::Attack => "attack",
             Self::Simulate => "simulate",
             Self::Nodes => "nodes",
             Self::Vm => "vm",
@@ -108,6 +110,7 @@ impl Step {
             Self::Loom => return loom::run(workspace),
             Self::Miri => return miri::run(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),
+            Self::Attack => return attack::run(workspace, &attack::Args::for_a_minute()),
             Self::Simulate => simulate::run(workspace, &simulate::Args::over(args.seeds)),
             Self::Nodes => return nodes::run(workspace, &nodes::Args::tests()),
             Self::Vm => return vm::run(workspace, &vm::Args::whole()),

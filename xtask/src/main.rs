@@ -1,4 +1,4 @@
-//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `bpf`, `fuzz`, `simulate`, `loom`,
+//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `bpf`, `fuzz`, `attack`, `simulate`, `loom`,
 //! `miri`, `sanitize`, `nodes`, `deb`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
@@ -7,6 +7,7 @@
 // Talking to the terminal is what this program is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod attack;
 mod bpf;
 mod ci;
 mod deb;
@@ -54,6 +55,7 @@ enum Command {
     Tidy,
     Bpf(bpf::Args),
     Fuzz(fuzz::Args),
+    Attack(attack::Args),
     Simulate(simulate::Args),
     /// Model-check the lock-free code: all orders in which threads can meet
     ///
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&workspace),
         Command::Bpf(args) => bpf::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
+        Command::Attack(args) => attack::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),

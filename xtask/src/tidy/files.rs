@@ -17,6 +17,7 @@ const TOP_LEVEL: &[&str] = &[
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "apps",
     "bench",
     "clippy.toml",

@@ -56,7 +56,8 @@ pub(super) fn lengths(scene: &Scene, random: &mut Random) -> Episode {
 /// Asks for as much as there is and reads nothing, by either way.
 pub(super) fn never_listens(scene: &Scene, random: &mut Random) -> Episode {
     let mut link = Raw::connect(scene.any(random), Role::Application, random)?;
-    for _ in 0..400 {
+    // More than answers are kept for, so that the next question is not even read.
+    for _ in 0..4000 {
         let len = if random.once_in(4) { edge(random) } else { 128 << 10 };
         if !link.frame(FrameHead::new(GIVE).with_tag(random.next() as u32), &Wanted(len).encode())? {
             break;

@@ -1,0 +1,70 @@
+//! `cargo xtask attack`: hostile clients, servers and agents against real daemons, for as long as is wanted.
+
+use anyhow::Result;
+
+use crate::process;
+use crate::step::Outcome;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+
+/// The test that plays rounds until its time is up, and what it reads from its environment.
+const TEST: &str = "honest_clients_and_the_daemons_survive_what_a_seed_chooses";
+const SECONDS: &str = "OUTBOARD_ATTACK_SECONDS";
+const SEED: &str = "OUTBOARD_SEED";
+const ONLY: &str = "OUTBOARD_ATTACK_ONLY";
+
+/// Attack daemons with everything that can be done wrong, beside honest clients
+///
+/// Plays rounds. In each, daemons are started, honest clients use them and check every result, and attackers do from a
+/// seed what nobody should. A finding prints the seed of its round, and `--seed` plays that round first.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask attack --minutes 30              look for something that does harm
+  cargo xtask attack --seed 7                  play the round of one seed again
+  cargo xtask attack --only routing,meeting    only attacks whose names begin so; a wrong name lists all")]
+pub(crate) struct Args {
+    /// For how long; without it, one round
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    minutes: u64,
+    /// The seed of the first round; without it, one that is drawn
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Only these attacks, by the beginning of their names, all at once
+    #[arg(long, value_name = "NAMES")]
+    only: Option<String>,
+}
+
+impl Args {
+    /// As CI attacks.
+    pub(crate) fn for_a_minute() -> Self {
+        Self { minutes: 1, seed: None, only: None }
+    }
+
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        let given = [(SEED, self.seed.map(|seed| seed.to_string())), (ONLY, self.only.clone())];
+        let mut variables = vec![(SECONDS, (self.minutes * 60).to_string())];
+        variables.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        variables
+    }
+}
+
+/// Builds the attackers and lets them.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {
+    let test = ["test", "-p", "outboard-cli", "--test", "attack", "--", "--exact", TEST, "--nocapture"];
+    let mut command = process::cargo(workspace, &test);
+    command.envs(args.variables());
+    process::run_tests(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_is_told_what_was_asked_for() {
+        let args = Args { minutes: 2, seed: Some(7), only: Some("rings".to_owned()) };
+        let expected = [(SECONDS, "120"), (SEED, "7"), (ONLY, "rings")];
+        assert_eq!(args.variables(), expected.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!(Args::for_a_minute().variables(), [(SECONDS, "60".to_owned())]);
+    }
+}
