@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::access::Reply;
+use outboard_wire::access::Status;
 use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, Text, Time};
 
 use super::channel::Channel;
-use super::messages::Handed;
+use super::messages::Gift;
 use super::regions::Regions;
 use super::rings::{Incoming, Outgoing};
 use crate::link::LEGACY_KEPT;
@@ -51,7 +51,7 @@ pub struct ShmLink {
     /// How many of our regions the peer holds open.
     pub(super) regions_given: usize,
     /// Answers to openings that the socket had no room for.
-    pub(super) unsent: VecDeque<(u32, Reply, Option<Handed>)>,
+    pub(super) unsent: VecDeque<(u32, Result<Gift, Status>)>,
     pub(super) completions: VecDeque<Completion>,
 }
 

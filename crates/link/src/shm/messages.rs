@@ -1,6 +1,6 @@
 //! What the two sides say to each other beside the rings.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use outboard_wire::access::{Reply, Request, Slot, Status};
@@ -11,28 +11,27 @@ use rustix::io::Errno;
 use super::ShmLink;
 use super::channel::{Enclosed, MESSAGE_MAX, Received, read_message};
 use super::regions::Opening;
-use crate::memory::{AdoptError, Segment};
-use crate::{AccessError, Completion, LinkError, Loss, Outcome, Violation};
+use crate::memory::AdoptError;
+use crate::{AccessError, Completion, Export, LinkError, Loss, Outcome, Violation};
+
+/// A region that the peer may map.
+pub(super) struct Gift {
+    export: Arc<Export>,
+    rights: Rights,
+}
+
+impl Gift {
+    /// A descriptor of its own, where the peer may only read.
+    fn read_only(&self) -> Result<Option<OwnedFd>, Status> {
+        if self.rights.includes(Rights::WRITE) {
+            return Ok(None);
+        }
+        self.export.memory.read_only_descriptor().map(Some).map_err(|_| Status::NoDescriptors)
+    }
+}
 
 /// How many messages of the socket are read in one turn.
 const MESSAGES_PER_TURN: usize = 64;
-
-/// A region on its way to the peer.
-pub(super) enum Handed {
-    /// To read and write.
-    Whole(Arc<Segment>),
-    /// To read.
-    ReadOnly(OwnedFd),
-}
-
-impl Handed {
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Whole(segment) => segment.descriptor(),
-            Self::ReadOnly(descriptor) => descriptor.as_fd(),
-        }
-    }
-}
 
 impl ShmLink {
     /// Reads what the socket holds. Returns whether there was anything.
@@ -70,7 +69,7 @@ impl ShmLink {
         match Request::decode(head.kind, payload, 0).map_err(Violation::from)? {
             Request::Open { region, generation, rights, key } => {
                 let opened = self.exports.open(region, generation, &key, rights);
-                let given = opened.and_then(|export| self.give(&export.memory, rights));
+                let given = opened.and_then(|export| self.give(export, rights));
                 self.answer_open(head.tag, given)
             }
             Request::Close { .. } => {
@@ -90,8 +89,8 @@ impl ShmLink {
         let _ = self.channel.send_message(head, request.encode().as_bytes(), None);
     }
 
-    /// A descriptor for the peer that allows no more than `rights`.
-    fn give(&mut self, memory: &Arc<Segment>, rights: Rights) -> Result<(Handed, u64), Status> {
+    /// Counts a region as given to the peer, if it may have it.
+    fn give(&mut self, export: Arc<Export>, rights: Rights) -> Result<Gift, Status> {
         if self.regions_given >= self.regions_max {
             return Err(Status::Busy);
         }
@@ -99,22 +98,13 @@ impl ShmLink {
         if !rights.includes(Rights::READ) {
             return Err(Status::NoRight);
         }
-        let handed = if rights.includes(Rights::WRITE) {
-            Handed::Whole(Arc::clone(memory))
-        } else {
-            Handed::ReadOnly(memory.read_only_descriptor().map_err(|_| Status::NoDescriptors)?)
-        };
         self.regions_given += 1;
-        Ok((handed, memory.len() as u64))
+        Ok(Gift { export, rights })
     }
 
-    fn answer_open(&mut self, tag: u32, given: Result<(Handed, u64), Status>) -> Result<(), Loss> {
-        let (status, size, descriptor) = match given {
-            Ok((descriptor, size)) => (Status::Done, size, Some(descriptor)),
-            Err(status) => (status, 0, None),
-        };
+    fn answer_open(&mut self, tag: u32, given: Result<Gift, Status>) -> Result<(), Loss> {
         self.counters.accesses_served += 1;
-        self.unsent.push_back((tag, Reply::Opened { status, slot: Slot(0), size }, descriptor));
+        self.unsent.push_back((tag, given));
         if self.unsent.len() > self.regions_max {
             return Err(Violation::TooManyOperations { max: self.regions_max }.into());
         }
@@ -122,9 +112,19 @@ impl ShmLink {
     }
 
     pub(super) fn send_answers(&mut self) -> Result<(), Loss> {
-        while let Some((tag, reply, descriptor)) = self.unsent.front() {
+        while let Some((tag, given)) = self.unsent.front() {
+            // A descriptor is made when it can leave: whoever takes no answers has none wait for it.
+            let given = given.as_ref().map_err(|status| *status);
+            let given = given.and_then(|gift| Ok((&gift.export.memory, gift.read_only()?)));
+            let (status, size, descriptor) = match &given {
+                Ok((memory, read_only)) => {
+                    let descriptor = read_only.as_ref().map_or_else(|| memory.descriptor(), AsFd::as_fd);
+                    (Status::Done, memory.len() as u64, Some(descriptor))
+                }
+                Err(status) => (*status, 0, None),
+            };
+            let reply = Reply::Opened { status, slot: Slot(0), size };
             let head = FrameHead::new(reply.kind()).with_tag(*tag);
-            let descriptor = descriptor.as_ref().map(Handed::descriptor);
             if !self.channel.send_message(head, reply.encode().as_bytes(), descriptor)? {
                 break;
             }

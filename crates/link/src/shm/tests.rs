@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use outboard_wire::access::Request;
 use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Role, Room, Time};
 use rustix::net::{SendFlags, sockopt::set_socket_linger};
 
+use super::channel::Received;
 use super::{Config, ShmLink, ShmListener, Users, connect};
 use crate::memory::Segment;
 use crate::{Address, ConnectError, Disposition, Export, Exports, Identity, Link};
@@ -141,6 +143,51 @@ fn a_link_keeps_no_region_that_its_peer_has_not_opened() {
     assert!(kept.upgrade().is_some());
     exports.remove(RegionId(1));
     assert!(kept.upgrade().is_none(), "a region that was removed is still in memory");
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Others open descriptors in the same process, but not by the hundred.
+#[test]
+fn whoever_takes_no_answers_has_no_descriptors_wait_for_it() {
+    const ASKED: u32 = 1000;
+    let (address, exports) = (fresh_name("gifts"), Exports::new());
+    let memory = Arc::new(Segment::create(c"test", 4096).unwrap());
+    let (region, generation, key) = (RegionId(1), Generation(1), RegionKey([7; 16]));
+    exports.add(Export { region, generation, memory, keys: vec![(key, Rights::ALL)] });
+    let listener = ShmListener::bind(&address, identity("listener"), exports, Config::default()).unwrap();
+    let (mut accepted, mut dialled) = pair(&listener, &address);
+    let (before, mut milliseconds) = (descriptors(), 0);
+    let mut progress = |accepted: &mut ShmLink| {
+        milliseconds += 1;
+        accepted.progress(Time::from_nanos(milliseconds * 1_000_000)).unwrap();
+    };
+    for tag in 0..ASKED {
+        let request = Request::Open { region, generation, rights: Rights::READ, key };
+        let head = FrameHead::new(request.kind()).with_tag(tag);
+        while !dialled.channel.send_message(head, request.encode().as_bytes(), None).unwrap() {
+            progress(&mut accepted);
+        }
+    }
+    (0..100).for_each(|_| progress(&mut accepted));
+    assert!(accepted.unsent.len() > 300, "{} answers wait", accepted.unsent.len());
+    assert!(descriptors() < before + 200, "{} descriptors, before {before}", descriptors());
+    // All of them come when somebody takes them.
+    let mut bytes = [0; super::channel::MESSAGE_MAX];
+    for number in 0..ASKED {
+        loop {
+            match dialled.channel.receive(&mut bytes).unwrap() {
+                Received::Message(_, Some(_)) => break,
+                Received::Message(_, None) => panic!("answer {number} has no descriptor"),
+                Received::Nothing | Received::Doorbell => {
+                    dialled.flush().unwrap();
+                    accepted.send_answers().unwrap();
+                }
+            }
+        }
+    }
 }
 
 /// A socket with unsent bytes whose last holder waits an hour for them when it closes it, and who does not take them.
