@@ -187,10 +187,14 @@ impl Parts {
     }
 }
 
-/// Each region is a descriptor, and clients need some too.
+/// Each region is a descriptor and a mapping, and clients need some of both too: who has as many mappings as the kernel
+/// allows is given no more memory at all.
 fn regions_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |most| most as usize / 2)
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let mappings = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    let mappings = mappings.and_then(|text| text.trim().parse::<u64>().ok());
+    let most = descriptors.into_iter().chain(mappings).min();
+    most.map_or(usize::MAX, |most| most as usize / 2)
 }
 
 fn open_data_directory(path: &Path) -> Result<DataDirectory, StartError> {

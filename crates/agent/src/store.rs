@@ -150,8 +150,8 @@ impl RegionStore {
         }
         if self.regions.len() >= self.config.regions_max {
             let detail = format!(
-                "there are {} regions, each a descriptor of the server; free some, or raise its limit with `ulimit -n` \
-                 or LimitNOFILE=",
+                "there are {} regions, as many as half of the server's descriptors or mappings; free some, or raise its limit \
+                 with `ulimit -n` or LimitNOFILE=",
                 self.regions.len()
             );
             return Err((Failure::NoCapacity, detail));

@@ -179,13 +179,16 @@ impl MemoryService {
         Disposition::Taken
     }
 
-    /// Tells everybody who asked where slots are now.
+    /// Tells everybody who asked where slots are now. Whoever takes nothing is not told every change: the frames of answers
+    /// say which table there is, and it can ask.
     pub(super) fn tell_table(&mut self) {
         let table = self.store.steering.table();
         self.calling.desk.set_label(table.label());
         let bytes = table.to_wire().encode();
         for (link, _) in &self.askers.links {
-            self.outbox.push_copy(*link, FrameHead::new(TABLE), &bytes);
+            if self.outbox.has_room(*link) {
+                self.outbox.push_copy(*link, FrameHead::new(TABLE), &bytes);
+            }
         }
     }
 }
