@@ -24,9 +24,6 @@ const DESCRIPTORS_MAX: usize = 253;
 /// More messages than a socket holds.
 const FAREWELL_MESSAGES_MAX: usize = 4096;
 
-/// How many descriptors of one message are received; one at most is ever sent.
-const DESCRIPTORS_MAX: usize = 4;
-
 /// A message of this single byte only wakes; messages proper are longer.
 const DOORBELL: [u8; 1] = [0xdb];
 

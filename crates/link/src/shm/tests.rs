@@ -11,7 +11,7 @@ use outboard_wire::access::Request;
 use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Role, Room, Time};
 use rustix::net::{SendFlags, sockopt::set_socket_linger};
 
-use super::channel::Received;
+use super::channel::{Enclosed, Received};
 use super::{Config, ShmLink, ShmListener, Users, connect};
 use crate::memory::Segment;
 use crate::{Address, ConnectError, Disposition, Export, Exports, Identity, Link};
@@ -179,8 +179,8 @@ fn whoever_takes_no_answers_has_no_descriptors_wait_for_it() {
     for number in 0..ASKED {
         loop {
             match dialled.channel.receive(&mut bytes).unwrap() {
-                Received::Message(_, Some(_)) => break,
-                Received::Message(_, None) => panic!("answer {number} has no descriptor"),
+                Received::Message(_, Enclosed::Descriptor(_)) => break,
+                Received::Message(..) => panic!("answer {number} has no descriptor"),
                 Received::Nothing | Received::Doorbell => {
                     dialled.flush().unwrap();
                     accepted.send_answers().unwrap();
