@@ -14,6 +14,8 @@
 //! # Caveats
 //! - A container sees the groups from its own upwards only if its file system shows them. Version 1 tells of the limits
 //!   above it all the same (`hierarchical_memory_limit`), version 2 does not.
+//! - Where control groups were mounted outside the process's cgroup namespace (`-v /sys/fs/cgroup:/sys/fs/cgroup`), nothing says
+//!   which of the groups there is its own, and no limits are found.
 //! - Swap is not counted: a page that was just made present is not meant to be swapped out.
 //! - Limits and usage change while a process runs. What is read here is how things stand now.
 

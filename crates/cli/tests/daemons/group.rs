@@ -67,9 +67,34 @@ impl Group {
 
     /// The same command, run in this group from its first instruction.
     pub(crate) fn around(&self, command: &Command) -> Command {
+        self.around_with(command, &[])
+    }
+
+    /// The same as a container has it: with namespaces of its own, in which this group is at the top. None, and says why,
+    /// where there are none to be had.
+    pub(crate) fn around_in_namespace(&self, command: &Command) -> Option<Command> {
+        let kind = match self.version {
+            GroupVersion::V1 => "cgroup -o memory",
+            GroupVersion::V2 => "cgroup2",
+        };
+        let top = self.folder.parent().expect("the folder that it was made in").display();
+        let remount = format!("umount -l {top} && mount -t {kind} none {top}");
+        let within = |then: &str| format!("{remount} && {then}");
+        let unshare = ["unshare", "--cgroup", "--mount", "sh", "-c"];
+        let can = self
+            .around_with(&Command::new("true"), &[&unshare[..], &[&within("exec \"$0\"")]].concat())
+            .output();
+        if !can.as_ref().is_ok_and(|tried| tried.status.success()) {
+            println!("skipped: no namespace with a mount of its own for control groups: {can:?}");
+            return None;
+        }
+        Some(self.around_with(command, &[&unshare[..], &[&within("exec \"$0\" \"$@\"")]].concat()))
+    }
+
+    fn around_with(&self, command: &Command, through: &[&str]) -> Command {
         let mut around = Command::new("/bin/sh");
         around.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.folder.join("cgroup.procs"));
-        around.arg(command.get_program()).args(command.get_args());
+        around.args(through).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => around.env(name, value),

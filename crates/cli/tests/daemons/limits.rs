@@ -124,6 +124,16 @@ fn what_others_in_the_group_use_is_not_offered() {
     assert!(ask(&first, &["list"]).succeeded().contains("neighbour"));
 }
 
+#[test]
+fn a_container_that_sees_its_own_group_only_finds_the_limit() {
+    let Some(group) = Group::of_memory(LIMIT) else { return };
+    let print = program(&["memory", "--print-config"]);
+    let Some(mut command) = group.around_in_namespace(&print) else { return };
+    let config = Ended::from(command.output().unwrap()).succeeded();
+    let line = config.lines().find(|line| line.starts_with("capacity")).unwrap();
+    assert!(line.contains("here 100 MiB, half of the 200 MiB that the memory cgroup"), "{line}");
+}
+
 /// What operations.md says of it.
 #[test]
 fn whoever_touches_a_page_first_pays_for_it() {
