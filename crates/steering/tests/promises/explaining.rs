@@ -43,12 +43,12 @@ proptest! {
             };
             prop_assert_eq!(explanation.cost, known(decision.chosen));
             let line = explanation.to_string();
-            let start = format!("{}, since ", decision.chosen);
+            let start = format!("{} for ", decision.chosen);
             prop_assert!(line.starts_with(&start), "{}", line);
             if let Some(rival) = explanation.rival {
                 prop_assert_ne!(rival.option, decision.chosen);
                 prop_assert_eq!(Some(rival.cost), known(rival.option));
-                let at = format!(" at {}, margin 20 %", rival.option);
+                let at = format!(" at {} (margin 20 %)", rival.option);
                 prop_assert!(line.contains(&at), "{}", line);
             }
             if explanation.standing == Standing::Cheapest {
