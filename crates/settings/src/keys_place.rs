@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use outboard_link::tcp::{CERTIFICATE_FILE, KEY_FILE};
@@ -40,24 +40,17 @@ impl KeysPlace {
     /// The first folder with keys that this user may read. If there is none, the first with keys that this user may not
     /// read: who needs them is told so, rather than that there are none.
     pub fn find() -> Option<PathBuf> {
-        Self::find_in(Self::places())
-    }
-
-    fn find_in(places: Vec<PathBuf>) -> Option<PathBuf> {
-        let first =
-            |wanted: fn(io::Result<()>) -> bool| places.iter().find(|folder| wanted(try_keys(folder)));
-        let is_closed = |tried: io::Result<()>| tried.is_err_and(|error| error.kind() != ErrorKind::NotFound);
-        first(|tried| tried.is_ok()).or_else(|| first(is_closed)).cloned()
-    }
-
-    /// Whether this user may read the keys in a folder.
-    pub(crate) fn can_read(folder: &Path) -> bool {
-        try_keys(folder).is_ok()
+        let first = |wanted: bool| Self::places().into_iter().find(|folder| can_read(folder) == Some(wanted));
+        first(true).or_else(|| first(false))
     }
 }
 
-fn try_keys(folder: &Path) -> io::Result<()> {
-    [CERTIFICATE_FILE, KEY_FILE].iter().try_for_each(|file| File::open(folder.join(file)).map(drop))
+/// Whether this user may read the keys in a folder. Nothing if there are none.
+pub(crate) fn can_read(folder: &Path) -> Option<bool> {
+    match File::open(folder.join(CERTIFICATE_FILE)) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        certificate => Some(certificate.is_ok() && File::open(folder.join(KEY_FILE)).is_ok()),
+    }
 }
 
 impl Value for KeysPlace {

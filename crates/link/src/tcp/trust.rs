@@ -130,7 +130,7 @@ outboard_wire::debug_with_causes!(TrustError);
 fn remedy(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::PermissionDenied => {
-            "ask its owner to let you read it, or name keys of your own by link.keys"
+            "ask its owner to let you read it, or set link.keys to a folder of your own, or to none"
         }
         _ => "`outboard keys init` makes a folder of keys",
     }

@@ -6,7 +6,7 @@ use outboard_link::ofi;
 use outboard_link::shm::{self, Users};
 use outboard_link::tcp::{self, Credential, Encryption};
 
-use crate::keys_place::KeysPlace;
+use crate::keys_place::{KeysPlace, can_read};
 use crate::section::section;
 use crate::value::Choice;
 use crate::{ByteSize, JobSettings, Secret};
@@ -116,7 +116,7 @@ impl LinkSettings {
         let secret = job.secret.clone().filter(|secret| !secret.is_guessable());
         let is_usable = match (self.credential(), &self.keys) {
             // Keys of others that lie where keys are looked for are no reason to go without the job's secret.
-            (Some(Credential::Keys(folder)), KeysPlace::Auto) => KeysPlace::can_read(&folder),
+            (Some(Credential::Keys(folder)), KeysPlace::Auto) => can_read(&folder) == Some(true),
             (credential, _) => credential.is_some(),
         };
         if is_usable { self.clone() } else { Self { secret, ..self.clone() } }
