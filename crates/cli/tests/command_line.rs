@@ -77,7 +77,7 @@ fn failure_on_a_terminal(no_color: &str) -> String {
         .env("NO_COLOR", no_color)
         .stderr(side)
         .status()
-        .unwrap();
+        .expect("the program starts");
     assert_eq!(status.code(), Some(1));
     let mut told = Vec::new();
     // Ends with an error when the other side is closed, as terminals do.

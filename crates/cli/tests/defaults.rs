@@ -1,5 +1,7 @@
 //! The examples of the library find the server of `outboard up` without an address, as root and as another user; where none
 //! runs they say what to start.
+// Also outside test functions a test fails by panicking, and says why it is skipped.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::env;
 use std::error::Error;
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 use outboard::Memory;
 use rustix::process::{Pid, Signal, kill_process};
 
-type Outcome = Result<(), Box<dyn Error>>;
+type Example = fn() -> Result<(), Box<dyn Error>>;
 
 #[path = "../../outboard/examples/caller.rs"]
 mod caller;
@@ -22,7 +24,7 @@ mod memory;
 #[path = "../../outboard/examples/writer.rs"]
 mod writer;
 
-const EXAMPLES: [(&str, fn() -> Outcome); 4] = [
+const EXAMPLES: [(&str, Example); 4] = [
     ("memory", memory::main),
     ("far_memory", far_memory::main),
     ("writer", writer::main),
