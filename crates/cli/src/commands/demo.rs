@@ -6,6 +6,7 @@ mod steps;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use comfy_table::{ColumnConstraint, Width};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
@@ -90,7 +91,12 @@ fn to_text(done: &[Done], said: &[String], took: Duration) -> String {
             Ok(finding) => (finding.text.clone(), finding.gain.clone()),
             Err(error) => (format!("FAILED: {error:#}"), String::new()),
         };
-        table.add_row([(*name).to_owned(), text, gain, numbers::time(*took)]);
+        // Below the step that it repeats.
+        let name = name.split_once(", ").map_or_else(|| (*name).to_owned(), |(_, what)| format!("  {what}"));
+        table.add_row([name, text, gain, numbers::time(*took)]);
+    }
+    if let Some(gain) = table.column_mut(2) {
+        gain.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(27)));
     }
     let verdict = match done.iter().all(|done| done.result.is_ok()) {
         true => format!("everything worked, in {}; nothing is left behind", numbers::time(took)),

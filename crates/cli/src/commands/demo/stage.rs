@@ -110,6 +110,14 @@ impl Stage {
         Ok(Victim { pid: self.agent()?.process.pid() })
     }
 
+    /// Ends the agent, if one runs; the next step that needs one starts another.
+    pub(super) fn stop_agent(&mut self) -> Result<()> {
+        let Some(agent) = self.agent.take() else { return Ok(()) };
+        let end = agent.process.stop(GRACE);
+        ensure!(end.is_success(), "the agent {end} when it was asked to end");
+        Ok(())
+    }
+
     /// Collects an agent that a step has killed.
     pub(super) fn bury_agent(&mut self) -> Result<()> {
         let agent = self.agent.take().context("the agent does not run")?;

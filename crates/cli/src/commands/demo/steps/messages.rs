@@ -65,14 +65,15 @@ pub(super) fn inline_and_by_agent(stage: &mut Stage) -> Result<Finding> {
 pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
     let mut updates = UPDATES * 4;
     loop {
+        // Whatever a new one carries is from these ranks.
+        stage.stop_agent()?;
         let agent = stage.agent_address()?;
         let victim = stage.victim()?;
         let is_over = AtomicBool::new(false);
         let link = stage.settings.link.clone();
         let mut survey = Survey::new(vec![agent.clone()], link);
-        let before = number(&mut survey, CARRIED);
         let (report, killed) = thread::scope(|scope| {
-            let killer = scope.spawn(|| kill_while_carrying(&mut survey, before, victim, &is_over));
+            let killer = scope.spawn(|| kill_while_carrying(&mut survey, victim, &is_over));
             let report = play(stage, &agent, Placement::Agent, updates);
             is_over.store(true, Ordering::Release);
             (report, killer.join())
@@ -96,14 +97,9 @@ pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
 }
 
 /// Kills the agent as soon as it carries these ranks' bundles. Returns how many it had, or nothing if the ranks were faster.
-fn kill_while_carrying(
-    survey: &mut Survey,
-    before: u64,
-    victim: Victim,
-    is_over: &AtomicBool,
-) -> Result<Option<u64>> {
+fn kill_while_carrying(survey: &mut Survey, victim: Victim, is_over: &AtomicBool) -> Result<Option<u64>> {
     while !is_over.load(Ordering::Acquire) {
-        let carried = number(survey, CARRIED).saturating_sub(before);
+        let carried = number(survey, CARRIED);
         if carried > 0 && !is_over.load(Ordering::Acquire) {
             victim.kill()?;
             return Ok(Some(carried));

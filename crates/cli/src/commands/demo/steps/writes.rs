@@ -30,7 +30,7 @@ pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
             false => ("by the server's processor", 1.0 - share, offloaded, "straight into memory"),
         };
         parts.push(format!("{} {}, {:.0} % {path}", per_second(chosen), by.words(), most * 100.0));
-        gains.push(format!("{} {against} {}", times(chosen, other), by.words()));
+        gains.push(format!("{} {} as fast as all {against}", by.words(), times(chosen, other)));
         for (what, rate) in [("chosen", chosen), ("offloaded", offloaded), ("unloaded", unloaded)] {
             finding = finding.with(format!("writes_{what}_{}_per_s", by.name()), rate);
         }
@@ -40,7 +40,7 @@ pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
         "{WRITE} B each to random places, each by the path it chooses, all as written: {}",
         parts.join("; ")
     );
-    Ok(Finding { text, gain: format!("all {}", gains.join(", all ")), ..finding })
+    Ok(Finding { text, gain: gains.join("; "), ..finding })
 }
 
 /// Writes in a second by each of [`PATHS`], and which share of those that chose was offloaded.
