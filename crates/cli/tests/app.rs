@@ -190,6 +190,9 @@ fn agents_carry_what_applications_send() {
                 let hop = hops.iter().find(|hop| hop["hop"] == name).unwrap();
                 hop["bundles"].as_u64().unwrap()
             };
+            let processors = outboard_launch::allowed_cpus().unwrap().len();
+            let is_crowded = 4 + agents.parse::<usize>().unwrap() > processors;
+            assert_eq!(found["agents_share_processors"], is_crowded, "{found}");
             assert!(bundles("into_agents") > 0 && bundles("agent_to_rank") > 0, "{found}");
             assert_eq!(bundles("agent_to_agent") > 0, agents != "1", "{found}");
         }

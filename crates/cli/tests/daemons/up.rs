@@ -1,8 +1,10 @@
 //! `outboard up`: a cluster that comes and goes as a whole.
 
+use std::os::unix::process::CommandExt;
+
 use rustix::process::{Pid, Signal};
 
-use crate::support::{Running, await_end, outboard, program, socket, socket_exists};
+use crate::support::{Ended, Running, await_end, outboard, program, socket, socket_exists};
 
 fn start(memory: &str, agent: &str) -> (Running, Vec<Pid>) {
     let arguments = ["up", "--memory-listen", memory, "--agent-listen", agent, "--memory-capacity", "64MiB"];
@@ -32,6 +34,42 @@ fn it_serves_until_it_is_interrupted_and_leaves_nothing() {
     );
     pids.into_iter().for_each(await_end);
     assert!(!socket_exists(&memory.replace("unix:", "")) && !socket_exists(&agent.replace("unix:", "")));
+}
+
+/// Only root can play an ordinary user who has no cluster yet; at root's usual sockets there may be one.
+#[test]
+fn its_memory_server_is_found_without_an_address_and_hosts_tables_and_trees() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can run this as a user of its own");
+        return;
+    }
+    let user = 1_000_000 + std::process::id();
+    let by = |arguments: &[&str]| {
+        let mut command = program(arguments);
+        command.uid(user).gid(user).current_dir("/");
+        command
+    };
+    let run = |arguments: &[&str]| Ended::from(by(arguments).output().unwrap()).succeeded();
+    let mut cluster = Running::start(by(&["up", "--memory-capacity", "64MiB"]));
+    cluster.await_line("agent: memory servers connected 1");
+    for arguments in [
+        &["kv", "create", "--keys", "1000"][..],
+        &["kv", "put", "greeting", "hello"],
+        &["btree", "create", "--keys", "1000"],
+        &["btree", "insert", "17", "4"],
+        &["memory", "reserve", "--name", "table", "--size", "1MiB"],
+    ] {
+        run(arguments);
+    }
+    assert_eq!(run(&["kv", "get", "greeting"]), "hello\n");
+    assert_eq!(run(&["btree", "get", "17"]), "4\n");
+    let status = run(&["status"]);
+    assert!(
+        status.contains("3 regions") && status.contains(&format!("unix:@outboard-{user}-memory")),
+        "{status}"
+    );
+    cluster.signal(Signal::INT);
+    assert_eq!(cluster.wait().0, Some(0));
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl fmt::Display for Crowd {
         let processors = several(*processors as u32, "processor");
         write!(
             f,
-            "{agents} and {ranks} share {processors}, which makes this slower than inline; compare with --agents 0"
+            "{agents} and {ranks} share {processors}, which usually makes this slower than inline; compare with --agents 0"
         )
     }
 }
