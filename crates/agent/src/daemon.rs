@@ -10,7 +10,7 @@ use outboard_driver::{
     Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
 };
 use outboard_limits::{Allowance, show_bytes};
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity, shm};
 use outboard_rendezvous::Rendezvous;
 use outboard_settings::{Reasons, Settings};
 use outboard_wire::{RefusalReason, Role, ServerId};
@@ -128,6 +128,8 @@ impl Parts {
             }
         }
         let counts = Arc::new(Counts::new(&page));
+        page.gauge("descriptors_max").set(descriptors_max());
+        page.gauge("idle_client_max_bytes").set(idle_client_max_bytes(&desk.shm));
         Ok(Self { identity, exports, page, counts, desk, listeners, clock: Clock::start() })
     }
 
@@ -187,14 +189,23 @@ impl Parts {
     }
 }
 
+/// How many descriptors this process may have.
+fn descriptors_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Each region is a descriptor and a mapping, and clients need some of both too: who has as many mappings as the kernel
 /// allows is given no more memory at all.
 fn regions_max() -> usize {
-    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let mappings = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
-    let mappings = mappings.and_then(|text| text.trim().parse::<u64>().ok());
-    let most = descriptors.into_iter().chain(mappings).min();
-    most.map_or(usize::MAX, |most| most as usize / 2)
+    let mappings = mappings.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(u64::MAX);
+    usize::try_from(descriptors_max().min(mappings) / 2).unwrap_or(usize::MAX)
+}
+
+/// What a client that asks nothing costs at most: both rings or queues, if all of them were ever used, the room that is kept
+/// for its answers, and what its link takes besides.
+fn idle_client_max_bytes(shm: &shm::Config) -> u64 {
+    2 * u64::from(shm.ring_bytes) + (128 << 10)
 }
 
 fn open_data_directory(path: &Path) -> Result<DataDirectory, StartError> {

@@ -29,10 +29,10 @@ impl Users {
 /// The settings of shared-memory links. The accepting side's count for sizes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes in each of the two rings, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link costs twice
-    /// this in memory. The longest payload is half of it less a header.
+    /// Bytes in each of the two rings, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link takes up
+    /// to twice this in memory, as it is used. The longest payload is half of it less a header.
     pub ring_bytes: u32,
-    /// How long a handshake may take; default 2 s.
+    /// How long the other side may say nothing during a handshake; default 2 s.
     pub handshake_timeout: Duration,
     /// How often a busy link looks at its socket, where news of the peer's death comes; default 100 µs.
     pub look_interval: Duration,

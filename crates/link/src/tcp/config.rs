@@ -12,8 +12,8 @@ use crate::{Address, ConnectError};
 /// The settings of TCP links. The accepting side's count for the heartbeat and the deadline.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes in each of a link's two queues, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link costs
-    /// twice this in memory, and what the kernel keeps for the socket. The longest payload and the longest
+    /// Bytes in each of a link's two queues, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link takes
+    /// up to twice this in memory, as it is used, and what the kernel keeps for the socket. The longest payload and the longest
     /// one-sided access are a little less than half of it.
     pub buffer_bytes: usize,
     /// How many one-sided operations may be under way or ended and not collected, from 1 to 256; default 256,
@@ -26,7 +26,7 @@ pub struct Config {
     /// How long a silence means that the peer is lost, in whole milliseconds; at least two heartbeats; default
     /// 5 s. A one-sided operation that does not end for four times as long while nothing else moves means so too.
     pub deadline: Duration,
-    /// How long a handshake may take, the connecting included; default 2 s.
+    /// How long the other side may say nothing during a handshake, the connecting included; default 2 s.
     pub handshake_timeout: Duration,
     /// Whether to listen on and connect to addresses beyond this machine without encryption, if there is no credential
     /// or `encryption` is off; default no.

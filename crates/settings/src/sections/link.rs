@@ -15,14 +15,15 @@ section! {
     /// The settings of links between processes. Where the two sides differ, the accepting side's count.
     "link" => pub struct LinkSettings {
         /// The size of each of a link's two rings, or queues over TCP: a power of two from 64KiB to 1GiB. A
-        /// link costs twice this in memory, and its longest frame is a little under half of it.
+        /// link takes up to twice this in memory, as it is used, and its longest frame is a little under half of it.
         pub ring: ByteSize where ring_size = ByteSize(512 << 10),
         /// How often an idle TCP link shows that it lives, in whole milliseconds.
         pub heartbeat: Duration where a_millisecond = Duration::from_millis(500),
         /// How long a peer may be silent on a TCP link before it is given up, in whole milliseconds; at least
         /// two heartbeats, at most an hour. Calls and messages give up silent daemons behind shared memory after it too.
         pub deadline: Duration where an_hour_at_most = Duration::from_secs(5),
-        /// How long a handshake may take.
+        /// How long the other side may say nothing during a handshake. A daemon that is busy with other clients says that
+        /// this one's turn will come, which gives it as long again, two minutes in all.
         pub handshake_timeout: Duration where a_millisecond = Duration::from_secs(2),
         /// Who may connect through a Unix socket besides root: same (the user that the daemon runs as),
         /// everyone, or user ids.
