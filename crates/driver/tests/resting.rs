@@ -226,9 +226,8 @@ fn a_link_that_rests_shows_that_it_lives_and_misses_a_peer_that_does_not() {
     let missed = loop {
         assert!(Instant::now() < until, "a peer that says nothing is not missed");
         live.progress(waiter.clock.now()).unwrap();
-        match running.events.recv_timeout(DEADLINE / 60) {
-            Ok(Event::Lost(name)) => break name,
-            _ => {}
+        if let Ok(Event::Lost(name)) = running.events.recv_timeout(DEADLINE / 60) {
+            break name;
         }
     };
     assert_eq!(missed, "dead");
