@@ -32,7 +32,7 @@ fn write(text: &str) -> Result<()> {
     }
 }
 
-/// Whether colours help: on a terminal that has them, unless `NO_COLOR` is set (https://no-color.org).
+/// Whether colours help: on a terminal that has them, unless `NO_COLOR` is set (<https://no-color.org>).
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");

@@ -158,7 +158,7 @@ fn people_see_a_table_and_examples() {
 #[test]
 fn wrong_sizes_are_refused_before_anything_starts() {
     refused(2, &["histogram", "--table", "0"], "the table is 0, and must be from 1");
-    refused(2, &["histogram", "--updates", "many"], "such as 1000, 20M or 4Mi");
+    refused(2, &["histogram", "--updates", "many"], "such as 1000, 20k, 4M or 4Mi");
     refused(2, &["histogram", "-n", "0"], "--ranks");
     refused(2, &["index-gather", "--requests", "5Gi"], "the number of requests");
     refused(2, &["transpose", "--scale", "40"], "the scale is 40");

@@ -287,7 +287,7 @@ fn every_move_is_explained() {
         shift.contains("slots: agent for ") && shift.contains("moved from server because it is cheaper"),
         "{shift}"
     );
-    assert!(shift.contains(" at server, margin 50 %"), "{shift}");
+    assert!(shift.contains(" at server (margin 50 %)"), "{shift}");
 }
 
 #[test]

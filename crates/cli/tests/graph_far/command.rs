@@ -324,7 +324,7 @@ fn what_makes_no_sense_is_refused_before_anything_moves() {
         ("--graph even.graph --buffer 1/3", "--buffer is for --memory far"),
         ("--graph even.graph --far-ahead 1MiB", "--far-ahead is for --memory far"),
         ("--graph even.graph --memory far --buffer 4/3", "no amount of memory"),
-        ("--graph even.graph --memory far --buffer 100KiB", "it needs at least 262144 bytes"),
+        ("--graph even.graph --memory far --buffer 100KiB", "it needs at least 256 KiB"),
         ("--graph even.graph --memory far --chunk 5000", "a power of two"),
         ("--graph even.graph --memory far --chunk 4MiB", "to 2 MiB"),
         ("--graph even.graph --memory far --path direct --cache static", "leave out --cache or --path"),

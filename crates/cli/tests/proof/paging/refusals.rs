@@ -1,6 +1,7 @@
 //! What cannot be is refused in words, before anything moves.
 
 use outboard::{Buffer, FarError, FarMemory, FarOptions, Path, RegionOptions};
+use outboard_limits::show_size;
 
 use super::{connect, options};
 use crate::daemon::Daemon;
@@ -31,7 +32,7 @@ fn chunks_and_buffers_that_make_no_sense_are_refused() {
     let settings = options(daemon.local(), CHUNK, 64 * CHUNK);
     let memory = connect(&settings);
     for chunk in [0, 1, 3, 1000, 2048, 4095, 5000, 12_288, 4 << 20, 1 << 40] {
-        let (number, rule) = (format!("{chunk} bytes"), "a power of two from 4096 bytes to 2 MiB");
+        let (number, rule) = (show_size(chunk as u64), "a power of two from 4 KiB to 2 MiB");
         refused(memory.reserve(1 << 20, &region(chunk)), &[&number, rule]);
         refused(memory.allocate_with::<u64>(1000, &region(chunk)), &[&number, rule]);
         refused(memory.open::<u64>("any", &region(chunk)), &[&number, rule]);
@@ -42,12 +43,12 @@ fn chunks_and_buffers_that_make_no_sense_are_refused() {
         refused(FarMemory::connect(wrong), &[&number, rule]);
     }
     refused(memory.open_file::<u8>("graph", &region(1 << 20)), &["too small", "enlarge the buffer"]);
-    refused(memory.reserve(1 << 20, &region(1 << 20)), &["262144 bytes", "1048576 bytes", "enlarge"]);
+    refused(memory.reserve(1 << 20, &region(1 << 20)), &["256 KiB", "1 MiB", "enlarge"]);
     refused(memory.reserve(0, &region(CHUNK)), &["at least one byte"]);
     refused(memory.allocate::<u64>(usize::MAX / 8), &["more than can be addressed"]);
     for buffer in [0, 1, 3 * CHUNK] {
         let small = settings.clone().with_buffer(Buffer::Bytes(buffer));
-        refused(FarMemory::connect(small), &["too small", &(4 * CHUNK).to_string(), "enlarge the buffer"]);
+        refused(FarMemory::connect(small), &["too small", "16 KiB", "enlarge the buffer"]);
     }
     assert_eq!(daemon.number("used_bytes"), 0, "nothing was loaded for anybody who was refused");
     assert_eq!(memory.stats().traffic, Default::default());
@@ -91,7 +92,7 @@ fn regions_and_files_that_are_not_to_be_had_are_refused() {
     let settings = options(daemon.remote(), CHUNK, 64 * CHUNK);
     let (memory, other) = (connect(&settings), connect(&options(daemon.local(), CHUNK, 64 * CHUNK)));
     let at = region(CHUNK);
-    refused(memory.reserve(1 << 40, &at), &["refused", &(1u64 << 40).to_string(), &(256 << 20).to_string()]);
+    refused(memory.reserve(1 << 40, &at), &["refused", "1 TiB", "256 MiB"]);
     refused(memory.open::<u8>("nobody's", &at), &["refused", "nobody's"]);
     refused(memory.open_file::<u8>("missing", &at), &["refused", "missing"]);
     for path in ["../secret/key", "shortcut", secret.to_str().unwrap(), "./../secret/key", ""] {
