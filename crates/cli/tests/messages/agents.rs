@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use outboard::Address;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// Agents that know each other, each a process.
 pub(crate) struct Agents {
@@ -86,11 +86,12 @@ impl Agents {
         self.doors.len()
     }
 
-    /// Stops an agent without ending it: it keeps its links and does nothing.
+    /// Stops an agent without ending it: it keeps its links, and none of its threads does anything.
     pub(crate) fn freeze(&self, number: usize) {
         let children = self.children.lock().unwrap();
         let pid = Pid::from_child(children[number].as_ref().unwrap());
         kill_process(pid, Signal::STOP).unwrap();
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
     }
 
     /// Kills an agent at once; if it was dead already, it is started again and dials all others.

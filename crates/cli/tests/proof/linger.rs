@@ -6,7 +6,6 @@ use outboard_link::{AccessError, Clock, Disposition, Exports, Identity, Link, Lo
 use outboard_settings::LinkSettings;
 use outboard_wire::control::{ControlAnswer, Failure, Question, Sharing};
 use outboard_wire::{FrameHead, Grant, Rights, Role, Text};
-use rustix::process::Signal;
 
 use crate::daemon::{Daemon, await_state, connect_memory};
 use crate::place::Place;
@@ -126,7 +125,7 @@ fn a_server_that_was_stopped_and_goes_on_is_found_as_it_was_left() {
     let terms = ["--linger", "1h", "--link-deadline", "2s", "--link-heartbeat", "100ms"];
     let mut memory = Daemon::memory(&place, &place.socket(), &terms);
     let (traveller, mut link) = Traveller::set_out(&memory);
-    memory.process.signal(Signal::STOP);
+    memory.process.stop();
     let clock = Clock::start();
     let lost = await_state("the silence of the server", || match link.progress(clock.now()) {
         Err(lost) => Ok(lost),
@@ -134,7 +133,7 @@ fn a_server_that_was_stopped_and_goes_on_is_found_as_it_was_left() {
     });
     assert!(matches!(lost.loss, Loss::Stalled { .. }), "{lost}");
     drop(link);
-    memory.process.signal(Signal::CONT);
+    memory.process.go_on();
     memory.await_number("clients_awaited", 1);
     check_possessions(&mut memory, &traveller);
     memory.end();

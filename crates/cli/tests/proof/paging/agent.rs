@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use outboard::{CacheMode, FarMapping, FarMemory, FarStats, Path, RegionOptions};
-use rustix::process::Signal;
 
 use super::mixture::{IsDone, Run, play};
 use super::{connect, options, words};
@@ -65,11 +64,11 @@ fn an_agent_that_stops_is_passed_by() {
         let mapping = far.reserve(64 * CHUNK as u64, &region).unwrap();
         assert!(far.wait_for_agent(Duration::from_secs(20)));
         (0..64).for_each(|chunk| words(&mapping).add(chunk * CHUNK, 1));
-        agent.process.signal(Signal::STOP);
+        agent.process.stop();
         // Nobody else is there to answer, and nothing is told of the agent's state by its links.
         (0..3).for_each(|_| (0..64).for_each(|chunk| words(&mapping).add(chunk * CHUNK, 1)));
         mapping.flush().unwrap();
-        agent.process.signal(Signal::CONT);
+        agent.process.go_on();
         (0..64).for_each(|chunk| words(&mapping).add(chunk * CHUNK, 1));
         for chunk in 0..64 {
             let mut word = [0; 8];
@@ -178,10 +177,10 @@ fn the_application_goes_on_past_an_agent_that_does_not_answer() {
         let region = RegionOptions { chunk: CHUNK, path: Path::Agent, ..Default::default() };
         let mapping = far.reserve(64 * CHUNK as u64, &region).unwrap();
         await_flow(&far, &mapping);
-        agent.process.signal(Signal::STOP);
+        agent.process.stop();
         (0..64).for_each(|chunk| words(&mapping).write(chunk * CHUNK, &[1]));
         mapping.flush().unwrap();
-        agent.process.signal(Signal::CONT);
+        agent.process.go_on();
         await_flow(&far, &mapping);
         drop(mapping);
         agent.end();

@@ -4,7 +4,6 @@ use std::thread;
 
 use outboard::{Advice, FarMapping, FarMemory, Path, RegionOptions};
 use outboard_paging::pager::{Event, State, TRANSITIONS};
-use rustix::process::Signal;
 
 use super::{await_edge, connect, options, words};
 use crate::daemon::Daemon;
@@ -66,7 +65,7 @@ fn by_night(memory: &FarMemory, daemon: &Daemon) {
     let mapping = reserve(memory, CHUNKS);
     for (base, is_given_up) in [(1000, false), (2000, true)] {
         write_all(&mapping, base);
-        daemon.process.signal(Signal::STOP);
+        daemon.process.stop();
         let saves = super::edges(memory, State::Dirty, Event::Save);
         mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
         await_edge(memory, State::Dirty, Event::Save, saves + 10);
@@ -80,7 +79,7 @@ fn by_night(memory: &FarMemory, daemon: &Daemon) {
             await_edge(memory, State::Saving, Event::SaveFail, 1);
             await_edge(memory, State::Returned, Event::SaveFail, 1);
         }
-        daemon.process.signal(Signal::CONT);
+        daemon.process.go_on();
         check_all(&mapping, base);
         mapping.flush().unwrap();
         check_all(&mapping, base);
@@ -88,24 +87,24 @@ fn by_night(memory: &FarMemory, daemon: &Daemon) {
     await_edge(memory, State::Returned, Event::Saved, 1);
     // Given up while changed: nobody wants it any more.
     write_all(&mapping, 3000);
-    daemon.process.signal(Signal::STOP);
+    daemon.process.stop();
     mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
     thread::scope(|scope| {
         let end = scope.spawn(|| drop(mapping));
         await_edge(memory, State::Dirty, Event::Evict, 1);
-        daemon.process.signal(Signal::CONT);
+        daemon.process.go_on();
         end.join().unwrap();
     });
     // Given up while it was on its way here.
     let mapping = reserve(memory, CHUNKS);
-    daemon.process.signal(Signal::STOP);
+    daemon.process.stop();
     let fetches = super::edges(memory, State::Absent, Event::Fetch);
     mapping.advise(0..CHUNKS * CHUNK, Advice::WillNeed).unwrap();
     await_edge(memory, State::Absent, Event::Fetch, fetches + 10);
     thread::scope(|scope| {
         let end = scope.spawn(|| drop(mapping));
         await_edge(memory, State::Fetching, Event::Fail, 1);
-        daemon.process.signal(Signal::CONT);
+        daemon.process.go_on();
         end.join().unwrap();
     });
 }

@@ -6,7 +6,6 @@ use std::thread;
 use outboard::{Advice, Client, FarMapping, FarMemory, FarOptions, Memory, Path, RegionOptions};
 use outboard_paging::pager::{Event, State};
 use outboard_wire::Rights;
-use rustix::process::Signal;
 
 use super::{await_edge, connect, options, words};
 use crate::daemon::Daemon;
@@ -70,14 +69,14 @@ fn what_is_touched_before_it_was_sent_is_flushed() {
     let daemon = Daemon::memory(&place, &place.socket(), &[]);
     let mut scene = Scene::set(&settings(&daemon));
     scene.write_all(1);
-    daemon.process.signal(Signal::STOP);
+    daemon.process.stop();
     thread::scope(|scope| {
         let flush = scope.spawn(|| scene.mapping.flush());
         await_edge(&scene.memory, State::Resident, Event::LeaveDirty, CHUNKS as u64);
         // Some are on their way, the others wait until those have arrived; all come back here.
         scene.read_all();
         assert!(!flush.is_finished());
-        daemon.process.signal(Signal::CONT);
+        daemon.process.go_on();
         flush.join().unwrap().unwrap();
     });
     assert_eq!(scene.at_server(), [1; CHUNKS]);
@@ -91,7 +90,7 @@ fn what_was_written_while_older_bytes_were_on_their_way_is_flushed() {
     let daemon = Daemon::memory(&place, &place.socket(), &[]);
     let mut scene = Scene::set(&settings(&daemon));
     scene.write_all(1);
-    daemon.process.signal(Signal::STOP);
+    daemon.process.stop();
     scene.mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
     await_edge(&scene.memory, State::Dirty, Event::Save, 30);
     scene.write_all(2);
@@ -103,7 +102,7 @@ fn what_was_written_while_older_bytes_were_on_their_way_is_flushed() {
         });
         start.wait();
         thread::yield_now();
-        daemon.process.signal(Signal::CONT);
+        daemon.process.go_on();
         flush.join().unwrap().unwrap();
     });
     assert_eq!(scene.at_server(), [2; CHUNKS]);
@@ -121,13 +120,13 @@ fn what_is_pinned_is_flushed_and_stays_pinned() {
     scene.mapping.flush().unwrap();
     assert_eq!(scene.at_server(), [1; CHUNKS]);
     // Those that are pinned are there already, so they have not to be waited for.
-    daemon.process.signal(Signal::STOP);
+    daemon.process.stop();
     scene.mapping.advise(0..CHUNKS * CHUNK, Advice::DontNeed).unwrap();
     let before = scene.memory.stats();
     (0..CHUNKS / 2).for_each(|chunk| words(&scene.mapping).touch(chunk * CHUNK));
     let after = scene.memory.stats();
     assert_eq!((before.faults_fetched, before.faults_rescued), (after.faults_fetched, after.faults_rescued));
-    daemon.process.signal(Signal::CONT);
+    daemon.process.go_on();
     scene.mapping.free().unwrap();
     daemon.end();
 }

@@ -137,10 +137,10 @@ fn another_server_in_its_place_is_refused() {
 fn stop_and_go(daemon: &Daemon, seed: u64, is_done: IsDone<'_>) {
     let mut random = Random::new(seed);
     while !is_done() {
-        daemon.process.signal(Signal::STOP);
+        daemon.process.stop();
         let longest = if random.once_in(2) { 600 } else { 20 };
         daemon.process.idle(Duration::from_millis(random.below(longest)));
-        daemon.process.signal(Signal::CONT);
+        daemon.process.go_on();
         daemon.process.idle(Duration::from_millis(random.below(50)));
     }
 }
@@ -176,13 +176,13 @@ fn a_region_can_be_dropped_while_its_chunks_are_on_their_way() {
         let region = RegionOptions { chunk, path: Path::Direct, ..Default::default() };
         for _ in 0..3 {
             let mapping = memory.reserve((chunk * chunks) as u64, &region).unwrap();
-            daemon.process.signal(Signal::STOP);
+            daemon.process.stop();
             mapping.advise(0..chunk * chunks, Advice::WillNeed).unwrap();
             await_state("chunks that are asked for", || match memory.stats().chunks_ahead {
                 0 => Err("none".to_owned()),
                 some => Ok(some),
             });
-            daemon.process.signal(Signal::CONT);
+            daemon.process.go_on();
             let began = Instant::now();
             drop(mapping);
             assert!(began.elapsed() < options.link.deadline, "{:?}", began.elapsed());

@@ -3,7 +3,6 @@
 use std::thread;
 
 use outboard::{FarMapping, FarMemory, Mover, Path, RegionOptions};
-use rustix::process::Signal;
 
 use super::mixture::{Run, play};
 use super::{connect, options, words};
@@ -29,7 +28,7 @@ fn more_threads_wait_than_there_is_room_for() {
     let memory = connect(&options);
     let mapping = reserve(&memory, THREADS);
     for round in 1..=5u8 {
-        daemon.process.signal(Signal::STOP);
+        daemon.process.stop();
         let parked = memory.stats().faults_parked;
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -45,7 +44,7 @@ fn more_threads_wait_than_there_is_room_for() {
                 0..10 => Err(format!("{:?}", memory.stats())),
                 _ => Ok(()),
             });
-            daemon.process.signal(Signal::CONT);
+            daemon.process.go_on();
         });
     }
     mapping.flush().unwrap();
