@@ -132,8 +132,8 @@ impl World {
         self.await_departures();
         self.free_named();
         for (daemon, before) in self.daemons.iter().zip(&self.before) {
-            before.await_return(daemon.process.pid(), &daemon.name);
-            await_idleness(&daemon.process, &daemon.name);
+            before.await_return(daemon);
+            await_idleness(daemon);
         }
     }
 
