@@ -9,9 +9,9 @@ use crate::workspace::Workspace;
 
 /// The test that plays rounds until its time is up, and what it reads from its environment.
 const TEST: &str = "honest_clients_and_the_daemons_survive_what_a_seed_chooses";
-const SECONDS: &str = "OUTBOARD_ATTACK_SECONDS";
+const SECONDS: &str = "ATTACK_SECONDS";
 const SEED: &str = "OUTBOARD_SEED";
-const ONLY: &str = "OUTBOARD_ATTACK_ONLY";
+const ONLY: &str = "ATTACK_ONLY";
 
 /// Attack daemons with everything that can be done wrong, beside honest clients
 ///

@@ -27,15 +27,15 @@ mod wrong;
 
 use std::time::{Duration, Instant};
 
-use random::{Random, seed};
+use random::seed;
 use round::Round;
 use scene::Scene;
 use wrong::{ATTACKS, Attack};
 
 /// How long `cargo xtask attack` wants it to last, in seconds; without it there is one round.
-const SECONDS: &str = "OUTBOARD_ATTACK_SECONDS";
+const SECONDS: &str = "ATTACK_SECONDS";
 /// Which attacks there are to be, by the beginning of their names, instead of those that the seed chooses.
-const ONLY: &str = "OUTBOARD_ATTACK_ONLY";
+const ONLY: &str = "ATTACK_ONLY";
 /// How long the attackers of one round attack.
 const SPAN: Duration = Duration::from_secs(4);
 
@@ -57,6 +57,9 @@ fn honest_clients_and_the_daemons_survive_what_a_seed_chooses() {
     outboard_driver::raise_descriptor_limit();
     let until = Instant::now() + Duration::from_secs(variable(SECONDS).unwrap_or(0));
     let (mut seed, mut rounds) = (seed(), 0);
+    if std::env::var("OUTBOARD_SEED").is_err() {
+        seed = Round::first_seed(seed);
+    }
     loop {
         match variable::<String>(ONLY) {
             Some(only) => Round::of(chosen(&only), seed, SPAN).play(),
@@ -66,7 +69,7 @@ fn honest_clients_and_the_daemons_survive_what_a_seed_chooses() {
         if Instant::now() >= until {
             break;
         }
-        seed = Random::new(seed).next() >> 16;
+        seed = Round::next_seed(seed);
     }
     println!("{rounds} rounds without a finding");
 }
@@ -78,4 +81,15 @@ fn chosen(only: &str) -> Vec<&'static Attack> {
         ATTACKS.iter().map(|attack| format!("{}: {}", attack.name, attack.what)).collect();
     assert!(!found.is_empty(), "no attack is called {only}; there are\n{}", known.join("\n"));
     found
+}
+
+#[test]
+fn a_few_rounds_play_every_attack() {
+    let (mut seed, mut played) = (Round::first_seed(12_345), std::collections::BTreeSet::new());
+    while played.len() < ATTACKS.len() {
+        let round = Round::from_seed(seed, SPAN);
+        assert!(!round.names().is_empty() && round.names().iter().all(|name| played.insert(*name)));
+        seed = Round::next_seed(seed);
+    }
+    assert_eq!(seed, Round::first_seed(seed), "the next ones are drawn anew");
 }

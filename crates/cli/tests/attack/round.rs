@@ -17,16 +17,29 @@ pub(crate) struct Round {
 
 /// How long attackers are alone with the daemons.
 const LAST_BLOW: Duration = Duration::from_millis(800);
-/// How many attacks there are at once when a seed chooses them.
-const AT_ONCE: usize = 8;
+/// How many rounds there are until every attack was played: as many as CI has time for.
+const ROUNDS: u64 = 5;
 
 impl Round {
-    /// What follows from a seed.
+    /// What follows from a seed: some of the attacks in an order that this seed and its neighbours have in common.
     pub(crate) fn from_seed(seed: u64, span: Duration) -> Self {
-        let mut attacks: Vec<&Attack> = ATTACKS.iter().collect();
-        Random::new(seed).shuffle(&mut attacks);
-        attacks.truncate(AT_ONCE);
-        Self { seed, attacks, span }
+        let mut all: Vec<&Attack> = ATTACKS.iter().collect();
+        Random::new(seed / ROUNDS).shuffle(&mut all);
+        let attacks = all.chunks(all.len().div_ceil(ROUNDS as usize)).nth((seed % ROUNDS) as usize);
+        Self { seed, attacks: attacks.unwrap_or_default().to_vec(), span }
+    }
+
+    /// The seed with which every attack is played in as few rounds as possible, near this one.
+    pub(crate) fn first_seed(near: u64) -> u64 {
+        near - near % ROUNDS
+    }
+
+    /// The seed of the next round.
+    pub(crate) fn next_seed(seed: u64) -> u64 {
+        match (seed + 1) % ROUNDS {
+            0 => Self::first_seed(Random::new(seed).next() >> 16),
+            _ => seed + 1,
+        }
     }
 
     /// These attacks at once.
@@ -34,10 +47,14 @@ impl Round {
         Self { seed, attacks: attacks.into_iter().collect(), span }
     }
 
+    /// What its attacks are called.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.attacks.iter().map(|attack| attack.name).collect()
+    }
+
     /// Plays it. What goes wrong is a panic; the seed was printed before.
     pub(crate) fn play(&self) {
-        let names: Vec<&str> = self.attacks.iter().map(|attack| attack.name).collect();
-        println!("round {}: {}", self.seed, names.join(", "));
+        println!("round {}: {}", self.seed, self.names().join(", "));
         let mut random = Random::new(self.seed);
         let mut world = World::start();
         // Once before anybody attacks, so that what is made at the first use is there.

@@ -86,7 +86,7 @@ impl Daemon {
         self.status = None;
         self.process.signal(Signal::TERM);
         let (status, said) = self.process.exit();
-        assert_eq!(status.code(), Some(0), "{said:?}");
+        assert_eq!(status.code(), Some(0), "{status}: {said:?}");
         said
     }
 }
