@@ -10,6 +10,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
@@ -46,6 +47,10 @@ const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 const LEAST_PAGE: usize = 4096;
 /// The larger pages that a kernel can make of ordinary ones, in bytes.
 const LARGE_PAGE: usize = 2 << 20;
+
+/// How long the kernel may take on average to make one: some hundred microseconds where memory is free, but where it is full
+/// of the pages of files it may move others out of the way for seconds, longer than anybody waits for a region.
+const LARGE_PAGE_WITHIN: Duration = Duration::from_millis(10);
 
 /// The file system of memory files that are made of huge pages.
 const HUGETLBFS_MAGIC: rustix::fs::FsWord = 0x9584_58f6;
@@ -155,17 +160,29 @@ impl Segment {
 
     /// The same for the `len` bytes from `offset`, a multiple of 2 MiB.
     pub fn populate_part(&self, offset: usize, len: usize) -> Result<usize, Errno> {
+        let pages = u32::try_from(len / LARGE_PAGE).unwrap_or(u32::MAX);
+        self.populate_within((offset, len), LARGE_PAGE_WITHIN.saturating_mul(pages.max(1)))
+    }
+
+    /// The same, with large pages only as long as the kernel has not taken `patience` to make them.
+    fn populate_within(&self, (offset, len): (usize, usize), patience: Duration) -> Result<usize, Errno> {
         assert!(offset.is_multiple_of(LARGE_PAGE), "a part from {offset}");
         let (mut large, end) = (0, self.len.min(offset.saturating_add(len)));
+        let mut taken = Duration::ZERO;
         for offset in (offset..end).step_by(LARGE_PAGE) {
             let len = LARGE_PAGE.min(end - offset);
             // Nothing is made of pages of which none is there.
             self.advise((offset, LEAST_PAGE.min(len)), libc::MADV_POPULATE_WRITE)?;
-            if len == LARGE_PAGE && self.advise((offset, len), libc::MADV_COLLAPSE).is_ok() {
-                large += len;
-            } else {
-                self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
+            if len == LARGE_PAGE && taken < patience {
+                let began = Instant::now();
+                let made = self.advise((offset, len), libc::MADV_COLLAPSE);
+                taken += began.elapsed();
+                if made.is_ok() {
+                    large += len;
+                    continue;
+                }
             }
+            self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
         }
         Ok(large)
     }
@@ -279,7 +296,7 @@ mod tests {
         // The kernel may have taken a larger page for it.
         assert!(ours.present().unwrap() <= LARGE_PAGE as u64);
         let large = ours.populate_part(0, LARGE_PAGE).unwrap() + ours.populate_part(LARGE_PAGE, len).unwrap();
-        assert_eq!(ours.populate().unwrap(), large);
+        ours.populate().unwrap();
         println!("{large} of {len} bytes in large pages");
         assert!(ours.present().unwrap() >= len as u64, "{ours:?}");
         assert_eq!(&ours.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
@@ -288,6 +305,16 @@ mod tests {
         let theirs = Segment::adopt(fd, len, SegmentAccess::Read).unwrap();
         assert_eq!(&theirs.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
         assert!(large.is_multiple_of(LARGE_PAGE) && large <= len);
+    }
+
+    #[test]
+    fn where_large_pages_take_too_long_others_are_taken() {
+        let len = 3 * LARGE_PAGE;
+        let ours = Segment::create(c"test", len).unwrap();
+        ours.window_mut(LARGE_PAGE + 77, 8).write(0, b"outboard");
+        assert_eq!(ours.populate_within((0, len), Duration::ZERO), Ok(0));
+        assert!(ours.present().unwrap() >= len as u64, "{ours:?}");
+        assert_eq!(&ours.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
     }
 
     #[test]
