@@ -34,10 +34,9 @@ struct Kept {
 static KEPT: Mutex<Kept> = Mutex::new(Kept { kept: Vec::new(), looked_at_by: None });
 
 /// Keeps it until it is done, for [`PATIENCE`] at most. If no thread can be had it is closed at once.
-pub(crate) fn keep(mut departed: Box<dyn Departed>) {
-    if departed.is_done() {
-        return close(vec![departed]);
-    }
+///
+/// Even one that is done by now waits for the thread's next look: its peer may be in this process too and be closed with it.
+pub(crate) fn keep(departed: Box<dyn Departed>) {
     let mut due = Vec::new();
     let mut state = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     state.kept.push((departed, Instant::now()));
