@@ -99,7 +99,7 @@ fn regions_and_files_that_are_not_to_be_had_are_refused() {
         refused(memory.open_file::<u8>(path, &at), &["refused"]);
         refused(memory.open_file_writable::<u8>(path, &at), &["refused"]);
     }
-    refused(memory.open_file::<u64>("graph", &at), &["8001 bytes", "elements of 8 bytes"]);
+    refused(memory.open_file::<u64>("graph", &at), &["8001 bytes", "elements of 8 B"]);
     // The one who was told so has it no longer.
     let file = other.open_file_writable::<u8>("graph", &at).unwrap();
     refused(other.open_file_writable::<u8>("graph", &at), &["open in this process already"]);
