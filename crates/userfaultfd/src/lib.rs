@@ -10,5 +10,5 @@ mod route;
 
 pub use descriptor::{Stopped, Userfaultfd, Wake, Watch};
 pub use features::Features;
-pub use message::{Cause, Fault, Messages};
+pub use message::{Cause, Change, Fault, Messages};
 pub use route::{DEVICE, Route};

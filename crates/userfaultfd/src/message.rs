@@ -1,4 +1,6 @@
-//! What the kernel says of faults.
+//! What the kernel says of faults, and of ranges that are taken away.
+
+use std::ops::Range;
 
 use linux_raw_sys::general as raw;
 
@@ -20,6 +22,23 @@ pub struct Fault {
     pub address: usize,
     /// Why it waits.
     pub cause: Cause,
+}
+
+/// A registered range was taken away by a system call of this process. The caller of that waited until this was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was unmapped, or something else was mapped in its place.
+    Unmapped {
+        /// Which addresses.
+        range: Range<usize>,
+    },
+    /// `mremap` moved it.
+    Moved {
+        /// Which addresses it had.
+        range: Range<usize>,
+        /// Where it begins now.
+        to: usize,
+    },
 }
 
 /// The size of a message in the kernel's interface.
@@ -47,13 +66,8 @@ impl Messages {
 
     /// The faults that the last read brought, in the kernel's order.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
-        self.bytes[..self.filled].chunks_exact(MESSAGE).filter_map(|message| {
-            let word = |at: usize| {
-                let mut word = [0; 8];
-                word.copy_from_slice(&message[at..at + 8]);
-                u64::from_ne_bytes(word)
-            };
-            let (flags, address) = (word(8), word(16) as usize);
+        self.messages().filter(|message| message.event == raw::UFFD_EVENT_PAGEFAULT).map(|message| {
+            let [flags, address, _] = message.words;
             let has = |flag: u32| flags & u64::from(flag) != 0;
             let cause = if has(raw::UFFD_PAGEFAULT_FLAG_WP) {
                 Cause::Protected
@@ -62,8 +76,112 @@ impl Messages {
             } else {
                 Cause::Read
             };
-            // No other event was asked for.
-            (u32::from(message[0]) == raw::UFFD_EVENT_PAGEFAULT).then_some(Fault { address, cause })
+            Fault { address: address as usize, cause }
         })
+    }
+
+    /// The changes that the last read brought, of those that were agreed upon.
+    pub fn changes(&self) -> impl Iterator<Item = Change> {
+        self.messages().filter_map(|message| {
+            let [first, second, third] = message.words.map(|word| word as usize);
+            match message.event {
+                raw::UFFD_EVENT_UNMAP => Some(Change::Unmapped { range: first..second }),
+                raw::UFFD_EVENT_REMAP => Some(Change::Moved { range: first..first + third, to: second }),
+                _ => None,
+            }
+        })
+    }
+
+    fn messages(&self) -> impl Iterator<Item = Message> {
+        self.bytes[..self.filled].chunks_exact(MESSAGE).map(|message| {
+            let word = |at: usize| {
+                let mut word = [0; 8];
+                word.copy_from_slice(&message[at..at + 8]);
+                u64::from_ne_bytes(word)
+            };
+            Message { event: message[0].into(), words: [word(8), word(16), word(24)] }
+        })
+    }
+}
+
+/// One message, in the kernel's words.
+struct Message {
+    event: u32,
+    words: [u64; 3],
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use rustix::io::Errno;
+    use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
+
+    use super::*;
+    use crate::{Features, Route, Userfaultfd, Watch};
+
+    const PAGE: usize = 4096;
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn map(pages: usize) -> usize {
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, which nobody touches.
+        unsafe {
+            mmap_anonymous(core::ptr::null_mut(), pages * PAGE, rights, MapFlags::PRIVATE).unwrap() as usize
+        }
+    }
+
+    /// The next change that is told.
+    fn next_change(userfaultfd: &Userfaultfd) -> Change {
+        let (mut messages, until) = (Messages::default(), Instant::now() + PATIENCE);
+        loop {
+            if userfaultfd.read(&mut messages).unwrap() {
+                let [change] = messages.changes().collect::<Vec<_>>().try_into().expect("one change");
+                return change;
+            }
+            assert!(Instant::now() < until, "nothing is told");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_takes_a_range_away_is_told() {
+        let userfaultfd = match Userfaultfd::open(Route::UserModeOnly) {
+            Err(Errno::PERM | Errno::NOSYS) => {
+                println!("skipped: userfaultfd is not allowed here");
+                return;
+            }
+            opened => opened.unwrap(),
+        };
+        let wanted = Features::EVENT_UNMAP.bits() | Features::EVENT_REMAP.bits();
+        userfaultfd.agree(Features::from_bits(wanted)).unwrap();
+        let (start, target) = (map(8), map(2));
+        // SAFETY: memory of this test, which nobody touches.
+        unsafe { userfaultfd.register(start, 8 * PAGE, Watch::Missing).unwrap() };
+        let page = move |number: usize| start + number * PAGE;
+        // SAFETY: as above.
+        let caller = std::thread::spawn(move || unsafe { munmap(page(1) as *mut _, PAGE) });
+        assert_eq!(next_change(&userfaultfd), Change::Unmapped { range: page(1)..page(2) });
+        caller.join().unwrap().unwrap();
+        // SAFETY: as above.
+        let caller = std::thread::spawn(move || unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+            mmap_anonymous(page(2) as *mut _, PAGE, ProtFlags::READ, flags).map(|_| ())
+        });
+        assert_eq!(next_change(&userfaultfd), Change::Unmapped { range: page(2)..page(3) });
+        caller.join().unwrap().unwrap();
+        // SAFETY: as above.
+        let caller = std::thread::spawn(move || unsafe {
+            let flags = MremapFlags::MAYMOVE;
+            mremap_fixed(page(4) as *mut _, 2 * PAGE, 2 * PAGE, flags, target as *mut _).map(|_| ())
+        });
+        assert_eq!(next_change(&userfaultfd), Change::Moved { range: page(4)..page(6), to: target });
+        assert_eq!(next_change(&userfaultfd), Change::Unmapped { range: page(4)..page(6) });
+        caller.join().unwrap().unwrap();
+        // What is not registered any more is taken away without a word: nobody would read it.
+        userfaultfd.unregister(page(6), 2 * PAGE).unwrap();
+        // SAFETY: as above.
+        unsafe { munmap(page(6) as *mut _, 2 * PAGE).unwrap() };
+        assert!(!userfaultfd.read(&mut Messages::default()).unwrap());
     }
 }
