@@ -73,7 +73,6 @@ impl Shard {
     /// The seat of a chunk that is owed and in the region.
     pub fn owed_seat(&self, key: ChunkKey) -> Option<SeatId> {
         let index = *self.chunks.get(&key)?;
-        let seat = self.seat(index);
-        (seat.state == State::Resident && seat.debt.is_owed).then_some(SeatId(index))
+        (self.may_leave(index) && self.seat(index).debt.is_owed).then_some(SeatId(index))
     }
 }

@@ -12,6 +12,7 @@
 mod answer;
 mod chunk;
 mod debts;
+mod holds;
 mod key_hash;
 mod lists;
 mod parking;

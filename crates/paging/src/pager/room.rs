@@ -56,6 +56,7 @@ impl Shard {
             state: State::Absent,
             is_hot: false,
             is_pinned: false,
+            holds: 0,
             is_changed: false,
             has_baseline: false,
             is_awaited: false,

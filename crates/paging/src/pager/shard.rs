@@ -18,6 +18,8 @@ pub(super) struct Seat {
     /// Rescued since it was last the oldest.
     pub(super) is_hot: bool,
     pub(super) is_pinned: bool,
+    /// How many threads read or write it in the region just now.
+    pub(super) holds: u32,
     /// Differs from the server's in unknown places.
     pub(super) is_changed: bool,
     /// What it was at the server is known by its fingerprints.
@@ -46,11 +48,11 @@ pub struct Shard {
     pub(super) links: Vec<Links>,
     pub(super) chunks: HashMap<ChunkKey, u32, BuildHasherDefault<KeyHasher>>,
     /// In the region, by the time they came.
-    resident: Queue,
+    pub(super) resident: Queue,
     /// Clean and in their seats, by the time they left.
     pub(super) aside: Queue,
     /// Changed and in their seats.
-    dirty: Queue,
+    pub(super) dirty: Queue,
     /// Seats without a chunk, whose frames hold old bytes.
     pub(super) free: Vec<u32>,
     /// Places in `seats` without a frame.
@@ -227,6 +229,7 @@ impl Shard {
             state: State::Absent,
             is_hot: false,
             is_pinned: false,
+            holds: 0,
             is_changed: false,
             has_baseline: false,
             is_awaited: access.is_some(),
@@ -306,11 +309,11 @@ impl Shard {
         // Each may be passed over once because it is hot and once because it cannot go.
         for _ in 0..2 * self.resident.len() {
             let oldest = self.resident.oldest()?;
-            let seat = self.seat_mut(oldest);
-            if !seat.is_hot && !seat.is_pinned && seat.state == State::Resident {
+            let seat = self.seat(oldest);
+            if !seat.is_hot && !seat.is_pinned && self.may_leave(oldest) {
                 return Some(SeatId(oldest));
             }
-            seat.is_hot = false;
+            self.seat_mut(oldest).is_hot = false;
             self.resident.remove(&mut self.links, oldest);
             self.resident.push_newest(&mut self.links, oldest);
         }
@@ -320,8 +323,7 @@ impl Shard {
     /// The chunk of this key, if it is in the region and can be moved out.
     pub fn resident(&self, key: ChunkKey) -> Option<SeatId> {
         let index = *self.chunks.get(&key)?;
-        let seat = self.seat(index);
-        (seat.state == State::Resident && !seat.is_pinned).then_some(SeatId(index))
+        (self.may_leave(index) && !self.seat(index).is_pinned).then_some(SeatId(index))
     }
 
     /// A chunk was moved out of the region into its seat.
@@ -419,8 +421,8 @@ impl Shard {
             }
             match seat.state {
                 State::Resident => {
-                    self.resident.remove(&mut self.links, index);
-                    self.go(index, Event::LeaveClean);
+                    self.drop_resident(index);
+                    continue;
                 }
                 State::Aside => self.leave_aside(index),
                 State::Dirty => self.dirty.remove(&mut self.links, index),

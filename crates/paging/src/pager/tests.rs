@@ -185,6 +185,7 @@ struct Slow {
     server: HashMap<u32, u64>,
     clock: u64,
     waiting: HashSet<u32>,
+    held: Vec<u32>,
     /// What had been written when a flush began that has not ended.
     flushed: Option<HashMap<u32, u64>>,
 }
@@ -204,6 +205,8 @@ enum Act {
     Unpark,
     Flush,
     SendHome,
+    Hold(u32),
+    Release,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -221,6 +224,8 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::Unpark),
         1 => Just(Act::Flush),
         2 => Just(Act::SendHome),
+        1 => (0..24u32).prop_map(Act::Hold),
+        1 => Just(Act::Release),
     ]
 }
 
@@ -247,6 +252,12 @@ impl Slow {
                 self.store(index);
             }
         }
+    }
+
+    fn leave(&self, shard: &mut Shard, seat: SeatId) {
+        let index = shard.key(seat).index;
+        assert!(!self.held.contains(&index), "it is held");
+        shard.left(seat, self.local.get(&index) != self.server.get(&index));
     }
 
     /// A flush has ended when nothing is owed; then the server must have all that was written before it began.
@@ -281,8 +292,7 @@ impl Slow {
             }
             Act::MoveOut => {
                 if let Some(seat) = shard.oldest() {
-                    let index = shard.key(seat).index;
-                    shard.left(seat, self.local.get(&index) != self.server.get(&index));
+                    self.leave(shard, seat);
                 }
             }
             Act::Stuck => {
@@ -329,10 +339,11 @@ impl Slow {
             Act::SendHome => {
                 let key = shard.owed_here(0).next();
                 if let Some(seat) = key.and_then(|key| shard.owed_seat(key)) {
-                    let index = shard.key(seat).index;
-                    shard.left(seat, self.local.get(&index) != self.server.get(&index));
+                    self.leave(shard, seat);
                 }
             }
+            Act::Hold(index) => self.held.extend(shard.hold(key(index)).then_some(index)),
+            Act::Release => self.held.pop().into_iter().for_each(|index| shard.release(key(index))),
             _ => {}
         }
         self.end_flush(shard);
@@ -356,6 +367,9 @@ proptest! {
         while let Some((seat, version)) = slow.saving.pop() {
             slow.server.insert(shard.key(seat).index, version);
             shard.saved(seat);
+        }
+        while !slow.held.is_empty() {
+            slow.step(&mut shard, Act::Release);
         }
         while let Some(seat) = shard.oldest() {
             let index = shard.key(seat).index;
