@@ -29,8 +29,9 @@ pub use caller::{
 };
 pub use client::{AskError, Client};
 pub use far::{
-    Advice, Buffer, BufferError, BufferTooLarge, CacheMode, FarError, FarMapping, FarMemory, FarOptions,
-    FarSlice, FarStats, FarVec, Mover, OnLoss, Path, Plain, RegionOptions, RegionTraffic, Traffic,
+    Advice, Buffer, BufferError, BufferTooLarge, CacheMode, FarError, FarLoss, FarLosses, FarMapping,
+    FarMemory, FarOptions, FarSlice, FarStats, FarVec, LossReason, LostObject, Mover, OnLoss, Path, Plain,
+    RegionOptions, RegionTraffic, Traffic,
 };
 pub use find::FindError;
 pub use job::{Job, JobError};

@@ -27,7 +27,7 @@ const NEW: Opcode = opcode::none(raw::USERFAULTFD_IOC as u8, 0);
 
 /// `UFFDIO_WRITEPROTECT_MODE_WP`.
 const PROTECT_MODE_SET: u64 = 1;
-/// `UFFDIO_COPY_MODE_DONTWAKE` and `UFFDIO_MOVE_MODE_DONTWAKE`.
+/// `UFFDIO_COPY_MODE_DONTWAKE`, and those of moving and poisoning.
 const MODE_DONTWAKE: u64 = 1;
 const _: () = assert!(raw::UFFDIO_COPY_MODE_DONTWAKE as u64 == MODE_DONTWAKE);
 
@@ -194,9 +194,9 @@ impl Userfaultfd {
         unsafe { self.update::<PROTECT, _>(&mut protect) }
     }
 
-    /// Makes absent pages raise SIGBUS where they are touched, and wakes those who wait.
-    pub fn poison(&self, start: usize, len: usize) -> Result<(), Stopped> {
-        let mut poison = raw::uffdio_poison { range: range(start, len), mode: 0, updated: 0 };
+    /// Makes absent pages raise SIGBUS where they are touched.
+    pub fn poison(&self, start: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
+        let mut poison = raw::uffdio_poison { range: range(start, len), mode: wake.mode(), updated: 0 };
         // SAFETY: absent pages hold nothing that could be lost.
         let result = unsafe { self.update::<POISON, _>(&mut poison) };
         result.map_err(|errno| stopped(poison.updated, errno))

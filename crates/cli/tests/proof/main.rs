@@ -41,4 +41,10 @@ fn entry() {
     if let Some(locked) = paging::Locked::from_environment() {
         std::process::exit(locked.run());
     }
+    if let Some(example) = paging::Example::from_environment() {
+        std::process::exit(example.run());
+    }
+    if let Some(misuse) = paging::Misuse::from_environment() {
+        std::process::exit(misuse.run());
+    }
 }

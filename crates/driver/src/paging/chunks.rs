@@ -30,8 +30,7 @@ impl Pages {
         let page_bytes = rustix::param::page_size();
         let page = fault.address & !(page_bytes - 1);
         let Some((region, index)) = self.find(fault.address) else {
-            // Its region is gone; whoever touches it touches memory that is not mapped.
-            self.space.wake(page, page_bytes);
+            self.fault_elsewhere(page);
             return Outcome::Settled;
         };
         if !region.spec.writable && fault.cause != Cause::Read {
@@ -46,7 +45,7 @@ impl Pages {
             return Outcome::Settled;
         }
         let access = if fault.cause == Cause::Write { Access::Write } else { Access::Read };
-        self.fault_on_chunk(&region, index, access)
+        self.fault_on_chunk(&region, index, access, Some(page))
     }
 
     /// A thread stores to a page of a read-only region, here or not: that ends as in any read-only memory.
@@ -60,8 +59,14 @@ impl Pages {
         }
     }
 
-    /// The same, for a chunk.
-    pub(super) fn fault_on_chunk(&self, region: &Arc<PagedRegion>, index: u32, access: Access) -> Outcome {
+    /// The same, for a chunk, and for the page at which the thread waits if that is known.
+    pub(super) fn fault_on_chunk(
+        &self,
+        region: &Arc<PagedRegion>,
+        index: u32,
+        access: Access,
+        page: Option<usize>,
+    ) -> Outcome {
         let key = ChunkKey { region: region.number, index };
         let shard = self.shard_of(key);
         let mut cell = self.shelves[shard].lock();
@@ -74,8 +79,20 @@ impl Pages {
         }
         loop {
             match cell.shard.fault(key, class, access) {
-                Answer::Here => self.space.wake(place, region.chunk_bytes()),
-                Answer::Joined | Answer::Parked => {}
+                Answer::Here => {
+                    // It has come since, or should be there and is not.
+                    if page.is_some_and(|page| self.is_gone(&mut cell, (region, index), page)) {
+                        continue;
+                    }
+                    self.space.wake(place, region.chunk_bytes());
+                }
+                Answer::Joined => {}
+                Answer::Parked => {
+                    if self.sacrifice(&mut cell) {
+                        cell.shard.give_up_parked(|parked| parked == key);
+                        continue;
+                    }
+                }
                 Answer::Rescue(seat) => self.rescue(&mut cell, shard, region, index, seat),
                 Answer::Fetch(seat) => {
                     self.discard_frames(&mut cell, shard);
@@ -84,7 +101,7 @@ impl Pages {
                 Answer::MakeRoom => {
                     let oldest = cell.shard.oldest();
                     held += usize::from(!oldest.is_some_and(|seat| self.move_out(&mut cell, shard, seat)));
-                    if held <= cell.shard.residents() {
+                    if held <= cell.shard.residents() || self.sacrifice(&mut cell) {
                         continue;
                     }
                     cell.shard.park(key, class, access);
@@ -104,7 +121,14 @@ impl Pages {
         Some(self.job(&cell, shard, region, seat, Errand::Ahead { stay }))
     }
 
-    fn job(&self, cell: &Cell, shard: usize, region: &Arc<PagedRegion>, seat: SeatId, errand: Errand) -> Job {
+    pub(super) fn job(
+        &self,
+        cell: &Cell,
+        shard: usize,
+        region: &Arc<PagedRegion>,
+        seat: SeatId,
+        errand: Errand,
+    ) -> Job {
         let frame = cell.shard.frame(seat);
         let pool = self.shelves[shard].pool(frame.class);
         Job {
@@ -161,6 +185,8 @@ impl Pages {
             self.move_in(&mut cell, *shard, region, *index, *seat);
             cell.shard.arrived(*seat);
         }
+        drop(cell);
+        self.tell_waiting();
     }
 
     /// The bytes of a chunk cannot be had.
@@ -178,31 +204,14 @@ impl Pages {
         self.announce();
     }
 
-    /// Makes a chunk of a lost region raise SIGBUS where it is touched, unless the process is to end.
-    pub(super) fn poison(&self, region: &PagedRegion, index: u32) {
-        if self.config.on_loss == OnLoss::Exit {
-            let name = &region.spec.name;
-            super::service::say(&format!(
-                "outboard: bytes of far memory “{name}” are needed that are lost with their memory server: ending\n"
-            ));
-            // SAFETY: it ends the process, as it is. Handlers of an orderly exit may touch far memory, and it is this thread
-            // that they would wait for.
-            unsafe { libc::_exit(1) };
-        }
-        if region.has_forbidden.load(Ordering::Acquire) {
-            // Pages with other rights are another mapping to the kernel, and it poisons one at a time.
-            self.space.permit(region.place(index), region.chunk_bytes());
-        }
-        if !self.space.poison(region.place(index), region.chunk_bytes()) {
-            // Without the means to tell the thread that waits, waiting for ever is the alternative.
-            super::service::say(
-                "outboard: this kernel cannot raise SIGBUS for far memory (Linux 6.6 can); the process ends\n",
-            );
-            std::process::abort();
-        }
-    }
-
-    fn rescue(&self, cell: &mut Cell, shard: usize, region: &Arc<PagedRegion>, index: u32, seat: SeatId) {
+    pub(super) fn rescue(
+        &self,
+        cell: &mut Cell,
+        shard: usize,
+        region: &Arc<PagedRegion>,
+        index: u32,
+        seat: SeatId,
+    ) {
         if region.spec.writable && !cell.shard.has_baseline(seat) && !cell.shard.is_changed(seat) {
             if cell.shard.is_for_writing(seat) {
                 cell.shard.set_changed(seat);
@@ -227,7 +236,7 @@ impl Pages {
             false => self.space.move_in_protected(from, place, len),
         };
         if let Err(errno) = moved {
-            give_up("cannot move a chunk into its region", errno);
+            self.give_up((region, index), "into", errno);
         }
     }
 
@@ -258,7 +267,11 @@ impl Pages {
                 cell.shard.stuck(seat);
                 false
             }
-            Err(Held::Failed(errno)) => give_up("cannot move a chunk out of its region", errno),
+            Err(Held::Failed(Errno::NOENT)) if !region.spec.writable => {
+                self.vanish(cell, &region, key.index);
+                true
+            }
+            Err(Held::Failed(errno)) => self.give_up((&region, key.index), "out of", errno),
         }
     }
 
@@ -330,6 +343,8 @@ impl Pages {
         if cell.shard.sent(job.seat) {
             self.rescue(&mut cell, job.shard, &job.region, job.index, job.seat);
         }
+        drop(cell);
+        self.tell_waiting();
     }
 
     /// The server has a chunk, or may not have it.
@@ -346,37 +361,6 @@ impl Pages {
         }
         drop(cell);
         self.announce();
-    }
-
-    /// Whether threads wait for seats.
-    pub(super) fn has_parked(&self) -> bool {
-        self.shelves.iter().any(|shelf| shelf.has(Chore::Unpark))
-    }
-
-    /// Tells threads that wait for seats that what they want is lost.
-    pub(super) fn give_up_parked(&self) {
-        for shelf in &self.shelves {
-            let is_lost = |key: ChunkKey| self.region(key.region).is_none_or(|region| region.is_lost());
-            let mut cell = shelf.lock();
-            while let Some(key) = cell.shard.give_up_parked(is_lost) {
-                let Some(region) = self.region(key.region) else { continue };
-                // It may have come since, for somebody else.
-                match cell.shard.state(key) {
-                    State::Absent => self.poison(&region, key.index),
-                    _ => self.space.wake(region.place(key.index), region.chunk_bytes()),
-                }
-            }
-        }
-    }
-
-    /// A fault that was parked and may be answered now.
-    pub(super) fn unpark(&self, shard: usize) -> Option<Outcome> {
-        if !self.shelves[shard].has(Chore::Unpark) {
-            return None;
-        }
-        let (key, _, access) = self.shelves[shard].lock().shard.unpark()?;
-        let region = self.region(key.region)?;
-        Some(self.fault_on_chunk(&region, key.index, access))
     }
 
     fn has_changed(&self, cell: &mut Cell, shard: usize, seat: SeatId, region: &PagedRegion) -> bool {
@@ -420,16 +404,10 @@ impl Pages {
         unsafe { self.key.of(page as *const u8) }
     }
 
-    fn discard_frames(&self, cell: &mut Cell, shard: usize) {
+    pub(super) fn discard_frames(&self, cell: &mut Cell, shard: usize) {
         while let Some(frame) = cell.shard.discarded() {
             let address = self.shelves[shard].pool(frame.class).address(frame.slot);
             self.space.discard(address, frame.class.bytes());
         }
     }
-}
-
-/// Ends the process: a page can be neither had nor given back, and whoever waits for it would wait for ever.
-fn give_up(what: &str, errno: Errno) -> ! {
-    super::service::say(&format!("outboard: {what}: {errno}; the process cannot go on\n"));
-    std::process::abort();
 }

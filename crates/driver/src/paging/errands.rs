@@ -230,8 +230,7 @@ impl PagerService {
         }
         if let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Direct) {
             let region = Arc::clone(&job.region);
-            let peer = self.servers[region.spec.at].peer.as_ref();
-            self.pages.lose(&region, peer, &error.to_string());
+            self.lose(&region, error.to_string());
         }
     }
 

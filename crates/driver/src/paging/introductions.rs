@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use outboard_link::{AccessError, Link, LinkError, OneSided, Peer, RemoteMemory, SendError, Token};
+use outboard_link::{AccessError, Link, LinkError, OneSided, RemoteMemory, SendError, Token};
 use outboard_wire::paging::{Attach, CacheMode, Detach, Fence, Refusal, Reply, Request};
 use outboard_wire::{FrameHead, Grant, Rights, Time};
 
+use super::Path;
 use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
+use super::losses::LossReason;
 use super::region::PagedRegion;
-use super::service::{PagerService, say};
+use super::service::PagerService;
 use super::side::{Opening, Side, Standing};
 use super::stats::add;
-use super::{OnLoss, Pages, Path};
 use crate::LinkId;
 
 /// Whether there is more to send, or the link is full.
@@ -32,6 +33,7 @@ impl PagerService {
             let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
             pages.saves_are_cheap.store(is_mapped, Ordering::Relaxed);
             moved |= self.send_fences(link, server)?;
+            self.lose_regions_of_another(server);
         }
         let now = (pages.arrived.load(Ordering::Acquire), pages.departed.load(Ordering::Acquire));
         if self.side(id).introduced == Some(now) {
@@ -51,11 +53,7 @@ impl PagerService {
                 continue;
             }
             let epoch = region.bypass.epoch();
-            let was_sent = if is_agent {
-                attach(region, epoch, link)?
-            } else {
-                open(&pages, region, side.peer.as_ref(), link)?
-            };
+            let was_sent = if is_agent { attach(region, epoch, link)? } else { open(region, link)? };
             if was_sent {
                 let (region, standing) = (Arc::clone(region), Standing::Asked);
                 let mode = CacheMode::Off;
@@ -68,6 +66,19 @@ impl PagerService {
         }
         side.introduced = is_complete.then_some(now);
         Ok(moved)
+    }
+
+    /// A server that was started anew has nothing of what its former self had.
+    fn lose_regions_of_another(&mut self, server: Option<usize>) {
+        let Some(at) = server else { return };
+        let side = &self.servers[at];
+        let Some(peer) = &side.peer else { return };
+        let now = (self.pages.arrived.load(Ordering::Acquire), self.pages.departed.load(Ordering::Acquire));
+        if side.introduced != Some(now) {
+            let mut regions = self.pages.regions_at(at);
+            regions.retain(|region| region.spec.server != peer.incarnation());
+            self.pages.lose(at, &regions, Some(peer), &LossReason::StartedAnew);
+        }
     }
 
     fn open_copies<L: Link + RemoteMemory>(&mut self, link: &mut L) -> Sent {
@@ -178,16 +189,22 @@ impl PagerService {
                     region.opened.fetch_add(1, Ordering::AcqRel);
                 }
                 None => {
-                    let peer = self.servers[region.spec.at].peer.as_ref();
-                    self.pages.lose(&region, peer, "it no longer has it");
+                    self.lose(&region, "it no longer has it".to_owned());
                 }
             }
         }
         self.pages.announce();
     }
 
+    /// A region's server will not have it any more.
+    pub(super) fn lose(&self, region: &Arc<PagedRegion>, why: String) {
+        let at = region.spec.at;
+        let (peer, why) = (self.servers[at].peer.as_ref(), LossReason::Refused { why });
+        self.pages.lose(at, std::slice::from_ref(region), peer, &why);
+    }
+
     /// A link is gone.
-    pub(super) fn lost(&mut self, id: LinkId, now: Time) {
+    pub(super) fn lost(&mut self, id: LinkId, error: &LinkError, now: Time) {
         let server = self.server_of(id);
         let side = self.side(id);
         side.link = None;
@@ -199,7 +216,7 @@ impl PagerService {
         self.end_messages(server);
         if let Some(server) = server {
             self.servers[server].lost_since = Some(now);
-            self.pages.server_links[server].fetch_sub(1, Ordering::AcqRel);
+            self.pages.link_lost(server, error);
             for opening in openings.iter().filter(|opening| matches!(opening.standing, Standing::Open(_))) {
                 opening.region.opened.fetch_sub(1, Ordering::AcqRel);
             }
@@ -221,11 +238,9 @@ impl PagerService {
 
     /// A server has been away for longer than its grace.
     pub(super) fn give_up_server(&mut self, server: usize) {
-        let grace = self.pages.config.grace;
-        let why = format!("it has been away for {} s", grace.as_secs_f32());
-        for region in self.pages.regions().iter().filter(|region| region.spec.at == server) {
-            self.pages.lose(region, self.servers[server].peer.as_ref(), &why);
-        }
+        let why = LossReason::Away { grace: self.pages.config.grace };
+        let peer = self.servers[server].peer.as_ref();
+        self.pages.lose(server, &self.pages.regions_at(server), peer, &why);
     }
 
     /// Ends the jobs that wait for regions which have been lost or closed since the last look. Returns whether there
@@ -306,31 +321,11 @@ pub(super) fn attach<L: Link>(region: &PagedRegion, epoch: u64, link: &mut L) ->
     }
 }
 
-fn open<L: RemoteMemory>(pages: &Pages, region: &PagedRegion, server: Option<&Peer>, link: &mut L) -> Sent {
-    if server.is_none_or(|peer| peer.incarnation() != region.spec.server) {
-        pages.lose(region, server, "it has been started anew and no longer has it");
-        return Ok(false);
-    }
+fn open<L: RemoteMemory>(region: &PagedRegion, link: &mut L) -> Sent {
     let token = Token(OPENING | u64::from(region.number));
     match link.open(&region.spec.grant, region.rights(), token) {
         Ok(()) => Ok(true),
         Err(AccessError::Lost(error)) => Err(error),
         Err(_) => Ok(false),
-    }
-}
-
-impl Pages {
-    /// A region's server is lost for good: whoever touches what is not here gets SIGBUS, or ends.
-    pub(super) fn lose(&self, region: &PagedRegion, server: Option<&Peer>, why: &str) {
-        if region.lose() {
-            self.departed.fetch_add(1, Ordering::AcqRel);
-            let server = server.map_or_else(|| "the memory server".to_owned(), ToString::to_string);
-            let name = &region.spec.name;
-            let then = match self.config.on_loss {
-                OnLoss::Signal => "touching what is not here raises SIGBUS",
-                OnLoss::Exit => "whoever needs what is not here ends",
-            };
-            say(&format!("outboard: far memory “{name}” is lost: {server}: {why}; {then}\n"));
-        }
     }
 }

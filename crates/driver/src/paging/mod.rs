@@ -14,7 +14,14 @@ mod fingerprint;
 mod flight;
 mod introductions;
 mod jobs;
+#[expect(unsafe_code)]
+mod losses;
+#[expect(unsafe_code)]
+mod mapping;
+mod mistakes;
+mod news;
 mod pages;
+mod parked;
 mod pins;
 mod region;
 mod requests;
@@ -25,10 +32,12 @@ mod space;
 mod stats;
 mod stripes;
 mod threads;
+mod tries;
 #[expect(unsafe_code)]
 mod uninterrupted;
 
 pub use config::{OnLoss, PagingConfig};
+pub use losses::{Loss, LossListener, LossReason};
 pub use pages::{Pages, PagingError};
 pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use service::{PagerNote, PagerService};
@@ -36,3 +45,4 @@ pub use space::Mover;
 pub use stats::{PagingStats, RegionTraffic, Traffic};
 pub use stripes::Stripes;
 pub use threads::{PagerThreads, Peers, ThreadsError};
+pub use tries::Missing;

@@ -1,8 +1,7 @@
 //! All far memory of this process: shards, frames, regions.
 
-use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -15,9 +14,10 @@ use thiserror::Error;
 
 use super::config::{SEATS_MIN, check_chunk};
 use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
+use super::losses::Bulletin;
 use super::region::PagedRegion;
 use super::space::{Pool, Space};
-use super::stats::{Tally, get};
+use super::stats::Tally;
 use super::stripes::Stripes;
 use super::uninterrupted::Uninterrupted;
 use super::{PagingConfig, RegionSpec};
@@ -189,6 +189,8 @@ impl Drop for CellGuard<'_> {
 /// All far memory of this process. Fault threads and the application share it.
 pub struct Pages {
     pub(super) config: PagingConfig,
+    /// Which process this is the far memory of. A child has a copy of everything here, and no far memory.
+    pub(super) process: u32,
     /// The clock of all fault threads.
     pub(super) clock: Clock,
     pub(super) space: Space,
@@ -203,10 +205,22 @@ pub struct Pages {
     pub(super) tally: Tally,
     /// How many fault threads have a link to each memory server.
     pub(super) server_links: Box<[AtomicU32]>,
-    /// Told whenever a save ends or a region is opened somewhere.
-    news: (Mutex<()>, Condvar),
+    /// Which servers people have been told to be away.
+    pub(super) is_away: Box<[AtomicBool]>,
+    /// What has been lost for good.
+    pub(super) bulletin: Bulletin,
+    /// How many threads wait for a chunk without touching it.
+    pub(super) tries: AtomicU32,
+    /// Whether there was no seat for the last chunk that such a thread wanted.
+    pub(super) had_no_seat: AtomicBool,
+    /// How many threads have read from the kernel and not looked whether it tells of ranges that were taken away.
+    pub(super) hearing: AtomicU32,
+    /// How many threads wait until a region is open.
+    pub(super) openers: AtomicU32,
+    /// How often a save has ended, a region was opened somewhere, or the like.
+    pub(super) news: (Mutex<u64>, Condvar),
     /// Whether a write-back costs hardly more than the copy of its bytes.
-    pub(super) saves_are_cheap: std::sync::atomic::AtomicBool,
+    pub(super) saves_are_cheap: AtomicBool,
 }
 
 impl Pages {
@@ -227,10 +241,13 @@ impl Pages {
             }),
             pools: [const { OnceLock::new() }; CLASSES],
         };
-        let server_links = std::iter::repeat_with(AtomicU32::default).take(config.servers.max(1)).collect();
+        let servers = config.servers.max(1);
+        let server_links = std::iter::repeat_with(AtomicU32::default).take(servers).collect();
+        let is_away = std::iter::repeat_with(AtomicBool::default).take(servers).collect();
         Ok(Self {
             shelves: std::iter::repeat_with(shelf).take(shards).collect(),
             config,
+            process: std::process::id(),
             clock: Clock::start(),
             space,
             key,
@@ -240,8 +257,14 @@ impl Pages {
             departed: AtomicU32::new(0),
             tally: Tally::default(),
             server_links,
-            news: (Mutex::new(()), Condvar::new()),
-            saves_are_cheap: std::sync::atomic::AtomicBool::new(true),
+            is_away,
+            bulletin: Bulletin::default(),
+            tries: AtomicU32::new(0),
+            had_no_seat: AtomicBool::new(false),
+            hearing: AtomicU32::new(0),
+            openers: AtomicU32::new(0),
+            news: (Mutex::new(0), Condvar::new()),
+            saves_are_cheap: AtomicBool::new(true),
         })
     }
 
@@ -276,19 +299,6 @@ impl Pages {
             return Err(PagingError::BufferTooSmall { buffer, chunk, needed: SEATS_MIN * chunk * shards });
         }
         Ok(())
-    }
-
-    /// What was chosen for each region, for people.
-    pub fn explain(&self) -> Vec<String> {
-        let _uninterrupted = Uninterrupted::new();
-        let now = self.clock.now();
-        self.regions().iter().map(|region| region.explain(now)).collect()
-    }
-
-    /// What was chosen for a region, for people.
-    pub fn explain_region(&self, region: &PagedRegion) -> String {
-        let _uninterrupted = Uninterrupted::new();
-        region.explain(self.clock.now())
     }
 
     /// Gives an object its place among this process's addresses. Its parts are regions of one size of chunks, in order.
@@ -413,56 +423,6 @@ impl Pages {
     /// Which shard a chunk belongs to. Neighbours belong to different ones.
     pub(super) fn shard_of(&self, key: ChunkKey) -> usize {
         (key.index as usize + key.region as usize * 7) % self.shelves.len()
-    }
-
-    /// Something has happened that an application may wait for.
-    pub(super) fn announce(&self) {
-        let (lock, condition) = &self.news;
-        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
-        condition.notify_all();
-    }
-
-    /// Waits until something has happened, or for a while.
-    pub fn wait_for_news(&self, limit: Duration) {
-        let _uninterrupted = Uninterrupted::new();
-        let (lock, condition) = &self.news;
-        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // What has happened before the lock was taken is seen after the limit at the latest.
-        let _ = condition.wait_timeout(guard, limit);
-    }
-
-    /// Whether all fault threads know what their agent will do with every region that may go by it.
-    pub fn is_settled_with_agent(&self) -> bool {
-        let _uninterrupted = Uninterrupted::new();
-        let threads = self.config.threads as u64;
-        let is_settled = |region: &Arc<PagedRegion>| {
-            region.spec.path == super::Path::Direct
-                || region.answered_by_agents.load(Ordering::Acquire) >= threads
-        };
-        self.regions().iter().all(is_settled)
-    }
-
-    /// The memory servers, by their numbers, that the agent does not know, as it has said last.
-    pub fn servers_unknown_to_agent(&self) -> BTreeSet<usize> {
-        let _uninterrupted = Uninterrupted::new();
-        let regions = self.regions();
-        let unknown = regions.iter().filter(|region| region.is_unknown_to_agent.load(Ordering::Acquire));
-        unknown.map(|region| region.spec.at).collect()
-    }
-
-    /// How many fault threads have a link to a memory server.
-    pub fn server_links(&self, server: usize) -> usize {
-        self.server_links[server].load(Ordering::Acquire) as usize
-    }
-
-    /// On how many links a region is open.
-    pub fn opened(&self, region: &PagedRegion) -> u64 {
-        region.opened.load(Ordering::Acquire)
-    }
-
-    /// How many faults have brought bytes from afar, which costs less to ask than all of [`stats`](Self::stats).
-    pub fn fetches(&self) -> u64 {
-        get(&self.tally.fetches)
     }
 }
 

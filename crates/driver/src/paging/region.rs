@@ -1,7 +1,7 @@
 //! A region of far memory in this process.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use outboard_paging::pager::{Ahead, ReadAhead, Route, RouteChooser, SizeClass};
@@ -9,6 +9,7 @@ use outboard_wire::paging::CacheMode;
 use outboard_wire::{Grant, Incarnation, Rights, Time};
 
 use super::bypass::Bypass;
+use super::losses::LossReason;
 use super::space::Range;
 use super::stats::{RegionTally, RegionTraffic};
 use super::stripes::Stripes;
@@ -19,6 +20,8 @@ use super::uninterrupted::Uninterrupted;
 pub struct RegionSpec {
     /// What people call it.
     pub name: String,
+    /// What people call the object that it is a part of, or all of.
+    pub object: String,
     /// What the server gave.
     pub grant: Grant,
     /// Which of the memory servers has it.
@@ -99,10 +102,14 @@ pub struct PagedRegion {
     pub(super) answered_by_agents: AtomicU64,
     /// Whether an agent has said last that it knows no such memory server.
     pub(super) is_unknown_to_agent: AtomicBool,
-    is_lost: AtomicBool,
+    lost: OnceLock<LossReason>,
     is_closing: AtomicBool,
     /// Pages were forbidden because somebody wrote to them.
     pub(super) has_forbidden: AtomicBool,
+    /// Pages that it should have here were found to be thrown away.
+    pub(super) has_hole: AtomicBool,
+    /// Changed chunks were given up, for nobody will ever take them.
+    pub(super) has_given_up: AtomicBool,
     /// What is written past the agent.
     pub(super) bypass: Bypass,
     /// How many threads wait until the server has fenced an agent off; write-backs wait for them.
@@ -123,9 +130,11 @@ impl PagedRegion {
             opened: AtomicU64::new(0),
             answered_by_agents: AtomicU64::new(0),
             is_unknown_to_agent: AtomicBool::new(false),
-            is_lost: AtomicBool::new(false),
+            lost: OnceLock::new(),
             is_closing: AtomicBool::new(false),
             has_forbidden: AtomicBool::new(false),
+            has_hole: AtomicBool::new(false),
+            has_given_up: AtomicBool::new(false),
             bypass: Bypass::new(spec.epoch),
             fencing: AtomicU32::new(0),
             range: Mutex::new(Some(range)),
@@ -141,6 +150,11 @@ impl PagedRegion {
     /// Where the object that it is a part of begins among this process's addresses.
     pub fn start(&self) -> usize {
         self.start
+    }
+
+    /// The addresses of the object that it is a part of.
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        self.start..self.start + self.mapped
     }
 
     /// What of it has crossed links so far.
@@ -240,12 +254,17 @@ impl PagedRegion {
 
     /// Whether its server is lost for good.
     pub fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Acquire)
+        self.lost.get().is_some()
+    }
+
+    /// Why its server is lost for good, if it is.
+    pub fn lost_because(&self) -> Option<&LossReason> {
+        self.lost.get()
     }
 
     /// Its server is lost for good. Returns whether that is news.
-    pub(super) fn lose(&self) -> bool {
-        !self.is_lost.swap(true, Ordering::AcqRel)
+    pub(super) fn lose(&self, why: &LossReason) -> bool {
+        self.lost.set(why.clone()).is_ok()
     }
 
     pub(super) fn is_closing(&self) -> bool {

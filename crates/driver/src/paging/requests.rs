@@ -1,12 +1,14 @@
 //! What the application asks of its far memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use outboard_paging::pager::ChunkKey;
 
 use super::stats::get;
 use super::uninterrupted::Uninterrupted;
-use super::{PagedRegion, Pages, PagingStats, Traffic};
+use super::{PagedRegion, Pages, PagingStats, Path, Traffic};
 
 impl Pages {
     /// What may be newer here than at the server has to be written back from now on; see
@@ -75,5 +77,51 @@ impl Pages {
             }
         }
         stats
+    }
+
+    /// What was chosen for each region, for people.
+    pub fn explain(&self) -> Vec<String> {
+        let _uninterrupted = Uninterrupted::new();
+        let now = self.clock.now();
+        self.regions().iter().map(|region| region.explain(now)).collect()
+    }
+
+    /// What was chosen for a region, for people.
+    pub fn explain_region(&self, region: &PagedRegion) -> String {
+        let _uninterrupted = Uninterrupted::new();
+        region.explain(self.clock.now())
+    }
+
+    /// Whether all fault threads know what their agent will do with every region that may go by it.
+    pub fn is_settled_with_agent(&self) -> bool {
+        let _uninterrupted = Uninterrupted::new();
+        let threads = self.config.threads as u64;
+        let is_settled = |region: &Arc<PagedRegion>| {
+            region.spec.path == Path::Direct || region.answered_by_agents.load(Ordering::Acquire) >= threads
+        };
+        self.regions().iter().all(is_settled)
+    }
+
+    /// The memory servers, by their numbers, that the agent does not know, as it has said last.
+    pub fn servers_unknown_to_agent(&self) -> BTreeSet<usize> {
+        let _uninterrupted = Uninterrupted::new();
+        let regions = self.regions();
+        let unknown = regions.iter().filter(|region| region.is_unknown_to_agent.load(Ordering::Acquire));
+        unknown.map(|region| region.spec.at).collect()
+    }
+
+    /// How many fault threads have a link to a memory server.
+    pub fn server_links(&self, server: usize) -> usize {
+        self.server_links[server].load(Ordering::Acquire) as usize
+    }
+
+    /// On how many links a region is open.
+    pub fn opened(&self, region: &PagedRegion) -> u64 {
+        region.opened.load(Ordering::Acquire)
+    }
+
+    /// How many faults have brought bytes from afar, which costs less to ask than all of [`stats`](Self::stats).
+    pub fn fetches(&self) -> u64 {
+        get(&self.tally.fetches)
     }
 }

@@ -30,6 +30,13 @@ pub enum PagerNote {
         /// The one after the last.
         end: u32,
     },
+    /// Somebody waits for this chunk without touching it.
+    Want {
+        /// Of which region.
+        region: Arc<PagedRegion>,
+        /// Which.
+        index: u32,
+    },
 }
 
 /// How many chunks may be on their way for one thread.
@@ -106,15 +113,21 @@ impl PagerService {
     }
 
     /// When a server that somebody waits for has been away for too long.
-    fn grace_ends_at(&self, server: &Side) -> Option<Time> {
-        let since = server.lost_since?;
-        // Whoever found every seat full of what cannot be saved now waits for the server too.
-        let is_awaited = !server.is_idle() || self.pages.has_parked();
-        is_awaited.then(|| since + self.pages.config.grace)
+    fn grace_ends_at(&self, server: usize) -> Option<Time> {
+        let since = self.servers[server].lost_since?;
+        let pages = &self.pages;
+        // Whoever found every seat full of what cannot be saved now waits for the server too, and so do those who
+        // wait for a chunk without touching it and find no seat, wait for a region to be opened, or want to be told.
+        let is_awaited = !self.servers[server].is_idle()
+            || pages.has_parked()
+            || pages.is_cramped()
+            || pages.openers.load(Ordering::Acquire) > 0
+            || pages.bulletin.has_listeners();
+        (is_awaited && !pages.regions_at(server).is_empty()).then(|| since + pages.config.grace)
     }
 
     fn read_faults(&mut self) -> bool {
-        if std::mem::take(&mut self.has_no_faults) || !self.pages.space.read(&mut self.messages) {
+        if std::mem::take(&mut self.has_no_faults) || !self.pages.hear(&mut self.messages) {
             return false;
         }
         let messages = std::mem::take(&mut self.messages);
@@ -209,6 +222,11 @@ impl Service for PagerService {
         match note {
             PagerNote::Look => {}
             PagerNote::WillNeed { region, first, end } => self.wanted.push_back((region, first, end)),
+            PagerNote::Want { region, index } => {
+                if let Some(job) = self.pages.want(&region, index) {
+                    self.dispatch(job);
+                }
+            }
         }
     }
 
@@ -220,8 +238,7 @@ impl Service for PagerService {
             Origin::Accepted => 0,
         };
         if !is_agent {
-            self.pages.server_links[server].fetch_add(1, Ordering::AcqRel);
-            self.pages.announce();
+            self.pages.link_opened(server, peer);
         }
         let side = if is_agent { &mut self.agent } else { &mut self.servers[server] };
         side.link = Some(link);
@@ -253,20 +270,21 @@ impl Service for PagerService {
         Ok(introduced | sent | self.end_jobs_of_departed())
     }
 
-    fn on_lost(&mut self, link: LinkId, _error: &LinkError, now: Time) {
-        self.lost(link, now);
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
+        self.lost(link, error, now);
     }
 
     fn next_deadline(&self) -> Option<Time> {
         let agent = [self.ask_agent_at, self.agent_patience_ends_at()];
         let agent = agent.into_iter().flatten().filter(|_| self.agent.link.is_some());
-        self.servers.iter().filter_map(|server| self.grace_ends_at(server)).chain(agent).min()
+        let servers = (0..self.servers.len()).filter_map(|server| self.grace_ends_at(server));
+        servers.chain(agent).min()
     }
 
     fn on_time(&mut self, now: Time) {
         // What is due with the agent is done when its link has its turn.
         for server in 0..self.servers.len() {
-            if self.grace_ends_at(&self.servers[server]).is_some_and(|deadline| deadline <= now) {
+            if self.grace_ends_at(server).is_some_and(|deadline| deadline <= now) {
                 self.give_up_server(server);
             }
         }

@@ -2,76 +2,19 @@
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use outboard_link::memory::Buffer;
 use outboard_userfaultfd::{Features, Messages, Route, Stopped, Userfaultfd, Wake, Watch};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+use rustix::mm::{Advice, MprotectFlags};
+
+use super::fingerprint::PAGE;
+use super::jobs::CHUNK_MAX;
+use super::mapping::Mapping;
 
 /// How often an operation that the kernel is too busy for is tried again before the chunk counts as held.
 const ATTEMPTS_MAX: usize = 1000;
-
-/// Private memory that is not inherited by children and is never made of huge pages.
-#[derive(Debug)]
-struct Mapping {
-    start: usize,
-    len: usize,
-}
-
-impl Mapping {
-    fn new(len: usize) -> Result<Self, Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nobody.
-        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags)? };
-        let mapping = Self { start: start as usize, len };
-        // A process that has called `mlockall` gets new memory filled with zeros and locked, but what nobody may touch
-        // is not filled. Absent pages would be there otherwise, and pages of locked memory cannot be moved.
-        let rights = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the mapping made above, which nobody knows yet.
-        unsafe {
-            rustix::mm::munlock(start, len)?;
-            rustix::mm::mprotect(start, len, rights)?;
-        }
-        for advice in [Advice::LinuxDontFork, Advice::LinuxNoHugepage, Advice::LinuxDontDump] {
-            // SAFETY: the mapping made above, which holds nothing; no advice here discards anything.
-            match unsafe { rustix::mm::madvise(start, len, advice) } {
-                // A kernel built without huge pages does not know the advice against them.
-                Ok(()) | Err(Errno::INVAL) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(mapping)
-    }
-
-    /// Prefers the memory of a NUMA node; if it has none left, that of others.
-    fn prefer_node(&self, node: u32) -> Result<(), Errno> {
-        let mask = 1u64.checked_shl(node).ok_or(Errno::INVAL)?;
-        // SAFETY: sets the policy of our own mapping; the mask is read and no more of it than is said.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_mbind,
-                self.start,
-                self.len,
-                libc::MPOL_PREFERRED,
-                &raw const mask,
-                u64::BITS as usize,
-                0usize,
-            )
-        };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`; whoever owns it has seen to it that nothing points into it any more.
-        let _ = unsafe { rustix::mm::munmap(self.start as *mut c_void, self.len) };
-    }
-}
 
 /// Frames of one size, whose pages are moved into regions and back.
 #[derive(Debug)]
@@ -138,7 +81,7 @@ pub(super) enum Held {
 /// The userfaultfd of this process and what is done with it.
 #[derive(Debug)]
 pub(super) struct Space {
-    userfaultfd: Userfaultfd,
+    userfaultfd: Arc<Userfaultfd>,
     route: Route,
     mover: Mover,
     can_protect: bool,
@@ -151,14 +94,20 @@ impl Space {
         let (probe, route) = Userfaultfd::open_best()?;
         let there = probe.agree(Features::NONE)?;
         let userfaultfd = Userfaultfd::open(route)?;
-        let wanted = [Features::PAGEFAULT_FLAG_WP, Features::MOVE, Features::POISON];
+        let wanted = [
+            Features::PAGEFAULT_FLAG_WP,
+            Features::MOVE,
+            Features::POISON,
+            Features::EVENT_UNMAP,
+            Features::EVENT_REMAP,
+        ];
         let bits = wanted.iter().map(|feature| feature.bits()).fold(0, |all, bit| all | bit) & there.bits();
         userfaultfd.agree(Features::from_bits(bits))?;
         let can = |feature| there.contains(feature);
         let best =
             if can(Features::MOVE) && can(Features::PAGEFAULT_FLAG_WP) { Mover::Move } else { Mover::Copy };
         Ok(Self {
-            userfaultfd,
+            userfaultfd: Arc::new(userfaultfd),
             route,
             mover: mover.unwrap_or(best),
             can_protect: can(Features::PAGEFAULT_FLAG_WP),
@@ -183,7 +132,7 @@ impl Space {
         self.mover == Mover::Move || self.can_protect
     }
 
-    /// Takes faults that wait.
+    /// Takes what the kernel has to tell: faults that wait, and ranges that were taken away.
     pub(super) fn read(&self, messages: &mut Messages) -> bool {
         // An error here leaves the faults where they are; there is none that a retry would not show again.
         self.userfaultfd.read(messages).unwrap_or(false)
@@ -191,14 +140,14 @@ impl Space {
 
     /// Makes a pool of `frames` frames, none of which has memory yet.
     pub(super) fn pool(&self, frame_bytes: usize, frames: usize, node: Option<u32>) -> Result<Pool, Errno> {
-        let mapping = Mapping::new(frame_bytes * frames)?;
+        let mut mapping = Mapping::new(frame_bytes * frames)?;
         if let Some(node) = node {
             mapping.prefer_node(node)?;
         }
         if self.mover == Mover::Move {
             // SAFETY: only stores to protected pages would wait, and no page of a pool is ever protected. Pages can
             // be moved to registered memory alone.
-            unsafe { self.userfaultfd.register(mapping.start, mapping.len, Watch::Protected)? };
+            unsafe { mapping.register(&self.userfaultfd, Watch::Protected)? };
         }
         let start = mapping.start;
         let at = NonNull::new(start as *mut u8).ok_or(Errno::NOMEM)?;
@@ -209,10 +158,10 @@ impl Space {
 
     /// Makes a place for a region. Touching it waits for an answer from now on.
     pub(super) fn range(&self, len: usize) -> Result<Range, Errno> {
-        let mapping = Mapping::new(len)?;
+        let mut mapping = Mapping::new(len)?;
         let watch = if self.can_protect { Watch::MissingAndProtected } else { Watch::Missing };
         // SAFETY: nobody knows the address yet; whoever is told is told that touching it waits.
-        unsafe { self.userfaultfd.register(mapping.start, mapping.len, watch)? };
+        unsafe { mapping.register(&self.userfaultfd, watch)? };
         Ok(Range { mapping })
     }
 
@@ -300,6 +249,10 @@ impl Space {
     }
 
     fn copy_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
+        // Whoever reads a page that was thrown away waits for one who waits for this shard.
+        if self.has_hole(place, len) {
+            return Err(Held::Failed(Errno::NOENT));
+        }
         if self.can_protect {
             self.userfaultfd.protect(place, len).map_err(Held::Failed)?;
         }
@@ -337,10 +290,33 @@ impl Space {
         if !self.can_poison {
             return false;
         }
-        let poisoned = self.userfaultfd.poison(place, len);
+        let poisoned = self.userfaultfd.poison(place, len, Wake::Now);
         self.wake(place, len);
         // What is there already is poisoned already, or good.
         matches!(poisoned, Ok(()) | Err(Stopped { errno: Errno::EXIST, .. }))
+    }
+
+    /// Whether this kernel can make pages raise SIGBUS.
+    pub(super) fn can_poison(&self) -> bool {
+        self.can_poison
+    }
+
+    /// Whether pages that should be there are not, because somebody has thrown them away. Those raise SIGBUS from now on,
+    /// once whoever waits there is woken. A kernel that cannot do that does not tell.
+    pub(super) fn has_hole(&self, place: usize, len: usize) -> bool {
+        let page = rustix::param::page_size();
+        let is_absent = |at| self.can_poison && self.userfaultfd.poison(at, page, Wake::Later).is_ok();
+        (place..place + len).step_by(page).filter(|at| is_absent(*at)).count() > 0
+    }
+
+    /// Whether all pages are in memory. Those that were swapped out are not, no more than those that were thrown away.
+    pub(super) fn is_in_memory(&self, place: usize, len: usize) -> bool {
+        let mut pages = [0_u8; CHUNK_MAX / PAGE];
+        let count = len / rustix::param::page_size();
+        assert!(count <= pages.len(), "{len} bytes are more than a chunk");
+        // SAFETY: only looks, and writes one byte for each page of the span.
+        let looked = unsafe { libc::mincore(place as *mut c_void, len, pages.as_mut_ptr()) };
+        looked == 0 && pages[..count].iter().all(|page| page & 1 == 1)
     }
 
     /// Fills a part of a frame with zeros.
@@ -349,10 +325,10 @@ impl Space {
         unsafe { ptr::write_bytes(start as *mut u8, 0, len) };
     }
 
-    /// Gives a frame's memory back to the system.
-    pub(super) fn discard(&self, frame: usize, len: usize) {
-        // SAFETY: the frame belongs to nobody, and what it holds is not wanted.
-        let _ = unsafe { rustix::mm::madvise(frame as *mut c_void, len, Advice::LinuxDontNeed) };
+    /// Gives the memory of a frame, or of a chunk that can be fetched again, back to the system.
+    pub(super) fn discard(&self, start: usize, len: usize) {
+        // SAFETY: what is there is not wanted; whoever touches the chunk waits until it has been fetched.
+        let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxDontNeed) };
     }
 
     /// Whether system calls can be given absent pages.

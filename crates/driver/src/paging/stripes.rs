@@ -55,7 +55,7 @@ impl Stripes {
     }
 
     /// To which part a place in the object belongs.
-    pub(super) fn part_of(self, offset: u64) -> u32 {
+    pub fn part_of(self, offset: u64) -> u32 {
         ((offset / self.bytes) % u64::from(self.parts)) as u32
     }
 
@@ -67,7 +67,7 @@ impl Stripes {
     }
 
     /// The chunk of its region at a place of the object that belongs to it.
-    pub(super) fn chunk(self, offset: u64, chunk_bytes: usize) -> u32 {
+    pub fn chunk(self, offset: u64, chunk_bytes: usize) -> u32 {
         (self.before(offset) / chunk_bytes as u64) as u32
     }
 }

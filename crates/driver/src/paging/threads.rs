@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use outboard_link::{Address, Exports, Identity};
 use thiserror::Error;
 
+use super::tries::Counted;
 use super::uninterrupted::Uninterrupted;
 use super::{PagedRegion, PagerNote, PagerService, Pages};
 use crate::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig, WorkerHandle};
@@ -66,9 +67,9 @@ impl Peers {
 
 /// The threads of one far memory. They end when this is dropped.
 pub struct PagerThreads {
-    pages: Arc<Pages>,
+    pub(super) pages: Arc<Pages>,
     servers: Vec<Address>,
-    workers: Vec<WorkerHandle<PagerNote>>,
+    pub(super) workers: Vec<WorkerHandle<PagerNote>>,
     stop_desk: Box<dyn Fn() + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
     last_error: Arc<Mutex<String>>,
@@ -130,6 +131,7 @@ impl PagerThreads {
 
     /// Waits until every thread has opened a region.
     pub fn open(&self, region: &PagedRegion, patience: Duration) -> Result<(), ThreadsError> {
+        let _opener = Counted::new(&self.pages.openers);
         self.look();
         let deadline = Instant::now() + patience;
         while self.pages.opened(region) < self.workers.len() as u64 {
@@ -181,6 +183,7 @@ impl Drop for PagerThreads {
             // One that panicked has nothing left to end.
             let _ = thread.join();
         }
+        self.pages.bulletin.close();
     }
 }
 

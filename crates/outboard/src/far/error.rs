@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_driver::paging::{PagingError, ThreadsError};
+use outboard_driver::paging::{LossReason, PagingError, ThreadsError};
 use outboard_limits::{MemoryLimit, show_size};
 use outboard_link::Address;
 use thiserror::Error;
@@ -106,6 +106,75 @@ pub enum FarError {
         end: usize,
         /// How large the region is.
         size: usize,
+    },
+    /// Bytes that are not here, and whose memory server is lost for good.
+    #[error(
+        "bytes {start}..{end} of “{name}” are lost with the memory server at {server}: {why}; {done} bytes before them were \
+         copied, and what is here can still be read and written"
+    )]
+    Lost {
+        /// Where the server was.
+        server: Address,
+        /// Which object.
+        name: String,
+        /// Where the bytes begin in the object.
+        start: usize,
+        /// Where they end.
+        end: usize,
+        /// How many bytes before them were copied.
+        done: usize,
+        /// Why the server is lost.
+        why: LossReason,
+    },
+    /// Bytes that are not here, and did not come in time.
+    #[error(
+        "bytes {start}..{end} of “{name}” did not come from the memory server at {server} within {patience:?}; {done} bytes \
+         before them were copied"
+    )]
+    Late {
+        /// Where the server is.
+        server: Address,
+        /// Which object.
+        name: String,
+        /// Where the bytes begin in the object.
+        start: usize,
+        /// Where they end.
+        end: usize,
+        /// How many bytes before them were copied.
+        done: usize,
+        /// How long was waited, at most.
+        patience: Duration,
+    },
+    /// Bytes that this process has thrown away.
+    #[error(
+        "bytes {start}..{end} of “{name}” were thrown away by this process (madvise with MADV_DONTNEED or MADV_FREE does \
+         that; use Advice::DontNeed), and what was written there is lost"
+    )]
+    ThrownAway {
+        /// Which object.
+        name: String,
+        /// Where the bytes begin in the object.
+        start: usize,
+        /// Where they end.
+        end: usize,
+        /// How many bytes before them were copied.
+        done: usize,
+    },
+    /// An object of the process that has forked this one.
+    #[error(
+        "“{name}” is far memory of process {process}: a child that was forked has none of it; connect anew"
+    )]
+    OfParent {
+        /// Which object.
+        name: String,
+        /// Which process.
+        process: u32,
+    },
+    /// A write to an object that may only be read.
+    #[error("“{name}” may only be read here; open it with open_writable to write it")]
+    ReadOnly {
+        /// Which object.
+        name: String,
     },
     /// More pinned than the buffer can spare.
     #[error(

@@ -219,6 +219,21 @@ impl FarMapping {
         freed
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn regions(&self) -> &[Arc<PagedRegion>] {
+        &self.regions
+    }
+
+    /// The part that has the byte at `offset`, and which of its chunks that is in.
+    pub(super) fn chunk_at(&self, offset: usize) -> (&Arc<PagedRegion>, u32) {
+        let part = self.regions[0].spec().stripes.part_of(offset as u64) as usize;
+        let region = &self.regions[part];
+        (region, region.spec().stripes.chunk(offset as u64, self.chunk()))
+    }
+
     /// Waits until a chunk is here.
     fn touch(&self, part: usize, index: u32) {
         let place = self.regions[part].place(index);
@@ -228,7 +243,7 @@ impl FarMapping {
     }
 
     /// Which chunks of which parts a span has bytes of.
-    fn chunks(&self, span: &Range<usize>) -> Result<Vec<(usize, Range<u32>)>, FarError> {
+    pub(super) fn chunks(&self, span: &Range<usize>) -> Result<Vec<(usize, Range<u32>)>, FarError> {
         let size = self.len();
         if span.start > span.end || span.end > size {
             return Err(FarError::OutOfBounds { start: span.start, end: span.end, size });

@@ -22,7 +22,7 @@ use crate::memory::Memory;
 /// dropped.
 #[derive(Clone)]
 pub struct FarMemory {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 pub(super) struct Shared {

@@ -14,15 +14,18 @@
 mod array;
 mod control;
 mod error;
+mod losses;
 mod mapping;
 mod memory;
 mod options;
 mod parts;
+mod tries;
 
 pub use array::{FarSlice, FarVec, Plain};
 pub use error::{BufferTooLarge, FarError};
+pub use losses::{FarLoss, FarLosses, LostObject};
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
 pub(crate) use options::agent_of;
 pub use options::{Buffer, BufferError, CacheMode, FarOptions, Mover, OnLoss, Path, RegionOptions};
-pub use outboard_driver::paging::{PagingStats as FarStats, RegionTraffic, Traffic};
+pub use outboard_driver::paging::{LossReason, PagingStats as FarStats, RegionTraffic, Traffic};

@@ -123,6 +123,7 @@ impl Shared {
         writable: bool,
     ) -> Vec<RegionSpec> {
         let spec = |Part { at, stripes, far }: &Part| RegionSpec {
+            object: name.to_owned(),
             name: match stripes.parts {
                 1 => name.to_owned(),
                 parts => format!("{name}, part {} of {parts} at {}", stripes.part + 1, self.servers[*at]),

@@ -47,7 +47,7 @@ impl<'a> Watched<'a> {
     /// Makes an absent page raise SIGBUS. It is never touched again: see `Trials`.
     pub(super) fn poison(&mut self, page: usize) -> Result<(), Errno> {
         let (start, len) = (self.address(page), self.arena.page_size());
-        self.owner.poison(start, len).map_err(|stopped| stopped.errno)
+        self.owner.poison(start, len, Wake::Now).map_err(|stopped| stopped.errno)
     }
 }
 
