@@ -87,6 +87,84 @@ fn the_loss_of_a_server_ends_the_program_with_a_clear_word() {
 }
 
 #[test]
+fn the_death_of_a_server_is_told_at_once() {
+    let place = Place::new();
+    for path in ["direct", "agent"] {
+        let server = Server::start();
+        let address = server.address.to_string();
+        let mut run = place.command(&["run", "pagerank", "--graph", "directed.graph", "--memory", "far"]);
+        run.args(["--server", &address, "--iterations", "1000000", "--chunk", "4KiB", "--buffer", "1/4"]);
+        // Whoever would wait for the end of it would wait for too long.
+        run.args(["--far-grace", "1h", "--path", path]);
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let began = Instant::now();
+        while server.served() < 2000 {
+            assert!(began.elapsed() < PATIENCE, "{path}: {} accesses", server.served());
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        drop(server);
+        let mut said = String::new();
+        let mut lines = BufReader::new(run.stderr.take().unwrap());
+        while !said.contains("outboard: lost memory server") {
+            assert!(lines.read_line(&mut said).unwrap() > 0, "{path}: it ends without a word: {said}");
+        }
+        assert!(said.contains(&address) && said.contains("3600 s at most"), "{path}: {said}");
+        assert!(run.try_wait().unwrap().is_none(), "{path}: it does not wait: {said}");
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+}
+
+/// How many regions a directed graph has.
+const GRAPH: u64 = 4;
+
+/// The memory server that a run has started by itself, once it has the graph and more, and its process.
+fn own_server(run: &Child) -> (Address, i32) {
+    let (id, began) = (run.id(), Instant::now());
+    loop {
+        assert!(began.elapsed() < PATIENCE, "no memory server of process {id} has a graph");
+        std::thread::park_timeout(Duration::from_millis(5));
+        let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+        let name = sockets
+            .split(['@', '\n'])
+            .find(|name| name.contains(&format!("outboard-graph-{id}-")) && name.ends_with("-memory"));
+        let Some(name) = name else { continue };
+        let address: Address = format!("unix:@{name}").parse().unwrap();
+        let link = Settings::default().link;
+        let Ok(mut client) = Client::connect(&address, Identity::new(Role::Tool, "test"), &link) else {
+            continue;
+        };
+        let status = StatusView::read(&client.read_region(&STATUS_GRANT).unwrap()).unwrap();
+        if status.get("regions").unwrap() > GRAPH {
+            return (address, status.pid.cast_signed());
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_was_started_for_the_run_and_has_died() {
+    let place = Place::new();
+    for path in ["direct", "agent"] {
+        let mut run = place.command(&["run", "pagerank", "--graph", "directed.graph", "--memory", "far"]);
+        run.args(["--iterations", "1000000", "--chunk", "4KiB", "--buffer", "1/4", "--path", path]);
+        // What is computed is far too, so that it shows that the graph has come.
+        run.args(["--state", "far"]);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (address, server) = own_server(&run);
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(server).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        let output = run.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{path}: {said}");
+        assert!(said.contains(&address.to_string()), "{path}: {said}");
+        assert!(!said.contains("10 s"), "{path}: it was waited for: {said}");
+    }
+}
+
+#[test]
 fn what_lies_at_a_server_that_the_agent_does_not_know_goes_past_it() {
     let place = Place::new();
     let servers = [0, 1].map(|_| {

@@ -22,7 +22,7 @@ use self::daemons::Daemons;
 pub(super) use self::facts::Facts;
 use self::figures::{AgentRead, Figures};
 pub(super) use self::flags::Flags;
-use self::flags::Plan;
+use self::flags::{LinkName, Plan};
 use self::source::Source;
 use super::report::Report;
 use super::{Args, Measured, Memory, Wanted};
@@ -84,7 +84,14 @@ pub(super) fn run(
         source.check(&bar)?;
     }
     let daemons = Daemons::start(plan, configuration, source.data_dir()?)?;
-    let settings = at(configuration, &daemons.servers, daemons.agent.clone());
+    let mut settings = at(configuration, &daemons.servers, daemons.agent.clone());
+    // A server that was started here does not come back, and within the machine its loss is its death.
+    if plan.servers.is_empty()
+        && plan.link == LinkName::Shm
+        && children::is_default(configuration, "far.grace")
+    {
+        settings.far.grace = Duration::ZERO;
+    }
     let far_options = plan.far_options(footprint, &settings)?;
     let task = Task { args, wanted, workers, plan, daemons: &daemons, began };
     let text = task.perform(source, far_options, bar)?;
