@@ -15,7 +15,7 @@ use crate::find::{FindError, Found};
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
 /// How long a server may take to find memory for a region, at least and for each GiB.
-const POPULATE_PATIENCE: Duration = Duration::from_secs(10);
+const POPULATE_PATIENCE: Duration = Duration::from_secs(60);
 const POPULATE_PATIENCE_PER_GIB: Duration = Duration::from_secs(20);
 
 /// A memory server, as a client sees it.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_driver::{LinkId, WorkerHandle};
-use outboard_link::memory::Segment;
+use outboard_link::memory::{LargePages, Segment};
 use outboard_wire::control::{ControlAnswer, Failure, Sharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
 use rustix::io::Errno;
@@ -189,12 +189,12 @@ fn populate_all(memory: &Segment, room: &Arc<Room>, region: RegionId) -> Result<
     let failed = |error: Errno| not_populated(region, &error.into());
     let size = memory.len() as u64;
     let mut promise = room.promise(size.saturating_sub(memory.present().map_err(failed)?))?;
-    let mut large = 0;
+    let mut pages = LargePages::of(memory.len());
     for (start, len) in steps(size) {
-        let part = || memory.populate_part(start as usize, len as usize);
-        large += promise.keep(len, part)?.map_err(failed)? as u64;
+        let part = (start as usize, len as usize);
+        promise.keep(len, || memory.populate_part(part, &mut pages))?.map_err(failed)?;
     }
-    Ok(large)
+    Ok(pages.bytes() as u64)
 }
 
 /// Where the steps begin in which `size` bytes are made present, and how long they are.

@@ -15,5 +15,5 @@ mod window;
 pub use buffer::Buffer;
 pub use mapping::{Mapping, SegmentAccess};
 pub use mirror::Mirror;
-pub use segment::{AdoptError, Segment};
+pub use segment::{AdoptError, LargePages, Segment};
 pub use window::{Window, WindowMut};

@@ -55,6 +55,37 @@ const LARGE_PAGE_WITHIN: Duration = Duration::from_millis(10);
 /// The file system of memory files that are made of huge pages.
 const HUGETLBFS_MAGIC: rustix::fs::FsWord = 0x9584_58f6;
 
+/// The large pages that are made of a segment: how many there are, and how long the kernel may still take to make more.
+pub struct LargePages {
+    bytes: usize,
+    patience: Duration,
+}
+
+impl LargePages {
+    /// None yet, of `len` bytes.
+    pub fn of(len: usize) -> Self {
+        let pages = u32::try_from(len / LARGE_PAGE).unwrap_or(u32::MAX);
+        Self { bytes: 0, patience: LARGE_PAGE_WITHIN.saturating_mul(pages) }
+    }
+
+    /// How many bytes are in large pages.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Has one more made, unless it has taken too long already.
+    fn make(&mut self, make: impl FnOnce() -> Result<(), Errno>) -> bool {
+        if self.patience.is_zero() {
+            return false;
+        }
+        let began = Instant::now();
+        let is_made = make().is_ok();
+        self.patience = self.patience.saturating_sub(began.elapsed());
+        self.bytes += if is_made { LARGE_PAGE } else { 0 };
+        is_made
+    }
+}
+
 impl Segment {
     /// A new segment of `len` zero bytes, a multiple of the page size. `label` shows in `/proc/*/maps`.
     pub fn create(label: &CStr, len: usize) -> Result<Self, Errno> {
@@ -155,36 +186,25 @@ impl Segment {
     /// Takes memory for all of it now, in large pages where the kernel makes some: then whoever reads here and there waits
     /// less for the translation of addresses. What is in it stays. Returns how many bytes are in large pages.
     pub fn populate(&self) -> Result<usize, Errno> {
-        self.populate_part(0, self.len)
+        let mut pages = LargePages::of(self.len);
+        self.populate_part((0, self.len), &mut pages)?;
+        Ok(pages.bytes)
     }
 
-    /// The same for the `len` bytes from `offset`, a multiple of 2 MiB.
-    pub fn populate_part(&self, offset: usize, len: usize) -> Result<usize, Errno> {
-        let pages = u32::try_from(len / LARGE_PAGE).unwrap_or(u32::MAX);
-        self.populate_within((offset, len), LARGE_PAGE_WITHIN.saturating_mul(pages.max(1)))
-    }
-
-    /// The same, with large pages only as long as the kernel has not taken `patience` to make them.
-    fn populate_within(&self, (offset, len): (usize, usize), patience: Duration) -> Result<usize, Errno> {
+    /// The same for the `len` bytes from `offset`, a multiple of 2 MiB, in large pages as far as `pages` allow.
+    pub fn populate_part(&self, (offset, len): (usize, usize), pages: &mut LargePages) -> Result<(), Errno> {
         assert!(offset.is_multiple_of(LARGE_PAGE), "a part from {offset}");
-        let (mut large, end) = (0, self.len.min(offset.saturating_add(len)));
-        let mut taken = Duration::ZERO;
+        let end = self.len.min(offset.saturating_add(len));
         for offset in (offset..end).step_by(LARGE_PAGE) {
             let len = LARGE_PAGE.min(end - offset);
             // Nothing is made of pages of which none is there.
             self.advise((offset, LEAST_PAGE.min(len)), libc::MADV_POPULATE_WRITE)?;
-            if len == LARGE_PAGE && taken < patience {
-                let began = Instant::now();
-                let made = self.advise((offset, len), libc::MADV_COLLAPSE);
-                taken += began.elapsed();
-                if made.is_ok() {
-                    large += len;
-                    continue;
-                }
+            let made = len == LARGE_PAGE && pages.make(|| self.advise((offset, len), libc::MADV_COLLAPSE));
+            if !made {
+                self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
             }
-            self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
         }
-        Ok(large)
+        Ok(())
     }
 
     /// How many bytes of it have memory, whoever has brought them there.
@@ -295,8 +315,10 @@ mod tests {
         ours.window_mut(LARGE_PAGE + 77, 8).write(0, b"outboard");
         // The kernel may have taken a larger page for it.
         assert!(ours.present().unwrap() <= LARGE_PAGE as u64);
-        let large = ours.populate_part(0, LARGE_PAGE).unwrap() + ours.populate_part(LARGE_PAGE, len).unwrap();
-        ours.populate().unwrap();
+        let mut pages = LargePages::of(len);
+        ours.populate_part((0, LARGE_PAGE), &mut pages).unwrap();
+        ours.populate_part((LARGE_PAGE, len), &mut pages).unwrap();
+        let large = pages.bytes();
         println!("{large} of {len} bytes in large pages");
         assert!(ours.present().unwrap() >= len as u64, "{ours:?}");
         assert_eq!(&ours.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
@@ -312,7 +334,9 @@ mod tests {
         let len = 3 * LARGE_PAGE;
         let ours = Segment::create(c"test", len).unwrap();
         ours.window_mut(LARGE_PAGE + 77, 8).write(0, b"outboard");
-        assert_eq!(ours.populate_within((0, len), Duration::ZERO), Ok(0));
+        let mut pages = LargePages { bytes: 0, patience: Duration::ZERO };
+        ours.populate_part((0, len), &mut pages).unwrap();
+        assert_eq!(pages.bytes(), 0);
         assert!(ours.present().unwrap() >= len as u64, "{ours:?}");
         assert_eq!(&ours.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
     }
