@@ -21,6 +21,7 @@ mod process;
 mod random;
 mod restart;
 mod shortage;
+mod stopping;
 mod tenant;
 
 /// What clients run; nothing in the test itself.

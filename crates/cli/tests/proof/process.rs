@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::place::Place;
 
@@ -90,18 +90,6 @@ impl Process {
     /// Lets time pass, or less if the process ends.
     pub(crate) fn idle(&self, span: Duration) {
         has_ended(self.pid(), span);
-    }
-
-    /// Stops it as if its machine hung. None of its threads does anything afterwards: a busy machine lets some of them go on
-    /// for a while after the signal was sent.
-    pub(crate) fn stop(&self) {
-        kill_process(pid(self.pid()), Signal::STOP).expect("it lives");
-        waitpid(Some(pid(self.pid())), WaitOptions::UNTRACED).expect("it is a child of ours");
-    }
-
-    /// Lets it go on after [`stop`](Self::stop).
-    pub(crate) fn go_on(&self) {
-        self.signal(Signal::CONT);
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
