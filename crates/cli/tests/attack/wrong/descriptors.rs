@@ -53,8 +53,12 @@ pub(super) fn floods(scene: &Scene, random: &mut Random) -> Episode {
     Ok(())
 }
 
+/// How long whoever closes such a socket last has to wait: longer than a turn may take. Not much longer, for the kernel's own
+/// threads close what is left on sockets that nobody can reach any more.
+const RELUCTANCE: Duration = Duration::from_secs(5);
+
 /// A socket with unsent bytes that whoever closes last has to wait for.
-fn reluctant(seconds: u64) -> Result<(TcpStream, TcpStream), Hung> {
+fn reluctant() -> Result<(TcpStream, TcpStream), Hung> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let stream = TcpStream::connect(listener.local_addr()?)?;
     let (other, _) = listener.accept()?;
@@ -65,13 +69,13 @@ fn reluctant(seconds: u64) -> Result<(TcpStream, TcpStream), Hung> {
             break;
         }
     }
-    set_socket_linger(&stream, Some(Duration::from_secs(seconds)))?;
+    set_socket_linger(&stream, Some(RELUCTANCE))?;
     Ok((stream, other))
 }
 
 /// The last to hold such a socket waits until its bytes are gone, whichever thread it is.
 pub(super) fn lingering(scene: &Scene, random: &mut Random) -> Episode {
-    let (socket, name) = (reluctant(20)?, scene.any_socket(random));
+    let (socket, name) = (reluctant()?, scene.any_socket(random));
     let in_handshake = random.once_in(3);
     let taken = if in_handshake {
         let at = connect_unix(name)?;
