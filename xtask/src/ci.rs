@@ -143,6 +143,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
         println!("=== {}: {word} in {seconds:.1} s{separator}{}", step.title(), report.outcome.reason());
         reports.push(report);
     }
+    for report in reports.iter().filter(|report| !report.outcome.details().is_empty()) {
+        println!("\n=== {} failed:\n{}", report.step.title(), report.outcome.details());
+    }
     print!("\n{}", summary(&reports));
     let all_good = reports.iter().all(|report| !matches!(report.outcome, Outcome::Failed(_)));
     Ok(if all_good { Outcome::Passed } else { Outcome::Failed(String::new()) })

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::step::Outcome;
-use crate::tally::{Counter, Tally};
+use crate::tally::{Counter, Failure, Tally};
 use crate::workspace::Workspace;
 
 /// A cargo command at the top of the workspace, without standard input.
@@ -61,7 +61,8 @@ pub(crate) fn run_tests(mut command: Command) -> Result<(Outcome, Tally)> {
     let shown = show(&command);
     println!("$ {shown}");
     let mut counter = Counter::default();
-    command.stdout(Stdio::piped());
+    // Many tests provoke panics, and their backtraces would hide the one that matters.
+    command.stdout(Stdio::piped()).env("RUST_BACKTRACE", "0");
     let mut child = command.spawn().with_context(|| format!("could not start `{shown}`"))?;
     if let Some(output) = child.stdout.take() {
         for_each_line(output, |line| {
@@ -77,7 +78,12 @@ pub(crate) fn run_tests(mut command: Command) -> Result<(Outcome, Tally)> {
     let outcome = match (status.success(), tally.failed) {
         (true, 0) => Outcome::Passed,
         (_, 0) => Outcome::Failed(format!("`{shown}`: {status}")),
-        (_, failed) => Outcome::Failed(format!("{failed} tests failed in `{shown}`")),
+        (_, failed) => {
+            let first = format!("{failed} tests failed in `{shown}`");
+            Outcome::Failed(
+                std::iter::once(first).chain(counter.failures().iter().map(Failure::shown)).collect(),
+            )
+        }
     };
     Ok((outcome, tally))
 }

@@ -5,7 +5,8 @@
 pub(crate) enum Outcome {
     /// It ran and found nothing wrong.
     Passed,
-    /// It ran and found something wrong; the text says what. Empty when all has been said already.
+    /// It ran and found something wrong; the first line of the text says what, the others give details. Empty when all has
+    /// been said already.
     Failed(String),
     /// It could not run here; the text says why. Never used for something that is broken.
     Skipped(String),
@@ -21,11 +22,20 @@ impl Outcome {
         }
     }
 
-    /// The reason, where there is one.
+    /// The reason, in one line, where there is one.
     pub(crate) fn reason(&self) -> &str {
+        self.text().lines().next().unwrap_or_default()
+    }
+
+    /// What the text says beyond the reason.
+    pub(crate) fn details(&self) -> &str {
+        self.text().split_once('\n').map_or("", |(_reason, details)| details)
+    }
+
+    fn text(&self) -> &str {
         match self {
             Self::Passed => "",
-            Self::Failed(reason) | Self::Skipped(reason) => reason,
+            Self::Failed(text) | Self::Skipped(text) => text,
         }
     }
 }

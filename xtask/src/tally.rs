@@ -17,25 +17,63 @@ pub(crate) struct Counter {
     /// The tests of the binary that is being read which were skipped, and why.
     of_binary: Vec<(String, String)>,
     reasons: Vec<String>,
+    /// Whether the output of failed tests is being shown.
+    is_failures: bool,
+    failures: Vec<Failure>,
 }
+
+/// A test that failed, with the last lines that it printed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) test: String,
+    pub(crate) output: Vec<String>,
+}
+
+impl Failure {
+    /// The test and its output, as lines that follow others.
+    pub(crate) fn shown(&self) -> String {
+        format!("\n--- {}\n{}", self.test, self.output.join("\n"))
+    }
+}
+
+/// How many lines of a failed test's output are kept.
+const KEPT_LINES: usize = 40;
 
 impl Counter {
     /// Reads one line.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
             (self.test, self.is_output) = (Some(name.to_owned()), true);
+            if self.is_failures {
+                self.failures.push(Failure { test: name.to_owned(), output: Vec::new() });
+            }
         } else if matches!(line, "successes:" | "failures:") {
+            // After the output of failed tests comes a list of their names, under the same title.
+            self.is_failures = line == "failures:" && !self.is_output;
             (self.test, self.is_output) = (None, false);
-        } else if let Some(reason) = line.strip_prefix(SKIPPED)
-            && let Some(test) = self.test.take()
-        {
-            self.of_binary.push((test, reason.to_owned()));
-        } else if let Some(tally) = Tally::from_line(line).filter(|_| !self.is_output) {
+        } else if self.is_output {
+            self.read_output(line);
+        } else if let Some(tally) = Tally::from_line(line) {
             // Those that failed as well have been counted as such.
             let skipped = std::mem::take(&mut self.of_binary);
             let count = (skipped.len() as u64).min(tally.passed);
             self.total += Tally { passed: tally.passed - count, skipped: tally.skipped + count, ..tally };
             self.reasons.extend(skipped.into_iter().map(|(test, reason)| format!("{test}: {reason}")));
+        }
+    }
+
+    /// Reads a line that a test has printed.
+    fn read_output(&mut self, line: &str) {
+        if self.is_failures {
+            if let Some(failure) = self.failures.last_mut() {
+                failure.output.push(line.to_owned());
+                let extra = failure.output.len().saturating_sub(KEPT_LINES);
+                failure.output.drain(..extra);
+            }
+        } else if let Some(reason) = line.strip_prefix(SKIPPED)
+            && let Some(test) = self.test.take()
+        {
+            self.of_binary.push((test, reason.to_owned()));
         }
     }
 
@@ -47,6 +85,11 @@ impl Counter {
     /// The tests that were skipped, with their reasons.
     pub(crate) fn reasons(&self) -> &[String] {
         &self.reasons
+    }
+
+    /// The tests that failed.
+    pub(crate) fn failures(&self) -> &[Failure] {
+        &self.failures
     }
 }
 
@@ -121,6 +164,23 @@ mod tests {
         output.lines().for_each(|line| counter.read(line));
         assert_eq!(counter.tally(), Tally { passed: 4, failed: 0, skipped: 2 });
         assert_eq!(counter.reasons(), ["one: no such device"]);
+    }
+
+    #[test]
+    fn failed_tests_are_kept_with_the_end_of_their_output() {
+        let mut counter = Counter::default();
+        let mut output =
+            "test one ... ok\ntest two ... FAILED\n\nsuccesses:\n\n---- one stdout ----\nfine\n\n\
+                          successes:\n    one\n\nfailures:\n\n---- two stdout ----\n"
+                .to_owned();
+        (0..100).for_each(|line| output += &format!("line {line}\n"));
+        output += "panicked\n\nfailures:\n    two\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n";
+        output.lines().for_each(|line| counter.read(line));
+        let [failure] = counter.failures() else { panic!("{:?}", counter.failures()) };
+        assert_eq!(failure.test, "two");
+        assert_eq!(failure.output.len(), KEPT_LINES);
+        assert_eq!(failure.output[KEPT_LINES - 2], "panicked");
+        assert_eq!(counter.tally(), Tally { passed: 1, failed: 1, skipped: 0 });
     }
 
     #[test]
