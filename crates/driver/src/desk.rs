@@ -85,8 +85,6 @@ pub struct FrontDesk<N, R> {
     /// Listeners that are not watched, and until when.
     deaf: Vec<(usize, Time)>,
     reserve: Reserve,
-    /// Whether the first of those who wait for a link could not be given one yet.
-    is_held_up: bool,
     next_key: u64,
     workers: Vec<WorkerHandle<N>>,
     next_worker: usize,
@@ -123,7 +121,6 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             dials: dials.into_iter().map(rest).collect(),
             visitors: Visitors::new(visitors_max.max(1), config.fabric_handshakes_max),
             reserve: Reserve::new()?,
-            is_held_up: false,
             config,
             clock,
             poller,
@@ -188,7 +185,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             DialState::UnderWay { .. } => Some(now + SWEEP),
             DialState::Open => None,
         });
-        let greet = (self.visitors.has_heard() && !self.is_held_up).then_some(now);
+        let greet = self.visitors.can_greet().then_some(now);
         let sweep = (!self.visitors.is_empty()).then(|| now + SWEEP);
         let hearing = self.deaf.iter().map(|(_, until)| *until);
         resting.chain(greet).chain(sweep).chain(hearing).min()
@@ -305,15 +302,14 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     fn greet(&mut self) {
         let began = self.clock.now();
         let mut now = began;
-        self.is_held_up = false;
+        self.visitors.try_again();
         while now.since(began) < GREETING
-            && !self.is_held_up
             && let Some(greeted) = self.visitors.greet_next(&self.poller, &mut self.reserve, now)
         {
             match greeted {
                 Greeted::Link(link, worker) => self.give(link, Origin::Accepted, worker),
                 Greeted::Failed(error) => (self.report)(&error),
-                Greeted::NotYet => self.is_held_up = true,
+                Greeted::NotYet => {}
             }
             now = self.clock.now();
         }

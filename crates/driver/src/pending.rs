@@ -30,6 +30,9 @@ pub(crate) trait Incoming: Send {
 
     /// Whether it takes megabytes before anything is known of the peer, as endpoints of fabrics do.
     fn is_dear(&self) -> bool;
+
+    /// Whether making the link passes a descriptor, for which the kernel may have no room at the moment.
+    fn passes_descriptors(&self) -> bool;
 }
 
 /// A handshake that we have begun.
@@ -42,7 +45,7 @@ pub(crate) trait Outgoing: Send {
 }
 
 macro_rules! incoming {
-    ($handshake:ty, $kind:ident, is_dear: $is_dear:literal, $greeted:expr) => {
+    ($handshake:ty, $kind:ident, is_dear: $is_dear:literal, passes_descriptors: $passes:literal, $greeted:expr) => {
         impl Incoming for $handshake {
             fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
                 <$handshake>::hear(self, now)
@@ -71,13 +74,17 @@ macro_rules! incoming {
             fn is_dear(&self) -> bool {
                 $is_dear
             }
+
+            fn passes_descriptors(&self) -> bool {
+                $passes
+            }
         }
     };
 }
 
-incoming!(shm::Accepting, Shm, is_dear: false, std::convert::identity);
-incoming!(tcp::Accepting, Tcp, is_dear: false, Some);
-incoming!(ofi::Accepting, Ofi, is_dear: true, Some);
+incoming!(shm::Accepting, Shm, is_dear: false, passes_descriptors: true, std::convert::identity);
+incoming!(tcp::Accepting, Tcp, is_dear: false, passes_descriptors: false, Some);
+incoming!(ofi::Accepting, Ofi, is_dear: true, passes_descriptors: false, Some);
 
 macro_rules! outgoing {
     ($handshake:ty, $kind:ident) => {

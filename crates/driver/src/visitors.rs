@@ -55,6 +55,8 @@ pub(crate) struct Visitors {
     /// By age: the first is the oldest.
     all: BTreeMap<u64, Visitor>,
     heard: VecDeque<u64>,
+    /// Whether the first link that passes descriptors could not be made yet. Others of its kind wait behind it.
+    is_held_up: bool,
     /// How many there may be, and of dear ones.
     most: usize,
     dear_most: usize,
@@ -62,16 +64,29 @@ pub(crate) struct Visitors {
 
 impl Visitors {
     pub(crate) fn new(most: usize, dear_most: usize) -> Self {
-        Self { all: BTreeMap::new(), heard: VecDeque::new(), most, dear_most }
+        Self { all: BTreeMap::new(), heard: VecDeque::new(), is_held_up: false, most, dear_most }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether somebody waits to be greeted.
-    pub(crate) fn has_heard(&self) -> bool {
-        !self.heard.is_empty()
+    /// Whether somebody can be greeted now.
+    pub(crate) fn can_greet(&self) -> bool {
+        self.next_heard().is_some()
+    }
+
+    /// The place in the queue of the visitor that is greeted next.
+    fn next_heard(&self) -> Option<usize> {
+        let has_to_wait = |key: &u64| {
+            self.is_held_up && self.all.get(key).is_some_and(|visitor| visitor.handshake.passes_descriptors())
+        };
+        self.heard.iter().position(|key| !has_to_wait(key))
+    }
+
+    /// Links that could not be made are tried again.
+    pub(crate) fn try_again(&mut self) {
+        self.is_held_up = false;
     }
 
     /// Whether another may come in; otherwise it waits where it is.
@@ -136,13 +151,15 @@ impl Visitors {
         reserve: &mut Reserve,
         now: Time,
     ) -> Option<Greeted> {
-        let key = self.heard.pop_front()?;
+        let place = self.next_heard()?;
+        let key = self.heard.remove(place)?;
         let visitor = self.all.get_mut(&key)?;
         // Those who wait have taken all descriptors that are left, perhaps, and a link needs another while it is made.
         let greeted = match reserve.lend(|| visitor.handshake.greet(now)) {
             Ok(Some(link)) => Greeted::Link(link, visitor.worker),
             Ok(None) => {
-                self.heard.push_front(key);
+                self.heard.insert(place, key);
+                self.is_held_up = true;
                 return Some(Greeted::NotYet);
             }
             Err(error) => Greeted::Failed(error),

@@ -9,6 +9,7 @@ mod crowd;
 mod daemon;
 mod doors;
 mod ending;
+mod flight;
 mod kill;
 mod leases;
 mod linger;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, bind, getsockname, listen, sockopt};
 
 use super::bytes::new_epoll;
+use super::choice::agree;
 use super::meeting::{Meeting, refuse};
 use super::{Config, OfiBytes, OfiLink, open_socket, shown};
 use crate::hello::BACKLOG;
@@ -168,9 +169,13 @@ impl Accepting {
     pub fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
         if let Stage::Meeting(meeting) = &mut self.stage {
             let Some(theirs) = meeting.hear(now)? else { return Ok(false) };
-            // What the other side chose, unless something is set here.
-            let provider = self.config.provider.clone().unwrap_or_else(|| theirs.provider.clone());
-            meeting.introduce(Some(&provider))?;
+            match agree(self.config.provider.as_deref(), &theirs.provider) {
+                Ok(provider) => meeting.introduce(Some(&provider))?,
+                Err(source) => {
+                    meeting.refuse(&source.to_string());
+                    return Err(ConnectError::Fabric { address: self.setup.address.clone(), source });
+                }
+            }
             let Stage::Meeting(meeting) = std::mem::replace(&mut self.stage, Stage::Over) else {
                 return Err(self.hung_up());
             };

@@ -59,6 +59,12 @@ pub enum FabricError {
         /// What the other side says; empty if it has none to offer.
         theirs: String,
     },
+    /// The other side asks for a provider that may harm this one.
+    #[error("provider “{wanted}” is used only where this side asks for it too, by link.provider")]
+    NotOffered {
+        /// Which one.
+        wanted: String,
+    },
 }
 
 outboard_wire::debug_with_causes!(FabricError);
@@ -183,6 +189,20 @@ fn prefers_automatic(provider: &str, ask: impl FnOnce() -> Result<bool, Fault>) 
     Ok(prefers)
 }
 
+/// What the side that is connected to uses: what it is set to, otherwise what the other side asks for. A stranger does not
+/// choose one that is passed over: locks in shared memory would let it stop this process.
+pub(super) fn agree(ours: Option<&str>, theirs: &str) -> Result<String, FabricError> {
+    match ours {
+        Some(ours) => Ok(ours.to_owned()),
+        None if is_passed_over(theirs) => Err(FabricError::NotOffered { wanted: theirs.to_owned() }),
+        None => Ok(theirs.to_owned()),
+    }
+}
+
+fn is_passed_over(provider: &str) -> bool {
+    provider.split(';').any(|part| PASSED_OVER.iter().any(|name| part.starts_with(name)))
+}
+
 /// The place of the best among providers, of which it is known whether a network card does their work.
 fn pick<'a>(
     offers: impl Iterator<Item = (&'a str, bool)> + Clone,
@@ -193,9 +213,6 @@ fn pick<'a>(
         let (index, _) = numbered.find(|(_, (provider, _))| *provider == wanted)?;
         return Some((index, "it was asked for"));
     }
-    let is_passed_over = |provider: &str| {
-        provider.split(';').any(|part| PASSED_OVER.iter().any(|name| part.starts_with(name)))
-    };
     let usable = numbered.filter(|(_, (provider, _))| !is_passed_over(provider));
     let hardware = usable.clone().find(|(_, (_, is_hardware))| *is_hardware);
     if let Some((index, _)) = hardware {
@@ -225,6 +242,16 @@ mod tests {
         // A card that is made of software is no better than plain TCP.
         assert_eq!(picked(&[("verbs;ofi_rxm", false), ("tcp;ofi_rxm", false)], None), Some(1));
         assert_eq!(picked(&[("verbs;ofi_rxm", false)], None), Some(0));
+    }
+
+    #[test]
+    fn a_peer_chooses_only_what_cannot_harm() {
+        assert_eq!(agree(None, "tcp;ofi_rxm"), Ok("tcp;ofi_rxm".to_owned()));
+        for wanted in PASSED_OVER {
+            let refused = Err(FabricError::NotOffered { wanted: (*wanted).to_owned() });
+            assert_eq!(agree(None, wanted), refused);
+            assert_eq!(agree(Some(wanted), wanted), Ok((*wanted).to_owned()));
+        }
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
-use outboard_link::ofi::{Config, OfiListener, Progress};
+use outboard_link::ofi::{Config, Dialing, OfiListener, Progress};
 use outboard_link::{AccessError, Exports, Identity, Link, OneSided, Outcome, RemoteMemory, Token};
-use outboard_wire::{RegionId, Rights, Role};
+use outboard_wire::{RegionId, Rights, Role, Time};
 
 use crate::pair::{PROVIDERS, Pair};
 
@@ -93,6 +93,33 @@ fn nobody_listens_by_a_provider_that_is_not_there() {
     // Without libfabric it says what to install.
     let error = listener.err().unwrap().to_string();
     assert!(error.contains("“nobody”") || error.contains("apt install"), "{error}");
+}
+
+#[test]
+fn a_stranger_does_not_choose_locks_in_shared_memory() {
+    let theirs = Config { provider: Some("shm".to_owned()), ..Config::default() };
+    if let Err(why) = theirs.choose(Some(Ipv4Addr::LOCALHOST.into())) {
+        println!("skipped: {why}");
+        return;
+    }
+    let (any, identity) = ((Ipv4Addr::LOCALHOST, 0).into(), |name| Identity::new(Role::Tool, name));
+    let listener = OfiListener::bind(any, identity("ben"), Exports::new(), Config::default()).unwrap();
+    let address = listener.address();
+    let mut dialing = Dialing::new(address, identity("ada"), Exports::new(), theirs, Time::ZERO).unwrap();
+    let (mut accepting, mut refused, mut refusal) = (None, None, None);
+    let began = Instant::now();
+    while refused.is_none() || refusal.is_none() {
+        assert!(began.elapsed() < Duration::from_secs(20), "they go on");
+        refused = refused.or_else(|| dialing.poll(Time::ZERO).err());
+        accepting = accepting.or_else(|| listener.accept(Time::ZERO).unwrap());
+        if let Some(accepting) = accepting.as_mut().filter(|_| refusal.is_none()) {
+            refusal = accepting.poll(Time::ZERO).err();
+        }
+    }
+    for error in [refused.unwrap(), refusal.unwrap()] {
+        let text = outboard_wire::with_causes(&error);
+        assert!(text.contains("“shm”") && text.contains("link.provider"), "{text}");
+    }
 }
 
 #[test]
