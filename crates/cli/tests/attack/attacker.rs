@@ -5,6 +5,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::place::Place;
 use crate::process::Process;
 use crate::random::Random;
@@ -13,6 +15,8 @@ use crate::wrong::Attack;
 
 /// What a line begins with that tells of something which must not be.
 const FINDING: &str = "FINDING ";
+/// After how long it is said what keeps a process that was killed.
+const SLOW_DEATH: Duration = Duration::from_secs(10);
 /// How long an attack may need to notice that its time is up.
 const LATE: Duration = Duration::from_secs(40);
 
@@ -79,8 +83,24 @@ impl Attacker {
         self.process.tell(&format!("{} {seed} {}", attack.name, span.as_millis()));
     }
 
+    /// Stops it in the middle of what it does, as if its machine hung.
+    pub(crate) fn freeze(&self) {
+        self.process.stop();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) {
+        self.process.go_on();
+    }
+
     /// Kills it in the middle of what it does.
     pub(crate) fn kill(self) -> Vec<String> {
+        self.process.signal(Signal::KILL);
+        self.process.idle(SLOW_DEATH);
+        let alive = threads_of(self.process.pid());
+        if !alive.is_empty() {
+            println!("an attacker that was killed {SLOW_DEATH:?} ago still has threads: {alive:?}");
+        }
         findings(&self.process.kill())
     }
 
@@ -94,6 +114,19 @@ impl Attacker {
         }
         found
     }
+}
+
+/// The threads of a process that have not ended, each with its state and with what it waits for in the kernel.
+fn threads_of(pid: u32) -> Vec<String> {
+    let folder = format!("/proc/{pid}/task");
+    let Ok(threads) = std::fs::read_dir(&folder) else { return Vec::new() };
+    let state = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+        let state = stat.rsplit_once(") ")?.1.get(..1)?.to_owned();
+        let waits = std::fs::read_to_string(thread.path().join("wchan")).unwrap_or_default();
+        (!matches!(state.as_str(), "Z" | "X")).then(|| format!("{state} {waits}"))
+    };
+    threads.flatten().filter_map(state).collect()
 }
 
 fn findings(said: &[String]) -> Vec<String> {

@@ -75,7 +75,7 @@ impl Round {
         world.end();
     }
 
-    /// Has two processes attack, one of which is killed in the middle of it.
+    /// Has two processes attack. Both are stopped in the middle of it; one goes on, and the other is killed as it is.
     fn attack(&self, world: &World, span: Duration, random: &mut Random) {
         let mut attackers = [0, 1].map(|_| Attacker::start(&world.place, &world.scene));
         for attack in &self.attacks {
@@ -83,12 +83,22 @@ impl Round {
                 attacker.order(attack, random.next(), span);
             }
         }
-        let until = Instant::now() + span;
-        while Instant::now() < until {
-            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
-        }
+        pass(span / 2);
         let [one, other] = attackers;
+        other.freeze();
+        pass(span / 4);
+        other.thaw();
+        one.freeze();
+        pass(span / 4);
         let findings = [one.kill(), other.end()].concat();
         assert!(findings.is_empty(), "{findings:?}");
+    }
+}
+
+/// Lets time pass in which attackers attack.
+fn pass(span: Duration) {
+    let until = Instant::now() + span;
+    while Instant::now() < until {
+        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
