@@ -20,6 +20,8 @@ mod process;
 mod random;
 mod round;
 mod scene;
+#[path = "../proof/stopping.rs"]
+mod stopping;
 #[path = "../../../outboard/tests/messenger/team.rs"]
 mod team;
 mod world;

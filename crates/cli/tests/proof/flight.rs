@@ -5,13 +5,14 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::thread;
 
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
     socketpair,
 };
-use rustix::process::{Pid, Resource, Rlimit, Signal, Uid, prlimit};
+use rustix::process::{Signal, Uid};
 use rustix::thread::set_thread_res_uid;
 
 use crate::daemon::await_state;
@@ -21,7 +22,7 @@ use crate::process::{Process, outboard};
 /// A user that nothing else here runs as.
 const USER: u32 = 61_234;
 /// How many descriptors the daemon may have, and so how many of its user's may be on their way before it has to wait.
-const LIMIT: u64 = 128;
+const LIMIT: usize = 128;
 /// How many descriptors one message carries at most.
 const PER_MESSAGE: usize = 253;
 
@@ -29,8 +30,8 @@ const PER_MESSAGE: usize = 253;
 fn fill_the_way() -> [OwnedFd; 2] {
     let filling = thread::spawn(|| {
         let user = Uid::from_raw(USER);
-        // SAFETY: this thread does nothing else and ends as this user.
-        unsafe { set_thread_res_uid(user, user, user) }.expect("root may become anybody");
+        // This thread does nothing else and ends as this user.
+        set_thread_res_uid(user, user, user).expect("root may become anybody");
         let (near, far) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let passed = vec![near.as_fd(); PER_MESSAGE];
@@ -44,8 +45,14 @@ fn fill_the_way() -> [OwnedFd; 2] {
     filling.join().expect("descriptors can be sent")
 }
 
+/// Starts the program with few descriptors, which it cannot raise.
 fn start_as_user(place: &Place, arguments: &[&str]) -> Process {
-    let mut command = outboard(place, arguments);
+    let program = outboard(place, arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\"")]).arg(program.get_program());
+    command
+        .args(program.get_args())
+        .envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.uid(USER).gid(USER).current_dir("/").env("OUTBOARD_LINK_HANDSHAKE_TIMEOUT", "60s");
     Process::start(command)
 }
@@ -67,8 +74,6 @@ fn clients_over_a_network_do_not_wait_for_those_whose_descriptor_cannot_be_passe
     let line = server.await_line(&["listens at"]);
     let remote =
         line.split([' ', ',']).find(|word| word.starts_with("tcp:")).expect("it has a port").to_owned();
-    let limits = Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) };
-    prlimit(Pid::from_raw(server.pid().cast_signed()), Resource::Nofile, limits).unwrap();
     let way = fill_the_way();
     let before = descriptors(&server);
     let waiting = start_as_user(&place, &["memory", "list", "--server", &at]);
