@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Only these steps, separated by commas
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<Step>,
-    /// Also the steps that take too long for every change: sanitizers
+    /// Also the steps that take too long for every change: Miri and sanitizers
     #[arg(long)]
     full: bool,
     /// How long to fuzz each target
@@ -63,7 +63,7 @@ enum Step {
 impl Step {
     /// Whether it runs only with `--full`, or when it is named.
     fn takes_long(self) -> bool {
-        self == Self::Sanitize
+        matches!(self, Self::Miri | Self::Sanitize)
     }
 
     fn title(self) -> &'static str {
