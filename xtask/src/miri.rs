@@ -15,7 +15,8 @@ const TESTS: &[(&str, &[&str])] = &[
     ("outboard-steering", &[]),
     ("outboard-routing", &[]),
     ("outboard-writing", &[]),
-    ("outboard-link", &["ring::", "memory::copy", "memory::window", "shaped::queue", "patience"]),
+    ("outboard-contract", &["memory::copy", "memory::window"]),
+    ("outboard-link", &["ring::", "shaped::queue", "patience"]),
 ];
 
 /// Runs the unit tests of [`TESTS`] under Miri, if a nightly toolchain with Miri is installed.

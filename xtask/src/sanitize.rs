@@ -45,6 +45,7 @@ enum Tool {
 /// The rooms whose threads and shared memory meet, and those that are mostly unsafe. ThreadSanitizer sees nothing of what
 /// another process or the kernel does, and no machine code that the engine makes.
 const SANITIZED: &[&str] = &[
+    "outboard-contract",
     "outboard-link",
     "outboard-userfaultfd",
     "outboard-paging",

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_limits::show_bytes;
+use outboard_limits::why_failed;
+use outboard_link::Exports;
 use outboard_link::memory::Segment;
-use outboard_link::{Exports, why_failed};
 use outboard_wire::control::{
     ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName, Sharing,
 };

@@ -1,7 +1,5 @@
 //! The open links of one worker, kept by type so that every loop over them is compiled for its link.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use outboard_link::ofi::OfiLink;
 use outboard_link::shaped::{Shaped, Wire};
 use outboard_link::shm::ShmLink;
@@ -12,27 +10,7 @@ use rustix::io::Errno;
 
 use crate::poller::Interest;
 use crate::roster::{Alarms, Roster};
-
-/// A link's number in this process; never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId(pub u64);
-
-impl LinkId {
-    /// A number that no link has had.
-    pub fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Where a link came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The peer connected to us.
-    Accepted,
-    /// We connected, by the dial of this number.
-    Dialled(usize),
-}
+use crate::{LinkId, Origin};
 
 /// A link that has just been opened, on its way to the worker that will own it.
 pub enum NewLink {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outboard_link::shaped::Wire;
 use outboard_link::{Clock, Disposition, Link, RemoteMemory};
-use outboard_wire::Time;
+use outboard_wire::{Role, Time};
 use rustix::io::Errno;
 
 use crate::desk::Order;
@@ -30,11 +30,19 @@ pub struct WorkerConfig {
     pub wire: Option<Wire>,
     /// A slower wire for the links that this side dialled, in place of `wire`; default none.
     pub dial_wire: Option<Wire>,
+    /// A slower wire for links whose other end is no agent, in place of both; default none.
+    pub server_wire: Option<Wire>,
 }
 
 impl Default for WorkerConfig {
     fn default() -> Self {
-        Self { spin: Duration::from_micros(20), frames_per_turn: 64, wire: None, dial_wire: None }
+        Self {
+            spin: Duration::from_micros(20),
+            frames_per_turn: 64,
+            wire: None,
+            dial_wire: None,
+            server_wire: None,
+        }
     }
 }
 
@@ -321,7 +329,8 @@ impl<S: Service> Worker<S> {
     fn take_in(&mut self, link: NewLink, origin: Origin) {
         let id = LinkId::next();
         let now = self.clock.now();
-        let wire = self.service.wire_to(link.peer()).or(match origin {
+        let is_agent = link.peer().intro().role == Role::Agent;
+        let wire = self.config.server_wire.filter(|_| !is_agent).or(match origin {
             Origin::Dialled(_) => self.config.dial_wire.or(self.config.wire),
             Origin::Accepted => self.config.wire,
         });

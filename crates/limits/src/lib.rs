@@ -1,5 +1,5 @@
 //! Reads how much memory and processor time this process may have: from the machine, from the control groups around it
-//! and from its affinity mask. It does not decide what anyone does with that, and it makes no groups.
+//! and from its affinity mask; and says what has run out when a call fails. It does not decide what anyone does with that, and it makes no groups.
 //!
 //! ```
 //! use outboard_limits::Allowance;
@@ -27,6 +27,7 @@ mod groups;
 mod memory;
 mod processors;
 mod quantity;
+mod shortage;
 
 pub use cores::{CoreList, CoreListError};
 pub use files::{Files, field, with_files};
@@ -34,6 +35,7 @@ pub use groups::{GroupVersion, Groups, Place};
 pub use memory::{LimitSetter, MemoryLimit, MemoryLimits};
 pub use processors::{ProcessorLimits, ProcessorQuota, spin};
 pub use quantity::{bytes as show_bytes, limit as show_limit, parse_size, size as show_size};
+pub use shortage::{Shortage, explain, why_failed};
 
 /// How much memory and processor time this process may have.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,4 @@
-//! Who this process is, and who is at the other end.
-
-use std::fmt;
-use std::sync::Arc;
+//! Who this process is.
 
 use outboard_wire::{Auth, Hello, Incarnation, Introduction, JobId, Rank, Role, Text, Versions};
 
@@ -56,50 +53,4 @@ fn draw_incarnation() -> Incarnation {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let mixed = (now.tv_nsec as u64) << 32 ^ (now.tv_sec as u64) ^ (u64::from(std::process::id()) << 40);
     Incarnation(mixed)
-}
-
-/// The process at the other end of a link, as errors and people speak of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Peer(Arc<PeerFacts>);
-
-#[derive(PartialEq, Eq)]
-struct PeerFacts {
-    intro: Introduction,
-    address: String,
-}
-
-impl Peer {
-    pub(crate) fn new(intro: Introduction, address: impl Into<String>) -> Self {
-        Self(Arc::new(PeerFacts { intro, address: address.into() }))
-    }
-
-    /// What it said of itself.
-    pub fn intro(&self) -> &Introduction {
-        &self.0.intro
-    }
-
-    /// Where it is.
-    pub fn address(&self) -> &str {
-        &self.0.address
-    }
-
-    /// Which life of that process this is.
-    pub fn incarnation(&self) -> Incarnation {
-        self.0.intro.incarnation
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Introduction { role, name, pid, .. } = &self.0.intro;
-        // A name is a stranger's text: it must not steer the terminal it is shown on.
-        let name: String = name.as_str().chars().filter(|letter| !letter.is_control()).collect();
-        write!(f, "{role} “{name}” (process {pid}) at {}", self.0.address)
-    }
-}
-
-impl fmt::Debug for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }

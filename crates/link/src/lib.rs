@@ -1,8 +1,8 @@
 //! Moves frames between two processes, and reads, writes and updates memory that the peer has registered.
 //!
-//! It does not decide what a frame means or where work runs: the rooms above do. Every link obeys the same
-//! two traits, [`Link`] for frames and [`RemoteMemory`] for one-sided access, says in its [`Capabilities`]
-//! what it can do, and passes one conformance suite.
+//! It does not decide what a frame means or where work runs: the rooms above do. Every link obeys the
+//! two traits of `crates/contract`, [`Link`] for frames and [`RemoteMemory`] for one-sided access, says in its
+//! [`Capabilities`] what it can do, and passes one conformance suite.
 //!
 //! | link | between | one-sided access |
 //! |---|---|---|
@@ -13,20 +13,17 @@
 //! | [`shaped`] | any of these, slowed down | as the link beneath |
 
 mod address;
-mod capabilities;
-mod counters;
+mod asked;
 mod departed;
 mod error;
 mod export;
 mod hello;
 mod identity;
-mod link;
 pub mod loopback;
 pub mod memory;
 pub mod ofi;
 mod patience;
 pub mod quantity;
-mod remote;
 pub mod ring;
 pub mod shaped;
 pub mod shm;
@@ -37,12 +34,11 @@ pub mod tcp;
 mod wait;
 
 pub use address::{Address, AddressError};
-pub use capabilities::{AtomicDomain, Capabilities, OneSided};
-pub use counters::Counters;
-pub use error::{ConnectError, LinkError, Loss, SendError, Violation};
+pub use error::ConnectError;
 pub use export::{Export, Exports};
-pub use identity::{Identity, Peer};
-pub use link::{Disposition, Frame, Link, WaitOn};
-pub use remote::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
-pub use shortage::why_failed;
+pub use identity::Identity;
+pub use outboard_contract::{
+    AccessError, AtOnce, AtomicDomain, Capabilities, Completion, Counters, Disposition, Frame, Link,
+    LinkError, Loss, OneSided, OpenRegion, Outcome, Peer, RemoteMemory, SendError, Token, Violation, WaitOn,
+};
 pub use wait::{Clock, Waiter, sleep_on};

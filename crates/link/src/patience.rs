@@ -1,8 +1,11 @@
-//! How long a handshake goes on without a word from the other side.
+//! How long a side waits: in a handshake for a word from the other side, and with frames of a peer that is gone.
 
 use std::time::Duration;
 
 use outboard_wire::Time;
+
+/// How long frames of a peer that is gone are offered to a receiver that defers them, before they are lost with it.
+pub(crate) const LEGACY_KEPT: Duration = Duration::from_secs(5);
 
 /// What one look counts at most. A process that looks less often did not get a processor, and neither may the other
 /// side have had one: thousands of processes that start at once on two cores wait seconds for their turn.

@@ -20,7 +20,12 @@ enum Scope {
     Everywhere,
     /// Code that other programs link: not programs, benchmarks or tests.
     Libraries,
+    /// The code of these rooms, without their tests.
+    Rooms(&'static [&'static str]),
 }
+
+/// The rooms of the services' protocols, which a simulator runs.
+const SERVICES: &[&str] = &["crates/calling/", "crates/paging/", "crates/routing/", "crates/writing/"];
 
 const BANS: &[Ban] = &[
     Ban {
@@ -54,6 +59,29 @@ const BANS: &[Ban] = &[
         scope: Scope::Libraries,
         advice: "a library does not write to its user's terminal: return it, count it or use `tracing`",
     },
+    Ban {
+        allow: None,
+        patterns: &[
+            "Instant",
+            "SystemTime",
+            "std::thread",
+            "std::net",
+            "std::fs",
+            "std::process",
+            "std::os",
+            "rustix",
+            "libc",
+        ],
+        scope: Scope::Rooms(SERVICES),
+        advice: "the room of a service has no socket, clock, thread or system call: take `now` and a link as arguments, \
+                 and leave the rest to `driver` or `agent`",
+    },
+    Ban {
+        allow: None,
+        patterns: &["Instant", "SystemTime", "std::thread", "std::net", "std::process"],
+        scope: Scope::Rooms(&["crates/contract/"]),
+        advice: "the contract says what links do and does none of it: move this into `crates/link`",
+    },
 ];
 
 /// Looks for everything banned.
@@ -61,13 +89,18 @@ pub(super) fn check(file: &File, source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let test_parts = source.test_parts();
     for ban in BANS {
-        if ban.scope == Scope::Libraries && !is_library(file) {
+        let applies = match ban.scope {
+            Scope::Everywhere => true,
+            Scope::Libraries => is_library(file),
+            Scope::Rooms(rooms) => rooms.iter().any(|room| file.path.starts_with(room)) && !file.is_test(),
+        };
+        if !applies {
             continue;
         }
         for (at, pattern) in ban.patterns.iter().flat_map(|pattern| occurrences(source, pattern)) {
             let in_test = test_parts.iter().any(|part| part.contains(&at));
             let line = source.line_of(at);
-            if (ban.scope == Scope::Libraries && in_test) || is_allowed(ban, source, line) {
+            if (ban.scope != Scope::Everywhere && in_test) || is_allowed(ban, source, line) {
                 continue;
             }
             findings.push(Finding::error(&file.path, line, format!("`{pattern}`: {}", ban.advice)));
@@ -154,5 +187,19 @@ mod tests {
         }
         let in_test = "#[cfg(test)]\nmod tests {\n    fn f() { println!(); }\n}\nfn g() { eprintln!() }\n";
         assert_eq!(lines("crates/link/src/a.rs", in_test), [5]);
+    }
+
+    #[test]
+    fn rooms_of_services_have_no_clock_thread_socket_or_system_call() {
+        let path = "crates/routing/src/a.rs";
+        let reached = "use std::time::{Duration, Instant};\nuse std::thread;\nuse std::{net, sync::Arc};\nrustix::io::read(f);\n";
+        assert_eq!(lines(path, reached), [1, 2, 3, 4]);
+        assert_eq!(lines("crates/contract/src/a.rs", reached), [1, 2, 3]);
+        assert_eq!(lines("crates/driver/src/a.rs", reached), NONE);
+        assert_eq!(lines("crates/routing/tests/a.rs", reached), NONE);
+        let harmless = "use std::time::Duration;\nlet thread = 1; // Instant\nfn f(now: Time) {}\n";
+        assert_eq!(lines(path, harmless), NONE);
+        let in_test = "#[cfg(test)]\nmod tests {\n    use std::thread;\n}\n";
+        assert_eq!(lines(path, in_test), NONE);
     }
 }

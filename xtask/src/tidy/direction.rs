@@ -12,7 +12,9 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/ebpf", &[]),
     // What the machine allows is asked by every room that makes threads or takes memory.
     ("crates/limits", &[]),
-    ("crates/link", &["crates/limits", "crates/wire"]),
+    // What a link is, for those who use one and those who make one.
+    ("crates/contract", &["crates/limits", "crates/wire"]),
+    ("crates/link", &["crates/contract", "crates/limits", "crates/wire"]),
     // Certificates are made for links, and by people.
     ("crates/keys", &["crates/link", "crates/wire"]),
     // System calls without an opinion, so that it can be used, tried and measured alike.
@@ -20,11 +22,11 @@ const RULES: &[(&str, &[&str])] = &[
     // It looks at the machine; for an address it names the link.
     ("crates/probe", &["crates/limits", "crates/link", "crates/userfaultfd"]),
     ("crates/settings", &["crates/limits", "crates/wire", "crates/link"]),
-    // The four services are strangers to each other and to I/O.
-    ("crates/paging", &["crates/wire", "crates/steering"]),
-    ("crates/routing", &["crates/wire", "crates/steering"]),
-    ("crates/calling", &["crates/wire", "crates/steering", "crates/ebpf"]),
-    ("crates/writing", &["crates/wire", "crates/steering"]),
+    // The four services are strangers to each other and to I/O: they see a link only as its traits.
+    ("crates/paging", &["crates/contract", "crates/wire", "crates/steering"]),
+    ("crates/routing", &["crates/contract", "crates/wire", "crates/steering"]),
+    ("crates/calling", &["crates/contract", "crates/wire", "crates/steering", "crates/ebpf"]),
+    ("crates/writing", &["crates/contract", "crates/wire", "crates/steering"]),
     // Runs every machine there is: those of the services, and of the daemons.
     (
         "crates/sim",
@@ -107,6 +109,7 @@ const RULES: &[(&str, &[&str])] = &[
 /// Stands for what every room above the services may use.
 const SERVICES: &str = "the services";
 const SERVICE_ROOMS: &[&str] = &[
+    "crates/contract",
     "crates/wire",
     "crates/steering",
     "crates/paging",
@@ -174,6 +177,7 @@ mod tests {
     fn the_drawn_directions_are_allowed() {
         assert_eq!(refused("crates/link", &[("crates/wire", "normal"), ("crates/link", "dev")]), 0);
         assert_eq!(refused("crates/calling", &[("crates/wire", "normal"), ("crates/ebpf", "normal")]), 0);
+        assert_eq!(refused("crates/routing", &[("crates/contract", "normal")]), 0);
         assert_eq!(refused("crates/sim", &[("crates/link", "normal"), ("crates/paging", "normal")]), 0);
         assert_eq!(refused("apps/graph500", &[("crates/outboard", "normal"), ("apps/graphs", "dev")]), 0);
         assert_eq!(refused("crates/cli", &[("bench", "normal"), ("crates/agent", "normal")]), 0);
@@ -182,6 +186,7 @@ mod tests {
     #[test]
     fn every_other_direction_is_refused_in_tests_too() {
         assert_eq!(refused("crates/wire", &[("crates/link", "normal")]), 1);
+        assert_eq!(refused("crates/contract", &[("crates/link", "normal")]), 1);
         assert_eq!(refused("crates/paging", &[("crates/routing", "normal"), ("crates/link", "dev")]), 2);
         assert_eq!(refused("crates/paging", &[("crates/ebpf", "normal")]), 1);
         assert_eq!(refused("apps/graph500", &[("crates/link", "normal")]), 1);

@@ -136,7 +136,7 @@ fn new_copy(region: RegionId, size: u64) -> Option<StaticRegion> {
     let grant = Grant { region, generation, key: RegionKey(key), rights, size };
     (drawn == Ok(key.len())).then(|| StaticRegion {
         plan: StaticCopy::new(size),
-        buffer: Buffer::over(Arc::clone(&segment)),
+        buffer: Arc::clone(&segment).into_buffer(),
         segment,
         grant,
         is_loading: true,

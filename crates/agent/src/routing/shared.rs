@@ -167,7 +167,7 @@ impl SharedRouting {
         let (routes, hops) = (Routes::new(config.relays), HashMap::new());
         Ok(Self {
             state: Mutex::new(State { routes, hops, table: Arc::default() }),
-            memory: Buffer::over(memory),
+            memory: memory.into_buffer(),
             grant,
             version: AtomicU64::new(0),
             errands: (0..config.workers).map(|_| Mutex::default()).collect(),

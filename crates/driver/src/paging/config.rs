@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use outboard_limits::ProcessorLimits;
-use outboard_link::shaped::Wire;
 
 use super::PagingError;
 use super::jobs::CHUNK_MAX;
@@ -39,8 +38,6 @@ pub struct PagingConfig {
     pub on_loss: OnLoss,
     /// How pages get in and out; default the best that the kernel has.
     pub mover: Option<Mover>,
-    /// A slower wire that links to the memory server are made to look like; default none.
-    pub wire: Option<Wire>,
     /// The NUMA node whose memory the buffer is made of; default wherever the kernel puts it.
     pub node: Option<u32>,
 }
@@ -58,7 +55,6 @@ impl PagingConfig {
             grace: Duration::from_secs(10),
             on_loss: OnLoss::Signal,
             mover: None,
-            wire: None,
             node: None,
         }
     }

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use outboard_link::shaped::Wire;
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_userfaultfd::{Cause, Messages};
 use outboard_wire::{Grant, Role, Time};
@@ -203,10 +202,6 @@ impl Service for PagerService {
 
     fn wakes_on(&self) -> Option<BorrowedFd<'_>> {
         Some(self.pages.space.userfaultfd().as_fd())
-    }
-
-    fn wire_to(&self, peer: &Peer) -> Option<Wire> {
-        self.pages.config.wire.filter(|_| peer.intro().role != Role::Agent)
     }
 
     fn polled(&mut self, has_something: bool) {

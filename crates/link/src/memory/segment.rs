@@ -10,13 +10,14 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::mapping::{Mapping, SegmentAccess};
+use super::{Buffer, Mapping, SegmentAccess};
 use crate::Violation;
 
 /// A memfd that nobody can shrink or grow, mapped here. It has no name in any file system: when the last process
@@ -104,8 +105,20 @@ impl Segment {
     }
 
     fn new(descriptor: OwnedFd, start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
-        let mapping = Mapping { start, len, access };
+        // SAFETY: `map` has just made it, and it belongs to the segment alone.
+        let mapping = unsafe { Mapping::new(start, len, access) };
         Self { descriptor, mapping, is_quiet: AtomicBool::new(false) }
+    }
+
+    /// Its memory as a place that links read into and write from.
+    ///
+    /// # Panics
+    /// If it is mapped to read only.
+    pub fn into_buffer(self: Arc<Self>) -> Buffer {
+        assert!(self.is_writable(), "the segment is mapped to read only");
+        let (start, len) = (self.start(), self.len());
+        // SAFETY: mapped to write as long as the segment is kept, and no references to it are ever made.
+        unsafe { Buffer::shared(start, len, Box::new(self)) }
     }
 
     /// The memory and its descriptor, for whoever needs one of them longer than the other.
@@ -163,12 +176,12 @@ impl Segment {
     /// If they are not all inside the segment.
     #[inline]
     pub fn approach(&self, offset: usize, len: usize) -> bool {
-        assert!(offset <= self.len && len <= self.len - offset, "no {len} bytes at {offset}");
+        assert!(offset <= self.len() && len <= self.len() - offset, "no {len} bytes at {offset}");
         #[cfg(target_arch = "x86_64")]
         for line in (offset & !(LINE - 1)..offset + len).step_by(LINE) {
             // SAFETY: it changes nothing that a program can see, and the line begins inside the mapping, at whose start
             // a page begins.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().add(line).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start().as_ptr().add(line).cast()) };
         }
         cfg!(target_arch = "x86_64")
     }
@@ -177,7 +190,7 @@ impl Segment {
     pub fn leave_out_of_dumps(&self) {
         // SAFETY: mapped as long as `self`; what is dumped changes nothing for those who use it.
         let advised = unsafe {
-            rustix::mm::madvise(self.start.as_ptr().cast(), self.len, rustix::mm::Advice::LinuxDontDump)
+            rustix::mm::madvise(self.start().as_ptr().cast(), self.len(), rustix::mm::Advice::LinuxDontDump)
         };
         // A kernel that does not know the advice dumps more than is wanted, which harms nobody else.
         let _ = advised;
@@ -186,15 +199,15 @@ impl Segment {
     /// Takes memory for all of it now, in large pages where the kernel makes some: then whoever reads here and there waits
     /// less for the translation of addresses. What is in it stays. Returns how many bytes are in large pages.
     pub fn populate(&self) -> Result<usize, Errno> {
-        let mut pages = LargePages::of(self.len);
-        self.populate_part((0, self.len), &mut pages)?;
+        let mut pages = LargePages::of(self.len());
+        self.populate_part((0, self.len()), &mut pages)?;
         Ok(pages.bytes)
     }
 
     /// The same for the `len` bytes from `offset`, a multiple of 2 MiB, in large pages as far as `pages` allow.
     pub fn populate_part(&self, (offset, len): (usize, usize), pages: &mut LargePages) -> Result<(), Errno> {
         assert!(offset.is_multiple_of(LARGE_PAGE), "a part from {offset}");
-        let end = self.len.min(offset.saturating_add(len));
+        let end = self.len().min(offset.saturating_add(len));
         for offset in (offset..end).step_by(LARGE_PAGE) {
             let len = LARGE_PAGE.min(end - offset);
             // Nothing is made of pages of which none is there.
@@ -215,11 +228,11 @@ impl Segment {
 
     /// Tells the kernel something about a part of it that changes nothing of what is in it.
     fn advise(&self, (offset, len): (usize, usize), advice: core::ffi::c_int) -> Result<(), Errno> {
-        assert!(offset <= self.len && len <= self.len - offset, "no {len} bytes at {offset}");
+        assert!(offset <= self.len() && len <= self.len() - offset, "no {len} bytes at {offset}");
         loop {
             // SAFETY: the part lies in the mapping, which lasts as long as `self`; what is given as advice here takes
             // memory or moves it to other pages.
-            match unsafe { libc::madvise(self.start.as_ptr().add(offset).cast(), len, advice) } {
+            match unsafe { libc::madvise(self.start().as_ptr().add(offset).cast(), len, advice) } {
                 0 => return Ok(()),
                 _ => match std::io::Error::last_os_error().raw_os_error() {
                     Some(libc::EINTR) => {}
@@ -275,7 +288,7 @@ fn map_aligned(descriptor: BorrowedFd<'_>, len: usize, protection: ProtFlags) ->
 
 impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Segment({} bytes, {:?})", self.len, self.access)
+        write!(f, "Segment({} bytes, {:?})", self.len(), self.access())
     }
 }
 

@@ -7,8 +7,8 @@ use outboard_wire::{FrameHead, Grant, Rights};
 
 use super::ShmLink;
 use super::regions::Opening;
-use crate::memory::{Buffer, Segment, Window};
-use crate::remote::{ATOMIC_RIGHTS, Asked};
+use crate::asked::{ATOMIC_RIGHTS, Asked};
+use crate::memory::{Buffer, Mapping, Window};
 use crate::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
 
 impl ShmLink {
@@ -134,7 +134,7 @@ impl RemoteMemory for ShmLink {
         region: OpenRegion,
         span: (u64, usize),
         what: AtOnce,
-        use_it: impl FnOnce(&Segment) -> T,
+        use_it: impl FnOnce(&Mapping) -> T,
     ) -> Option<Result<T, AccessError>> {
         if let Some(lost) = &self.lost {
             return Some(Err(AccessError::Lost(lost.clone())));

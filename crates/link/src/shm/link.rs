@@ -12,8 +12,8 @@ use super::channel::Channel;
 use super::messages::Gift;
 use super::regions::Regions;
 use super::rings::{Incoming, Outgoing};
-use crate::link::LEGACY_KEPT;
 use crate::memory::{Mapping, WindowMut};
+use crate::patience::LEGACY_KEPT;
 use crate::ring::record_len;
 use crate::{
     AccessError, Capabilities, Completion, Counters, Disposition, Exports, Frame, Link, LinkError, Loss,

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use outboard_wire::Rights;
 use outboard_wire::access::Status;
 
+use crate::asked::Asked;
 use crate::memory::{AdoptError, Segment, SegmentAccess};
-use crate::remote::Asked;
 use crate::{AccessError, OpenRegion, Token};
 
 /// A region of the peer, mapped with the rights it was opened with.

@@ -13,8 +13,8 @@ use super::inbox::Inbox;
 use super::pulse::Pulse;
 use super::straight::{Straight, is_long_frame};
 use super::terms::Terms;
-use crate::link::LEGACY_KEPT;
 use crate::memory::{Window, WindowMut};
+use crate::patience::LEGACY_KEPT;
 use crate::{
     AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, Peer,
     SendError, WaitOn,

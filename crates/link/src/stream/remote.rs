@@ -7,8 +7,8 @@ use super::bytes::ByteStream;
 use super::link::StreamLink;
 use super::reach::Near;
 use super::requester::{Pending, Wanted};
+use crate::asked::{ATOMIC_RIGHTS, Asked};
 use crate::memory::{Buffer, Window};
-use crate::remote::{ATOMIC_RIGHTS, Asked};
 use crate::{AccessError, Completion, Link, OpenRegion, RemoteMemory, Token};
 
 /// No data.

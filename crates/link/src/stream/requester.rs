@@ -6,8 +6,8 @@ use outboard_wire::Rights;
 use outboard_wire::access::{Reply, Slot, Status};
 
 use super::reach::{FarAccess, Handle};
+use crate::asked::Asked;
 use crate::memory::{Buffer, WindowMut};
-use crate::remote::Asked;
 use crate::{AccessError, Completion, LinkError, OpenRegion, Outcome, Token, Violation};
 
 /// What is open at the peer, what is under way and what has ended.

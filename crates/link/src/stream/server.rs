@@ -13,9 +13,9 @@ use super::exit::Exit;
 use super::outbox::Outbox;
 use super::reach::{Handle, Lent};
 use super::terms::OPERATIONS_MAX;
+use crate::asked::{ATOMIC_RIGHTS, Asked};
 use crate::export::Export;
 use crate::memory::Window;
-use crate::remote::{ATOMIC_RIGHTS, Asked};
 use crate::{Exports, Violation};
 
 /// What the peer has open, and the reads that wait for room in the outgoing queue.

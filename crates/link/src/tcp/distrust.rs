@@ -1,131 +1,44 @@
-//! Why an encrypted connection did not come about, or was given up.
+//! What an error of the encryption means.
 
 use std::time::Duration;
 
+use outboard_contract::Distrust;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
-use thiserror::Error;
 
-/// Why a peer is not trusted, or does not trust us, told so that one knows what to do.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Distrust {
-    /// What it says is not encrypted.
-    #[error(
-        "it does not speak TLS, and whoever is on another machine has to; give both sides a credential, the \
-         same `link.secret` or certificates by `outboard keys`"
-    )]
-    PlainText,
-    /// What we say is not encrypted.
-    #[error(
-        "it wants TLS, and we spoke without; give this side a credential too, the same `link.secret` or a certificate \
-         by `outboard keys`"
-    )]
-    WantsTls,
-    /// Its certificate was valid once.
-    #[error("its certificate expired {}; `outboard keys issue` makes a new one", days(.ago, "ago"))]
-    Expired {
-        /// How long ago it ended.
-        ago: Duration,
-    },
-    /// Its certificate will be valid.
-    #[error("its certificate is not valid yet, but {}; are both machines' clocks right?", days(.ahead, "from now"))]
-    NotYetValid {
-        /// In what time it begins.
-        ahead: Duration,
-    },
-    /// Its certificate is somebody else's work.
-    #[error(
-        "its certificate was not issued by our authority; both sides need the same ca.pem, and certificates \
-         that `outboard keys issue` made with it"
-    )]
-    UnknownIssuer,
-    /// It knows another secret.
-    #[error("it has another secret; `link.secret`, or else `job.secret`, must be the same on both sides")]
-    OtherSecret,
-    /// It shows nothing.
-    #[error("it showed no certificate")]
-    NoCredential,
-    /// One side has a certificate and the other a secret.
-    #[error("it has another kind of credential: one side uses certificates, the other a secret")]
-    OtherKind,
-    /// The peer does not trust us.
-    #[error("it refused our credential: {why}")]
-    RefusedUs {
-        /// What its alert means.
-        why: &'static str,
-    },
-    /// Something else that a right peer does not do.
-    #[error("TLS failed: {what}")]
-    Broken {
-        /// In the library's words.
-        what: String,
-    },
-}
-
-outboard_wire::debug_with_causes!(Distrust);
-
-impl Distrust {
-    /// What happened, in few words that are the same for all of a kind.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::PlainText => "peer does not speak TLS",
-            Self::WantsTls => "peer wants TLS",
-            Self::Expired { .. } => "peer's certificate has expired",
-            Self::NotYetValid { .. } => "peer's certificate is not valid yet",
-            Self::UnknownIssuer => "peer's certificate is from another authority",
-            Self::OtherSecret => "peer has another secret",
-            Self::NoCredential => "peer shows no certificate",
-            Self::OtherKind => "peer has another kind of credential",
-            Self::RefusedUs { .. } => "refused by peer",
-            Self::Broken { .. } => "peer broke off the encryption",
-        }
+/// What `error` means. Before the handshake is over, bytes that are no TLS are most likely plain text.
+pub(super) fn distrust_of(error: &Error, is_open: bool) -> Distrust {
+    match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::NoCertificatesPresented => Distrust::NoCredential,
+        Error::InvalidMessage(
+            InvalidMessage::InvalidContentType
+            | InvalidMessage::UnknownProtocolVersion
+            | InvalidMessage::MessageTooLarge
+            | InvalidMessage::InvalidEmptyPayload,
+        ) if !is_open => Distrust::PlainText,
+        Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension) => Distrust::OtherKind,
+        Error::AlertReceived(alert) => match refusal(*alert) {
+            Some(why) => Distrust::RefusedUs { why },
+            None => Distrust::Broken { what: error.to_string() },
+        },
+        error => Distrust::Broken { what: error.to_string() },
     }
 }
 
-fn days(span: &Duration, direction: &str) -> String {
-    match span.as_secs() / (24 * 3600) {
-        0 => format!("less than a day {direction}"),
-        1 => format!("a day {direction}"),
-        days => format!("{days} days {direction}"),
-    }
-}
-
-impl Distrust {
-    /// What `error` means. Before the handshake is over, bytes that are no TLS are most likely plain text.
-    pub(super) fn of(error: &Error, is_open: bool) -> Self {
-        match error {
-            Error::InvalidCertificate(error) => Self::of_certificate(error),
-            Error::NoCertificatesPresented => Self::NoCredential,
-            Error::InvalidMessage(
-                InvalidMessage::InvalidContentType
-                | InvalidMessage::UnknownProtocolVersion
-                | InvalidMessage::MessageTooLarge
-                | InvalidMessage::InvalidEmptyPayload,
-            ) if !is_open => Self::PlainText,
-            Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension) => Self::OtherKind,
-            Error::AlertReceived(alert) => match refusal(*alert) {
-                Some(why) => Self::RefusedUs { why },
-                None => Self::Broken { what: error.to_string() },
-            },
-            error => Self::Broken { what: error.to_string() },
+fn of_certificate(error: &CertificateError) -> Distrust {
+    let apart = |one: u64, other: u64| Duration::from_secs(one.saturating_sub(other));
+    match error {
+        CertificateError::Expired => Distrust::Expired { ago: Duration::ZERO },
+        CertificateError::ExpiredContext { time, not_after } => {
+            Distrust::Expired { ago: apart(time.as_secs(), not_after.as_secs()) }
         }
-    }
-
-    pub(super) fn of_certificate(error: &CertificateError) -> Self {
-        let apart = |one: u64, other: u64| Duration::from_secs(one.saturating_sub(other));
-        match error {
-            CertificateError::Expired => Self::Expired { ago: Duration::ZERO },
-            CertificateError::ExpiredContext { time, not_after } => {
-                Self::Expired { ago: apart(time.as_secs(), not_after.as_secs()) }
-            }
-            CertificateError::NotValidYet => Self::NotYetValid { ahead: Duration::ZERO },
-            CertificateError::NotValidYetContext { time, not_before } => {
-                Self::NotYetValid { ahead: apart(not_before.as_secs(), time.as_secs()) }
-            }
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownIssuer,
-            CertificateError::ApplicationVerificationFailure => Self::OtherSecret,
-            error => Self::Broken { what: error.to_string() },
+        CertificateError::NotValidYet => Distrust::NotYetValid { ahead: Duration::ZERO },
+        CertificateError::NotValidYetContext { time, not_before } => {
+            Distrust::NotYetValid { ahead: apart(not_before.as_secs(), time.as_secs()) }
         }
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => Distrust::UnknownIssuer,
+        CertificateError::ApplicationVerificationFailure => Distrust::OtherSecret,
+        error => Distrust::Broken { what: error.to_string() },
     }
 }
 

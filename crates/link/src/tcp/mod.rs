@@ -28,8 +28,8 @@ mod trust;
 
 pub use bytes::TcpBytes;
 pub use config::{Config, Protection};
-pub use distrust::Distrust;
 pub use listener::{Accepting, Dialing, TcpListener, connect};
+pub use outboard_contract::Distrust;
 #[doc(hidden)]
 pub use trust::configurations;
 pub use trust::{AUTHORITY_FILE, CERTIFICATE_FILE, Credential, Encryption, KEY_FILE, NODE_NAME, TrustError};

@@ -12,6 +12,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
 use super::Distrust;
+use super::distrust::distrust_of;
 use super::records::{Departing, Encrypt, Sealed, Source};
 use super::trust::Trust;
 use crate::Loss;
@@ -163,7 +164,7 @@ impl Session {
         }
         // If that cannot leave, the end of the connection says enough.
         let _ = self.departing.flush(socket);
-        self.give_up(Loss::Untrusted(Distrust::of(error, self.is_open)))
+        self.give_up(Loss::Untrusted(distrust_of(error, self.is_open)))
     }
 
     fn give_up(&mut self, loss: Loss) -> Loss {

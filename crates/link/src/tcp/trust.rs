@@ -25,6 +25,7 @@ use rustls::{ClientConfig, ConfigBuilder, ConfigSide, RootCertStore, ServerConfi
 use thiserror::Error;
 
 use super::Distrust;
+use super::distrust::distrust_of;
 use super::shared_key::SharedKey;
 
 /// The name that every certificate of a node is made out to. Nodes are told apart by their addresses; who may belong
@@ -219,7 +220,7 @@ fn from_keys(
         .map_err(|error| TrustError::Unfit { path: authority_path.clone(), why: error.to_string() })?;
     // What others would say of our own certificate is better said here and now.
     if let Err(error) = others.verify_server_cert(&chain[0], &chain[1..], name, &[], UnixTime::now()) {
-        let source = Distrust::of(&error, false);
+        let source = distrust_of(&error, false);
         return Err(TrustError::Worthless { path: certificate_path, source });
     }
     let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider))

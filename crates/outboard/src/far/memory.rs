@@ -126,7 +126,7 @@ impl FarMemory {
                 ofi: options.link.ofi(),
                 ..FrontDeskConfig::default()
             },
-            worker: WorkerConfig { spin: options.spin, ..WorkerConfig::default() },
+            worker: WorkerConfig { spin: options.spin, server_wire: options.wire, ..WorkerConfig::default() },
         };
         let patience = options.link.deadline;
         let threads = PagerThreads::start(&pages, &peers, patience)?;

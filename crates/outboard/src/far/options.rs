@@ -259,7 +259,6 @@ impl FarOptions {
             ahead: self.ahead,
             grace: self.grace,
             on_loss: self.on_loss,
-            wire: self.wire,
             mover: self.mover,
             node: self.node,
             ..defaults

@@ -8,7 +8,7 @@ mod pool;
 use std::sync::atomic::{Ordering, fence};
 
 use outboard_calling::{Access, Answered, Operation, Site, Ticket};
-use outboard_link::memory::Segment;
+use outboard_link::memory::Mapping;
 use outboard_link::{AccessError, AtOnce, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token};
 use outboard_wire::calling::{Allowed, CallerId, TrapReason};
 
@@ -129,7 +129,7 @@ impl<L: RemoteMemory> RemoteSite<'_, L> {
         region: OpenRegion,
         span: (u64, usize),
         what: AtOnce,
-        use_it: impl FnOnce(&Segment) -> u64,
+        use_it: impl FnOnce(&Mapping) -> u64,
     ) -> Access {
         match self.link.at_once(region, span, what, use_it) {
             Some(Ok(value)) => Access::Done(value),

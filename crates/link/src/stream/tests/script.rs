@@ -6,12 +6,11 @@ use std::os::fd::BorrowedFd;
 use outboard_wire::access::{Reply, Request, Status};
 
 use super::*;
-use crate::identity::Peer;
 use crate::memory::{Buffer, Window};
 use crate::stream::bytes::{Arrival, ByteStream, Scatter};
 use crate::stream::link::Queues;
 use crate::stream::{StreamLink, Terms};
-use crate::{Loss, Token};
+use crate::{Loss, Peer, Token};
 
 /// A stream that a test writes and reads itself.
 #[derive(Default)]

@@ -121,7 +121,7 @@ fn whoever_expects_a_reply_and_gets_frames_expects_it_once() {
 fn what_others_may_write_to_is_no_place_for_what_is_not_known() {
     let (mut link, _) = scripted();
     let region = link.open_region();
-    let buffer = Buffer::over(Arc::new(Segment::create(c"test", 2 * LEN).unwrap()));
+    let buffer = Arc::new(Segment::create(c"test", 2 * LEN).unwrap()).into_buffer();
     link.read(region, 0, &buffer, 0, LEN, Token(5)).unwrap();
     link.flush().unwrap();
     let tag = link.said()[0].0.tag;

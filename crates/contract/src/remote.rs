@@ -3,14 +3,12 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outboard_limits::show_size;
-use outboard_wire::access::Status;
+use outboard_limits::{explain, show_size};
 use outboard_wire::{Grant, Rights};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::memory::{Buffer, Segment, Window};
-use crate::shortage::explain;
+use crate::memory::{Buffer, Mapping, Window};
 use crate::{LinkError, SendError};
 
 /// The caller's own name for an operation; comes back in its [`Completion`].
@@ -20,14 +18,15 @@ pub struct Token(pub u64);
 /// A region that is open on one link. On any other, and after it was closed, it is not open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpenRegion {
-    pub(crate) index: u32,
+    /// Where its link keeps it.
+    pub index: u32,
     /// Tells this opening from all others that this process has made, on whatever link.
-    pub(crate) serial: u64,
+    pub serial: u64,
 }
 
 impl OpenRegion {
-    /// A serial that no opening has had.
-    pub(crate) fn next_serial() -> u64 {
+    /// A serial that no opening has had. For links.
+    pub fn next_serial() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
@@ -138,46 +137,6 @@ impl From<SendError> for AccessError {
     }
 }
 
-/// What an operation wanted, so that a peer's bare status can be told to its caller in full.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    pub(crate) size: u64,
-    pub(crate) needed: Rights,
-}
-
-impl Asked {
-    pub(crate) fn verdict(&self, status: Status) -> Result<(), AccessError> {
-        let Self { offset, len, size, needed } = *self;
-        match status {
-            Status::Done => Ok(()),
-            Status::OutOfBounds => Err(AccessError::OutOfBounds { offset, len, size }),
-            Status::NoRight => Err(AccessError::NoRight { needed }),
-            Status::NotOpen => Err(AccessError::NotOpen),
-            Status::Misaligned => Err(AccessError::Misaligned { offset }),
-            Status::Busy => Err(AccessError::Busy),
-            Status::NoDescriptors => Err(AccessError::OwnerLacksDescriptors),
-        }
-    }
-
-    /// The one place where bounds, rights and alignment are judged, by both ends of every link.
-    pub(crate) fn judge(&self, held: Rights, is_atomic: bool) -> Status {
-        if !held.includes(self.needed) {
-            Status::NoRight
-        } else if self.offset.checked_add(self.len).is_none_or(|end| end > self.size) {
-            Status::OutOfBounds
-        } else if is_atomic && !self.offset.is_multiple_of(8) {
-            Status::Misaligned
-        } else {
-            Status::Done
-        }
-    }
-}
-
-/// What an atomic needs: it writes, and it tells what was there.
-pub(crate) const ATOMIC_RIGHTS: Rights = Rights::READ.and(Rights::WRITE);
-
 /// What an access that ends at once does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtOnce {
@@ -190,11 +149,13 @@ pub enum AtOnce {
 }
 
 impl AtOnce {
-    pub(crate) fn needs(self) -> Rights {
+    /// The rights that it needs. An atomic writes, and it tells what was there.
+    #[inline]
+    pub const fn needs(self) -> Rights {
         match self {
             Self::Read => Rights::READ,
             Self::Write => Rights::WRITE,
-            Self::Atomic => ATOMIC_RIGHTS,
+            Self::Atomic => Rights::READ.and(Rights::WRITE),
         }
     }
 }
@@ -262,7 +223,7 @@ pub trait RemoteMemory {
         _region: OpenRegion,
         _span: (u64, usize),
         _what: AtOnce,
-        _use_it: impl FnOnce(&Segment) -> T,
+        _use_it: impl FnOnce(&Mapping) -> T,
     ) -> Option<Result<T, AccessError>> {
         None
     }

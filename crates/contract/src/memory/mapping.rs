@@ -17,9 +17,9 @@ pub enum SegmentAccess {
 
 /// Bytes of a memory file, mapped as long as it lives.
 pub struct Mapping {
-    pub(super) start: NonNull<u8>,
-    pub(super) len: usize,
-    pub(super) access: SegmentAccess,
+    start: NonNull<u8>,
+    len: usize,
+    access: SegmentAccess,
 }
 
 // SAFETY: the memory is only ever touched through windows and atomics.
@@ -28,17 +28,35 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Takes over the `len` bytes that are mapped at `start`, and unmaps them in the end.
+    ///
+    /// # Safety
+    /// `start` is the beginning of a mapping of `len` bytes that nothing else unmaps or makes references to, and that allows
+    /// what `access` says.
+    pub unsafe fn new(start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
+        Self { start, len, access }
+    }
+
+    /// What may be done through it.
+    #[inline]
+    pub fn access(&self) -> SegmentAccess {
+        self.access
+    }
+
     /// Its length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it has none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Whether it is mapped to write.
+    #[inline]
     pub fn is_writable(&self) -> bool {
         self.access == SegmentAccess::ReadWrite
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use super::{Segment, Window, WindowMut};
+use super::{Window, WindowMut};
 
 /// A stretch of this process's memory that a link may fill at any moment while a read is under way. Clones are
 /// the same memory; it is freed with the last of them.
@@ -23,7 +23,7 @@ struct Inner {
 
 enum Owner {
     Mapping,
-    Segment { _kept: Arc<Segment> },
+    Shared { _kept: Box<dyn Any + Send + Sync> },
     Other { _kept: Box<dyn Any + Send + Sync> },
 }
 
@@ -44,18 +44,17 @@ impl Buffer {
         Ok(Self(Arc::new(Inner { start, len, owner: Owner::Mapping })))
     }
 
-    /// The memory of a segment, which may be shared with other processes.
+    /// Memory that other processes may write to and that `owner` keeps alive.
     ///
-    /// # Panics
-    /// If it is mapped to read only.
-    pub fn over(segment: Arc<Segment>) -> Self {
-        assert!(segment.is_writable(), "the segment is mapped to read only");
-        let (start, len) = (segment.start(), segment.len());
-        Self(Arc::new(Inner { start, len, owner: Owner::Segment { _kept: segment } }))
+    /// # Safety
+    /// The bytes stay mapped, readable and writable until `owner` is dropped, and are never accessed through
+    /// references.
+    pub unsafe fn shared(start: NonNull<u8>, len: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
+        Self(Arc::new(Inner { start, len, owner: Owner::Shared { _kept: owner } }))
     }
 
-    /// Memory of this process alone that `owner` keeps alive; what other processes may write to goes
-    /// [here](Self::over).
+    /// Memory of this process alone that `owner` keeps alive; for what other processes may write to there is
+    /// [`shared`](Self::shared).
     ///
     /// # Safety
     /// The bytes stay mapped, readable and writable until `owner` is dropped, and are never accessed through
@@ -65,24 +64,26 @@ impl Buffer {
     }
 
     /// Its length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.0.len
     }
 
     /// Whether it has none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
 
     /// Whether other processes may write to it.
     #[inline]
-    pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.0.owner, Owner::Segment { .. })
+    pub fn is_shared(&self) -> bool {
+        matches!(self.0.owner, Owner::Shared { .. })
     }
 
     /// Whether it is made of pages that were allocated for it, and are there.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         matches!(self.0.owner, Owner::Mapping)
     }
 

@@ -2,11 +2,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use outboard_link::shaped::Wire;
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::Time;
 
-use crate::{LinkId, Origin};
+use crate::{Completion, Disposition, Frame, Link, LinkError, LinkId, Origin, Peer, RemoteMemory};
 
 /// The state machines that one worker thread runs over its links. Nothing here may block.
 pub trait Service {
@@ -30,11 +28,6 @@ pub trait Service {
     /// Returns whether there was any.
     fn on_turn(&mut self, _now: Time) -> bool {
         false
-    }
-
-    /// A slower wire that links to this peer are made to look like, whatever the worker's settings say.
-    fn wire_to(&self, _peer: &Peer) -> Option<Wire> {
-        None
     }
 
     /// A link is open.

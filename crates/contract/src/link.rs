@@ -1,7 +1,6 @@
 //! Frames from one process to another.
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use outboard_wire::{FrameHead, Time};
 
@@ -27,9 +26,6 @@ pub enum Disposition {
     /// the owner defer it must wake it.
     Deferred,
 }
-
-/// How long frames of a peer that is gone are offered to a receiver that defers them, before they are lost with it.
-pub(crate) const LEGACY_KEPT: Duration = Duration::from_secs(5);
 
 /// What to sleep on when a link has nothing to do.
 #[derive(Clone, Copy, Debug)]

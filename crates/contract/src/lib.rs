@@ -1,0 +1,28 @@
+//! The contract of a link: the traits [`Link`] for frames and [`RemoteMemory`] for one-sided access, and what they speak of.
+//!
+//! It opens no link: `crates/link` does, and obeys these traits. The protocols of the services are written against them, and
+//! those that have many links are a [`Service`], so that the same code runs over sockets and in a simulator. Nothing here
+//! has a socket, a clock or a thread; the only thing that is asked of the operating system is memory.
+
+mod capabilities;
+mod counters;
+mod distrust;
+mod error;
+mod link;
+mod link_id;
+pub mod memory;
+mod outbox;
+mod peer;
+mod remote;
+mod service;
+
+pub use capabilities::{AtomicDomain, Capabilities, OneSided};
+pub use counters::Counters;
+pub use distrust::Distrust;
+pub use error::{LinkError, Loss, SendError, Violation};
+pub use link::{Disposition, Frame, Link, WaitOn};
+pub use link_id::{LinkId, Origin};
+pub use outbox::Outbox;
+pub use peer::Peer;
+pub use remote::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
+pub use service::Service;
