@@ -37,7 +37,7 @@ pub(super) fn picture(rows: &[Row]) -> String {
             svg.bar((LEFT, y), (width, BAR - 2.0), colour);
             let faster =
                 if number == 1 { format!(" ({:.1} ×)", row.mapped / row.far) } else { String::new() };
-            let shown = format!("{seconds:.1} s{faster}");
+            let shown = format!("{seconds:.2} s{faster}");
             svg.text(LEFT + width + 6.0, y + BAR - 4.0, 12.0, GREY, Anchor::Start, &shown);
         }
     }
@@ -52,7 +52,7 @@ mod tests {
     fn the_longest_bar_fits_and_the_gain_is_written_beside_it() {
         let rows = [Row { application: "bfs", mapped: 4.0, far: 2.0 }];
         let picture = picture(&rows);
-        assert!(picture.contains("4.0 s<") && picture.contains("2.0 s (2.0 ×)<"), "{picture}");
+        assert!(picture.contains("4.00 s<") && picture.contains("2.00 s (2.0 ×)<"), "{picture}");
         assert!(picture.contains(&format!("width=\"{:.1}\"", WIDTH - LEFT - RIGHT)), "{picture}");
     }
 }
