@@ -29,7 +29,18 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(Outcome, Tally)> {
     let mut failed = Vec::new();
     for (package, names) in TESTS {
         let mut command = Command::new("rustup");
-        command.args(["run", "nightly", "cargo", "miri", "test", "--lib", "--no-fail-fast", "-p", package, "--"]);
+        command.args([
+            "run",
+            "nightly",
+            "cargo",
+            "miri",
+            "test",
+            "--lib",
+            "--no-fail-fast",
+            "-p",
+            package,
+            "--",
+        ]);
         command.args(*names).current_dir(&workspace.root).stdin(Stdio::null());
         // Miri is some hundred times slower than the processor, and proptest asks for the current folder.
         command.env("PROPTEST_CASES", "2").env("MIRIFLAGS", "-Zmiri-disable-isolation");

@@ -11,6 +11,7 @@ use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
+use outboard_writing::Relay;
 
 use crate::calling::{AgentCalling, CallingWorker};
 use crate::counts::Counts;
@@ -19,7 +20,7 @@ use crate::memory_service::is_writing;
 use crate::paging::{PagingWorker, SharedPaging, is_paging};
 use crate::routing::{RoutingWorker, SharedRouting, is_routing};
 use crate::status::{Gauge, StatusPage};
-use crate::writing::{RelayCounts, WritingRelay};
+use crate::writing::RelayGauges;
 
 /// Later than anything that is ever due.
 const NEVER_NS: u64 = u64::MAX;
@@ -78,7 +79,7 @@ pub(crate) struct SharedAgent {
     memory_servers: Gauge,
     memory_servers_restarted_total: Gauge,
     peer_agents: Gauge,
-    relay: Arc<RelayCounts>,
+    relay: Arc<RelayGauges>,
     calling: Arc<AgentCalling>,
 }
 
@@ -94,7 +95,7 @@ impl SharedAgent {
             memory_servers: page.gauge("memory_servers_connected"),
             memory_servers_restarted_total: page.gauge("memory_servers_restarted_total"),
             peer_agents: page.gauge("peer_agents_connected"),
-            relay: RelayCounts::new(page),
+            relay: RelayGauges::new(page),
             calling: AgentCalling::new(page, calling),
         }
     }
@@ -192,7 +193,7 @@ pub(crate) struct AgentService {
     peers: HashMap<LinkId, (Peer, Origin)>,
     paging: PagingWorker,
     routing: RoutingWorker,
-    writing: WritingRelay,
+    writing: Relay,
     calling: CallingWorker,
     /// The number of the peer that each dial leads to.
     dialled: Arc<[usize]>,
@@ -209,7 +210,7 @@ impl AgentService {
     ) -> Self {
         Self {
             index,
-            writing: WritingRelay::new(Arc::clone(&shared.relay)),
+            writing: Relay::default(),
             calling: CallingWorker::new(Arc::clone(&shared.calling), Arc::clone(&counts)),
             shared,
             counts,
@@ -300,7 +301,9 @@ impl Service for AgentService {
             return self.paging.on_frame(link, frame, now);
         }
         if is_writing(frame.head.kind) {
-            return self.writing.on_frame(link, frame, &mut self.outbox);
+            let disposition = self.writing.on_frame(link, &frame, &mut self.outbox);
+            self.shared.relay.add(self.writing.take_counts());
+            return disposition;
         }
         if is_calling(frame.head.kind) {
             return self.calling.on_frame((link, frame, now), &mut self.outbox);
@@ -369,6 +372,7 @@ impl Service for AgentService {
         self.paging.on_lost(link, now);
         self.routing.on_lost(link);
         self.writing.on_lost(link, &mut self.outbox);
+        self.shared.relay.add(self.writing.take_counts());
         self.calling.on_lost(link, &mut self.outbox);
     }
 

@@ -17,6 +17,7 @@ use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Question};
 use outboard_wire::{Time, paging};
+use outboard_writing::{DrainingWorker, Sessions};
 
 use crate::counts::Counts;
 use crate::echo::echo;
@@ -29,7 +30,7 @@ use file_work::{Asker, FileDone, Turns};
 use served::{Served, ServedCount};
 use steering::{Askers, Steering};
 use write_backs::{Gates, WriteBackCounts};
-use writing::{Heard, Writers};
+use writing::{UnloadedGauges, WRITERS_MAX};
 
 pub(crate) use writing::is_writing;
 
@@ -57,7 +58,8 @@ pub(crate) struct SharedStore {
     /// The links of each worker.
     links: Vec<Gauge>,
     write_backs: WriteBackCounts,
-    writers: Writers,
+    writers: Arc<Sessions>,
+    unloaded: UnloadedGauges,
     calling: SharedCalling,
     steering: Steering,
 }
@@ -83,7 +85,8 @@ impl SharedStore {
             served: ServedCount::new(page),
             links: (0..workers).map(|worker| page.gauge(&format!("links_of_worker_{worker}"))).collect(),
             write_backs: WriteBackCounts::new(page),
-            writers: Writers::new(page),
+            writers: Arc::new(Sessions::new(WRITERS_MAX)),
+            unloaded: UnloadedGauges::new(page),
             calling: SharedCalling::new(page, calling),
             steering: Steering::new(page),
         }
@@ -114,7 +117,7 @@ pub(crate) struct MemoryService {
     outbox: Outbox,
     peers: HashMap<LinkId, Peer>,
     gates: Gates,
-    heard: Heard,
+    draining: DrainingWorker,
     calling: Calling,
     askers: Askers,
     served: Served,
@@ -123,9 +126,9 @@ pub(crate) struct MemoryService {
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
-        let (heard, calling, askers) = (Heard::default(), Calling::new(&store), Askers::default());
-        let served = Served::default();
-        Self { index, store, counts, outbox, peers, gates, heard, calling, askers, served }
+        let (calling, askers, served) = (Calling::new(&store), Askers::default(), Served::default());
+        let draining = DrainingWorker::new(Arc::clone(&store.writers));
+        Self { index, store, counts, outbox, peers, gates, draining, calling, askers, served }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -237,7 +240,7 @@ impl Service for MemoryService {
             tracing::info!(unsaid, "{error}");
         }
         self.outbox.forget(link);
-        self.writers_lost(link);
+        self.draining.on_lost(link);
         self.calls_lost(link);
         self.forget_asker(link);
         self.served.forget(link);

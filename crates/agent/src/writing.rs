@@ -1,162 +1,27 @@
-//! An agent passes on what writers unload to the memory server that owns their regions, and its answers back. It keeps
-//! nothing: what a writer has not heard of, the writer sends again.
+//! What is counted of unloaded writes that an agent passes on.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use outboard_driver::{LinkId, Outbox};
-use outboard_link::{Disposition, Frame, Peer};
-use outboard_wire::writing::{ATTACH, Attach, DRAINED, LEAVE, Leave, REFUSED, WriterId};
-use outboard_wire::{FrameHead, Incarnation, Role};
+use outboard_writing::RelayCounts;
 
 use crate::status::{Gauge, StatusPage};
 
-/// How many writers one worker passes on for.
-const WRITERS_MAX: usize = 1024;
-
-/// Between whom a writer's frames go.
-#[derive(Clone, Copy)]
-struct Route {
-    client: LinkId,
-    server: LinkId,
-    attempt: u32,
-}
-
-/// What one worker of an agent does with frames about writes.
-pub(crate) struct WritingRelay {
-    routes: HashMap<WriterId, Route>,
-    servers: Vec<(LinkId, Incarnation)>,
-    counts: Arc<RelayCounts>,
-}
-
-/// What is counted of it, by all workers together.
-pub(crate) struct RelayCounts {
+/// The numbers of all workers together.
+pub(crate) struct RelayGauges {
     frames_total: Gauge,
     refused_total: Gauge,
 }
 
-impl RelayCounts {
+impl RelayGauges {
     pub(crate) fn new(page: &StatusPage) -> Arc<Self> {
         Arc::new(Self {
             frames_total: page.gauge("unloaded_frames_passed_on_total"),
             refused_total: page.gauge("unloading_writers_refused_total"),
         })
     }
-}
 
-impl WritingRelay {
-    pub(crate) fn new(counts: Arc<RelayCounts>) -> Self {
-        Self { routes: HashMap::new(), servers: Vec::new(), counts }
-    }
-
-    /// A link to a peer that this agent has dialled is open: only such memory servers can own regions.
-    pub(crate) fn on_dialled(&mut self, link: LinkId, peer: &Peer) {
-        if peer.intro().role == Role::MemoryServer {
-            self.servers.push((link, peer.incarnation()));
-        }
-    }
-
-    /// Passes a frame on.
-    pub(crate) fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, outbox: &mut Outbox) -> Disposition {
-        if frame.payload.len() < size_of::<WriterId>() {
-            return Disposition::Taken;
-        }
-        let writer = WriterId(frame.payload.array(0));
-        let is_from_server = self.servers.iter().any(|(server, _)| *server == link);
-        if !is_from_server && frame.head.kind == ATTACH {
-            self.find_server(link, writer, frame);
-        }
-        let to = match self.routes.get(&writer) {
-            Some(route) if is_from_server && route.server == link => Some(route.client),
-            Some(route) if !is_from_server && route.client == link => Some(route.server),
-            _ => None,
-        };
-        let may_pass = !is_from_server || matches!(frame.head.kind, DRAINED | REFUSED);
-        match to {
-            Some(to) if may_pass => {
-                if !outbox.has_room(to) {
-                    // What a server says waits for nobody: others hear from it by the same link. A later answer says all
-                    // that this one does, and whoever misses the last asks again.
-                    return if is_from_server { Disposition::Taken } else { Disposition::Deferred };
-                }
-                outbox.push(to, frame.head, frame.payload.to_vec());
-                self.counts.frames_total.add(1);
-                if frame.head.kind == LEAVE {
-                    self.routes.remove(&writer);
-                }
-            }
-            None if !is_from_server => self.refuse(link, writer, 0, outbox),
-            _ => {}
-        }
-        Disposition::Taken
-    }
-
-    fn find_server(&mut self, client: LinkId, writer: WriterId, frame: Frame<'_>) {
-        let Ok(attach) = Attach::decode(&frame.payload.to_vec()) else { return };
-        let server = self.servers.iter().find(|(_, incarnation)| *incarnation == attach.server);
-        if let Some((server, _)) = server
-            && (self.routes.len() < WRITERS_MAX || self.routes.contains_key(&writer))
-        {
-            self.routes.insert(writer, Route { client, server: *server, attempt: attach.attempt });
-        }
-    }
-
-    fn refuse(&mut self, client: LinkId, writer: WriterId, attempt: u32, outbox: &mut Outbox) {
-        self.counts.refused_total.add(1);
-        outbox.push_copy(client, FrameHead::new(REFUSED), &Leave { writer, attempt }.encode());
-    }
-
-    /// A link is gone. Writers whose server it led to are told, so that they find another way; servers are told of writers
-    /// that are gone.
-    pub(crate) fn on_lost(&mut self, link: LinkId, outbox: &mut Outbox) {
-        self.servers.retain(|(server, _)| *server != link);
-        let lost: Vec<(WriterId, Route)> = self
-            .routes
-            .iter()
-            .filter(|(_, route)| route.client == link || route.server == link)
-            .map(|(writer, route)| (*writer, *route))
-            .collect();
-        for (writer, route) in lost {
-            self.routes.remove(&writer);
-            if route.client != link {
-                self.refuse(route.client, writer, route.attempt, outbox);
-            } else {
-                // The server keeps a place for everybody who has not left.
-                let leave = Leave { writer, attempt: route.attempt }.encode();
-                outbox.push_copy(route.server, FrameHead::new(LEAVE), &leave);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use outboard_link::loopback::{FaultPlan, Network};
-    use outboard_link::{Exports, Identity, Link};
-
-    use super::*;
-
-    #[test]
-    fn a_writer_that_takes_no_answers_holds_nobody_else_up() {
-        let page = StatusPage::create(Role::Agent, "test").unwrap();
-        let mut relay = WritingRelay::new(RelayCounts::new(&page));
-        let network = Network::new(1, FaultPlan::none());
-        let identity = |role| Identity::new(role, "test");
-        let (link, _other) = network
-            .connect(identity(Role::Agent), Exports::new(), identity(Role::MemoryServer), Exports::new())
-            .unwrap();
-        let (server, client, mut outbox) = (LinkId(1), LinkId(2), Outbox::default());
-        relay.on_dialled(server, link.peer());
-        let writer = WriterId([7; 16]);
-        let attach = Attach { writer, attempt: 1, server: link.peer().incarnation() }.encode();
-        let frame =
-            |kind, payload: &'static [u8]| Frame { head: FrameHead::new(kind), payload: payload.into() };
-        relay.on_frame(client, frame(ATTACH, Vec::from(attach).leak()), &mut outbox);
-        let answer: &'static [u8] = [&writer.0[..], &[0; 16 << 10]].concat().leak();
-        for _ in 0..100 {
-            let disposition = relay.on_frame(server, frame(DRAINED, answer), &mut outbox);
-            assert_eq!(disposition, Disposition::Taken);
-        }
-        assert!(!outbox.has_room(client));
+    pub(crate) fn add(&self, counts: RelayCounts) {
+        self.frames_total.add(counts.frames);
+        self.refused_total.add(counts.refused);
     }
 }

@@ -26,6 +26,7 @@ mod run;
 mod steering;
 mod weather;
 mod world;
+mod writing;
 #[cfg(test)]
 mod wrong;
 
@@ -47,4 +48,5 @@ pub const SCENARIOS: &[Scenario] = &[
     pager::SCENARIO,
     routing::SCENARIO,
     calling::SCENARIO,
+    writing::SCENARIO,
 ];

@@ -1,35 +1,10 @@
 //! What the target does with what writers unload.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 
+use outboard_contract::memory::Window;
 use outboard_wire::access::Status;
 use outboard_wire::writing::{Batch, Drained, EntryHead, REFUSALS_MAX, Refusal, SLOTS_MAX, WriterId};
-
-/// The bytes of a batch behind its head, wherever they lie. Others may be changing them: what was copied once is not
-/// looked at again.
-pub trait Entries {
-    /// How many there are.
-    fn len(&self) -> usize;
-
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Copies `into.len()` of them from `offset`, which are all there.
-    fn copy(&self, offset: usize, into: &mut [u8]);
-}
-
-impl Entries for [u8] {
-    fn len(&self) -> usize {
-        <[u8]>::len(self)
-    }
-
-    fn copy(&self, offset: usize, into: &mut [u8]) {
-        into.copy_from_slice(&self[offset..offset + into.len()]);
-    }
-}
 
 /// One entry that is to be copied home.
 #[derive(Clone, Debug)]
@@ -38,8 +13,8 @@ pub struct Arrival<'a, R> {
     pub region: Option<&'a R>,
     /// Where its bytes belong.
     pub offset: u64,
-    /// Where its bytes lie among the batch's.
-    pub bytes: Range<usize>,
+    /// Its bytes, where they arrived. Others may be changing them: what was copied once is not looked at again.
+    pub bytes: Window<'a>,
 }
 
 /// A batch whose entries are not where they claim to be. Nothing of it was done.
@@ -94,10 +69,10 @@ impl<R> Drainer<R> {
     ///
     /// # Errors
     /// If the entries are not where the batch says.
-    pub fn drain<E: Entries + ?Sized>(
+    pub fn drain(
         &mut self,
         batch: &Batch,
-        entries: &E,
+        entries: Window<'_>,
         mut apply: impl FnMut(Arrival<'_, R>) -> Status,
     ) -> Result<Drained, Malformed> {
         self.find_heads(batch, entries)?;
@@ -118,7 +93,8 @@ impl<R> Drainer<R> {
                 break;
             }
             let region = self.slots.get(&head.slot);
-            let status = apply(Arrival { region, offset: head.offset, bytes: at..at + head.len as usize });
+            let bytes = entries.part(at, head.len as usize);
+            let status = apply(Arrival { region, offset: head.offset, bytes });
             if status != Status::Done {
                 self.refusals.push_back(Refusal { sequence, status });
             }
@@ -128,16 +104,14 @@ impl<R> Drainer<R> {
     }
 
     /// Copies the heads of all entries and checks that they and their bytes are there.
-    fn find_heads<E: Entries + ?Sized>(&mut self, batch: &Batch, entries: &E) -> Result<(), Malformed> {
+    fn find_heads(&mut self, batch: &Batch, entries: Window<'_>) -> Result<(), Malformed> {
         self.heads.clear();
         let mut at = 0;
         for _ in 0..batch.count {
-            let mut head = [0; EntryHead::LEN];
             if entries.len() - at < EntryHead::LEN {
                 return Err(Malformed);
             }
-            entries.copy(at, &mut head);
-            let head = EntryHead::decode(head);
+            let head = EntryHead::decode(entries.array(at));
             let stride = EntryHead::stride(head.len as usize);
             if entries.len() - at < stride {
                 return Err(Malformed);

@@ -18,7 +18,7 @@ use crate::span::PageCounts;
 use crate::staging::Staging;
 use crate::{Hint, Path, Span, WriterConfig};
 pub use at_once::{AtOnce, BegunAtOnce};
-use offloads::Offloads;
+use offloads::{Offload, Offloads};
 pub use outcome::{Ended, Fault, Nonsense, NotYet, WriterCounts};
 pub use stranded::Stranded;
 
@@ -63,6 +63,7 @@ pub enum Begun {
 #[derive(Debug)]
 struct Unloaded {
     id: WriteId,
+    number: u64,
     span: Span,
     place: Range<usize>,
     began: Time,
@@ -213,7 +214,8 @@ impl Writer {
     #[inline]
     fn offload(&mut self, now: Time, write: &Write<'_>, span: Span, lesson: Lesson) -> Result<Begun, NotYet> {
         let id = WriteId(self.next_id);
-        let token = self.offloads.add(id, span, now, lesson, write.signal).ok_or(NotYet::Full)?;
+        let offload = Offload { id, span, began: now, lesson, signal: write.signal, is_doubtful: false };
+        let token = self.offloads.add(offload).ok_or(NotYet::Full)?;
         self.next_id += 1;
         self.counts.offloaded += 1;
         Ok(Begun::Offload { id, token })
@@ -230,7 +232,16 @@ impl Writer {
         self.next_id += 1;
         self.counts.unloaded += 1;
         self.unloaded_pages.add(&span);
-        self.unloaded.push_back(Unloaded { id, span, place, began: now, lesson, signal: write.signal });
+        let number = self.settled + self.unloaded.len() as u64 + 1;
+        self.unloaded.push_back(Unloaded {
+            id,
+            number,
+            span,
+            place,
+            began: now,
+            lesson,
+            signal: write.signal,
+        });
         Ok(Begun::Unload { id })
     }
 
@@ -241,6 +252,8 @@ impl Writer {
         if result.is_ok() {
             self.policy.learn(now, offload.lesson, now.since(offload.began));
         }
+        // A refusal says nothing of what the target did before it forgot the writer.
+        let result = if offload.is_doubtful { result.map_err(|_| Fault::Lost) } else { result };
         let ended = Ended { id: offload.id, span: offload.span, path: Path::Offload, result };
         self.end(ended, offload.signal);
     }

@@ -1,17 +1,16 @@
-//! Runs a writer over links: one to the memory server, by which writes are offloaded, and where an agent drains, one to
-//! the agent. Whoever writes does it in its own thread; nothing here has one.
+//! The links of a writer, on the real clock: one to the memory server, by which writes are offloaded, and where an agent
+//! drains, one to the agent. The thread that writes steps them; nothing here has one of its own.
 
-mod initiator;
-mod regions;
-mod relay;
+mod agent_link;
+mod writer_links;
 
-pub use initiator::{BeginError, Completed, Initiator};
-pub use relay::Relay;
+pub use agent_link::AgentLink;
+pub use writer_links::WriterLinks;
 
 use outboard_wire::writing::WriterId;
 
 /// A name for a writer that nobody can guess. Where the kernel gives no random bytes, it is unlike others at least.
-pub fn draw_identity() -> WriterId {
+pub(crate) fn draw_identity() -> WriterId {
     let mut bytes = [0; 16];
     let drawn = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
     if drawn != Ok(bytes.len()) {

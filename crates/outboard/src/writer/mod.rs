@@ -7,10 +7,9 @@ mod options;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_driver::writing::{BeginError, Completed};
 use outboard_link::{AccessError, Address, ConnectError, Identity, LinkError, Loss};
 use outboard_settings::LinkSettings;
-use outboard_writing::{NotYet, PolicyExplanation, Write, WriterCounts};
+use outboard_writing::{BeginError, Completed, NotYet, PolicyExplanation, Write, WriterCounts};
 
 pub use options::{WriteOptions, WriterOptions};
 use thiserror::Error;
@@ -20,7 +19,7 @@ pub use outboard_writing::{Hint, Path as WritePath, PolicyExplanation as WriteEx
 use crate::find::{FindError, Found};
 use crate::job::Job;
 use crate::memory::FarRegion;
-use any::AnyInitiator;
+use any::AnyWriter;
 use groups::Groups;
 
 /// Completions that wait to be asked for before no other write begins.
@@ -57,7 +56,7 @@ const COMPLETED_MAX: usize = 16384;
 /// # }
 /// ```
 pub struct Writer {
-    initiator: AnyInitiator,
+    any: AnyWriter,
     patience: Duration,
     completed: VecDeque<WriteCompletion>,
     groups: Groups,
@@ -140,7 +139,7 @@ impl Writer {
         options: WriterOptions,
     ) -> Result<Self, ConnectError> {
         let writer = Self {
-            initiator: AnyInitiator::connect(address, identity, settings, options)?,
+            any: AnyWriter::connect(address, identity, settings, options)?,
             patience: settings.deadline,
             completed: VecDeque::new(),
             groups: Groups::default(),
@@ -153,13 +152,13 @@ impl Writer {
     /// done without.
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
-        self.initiator.set_patience(patience);
+        self.any.set_patience(patience);
         self
     }
 
     /// Opens a region for writing.
     pub fn open(&mut self, region: &FarRegion) -> Result<WriteTarget, AccessError> {
-        let slot = self.initiator.open(&region.descriptor.grant, self.patience)?;
+        let slot = self.any.open(&region.descriptor.grant, self.patience)?;
         Ok(WriteTarget { slot })
     }
 
@@ -168,13 +167,13 @@ impl Writer {
         self.until_idle()?;
         // Failures are told in terms of the region.
         self.look_and_gather();
-        self.initiator.close_region(target.slot);
+        self.any.close_region(target.slot);
         Ok(())
     }
 
     /// The longest write, by either path, in bytes. Cut longer ones, or use [`write_vectored`](Self::write_vectored).
     pub fn longest(&self) -> usize {
-        self.initiator.longest()
+        self.any.longest()
     }
 
     /// Begins a write that is told of only if it fails.
@@ -208,7 +207,7 @@ impl Writer {
     ) -> Result<WriteId, AccessError> {
         let WriteOptions { hint, path, signal } = options;
         let write = Write { slot: target.slot, offset, bytes, hint, path, signal };
-        match self.initiator.begin(&write) {
+        match self.any.begin(&write) {
             Ok(id) => Ok(id),
             Err(BeginError::Access(error)) => Err(error),
             Err(BeginError::NotYet(why)) => self.begin_later(write, why),
@@ -223,7 +222,7 @@ impl Writer {
             NotYet::Fenced => "the writes before a fence",
             NotYet::Untold => "somebody to ask for completions",
         };
-        self.until(self.patience, awaited, |writer| match writer.initiator.begin(&write) {
+        self.until(self.patience, awaited, |writer| match writer.any.begin(&write) {
             Ok(id) => Some(Ok(id)),
             Err(BeginError::Access(error)) => Some(Err(error)),
             Err(BeginError::NotYet(NotYet::Untold)) => {
@@ -248,7 +247,7 @@ impl Writer {
             return self.write_with(target, 0, &[], options);
         };
         for (offset, bytes) in parts {
-            self.initiator.judge(target.slot, *offset, bytes.len())?;
+            self.any.judge(target.slot, *offset, bytes.len())?;
         }
         let mut last = self.write_with(target, *offset, bytes, options)?;
         self.groups.begin(last, others.len());
@@ -267,7 +266,7 @@ impl Writer {
 
     /// Orders everything: writes from now on begin when all before have ended.
     pub fn fence(&mut self) {
-        self.initiator.fence();
+        self.any.fence();
     }
 
     /// Waits until every write has ended.
@@ -277,18 +276,18 @@ impl Writer {
     /// [`poll`](Self::poll) tells of each.
     pub fn flush(&mut self) -> Result<(), AccessError> {
         // Where writes end at once nobody may have looked for long whether the server lives.
-        self.initiator.turn();
+        self.any.turn();
         let waited = self.until_idle();
         self.gather();
         let failure = self.failure.take();
-        match self.initiator.lost() {
+        match self.any.lost() {
             Some(lost) => Err(AccessError::Lost(lost)),
             None => failure.map_or(waited, Err),
         }
     }
 
     fn until_idle(&mut self) -> Result<(), AccessError> {
-        self.until(self.patience, "writes to end", |writer| writer.initiator.is_idle().then_some(()))
+        self.until(self.patience, "writes to end", |writer| writer.any.is_idle().then_some(()))
     }
 
     /// The next write that has ended and was to be told of, or that has failed.
@@ -302,12 +301,12 @@ impl Writer {
     /// Where writes end at once nobody may have looked for long whether the server lives: what has ended is told as
     /// visible only after such a look.
     fn look_and_gather(&mut self) {
-        self.initiator.turn();
+        self.any.turn();
         self.gather();
     }
 
     fn gather(&mut self) {
-        while let Some(completed) = self.initiator.next_completed() {
+        while let Some(completed) = self.any.next_completed() {
             if let (None, Err(error)) = (&self.failure, &completed.result) {
                 self.failure = Some(error.clone());
             }
@@ -315,7 +314,7 @@ impl Writer {
                 self.completed.push_back(completion);
             }
         }
-        self.initiator.set_untold_max(COMPLETED_MAX.saturating_sub(self.completed.len()));
+        self.any.set_untold_max(COMPLETED_MAX.saturating_sub(self.completed.len()));
     }
 
     /// Waits for the next completion. `None` if `limit` has passed, or if nothing is under way that could bring one.
@@ -324,7 +323,7 @@ impl Writer {
         // Only time can run out here: a loss is told by the completions themselves.
         let _ = self.until(limit, "a completion", |writer| {
             found = writer.poll();
-            (found.is_some() || writer.initiator.is_idle()).then_some(())
+            (found.is_some() || writer.any.is_idle()).then_some(())
         });
         found.or_else(|| self.poll())
     }
@@ -336,27 +335,27 @@ impl Writer {
         awaited: &'static str,
         mut step: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, AccessError> {
-        let clock = self.initiator.clock();
+        let clock = self.any.clock();
         let began = clock.now();
         let mut idle_since = began;
         loop {
             if let Some(value) = step(self) {
                 return Ok(value);
             }
-            let moved = self.initiator.turn();
-            if let Some(lost) = self.initiator.lost() {
+            let moved = self.any.turn();
+            if let Some(lost) = self.any.lost() {
                 return step(self).ok_or(AccessError::Lost(lost));
             }
             let now = clock.now();
             if now.since(began) >= limit {
                 let loss = Loss::Stalled { silent: now.since(began), awaited };
-                return Err(AccessError::Lost(LinkError { peer: self.initiator.awaited(), loss }));
+                return Err(AccessError::Lost(LinkError { peer: self.any.awaited(), loss }));
             }
             // What has moved may be what is awaited: look before sleeping.
             if moved {
                 idle_since = now;
-            } else if now.since(idle_since) >= self.initiator.spin() {
-                self.initiator.sleep(began + limit)?;
+            } else if now.since(idle_since) >= self.any.spin() {
+                self.any.sleep(began + limit)?;
                 idle_since = clock.now();
             }
             std::hint::spin_loop();
@@ -365,17 +364,17 @@ impl Writer {
 
     /// How paths are chosen at present, and why.
     pub fn explain(&self) -> PolicyExplanation {
-        self.initiator.explain()
+        self.any.explain()
     }
 
     /// Who drains what is unloaded.
     pub fn drained_by(&self) -> String {
-        self.initiator.drained_by()
+        self.any.drained_by()
     }
 
     /// What was done so far.
     pub fn counts(&self) -> WriterCounts {
-        self.initiator.counts()
+        self.any.counts()
     }
 
     /// Has what is unloaded drained by the agent at `address` from now on, for instance because it has been started again.
@@ -385,12 +384,12 @@ impl Writer {
         identity: Identity,
         settings: &LinkSettings,
     ) -> Result<(), ConnectError> {
-        self.initiator.drain_by(address, identity, settings)
+        self.any.drain_by(address, identity, settings)
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.initiator.close();
+        self.any.close();
     }
 }

@@ -35,7 +35,7 @@ pub const REFUSED: Kind = Kind::new(Room::Writing, 33);
 pub const SLOTS_MAX: u32 = 1024;
 
 /// A writer, by a number that it has drawn at random. Whoever knows it can write as that writer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(pub [u8; 16]);
 
 impl core::fmt::Debug for WriterId {

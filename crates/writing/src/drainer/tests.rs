@@ -24,8 +24,8 @@ fn drain(
     bytes: &[u8],
     applied: &mut Vec<(Option<&'static str>, u64, Vec<u8>)>,
 ) -> Result<Drained, Malformed> {
-    drainer.drain(batch, bytes, |arrival| {
-        applied.push((arrival.region.copied(), arrival.offset, bytes[arrival.bytes.clone()].to_vec()));
+    drainer.drain(batch, bytes.into(), |arrival| {
+        applied.push((arrival.region.copied(), arrival.offset, arrival.bytes.to_vec()));
         if arrival.region.is_some() { Status::Done } else { Status::NotOpen }
     })
 }

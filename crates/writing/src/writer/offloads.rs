@@ -15,6 +15,8 @@ pub(super) struct Offload {
     pub(super) began: Time,
     pub(super) lesson: Lesson,
     pub(super) signal: bool,
+    /// Whether it was unloaded before, and may have been done.
+    pub(super) is_doubtful: bool,
 }
 
 /// A bounded table of them. A token is a place in it and the turn in which the place was taken, so that a token of an
@@ -37,20 +39,13 @@ impl Offloads {
 
     /// Remembers one and names it; `None` if there is no room.
     #[inline]
-    pub(super) fn add(
-        &mut self,
-        id: WriteId,
-        span: Span,
-        began: Time,
-        lesson: Lesson,
-        signal: bool,
-    ) -> Option<u64> {
+    pub(super) fn add(&mut self, added: Offload) -> Option<u64> {
         let place = self.free.pop()?;
         self.untouched = self.untouched.max(place as usize + 1);
         let (turn, offload) = &mut self.places[place as usize];
         *turn = turn.wrapping_add(1);
-        *offload = Some(Offload { id, span, began, lesson, signal });
-        self.pages.add(&span);
+        *offload = Some(added);
+        self.pages.add(&added.span);
         Some(u64::from(place) | u64::from(*turn) << 32)
     }
 

@@ -6,6 +6,7 @@ use outboard_wire::Time;
 use outboard_wire::writing::{EntryHead, WriterId};
 
 use super::Writer;
+use super::offloads::Offload;
 use crate::Span;
 use crate::policy::Lesson;
 
@@ -50,7 +51,14 @@ impl Writer {
         if self.offloads.overlaps(&first.span) {
             return None;
         }
-        let token = self.offloads.add(first.id, first.span, now, Lesson::NONE, first.signal)?;
+        let token = self.offloads.add(Offload {
+            id: first.id,
+            span: first.span,
+            began: now,
+            lesson: Lesson::NONE,
+            signal: first.signal,
+            is_doubtful: first.number <= self.sent_ever,
+        })?;
         Some(Stranded { token, span: first.span, place: first.place.clone() })
     }
 

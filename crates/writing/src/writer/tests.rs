@@ -7,7 +7,7 @@ use outboard_wire::writing::{Batch, Drained};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Drainer, Entries};
+use crate::Drainer;
 
 const SIZE: usize = 2048;
 const READ_ONLY: u32 = 7;
@@ -202,11 +202,11 @@ impl Target {
     fn drain(&mut self, batch: &Batch, entries: &[u8]) -> Drained {
         let mut memory = std::mem::take(&mut self.memory);
         let mut drainer = std::mem::replace(&mut self.drainer, Drainer::new(WriterId([0; 16])));
-        let answer = drainer.drain(batch, entries, |arrival| {
+        let answer = drainer.drain(batch, entries.into(), |arrival| {
             let status = self.judge(arrival.region, arrival.offset, arrival.bytes.len());
             if status == Status::Done {
                 let to = &mut memory[arrival.offset as usize..][..arrival.bytes.len()];
-                entries.copy(arrival.bytes.start, to);
+                arrival.bytes.read(0, to);
             }
             status
         });
@@ -338,6 +338,28 @@ fn a_writer_that_is_not_taken_offloads_everything_in_order() {
     world.check();
     let WriterCounts { offloaded, unloaded, .. } = world.writer.counts();
     assert_eq!((offloaded, unloaded), (3, 0));
+}
+
+#[test]
+fn what_a_target_may_have_done_before_it_forgot_the_writer_is_not_called_refused() {
+    let mut writer = Writer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
+    let attempt = writer.attach(Incarnation(1)).attempt;
+    let answer = Drained { writer: WriterId([1; 16]), attempt, through: 0, refusals: Vec::new() };
+    writer.drained(Time::ZERO, &answer).unwrap();
+    let path = Some(Path::Unload);
+    let sent = Write { slot: 0, offset: 0, bytes: b"sent", hint: Hint::None, path, signal: true };
+    writer.begin(Time::ZERO, &sent).unwrap();
+    let batch = writer.next_batch().unwrap();
+    writer.batch_sent(&batch);
+    writer.begin(Time::ZERO, &Write { offset: 64, ..sent }).unwrap();
+    writer.strand();
+    let ends = [Err(Fault::Lost), Err(Fault::Refused(Status::NotOpen))];
+    for end in ends {
+        let stranded = writer.next_stranded(Time::ZERO).unwrap();
+        writer.moved();
+        writer.offloaded(Time::ZERO, stranded.token, Err(Fault::Refused(Status::NotOpen)));
+        assert_eq!(writer.next_ended().unwrap().result, end);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use outboard_wire::access::Status;
 use outboard_wire::writing::{Batch, Drained, WriterId};
 use outboard_wire::{Incarnation, Time};
-use outboard_writing::{Begun, Drainer, Entries, Hint, Path, Write, Writer, WriterConfig};
+use outboard_writing::{Begun, Drainer, Hint, Path, Write, Writer, WriterConfig};
 
 use super::super::Parameters;
 use super::super::hardware::Target;
@@ -103,9 +103,9 @@ impl Play {
             }
             News::Arrived { batch, entries } => {
                 let memory = &mut self.memory;
-                let answer = self.drainer.drain(&batch, entries.as_slice(), |arrival| {
+                let answer = self.drainer.drain(&batch, entries[..].into(), |arrival| {
                     let offset = arrival.offset as usize;
-                    entries.copy(arrival.bytes.start, &mut memory[offset..offset + arrival.bytes.len()]);
+                    arrival.bytes.read(0, &mut memory[offset..offset + arrival.bytes.len()]);
                     Status::Done
                 });
                 let answer = answer.expect("the writer's batches are well formed");

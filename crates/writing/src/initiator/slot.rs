@@ -1,10 +1,11 @@
 //! The regions that a writer has open.
 
-use outboard_link::{AccessError, OpenRegion};
+use outboard_contract::{AccessError, OpenRegion};
 use outboard_wire::access::Status;
 use outboard_wire::writing::{Present, WriterId};
 use outboard_wire::{Grant, Rights};
-use outboard_writing::{Fault, Span};
+
+use crate::{Fault, Span};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use outboard_link::memory::Segment;
 use outboard_link::shm::{self, Config, ShmLink, ShmListener};
 use outboard_link::{Address, Disposition, Export, Exports, Identity, Link};
 use outboard_wire::writing::{ATTACH, Attach, Leave, REFUSED, WriterId};
-use outboard_wire::{Generation, RegionId, RegionKey, Role};
+use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, Rights, Role};
 
 use super::*;
 
@@ -77,18 +77,18 @@ fn a_region_that_is_opened_while_the_writer_is_refused_does_not_attach_it() {
     std::thread::scope(|scope| {
         let server = scope.spawn(|| refuse_all(accept(&listener, clock), clock));
         let link = shm::connect(&address, identity("writer"), Exports::new(), Config::default()).unwrap();
-        let name = WriterId([3; 16]);
-        let mut initiator = Initiator::new(link, None, name, WriterConfig::default());
+        let mut writer = WriterLinks::new(link, None, WriterConfig::default());
         let until = Instant::now() + PATIENCE;
-        while !initiator.writer.is_stranded() {
+        while !writer.initiator().is_stranded() {
             assert!(Instant::now() < until, "the refusal is never heard");
-            initiator.turn();
+            writer.turn();
         }
         for grant in &grants {
-            initiator.open(grant, PATIENCE).unwrap();
+            writer.open(grant, PATIENCE).unwrap();
         }
-        initiator.close();
+        writer.close();
         let attached = server.join().unwrap();
-        assert_eq!(attached.into_iter().filter(|writer| *writer == name).count(), 1);
+        let first = attached[0];
+        assert_eq!(attached.into_iter().filter(|writer| *writer == first).count(), 1);
     });
 }
