@@ -39,8 +39,8 @@ fn drained(bytes: &[u8]) -> Verdict {
     drainer.attach(batch.attempt);
     drainer.present(batch.attempt, 0, ());
     let mut applied = 0;
-    let answer = drainer.drain(&batch, entries, |arrival| {
-        assert!(arrival.bytes.end <= entries.len() && arrival.bytes.start <= arrival.bytes.end);
+    let answer = drainer.drain(&batch, entries.into(), |arrival| {
+        assert!(arrival.bytes.len() <= entries.len());
         applied += 1;
         if arrival.region.is_some() { Status::Done } else { Status::NotOpen }
     });
