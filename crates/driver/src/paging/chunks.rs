@@ -236,7 +236,7 @@ impl Pages {
             false => self.space.move_in_protected(from, place, len),
         };
         if let Err(errno) = moved {
-            self.give_up((region, index), "into", errno);
+            self.give_up((region, index), ("into", from), errno);
         }
     }
 
@@ -271,7 +271,7 @@ impl Pages {
                 self.vanish(cell, &region, key.index);
                 true
             }
-            Err(Held::Failed(errno)) => self.give_up((&region, key.index), "out of", errno),
+            Err(Held::Failed(errno)) => self.give_up((&region, key.index), ("out of", to), errno),
         }
     }
 

@@ -125,12 +125,22 @@ impl Pages {
     }
 
     /// Ends the process: a page can be neither had nor given back, and whoever waits for it would wait for ever.
-    pub(super) fn give_up(&self, (region, index): (&PagedRegion, u32), where_to: &str, errno: Errno) -> ! {
+    pub(super) fn give_up(
+        &self,
+        (region, index): (&PagedRegion, u32),
+        (where_to, frame): (&str, usize),
+        errno: Errno,
+    ) -> ! {
         // The kernel may have more to say, and refuses everything until somebody has heard it.
         let mut messages = Messages::default();
         while self.hear(&mut messages) {}
         let (name, place) = (&region.spec.name, region.place(index));
         let why = match errno {
+            Errno::EXIST => &format!(
+                "it would replace other pages ({}); if this program maps nothing at its addresses, report this as a mistake \
+                 of Outboard",
+                self.space.survey(place, frame, region.chunk_bytes())
+            ),
             Errno::NOENT => {
                 "a part of it was thrown away, and with it what was written there (madvise with MADV_DONTNEED or MADV_FREE \
                  does that; use Advice::DontNeed)"

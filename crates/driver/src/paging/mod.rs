@@ -20,6 +20,8 @@ mod losses;
 mod mapping;
 mod mistakes;
 mod news;
+#[cfg_attr(test, expect(unsafe_code))]
+mod page_map;
 mod pages;
 mod parked;
 mod pins;

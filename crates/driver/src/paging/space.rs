@@ -12,6 +12,7 @@ use rustix::mm::{Advice, MprotectFlags};
 use super::fingerprint::PAGE;
 use super::jobs::CHUNK_MAX;
 use super::mapping::Mapping;
+use super::page_map::PageMap;
 
 /// How often an operation that the kernel is too busy for is tried again before the chunk counts as held.
 const ATTEMPTS_MAX: usize = 1000;
@@ -86,6 +87,7 @@ pub(super) struct Space {
     mover: Mover,
     can_protect: bool,
     can_poison: bool,
+    page_map: PageMap,
 }
 
 impl Space {
@@ -112,6 +114,7 @@ impl Space {
             mover: mover.unwrap_or(best),
             can_protect: can(Features::PAGEFAULT_FLAG_WP),
             can_poison: can(Features::POISON),
+            page_map: PageMap::open(),
         })
     }
 
@@ -187,29 +190,61 @@ impl Space {
     }
 
     fn bring_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
+        match self.mover {
+            Mover::Move => self.relocate(frame, place, len, wake).map_err(|stopped| stopped.errno),
+            Mover::Copy => {
+                self.copy_in(frame, place, len, wake)?;
+                // Its memory is in the region now; twice it would be more than the buffer.
+                self.discard(frame, len);
+                Ok(())
+            }
+        }
+    }
+
+    fn copy_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
         let mut done = 0;
         for _ in 0..ATTEMPTS_MAX {
-            let (from, to, rest) = (frame + done, place + done, len - done);
-            let result = match self.mover {
-                // SAFETY: the frame is full and its seat belongs to the caller; the place is registered and absent,
-                // and whoever waits there waits for exactly this.
-                Mover::Move => unsafe { self.userfaultfd.relocate(from, to, rest, wake) },
-                // SAFETY: as above.
-                Mover::Copy => unsafe { self.userfaultfd.copy(from, to, rest, false, wake) },
-            };
-            match result {
-                Ok(()) => {
-                    if self.mover == Mover::Copy {
-                        // Its memory is in the region now; twice it would be more than the buffer.
-                        self.discard(frame, len);
-                    }
-                    return Ok(());
-                }
+            // SAFETY: the frame is full and its seat belongs to the caller; the place is registered and absent, and
+            // whoever waits there waits for exactly this.
+            match unsafe { self.userfaultfd.copy(frame + done, place + done, len - done, false, wake) } {
+                Ok(()) => return Ok(()),
                 Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
                 Err(Stopped { errno, .. }) => return Err(errno),
             }
         }
         Err(Errno::AGAIN)
+    }
+
+    /// Moves pages from a frame to a place or back. The caller has the seat of both: what is moved is there, and where it
+    /// goes is registered and empty.
+    fn relocate(&self, from: usize, to: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
+        let mut done = 0;
+        let mut is_denied = false;
+        for _ in 0..ATTEMPTS_MAX {
+            // SAFETY: by the contract above; whoever uses the chunk waits for it to come.
+            match unsafe { self.userfaultfd.relocate(from + done, to + done, len - done, wake) } {
+                Ok(()) => done = len,
+                Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
+                // Linux 6.18 says so of pages that it has moved itself, and wakes nobody (see `page_map`).
+                Err(Stopped { done: more, errno: Errno::EXIST }) => {
+                    done += more;
+                    let moved = self.page_map.moved(from + done, to + done, len - done);
+                    if moved == 0 {
+                        return Err(Stopped { done, errno: Errno::EXIST });
+                    }
+                    done += moved;
+                    is_denied = true;
+                }
+                Err(Stopped { done: more, errno }) => return Err(Stopped { done: done + more, errno }),
+            }
+            if done == len {
+                if is_denied && wake == Wake::Now {
+                    self.wake(to, len);
+                }
+                return Ok(());
+            }
+        }
+        Err(Stopped { done, errno: Errno::AGAIN })
     }
 
     /// Moves a chunk out of the region into its empty frame. When it returns, no store can reach the bytes.
@@ -221,24 +256,8 @@ impl Space {
     }
 
     fn relocate_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
-        let mut done = 0;
-        let mut patience = ATTEMPTS_MAX;
-        let failed = loop {
-            // SAFETY: the chunk is the caller's to move, its frame is empty, and whoever uses the chunk waits for it
-            // to come back.
-            let result =
-                unsafe { self.userfaultfd.relocate(place + done, frame + done, len - done, Wake::Later) };
-            match result {
-                Ok(()) => return Ok(()),
-                Err(Stopped { done: more, errno: Errno::AGAIN }) if patience > 0 => {
-                    done += more;
-                    patience -= 1;
-                }
-                Err(Stopped { done: more, errno }) => {
-                    done += more;
-                    break errno;
-                }
-            }
+        let Err(Stopped { done, errno: failed }) = self.relocate(place, frame, len, Wake::Later) else {
+            return Ok(());
         };
         // A part of it may be out already: put it back, so that the chunk is whole again.
         let back = if done > 0 { self.move_in(frame, place, done) } else { Ok(()) };
@@ -317,6 +336,19 @@ impl Space {
         // SAFETY: only looks, and writes one byte for each page of the span.
         let looked = unsafe { libc::mincore(place as *mut c_void, len, pages.as_mut_ptr()) };
         looked == 0 && pages[..count].iter().all(|page| page & 1 == 1)
+    }
+
+    /// What is at a chunk's place and in its frame, for the report of a move that failed.
+    pub(super) fn survey(&self, place: usize, frame: usize, len: usize) -> String {
+        let (Some(here), Some(there)) = (self.page_map.count(place, len), self.page_map.count(frame, len))
+        else {
+            return "/proc/self/pagemap cannot be read".to_owned();
+        };
+        // SAFETY: frames are mapped and never protected, and this process ends.
+        let is_clear = (frame..frame + len).all(|at| unsafe { ptr::read_volatile(at as *const u8) } == 0);
+        let holding = if is_clear { "zeros" } else { "other bytes than zeros" };
+        let all = len / rustix::param::page_size();
+        format!("of its {all} pages, {here} are in the place and {there} in the buffer, where {holding} are")
     }
 
     /// Fills a part of a frame with zeros.

@@ -1,0 +1,161 @@
+//! What the kernel's page map says of this process's addresses.
+//!
+//! Linux 6.18 may move pages and deny it: when `move_pages` has to try a page again (a page under compaction, or one whose
+//! entry changes meanwhile), it forgets that the second try succeeded, tries a third time, and answers that the destination
+//! exists. The page map tells such a move from one that found its destination full.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Bits of an entry: the page is in memory, or it is swapped out or on its way to another place in memory.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+
+/// `/proc/self/pagemap`, opened early: later this process may have no descriptor left or be in a sandbox.
+#[derive(Debug)]
+pub(super) struct PageMap(Option<File>);
+
+impl PageMap {
+    pub(super) fn open() -> Self {
+        Self(File::open("/proc/self/pagemap").ok())
+    }
+
+    /// How many bytes from the start of `from` have gone to `to`, whatever the kernel answered. The caller knows that `to`
+    /// was empty and `from` full, and that no other thread moves pages there.
+    pub(super) fn moved(&self, from: usize, to: usize, len: usize) -> usize {
+        let page = rustix::param::page_size();
+        let has_moved = |at: &usize| self.has(from + at) == Some(false) && self.has(to + at) == Some(true);
+        (0..len).step_by(page).take_while(has_moved).count() * page
+    }
+
+    /// How many pages of a span there are. `None` if the map cannot be read.
+    pub(super) fn count(&self, start: usize, len: usize) -> Option<usize> {
+        let pages = (start..start + len).step_by(rustix::param::page_size());
+        pages.map(|at| self.has(at).map(usize::from)).sum()
+    }
+
+    /// Whether there is a page at an address, in memory or swapped out.
+    fn has(&self, address: usize) -> Option<bool> {
+        let mut entry = [0; 8];
+        let at = (address / rustix::param::page_size() * entry.len()) as u64;
+        self.0.as_ref()?.read_exact_at(&mut entry, at).ok()?;
+        Some(u64::from_ne_bytes(entry) & (PRESENT | SWAPPED) != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ffi::c_void;
+    use core::ptr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use outboard_userfaultfd::{Messages, Wake};
+    use rustix::mm::Advice;
+
+    use super::super::Mover;
+    use super::super::space::{Pool, Range, Space};
+    use super::*;
+
+    const PAGES: usize = 4;
+    const BYTE: u8 = 0x5a;
+
+    /// A chunk that is in its frame, and the place that it can be moved to. `None` if nothing can be moved here.
+    fn chunk() -> Option<(Space, Pool, Range)> {
+        let Ok(space) = Space::open(None) else {
+            println!("skipped: userfaultfd is not allowed here");
+            return None;
+        };
+        if space.mover() != Mover::Move {
+            println!("skipped: this kernel has no UFFDIO_MOVE");
+            return None;
+        }
+        let len = PAGES * rustix::param::page_size();
+        let pool = space.pool(len, 1, None).unwrap();
+        let range = space.range(len).unwrap();
+        // SAFETY: the frame is memory of the pool that nothing else uses.
+        unsafe { ptr::write_bytes(pool.address(0) as *mut u8, BYTE, len) };
+        Some((space, pool, range))
+    }
+
+    #[test]
+    fn only_pages_that_are_there_and_not_here_any_more_have_moved() {
+        let Some((space, pool, range)) = chunk() else { return };
+        let map = PageMap::open();
+        let page = rustix::param::page_size();
+        let (frame, place, len) = (pool.address(0), range.start(), range.len());
+        assert_eq!((map.count(frame, len), map.count(place, len)), (Some(PAGES), Some(0)));
+        assert_eq!(map.moved(frame, place, len), 0);
+        space.move_in(frame, place, 2 * page).unwrap();
+        assert_eq!(map.moved(frame, place, len), 2 * page);
+        assert_eq!(map.moved(frame + page, place + page, len - page), page);
+        assert_eq!(map.moved(place, frame, len), 0);
+        // Neither here nor there: it was thrown away, and nothing has moved.
+        space.discard(frame, len);
+        assert_eq!(map.moved(frame + 2 * page, place + 2 * page, page), 0);
+        // A destination that was full is still refused.
+        space.clear(frame, page);
+        assert!(space.move_in(frame, place, page).is_err());
+        assert!(space.move_out(place, frame, page).is_err());
+        assert_eq!(PageMap(None).moved(frame, place, len), 0);
+    }
+
+    /// What the kernel answers to a move that it has made already is the same as in its mistake.
+    #[test]
+    fn a_move_that_the_kernel_has_made_and_denies_counts() {
+        let Some((space, pool, range)) = chunk() else { return };
+        let page = rustix::param::page_size();
+        let (frame, place, len) = (pool.address(0), range.start(), range.len());
+        // SAFETY: a byte of the range, which is there until this thread has ended.
+        let waiting = thread::spawn(move || unsafe { ptr::read_volatile(place as *const u8) });
+        let mut messages = Messages::default();
+        while !space.read(&mut messages) {
+            thread::yield_now();
+        }
+        // SAFETY: the frame is full, and its place empty.
+        unsafe { space.userfaultfd().relocate(frame, place, 2 * page, Wake::Later).unwrap() };
+        let moved = space.move_in(frame, place, len);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while moved.is_ok() && !waiting.is_finished() && Instant::now() < deadline {
+            thread::yield_now();
+        }
+        let was_woken = waiting.is_finished();
+        space.wake(place, len);
+        assert_eq!(waiting.join().unwrap(), BYTE);
+        assert_eq!((moved, was_woken), (Ok(()), true));
+        // SAFETY: the place is full, and its frame empty.
+        unsafe { space.userfaultfd().relocate(place, frame, len, Wake::Later).unwrap() };
+        space.move_out(place, frame, len).unwrap();
+        let map = PageMap::open();
+        assert_eq!((map.count(frame, len), map.count(place, len)), (Some(PAGES), Some(0)));
+    }
+
+    /// Advice that clears a bit of the page's entry makes the kernel try a page again, as compaction does.
+    #[test]
+    fn a_chunk_moves_while_the_kernel_changes_its_entries() {
+        const ROUNDS: usize = 100_000;
+        let Some((space, pool, range)) = chunk() else { return };
+        let (frame, place, len) = (pool.address(0), range.start(), range.len());
+        let is_over = AtomicBool::new(false);
+        let moved = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    // SAFETY: changes no contents and takes no page away.
+                    let cooled = unsafe { rustix::mm::madvise(frame as *mut c_void, len, Advice::LinuxCold) };
+                    assert_eq!(cooled, Ok(()));
+                }
+            });
+            let moved = (0..ROUNDS).try_for_each(|_| {
+                space.move_in(frame, place, len).map_err(|errno| format!("in: {errno}"))?;
+                space.move_out(place, frame, len).map_err(|held| format!("out: {held:?}"))
+            });
+            is_over.store(true, Ordering::Relaxed);
+            moved
+        });
+        assert_eq!(moved, Ok(()));
+        // SAFETY: the chunk is in its frame, and nothing stores to it.
+        let bytes = unsafe { core::slice::from_raw_parts(frame as *const u8, len) };
+        assert!(bytes.iter().all(|byte| *byte == BYTE));
+    }
+}
