@@ -55,7 +55,7 @@ mod tests {
     use rustix::mm::Advice;
 
     use super::super::Mover;
-    use super::super::space::{Pool, Range, Space};
+    use super::super::space::{Held, Pool, Range, Space};
     use super::*;
 
     const PAGES: usize = 4;
@@ -148,7 +148,13 @@ mod tests {
             });
             let moved = (0..ROUNDS).try_for_each(|_| {
                 space.move_in(frame, place, len).map_err(|errno| format!("in: {errno}"))?;
-                space.move_out(place, frame, len).map_err(|held| format!("out: {held:?}"))
+                loop {
+                    match space.move_out(place, frame, len) {
+                        Ok(()) => return Ok(()),
+                        Err(Held::Busy) => {}
+                        Err(held) => return Err(format!("out: {held:?}")),
+                    }
+                }
             });
             is_over.store(true, Ordering::Relaxed);
             moved
