@@ -206,7 +206,7 @@ impl<A: About> clap::Args for ConfigFlags<A> {
             .long(CONFIG)
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
-            .help("Read settings from this TOML file; none reads no file")
+            .help("Read settings from this TOML file, `-` for standard input; none reads no file")
             .help_heading(HEADING);
         let print = Arg::new(PRINT_CONFIG)
             .long(PRINT_CONFIG)

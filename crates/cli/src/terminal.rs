@@ -19,9 +19,9 @@ impl fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// Prints a text and ends its line.
+/// Prints a text and ends its line. The tables in it are coloured where colours help.
 pub(crate) fn print(text: &str) -> Result<()> {
-    write(&format!("{text}\n"))
+    if has_colours() { write(&format!("{}\n", in_colours(text))) } else { write(&format!("{text}\n")) }
 }
 
 fn write(text: &str) -> Result<()> {
@@ -82,6 +82,31 @@ pub(crate) fn paint(paint: Paint, text: &str) -> String {
 fn has_colours() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| is_coloured(&io::stdout()))
+}
+
+/// The words by which a row of a table asks for attention, and their colours. They stand at the beginning of a cell.
+const ALARMS: [(&str, &str); 5] =
+    [("LIMITED", "33"), ("MISSING", "31"), ("UNKNOWN", "35"), ("FAILED", "31"), ("IMPOSSIBLE", "31")];
+
+/// A text whose tables have their headings in bold and their [`ALARMS`] in colour.
+fn in_colours(text: &str) -> String {
+    let mut is_head = false;
+    let lines = text.lines().map(|line| match line.chars().next() {
+        Some('┌') => {
+            is_head = true;
+            line.to_owned()
+        }
+        Some('╞') => {
+            is_head = false;
+            line.to_owned()
+        }
+        Some('│') if is_head => format!("\x1b[1m{line}\x1b[0m"),
+        Some('│') => ALARMS.iter().fold(line.to_owned(), |line, (word, colour)| {
+            line.replacen(&format!("  {word}"), &format!("  \x1b[1;{colour}m{word}\x1b[0m"), 1)
+        }),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a text over what was there before, without the flicker of an empty screen in between. What does not fit the
@@ -160,6 +185,17 @@ mod tests {
         assert_eq!(fitted("one\ntwo\nthree", 80, 24), ["one", "two", "three"]);
         assert_eq!(fitted("1\n2\n3\n4\n5", 80, 4), ["1", "2", "… 3 more lines"]);
         assert_eq!(fitted("abcdef\nabcde", 5, 24), ["abcd…", "abcde"]);
+    }
+
+    #[test]
+    fn headings_and_alarms_of_tables_are_coloured_and_nothing_else() {
+        let table =
+            "FAILED: it was\n┌───┐\n│ what   state │\n╞═══╡\n│ counters   LIMITED   UNLIMITED? none │\n└───┘";
+        let marked = in_colours(table);
+        assert!(marked.contains("\x1b[1m│ what   state │\x1b[0m"), "{marked:?}");
+        assert!(marked.contains("  \x1b[1;33mLIMITED\x1b[0m   UNLIMITED?"), "{marked:?}");
+        let codes = ["\x1b[1m", "\x1b[1;33m", "\x1b[0m"];
+        assert_eq!(codes.iter().fold(marked, |text, code| text.replace(code, "")), table);
     }
 
     #[test]

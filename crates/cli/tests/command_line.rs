@@ -1,8 +1,8 @@
 //! What a person or a script sees of the program.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::ptr::null_mut;
 
 fn outboard(arguments: &[&str]) -> Output {
@@ -69,16 +69,17 @@ fn terminal() -> (OwnedFd, OwnedFd) {
     unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
 }
 
-/// What a command writes to a terminal when it fails.
-fn failure_on_a_terminal(no_color: &str) -> String {
+/// What a command that ends with this code writes to a terminal.
+fn on_a_terminal(arguments: &[&str], no_color: &str, code: i32) -> String {
     let (terminal, side) = terminal();
     let status = Command::new(env!("CARGO_BIN_EXE_outboard"))
-        .args(["bpf", "check", "/nowhere/function.o"])
+        .args(arguments)
         .env("NO_COLOR", no_color)
+        .stdout(side.try_clone().expect("a second descriptor"))
         .stderr(side)
         .status()
         .expect("the program starts");
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(code));
     let mut told = Vec::new();
     // Ends with an error when the other side is closed, as terminals do.
     let _ = std::fs::File::from(terminal).read_to_end(&mut told);
@@ -87,10 +88,57 @@ fn failure_on_a_terminal(no_color: &str) -> String {
 
 #[test]
 fn errors_are_in_colour_on_a_terminal_unless_that_is_not_wanted() {
-    let told = failure_on_a_terminal("");
+    let failure = ["bpf", "check", "/nowhere/function.o"];
+    let told = on_a_terminal(&failure, "", 1);
     assert!(told.starts_with("\x1b[1;31moutboard:\x1b[0m "), "{told:?}");
-    let told = failure_on_a_terminal("1");
+    let told = on_a_terminal(&failure, "1", 1);
     assert!(told.starts_with("outboard: "), "{told:?}");
+}
+
+#[test]
+fn headings_of_tables_are_bold_on_a_terminal_unless_that_is_not_wanted() {
+    let table = ["app", "histogram", "--table", "1ki", "--updates", "2k", "--config", "none"];
+    let told = on_a_terminal(&table, "", 0);
+    assert!(told.contains("\x1b[1m│ histogram "), "{told:?}");
+    let told = on_a_terminal(&table, "1", 0);
+    assert!(told.contains("│ histogram ") && !told.contains('\x1b'), "{told:?}");
+}
+
+/// What a command prints that reads this.
+fn fed(arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    child.stdin.take().expect("it is piped").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("the program ends")
+}
+
+#[test]
+fn a_dash_is_standard_input_where_a_file_is_read() {
+    let settings = "[memory]\ncapacity = \"3GiB\"\n";
+    for (arguments, input, part) in [
+        (&["graph", "info", "--json", "--from", "el", "-"][..], "0 1\n1 2\n", "\"vertices\":3"),
+        (
+            &["graph", "run", "bfs", "--graph", "-", "--from", "snap", "--json"],
+            "0 1\n1 2\n",
+            "\"vertices\":3",
+        ),
+        (&["memory", "--config", "-", "--print-config"], settings, "3GiB"),
+        (&["bpf", "run", "-"], "b700000007000000\n9500000000000000\n", "0x7"),
+    ] {
+        let output = fed(arguments, input);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(part), "{arguments:?}: {}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn short_help_is_short() {
+    let help = text(&outboard(&["graph", "run", "-h"]).stdout);
+    assert!(help.lines().count() < 50 && help.contains("--help"), "{help}");
+    for flag in ["--graph", "--memory", "--buffer", "--output", "--repeat"] {
+        assert!(help.contains(flag), "{help}");
+    }
 }
 
 /// The names that scripts rely on, with which way is better.

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -19,10 +20,15 @@ impl Shell {
         Self(path)
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
         command.args(["run", "--config", "none", "--log-level", "warn", "--shell"]).arg(&self.0);
-        command.args(arguments).output().unwrap()
+        command.args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 }
 
@@ -51,6 +57,22 @@ fn ranks_of_two_machines_meet_and_count() {
         (&report["ranks"], &report["check"]["passed"]),
         (&Value::from(4), &Value::from(true)),
         "{report}"
+    );
+}
+
+#[test]
+fn hosts_are_read_from_standard_input() {
+    let shell = Shell::new("input");
+    let arguments = ["--hosts", "-", "--agent", "none", "--json", "--", "sh", "-c", "echo here"];
+    let mut child = shell.command(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let hosts = "# two of them\none=127.0.0.1 slots=2\ntwo=127.0.0.2 slots=1\n";
+    child.stdin.take().unwrap().write_all(hosts.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let summary: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&summary["success"], &summary["nodes"][1]["first_rank"]),
+        (&true.into(), &2.into()),
+        "{summary}"
     );
 }
 

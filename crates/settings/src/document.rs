@@ -11,6 +11,9 @@ use crate::inputs::{CONFIG_FLAG, CONFIG_VARIABLE, Inputs};
 use crate::literal::NONE;
 use crate::{Literal, Origin, SettingsError};
 
+/// Stands for the standard input where a file is named.
+const STANDARD_INPUT: &str = "-";
+
 /// A file this long is no configuration.
 const LEN_MAX: u64 = 1 << 20;
 
@@ -73,9 +76,11 @@ struct Text {
 impl Text {
     fn read(path: &Path, named_by: Origin) -> Result<Self, SettingsError> {
         let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(LEN_MAX + 1).read_to_end(&mut bytes))
-            .map_err(|source| SettingsError::Unreadable { path: path.to_owned(), named_by, source })?;
+        let read = match path == Path::new(STANDARD_INPUT) {
+            true => io::stdin().lock().take(LEN_MAX + 1).read_to_end(&mut bytes),
+            false => File::open(path).and_then(|file| file.take(LEN_MAX + 1).read_to_end(&mut bytes)),
+        };
+        read.map_err(|source| SettingsError::Unreadable { path: path.to_owned(), named_by, source })?;
         let path = path.to_owned();
         if bytes.len() as u64 > LEN_MAX {
             return Err(SettingsError::TooLong { path, max: LEN_MAX });

@@ -10,7 +10,8 @@ use comfy_table::{ColumnConstraint, Width};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
-use crate::{numbers, terminal};
+use crate::numbers;
+use crate::terminal::{self, Paint, paint};
 use stage::Stage;
 use steps::{Finding, STEPS, Step};
 
@@ -99,9 +100,15 @@ fn to_text(done: &[Done], said: &[String], took: Duration) -> String {
         gain.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(27)));
     }
     let verdict = match done.iter().all(|done| done.result.is_ok()) {
-        true => format!("everything worked, in {}; nothing is left behind", numbers::time(took)),
-        false if said.is_empty() => "not everything worked".to_owned(),
-        false => format!("not everything worked; the daemons said:\n  {}", said.join("\n  ")),
+        true => {
+            let worked = paint(Paint::Good, "everything worked");
+            format!("{worked}, in {}; nothing is left behind", numbers::time(took))
+        }
+        false if said.is_empty() => paint(Paint::Bad, "not everything worked"),
+        false => {
+            let failed = paint(Paint::Bad, "not everything worked");
+            format!("{failed}; the daemons said:\n  {}", said.join("\n  "))
+        }
     };
     format!("{table}\n{verdict}")
 }

@@ -1,7 +1,7 @@
 //! `outboard doctor`: what can this machine do, and what would mend the rest?
 
 use anyhow::{Result, bail};
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 use outboard_limits::Allowance;
 use outboard_probe::{Address, Options, Report, State, Summary};
 use outboard_settings::{Configuration, Inputs};
@@ -45,8 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn for_people(report: &Report, width: u16) -> String {
-    let mut text = coloured(table(report, width).to_string(), terminal::is_coloured(&std::io::stdout()));
-    text += &format!("\n{}", verdict(&report.summary));
+    let mut text = format!("{}\n{}", table(report, width), verdict(&report.summary));
     let fixes = report.findings.iter().filter_map(|finding| Some((&finding.name, finding.fix.as_ref()?)));
     for (index, (name, fix)) in fixes.enumerate() {
         text += if index == 0 { "\n\nto fix:" } else { "" };
@@ -57,9 +56,8 @@ fn for_people(report: &Report, width: u16) -> String {
 
 /// One row for each finding, the area named where it begins.
 fn table(report: &Report, width: u16) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width).set_header(["area", "what", "state", "detail"]);
+    let mut table = terminal::table(["area", "what", "state", "detail"]);
+    table.set_width(width);
     let mut area = None;
     for finding in &report.findings {
         let name = if area == Some(finding.area) { String::new() } else { finding.area.to_string() };
@@ -71,17 +69,6 @@ fn table(report: &Report, width: u16) -> Table {
         table.add_row([name, finding.name.clone(), state, finding.detail.clone()]);
     }
     table
-}
-
-/// The states that need attention, in colours. They are the only words in capitals in their column.
-fn coloured(table: String, in_colours: bool) -> String {
-    if !in_colours {
-        return table;
-    }
-    let states = [("LIMITED", "33"), ("MISSING", "31"), ("UNKNOWN", "35")];
-    states.into_iter().fold(table, |table, (word, colour)| {
-        table.replace(&format!("  {word}  "), &format!("  \x1b[1;{colour}m{word}\x1b[0m  "))
-    })
 }
 
 fn verdict(summary: &Summary) -> String {
@@ -115,15 +102,6 @@ mod tests {
             assert!(finding.fix.as_ref().is_none_or(|fix| text.contains(fix)), "{}: {text}", finding.name);
         }
         assert!(text.contains(&format!("{} good", report.summary.good)), "{text}");
-    }
-
-    #[test]
-    fn colours_mark_states_and_nothing_else() {
-        let table = "│ kernel  hardware counters   LIMITED   UNLIMITED? none │".to_owned();
-        assert_eq!(coloured(table.clone(), false), table);
-        let marked = coloured(table.clone(), true);
-        assert_eq!(marked.matches("\x1b[1;33mLIMITED\x1b[0m").count(), 1, "{marked:?}");
-        assert_eq!(marked.replace("\x1b[1;33m", "").replace("\x1b[0m", ""), table);
     }
 
     #[test]

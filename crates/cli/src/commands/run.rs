@@ -39,7 +39,8 @@ pub(crate) struct Args {
     /// How many ranks; if nobody says, one, or one for each slot or host of --hosts
     #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
-    /// Run on these machines: a file with a line for each, a list with commas between, or slurm
+    /// Run on these machines: a file with a line for each, `-` for such lines on standard input, a list with commas between,
+    /// or slurm
     #[arg(long, value_name = "HOSTS")]
     hosts: Option<String>,
     /// How a program is started on another machine; the host's name, the program and its arguments are added

@@ -17,10 +17,10 @@ use super::output::Output;
   outboard graph convert web-Google.txt web.graph
   outboard graph convert roads.mtx roads.graph --symmetric --simple
   outboard graph convert --from ligra rMatGraph_J_5_100 small.sg
-  zcat soc-LiveJournal1.txt.gz | outboard graph convert --from snap /dev/stdin journal.graph")]
+  zcat soc-LiveJournal1.txt.gz | outboard graph convert --from snap - journal.graph")]
 pub(super) struct Args {
-    /// The graph to convert
-    #[arg(value_name = "IN")]
+    /// The graph to convert; `-` is the standard input
+    #[arg(value_name = "IN", value_parser = super::graph_file())]
     file: PathBuf,
     #[command(flatten)]
     output: Output,

@@ -17,8 +17,8 @@ use crate::terminal;
   outboard graph info web.graph
   outboard graph info road.mtx --json")]
 pub(super) struct Args {
-    /// The graph
-    #[arg(value_name = "FILE")]
+    /// The graph; `-` is the standard input
+    #[arg(value_name = "FILE", value_parser = super::graph_file())]
     file: PathBuf,
     /// Its format, if the file does not tell
     #[arg(long, value_name = "FORMAT", value_parser = super::format())]

@@ -8,6 +8,8 @@ mod output;
 mod run;
 mod summary;
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use outboard_graph_format::Format;
@@ -52,6 +54,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Info(args) => info::run(args),
         Command::Run(args) => run::run(args),
     }
+}
+
+/// Reads the name of a graph's file; `-` is the standard input.
+fn graph_file() -> impl TypedValueParser<Value = PathBuf> {
+    clap::builder::PathBufValueParser::new().map(|path| match path == Path::new("-") {
+        true => PathBuf::from("/dev/stdin"),
+        false => path,
+    })
 }
 
 /// Reads the name of a format.

@@ -28,11 +28,14 @@ use crate::config_flags::{About, ConfigFlags};
 use crate::failure::wrong_usage;
 use crate::terminal;
 
-/// Run an application on a graph
-///
-/// The result is the same, bit for bit, whatever the number of threads: runs can be compared by their checksums.
-#[derive(clap::Args)]
-#[command(after_help = "Applications:
+const EXAMPLES_FIRST: &str = "Examples:
+  outboard graph run pagerank --graph web.graph
+  outboard graph run bfs --graph social.graph --source 17 --threads 8
+  outboard graph run pagerank --graph web.graph --memory far --buffer 1/3 --cache static
+
+All flags and examples: outboard graph run --help";
+
+const EXAMPLES: &str = "Applications:
   bfs         how many edges it takes from one vertex to the others
   pagerank    how likely a random walk is at each vertex
   radii       how far vertices are from the farthest of 64 others: the least that the diameter can be
@@ -46,16 +49,22 @@ Examples:
   outboard graph run pagerank --graph web.graph --output ranks.npy
   outboard graph run bfs --graph web.graph --repeat 5
   outboard graph run pagerank --graph web.graph --memory far --buffer 1/3 --cache static
-  outboard graph run bfs --memory far --server tcp:192.0.2.7:7000 --served web.graph")]
+  outboard graph run bfs --memory far --server tcp:192.0.2.7:7000 --served web.graph";
+
+/// Run an application on a graph
+///
+/// The result is the same, bit for bit, whatever the number of threads: runs can be compared by their checksums.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES_FIRST, after_long_help = EXAMPLES)]
 pub(super) struct Args {
     /// What to compute
     #[arg(value_name = "APP", value_parser = application())]
     application: Application,
-    /// The graph, in any format
-    #[arg(long, value_name = "FILE", required_unless_present = "served")]
+    /// The graph, in any format; `-` is the standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "served", value_parser = super::graph_file())]
     graph: Option<PathBuf>,
     /// Its format, if the file does not tell
-    #[arg(long, value_name = "FORMAT", value_parser = super::format())]
+    #[arg(long, value_name = "FORMAT", value_parser = super::format(), hide_short_help = true)]
     from: Option<Format>,
     /// Where the graph lies
     #[arg(long, value_enum, default_value_t = Memory::Dram)]
@@ -77,7 +86,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file of --output if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", hide_short_help = true)]
     force: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]

@@ -30,15 +30,21 @@ pub(super) struct Share {
 /// What stands for the machines that Slurm has given us.
 const SLURM: &str = "slurm";
 
-/// The machines that `text` names: a file with a line for each, `slurm`, or a list with commas between.
+/// What stands for the standard input in place of a file.
+const STANDARD_INPUT: &str = "-";
+
+/// The machines that `text` names: a file with a line for each, `-` for such lines on the standard input, `slurm`, or a list with commas between.
 pub(super) fn find(text: &str) -> Result<Vec<Host>> {
     let hosts = if text == SLURM {
         let list = std::env::var("SLURM_JOB_NODELIST")
             .context("--hosts slurm is for jobs of Slurm, and SLURM_JOB_NODELIST is not set")?;
         expand(&list)?.iter().map(|name| parse(name)).collect::<Result<Vec<_>>>()?
-    } else if std::path::Path::new(text).is_file() {
-        let lines =
-            std::fs::read_to_string(text).with_context(|| format!("cannot read the hosts in {text}"))?;
+    } else if text == STANDARD_INPUT || std::path::Path::new(text).is_file() {
+        let read = match text {
+            STANDARD_INPUT => std::io::read_to_string(std::io::stdin().lock()),
+            file => std::fs::read_to_string(file),
+        };
+        let lines = read.with_context(|| format!("cannot read the hosts in {text}"))?;
         let lines = lines.lines().enumerate().map(|(number, line)| (number + 1, line.split('#').next()));
         let lines = lines
             .filter_map(|(number, line)| Some((number, line?.trim())))

@@ -28,7 +28,7 @@ pub(in super::super) struct Flags {
     buffer: Option<Buffer>,
     /// What moves at once: a power of two from a page to 2MiB [default: a 32nd of the buffer,
     /// from 64KiB to 1MiB, and 64KiB for far state]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     chunk: Option<ByteSize>,
     /// By which way chunks go [default: auto; agent with --cache static or dynamic]
     #[arg(long, value_enum)]
@@ -37,30 +37,30 @@ pub(in super::super) struct Flags {
     #[arg(long, value_enum)]
     cache: Option<CacheName>,
     /// Where the state of vertices lies: ranks, levels, labels [default: dram]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     state: Option<Memory>,
     /// The memory server, or several separated by commas: arrays are then striped over all of them
     /// [default: one is started for the time of the run]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     server: Vec<Address>,
     /// The agent, which has to know the memory servers [default: one is started, unless --path direct]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", hide_short_help = true)]
     agent: Option<Address>,
     /// A graph image below the data directory of the memory server, in place of --graph
     #[arg(long, value_name = "NAME", conflicts_with_all = ["graph", "from"])]
     pub(in super::super) served: Option<String>,
     /// How daemons that are started are reached [default: shm]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     link: Option<LinkName>,
     /// A slower wire to the memory server to imitate, for example 10gbit,5us
-    #[arg(long, value_name = "WIRE")]
+    #[arg(long, value_name = "WIRE", hide_short_help = true)]
     wire: Option<Wire>,
     /// How many threads answer page faults [default: one for every two processors, from 2 to 8;
     /// half as many over TCP]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), hide_short_help = true)]
     pager_threads: Option<u16>,
     /// Believe that a graph image is right inside. A wrong one ends the program with a panic
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     unchecked: bool,
     /// Also say what was chosen for each array, and why
     #[arg(long)]
