@@ -7,8 +7,7 @@ use outboard::{CallSite, Caller, CallerOptions, Memory};
 use outboard_btree::{BTree, Inserter, Tree, TreeOptions};
 use outboard_settings::parse_count;
 
-use super::functions::{AboutServe, At, Place, serve};
-use crate::config_flags::ConfigFlags;
+use super::functions::{self, At, Create, Serve};
 use crate::{numbers, terminal};
 
 /// Numbers in order at a memory server, by functions that run there
@@ -28,40 +27,24 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    Create(Create),
-    Serve(Serve),
+    /// Make a tree at a memory server
+    ///
+    /// The tree is a region with a name. It stays until it is freed (`outboard memory free NAME`) or the server ends.
+    #[command(after_help = "Examples:
+  outboard btree create
+  outboard btree create --tree index --keys 10M --server tcp:192.0.2.7:7000")]
+    Create(Create<Shape>),
+    /// Run a memory server in the foreground with a tree in it
+    ///
+    /// The tree is a region with a name. SIGTERM or Ctrl-C ends the server, and the tree with it.
+    #[command(after_help = "Examples:
+  outboard btree serve                                 for this user, at the usual socket
+  outboard btree serve --keys 10M --filled 5M --listen tcp:127.0.0.1:7000")]
+    Serve(Serve<Shape>),
     Get(Get),
     Insert(Insert),
     Scan(Scan),
     Bench(bench::Bench),
-}
-
-/// Make a tree at a memory server
-///
-/// The tree is a region with a name. It stays until it is freed (`outboard memory free NAME`) or the server ends.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  outboard btree create
-  outboard btree create --tree index --keys 10M --server tcp:192.0.2.7:7000")]
-struct Create {
-    #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    place: Place,
-}
-
-/// Run a memory server in the foreground with a tree in it
-///
-/// The tree is a region with a name. SIGTERM or Ctrl-C ends the server, and the tree with it.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  outboard btree serve                                 for this user, at the usual socket
-  outboard btree serve --keys 10M --filled 5M --listen tcp:127.0.0.1:7000")]
-struct Serve {
-    #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    config: ConfigFlags<AboutServe>,
 }
 
 /// Which tree to make.
@@ -152,8 +135,8 @@ fn value_of(key: u64) -> u64 {
 /// Makes a tree, serves one, or uses it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
-        What::Create(Create { shape, place }) => place.create(COMMAND, |memory| shape.make(memory)),
-        What::Serve(Serve { shape, config }) => serve(COMMAND, config, |memory| shape.make(memory)),
+        What::Create(create) => create.run(),
+        What::Serve(serve) => serve.run(),
         What::Get(Get { user, key, json }) => {
             let Some((tree, caller)) = user.open(CallerOptions::default())? else { return Ok(()) };
             let mut btree = BTree::new(caller, &tree)?;
@@ -189,8 +172,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-impl Shape {
-    /// Makes the tree, and says what it is.
+impl functions::Shape for Shape {
+    const COMMAND: &'static str = COMMAND;
+
     fn make(&self, memory: &mut Memory) -> Result<String> {
         let Self { tree: name, keys, filled } = self;
         if filled > keys {
@@ -203,7 +187,7 @@ impl Shape {
 
 impl User {
     fn open(&self, options: CallerOptions) -> Result<Option<(Tree, Caller)>> {
-        let Some(server) = self.at.place.find(COMMAND)? else { return Ok(None) };
+        let Some(server) = self.at.place.find(COMMAND, false)? else { return Ok(None) };
         let tree = Tree::open(&mut server.memory()?, &self.tree)?;
         Ok(Some((tree, server.caller(options)?)))
     }

@@ -7,8 +7,7 @@ use outboard::{CallerOptions, Memory};
 use outboard_kv::{Kv, Table, TableOptions};
 use outboard_settings::parse_count;
 
-use super::functions::{AboutServe, At, Place, serve};
-use crate::config_flags::ConfigFlags;
+use super::functions::{self, At, Create, Serve};
 use crate::{numbers, terminal};
 
 /// Keys and values at a memory server, by functions that run there
@@ -28,40 +27,24 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    Create(Create),
-    Serve(Serve),
+    /// Make an empty table at a memory server
+    ///
+    /// The table is a region with a name. It stays until it is freed (`outboard memory free NAME`) or the server ends.
+    #[command(after_help = "Examples:
+  outboard kv create
+  outboard kv create --table users --keys 10M --value-max 1000 --server tcp:192.0.2.7:7000")]
+    Create(Create<Shape>),
+    /// Run a memory server in the foreground with an empty table in it
+    ///
+    /// The table is a region with a name. SIGTERM or Ctrl-C ends the server, and the table with it.
+    #[command(after_help = "Examples:
+  outboard kv serve                                    for this user, at the usual socket
+  outboard kv serve --keys 10M --value-max 1000 --capacity 16GiB --listen tcp:127.0.0.1:7000")]
+    Serve(Serve<Shape>),
     Get(Get),
     Put(Put),
     Delete(Delete),
     Bench(bench::Bench),
-}
-
-/// Make an empty table at a memory server
-///
-/// The table is a region with a name. It stays until it is freed (`outboard memory free NAME`) or the server ends.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  outboard kv create
-  outboard kv create --table users --keys 10M --value-max 1000 --server tcp:192.0.2.7:7000")]
-struct Create {
-    #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    place: Place,
-}
-
-/// Run a memory server in the foreground with an empty table in it
-///
-/// The table is a region with a name. SIGTERM or Ctrl-C ends the server, and the table with it.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  outboard kv serve                                    for this user, at the usual socket
-  outboard kv serve --keys 10M --value-max 1000 --capacity 16GiB --listen tcp:127.0.0.1:7000")]
-struct Serve {
-    #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    config: ConfigFlags<AboutServe>,
 }
 
 /// Which table to make.
@@ -134,8 +117,8 @@ const COMMAND: &str = "outboard kv";
 /// Makes a table, serves one, or uses it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
-        What::Create(Create { shape, place }) => place.create(COMMAND, |memory| shape.make(memory)),
-        What::Serve(Serve { shape, config }) => serve(COMMAND, config, |memory| shape.make(memory)),
+        What::Create(create) => create.run(),
+        What::Serve(serve) => serve.run(),
         What::Get(Get { user, key }) => {
             let Some(mut kv) = user.open()? else { return Ok(()) };
             let found = kv.get(key.as_bytes())?;
@@ -169,8 +152,9 @@ fn shown(value: Vec<u8>) -> String {
     String::from_utf8(value).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
 }
 
-impl Shape {
-    /// Makes the table, and says what it is.
+impl functions::Shape for Shape {
+    const COMMAND: &'static str = COMMAND;
+
     fn make(&self, memory: &mut Memory) -> Result<String> {
         let Self { table: name, keys, key_max, value_max } = self;
         let options = TableOptions { keys: *keys, key_max: *key_max, value_max: *value_max };
@@ -189,7 +173,7 @@ impl User {
     }
 
     fn open(&self) -> Result<Option<Kv>> {
-        let Some(server) = self.at.place.find(COMMAND)? else { return Ok(None) };
+        let Some(server) = self.at.place.find(COMMAND, false)? else { return Ok(None) };
         let table = Table::open(&mut server.memory()?, &self.table)?;
         Ok(Some(Kv::new(server.caller(CallerOptions::default())?, &table)?))
     }

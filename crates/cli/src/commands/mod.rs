@@ -18,6 +18,7 @@ mod keys;
 mod kv;
 mod man;
 mod memory;
+mod place;
 mod run;
 mod run_node;
 mod status;

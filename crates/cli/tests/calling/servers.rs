@@ -1,6 +1,6 @@
 //! Calls that go on at another memory server.
 
-mod futures;
+pub(crate) mod futures;
 mod hung;
 mod wander;
 

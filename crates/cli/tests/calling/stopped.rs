@@ -1,12 +1,12 @@
 //! A memory server behind shared memory that is stopped: whoever waits for it is told who it is, whichever limit comes first.
 
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use outboard::{CallError, CallSite, Caller, CallerOptions, FunctionHandle, FunctionOptions};
 use outboard_kv::{Answer, Kv, KvError, Table, TableOptions};
 use outboard_settings::LinkSettings;
 
+use crate::servers::futures::poll_until_all_end;
 use crate::support::PATIENCE;
 use crate::world::{Daemons, caller_with, identity, image, link_settings, memory};
 
@@ -126,20 +126,11 @@ fn futures_that_find_no_room_at_a_stopped_server_end() {
     let caller = blocking.into_async();
     daemons.stop();
     let driver = caller.driver();
-    let mut calls: Vec<_> = (0..400).map(|_| Box::pin(caller.call(function, &LONG))).collect();
-    let until = Instant::now() + PATIENCE;
-    while !calls.is_empty() {
-        assert!(Instant::now() < until, "{} never end", calls.len());
-        let mut context = Context::from_waker(Waker::noop());
-        calls.retain_mut(|call| match call.as_mut().poll(&mut context) {
-            Poll::Pending => true,
-            Poll::Ready(result) => {
-                assert_names(&daemons, &result.unwrap_err());
-                false
-            }
-        });
+    let calls = (0..400).map(|_| caller.call(function, &LONG));
+    let drive = || {
         driver.drive(Duration::from_millis(10));
-    }
+    };
+    poll_until_all_end(calls, drive, |result| assert_names(&daemons, &result.unwrap_err()));
 }
 
 #[test]

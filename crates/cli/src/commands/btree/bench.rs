@@ -49,7 +49,7 @@ impl Bench {
     pub(super) fn run(&self) -> Result<()> {
         check_range("--keys", self.keys, 1, 1 << 40)?;
         self.flags.check()?;
-        let Some(server) = self.at.place.find(super::COMMAND)? else { return Ok(()) };
+        let Some(server) = self.at.place.find(super::COMMAND, false)? else { return Ok(()) };
         // The tree is there for as long as this link.
         let mut memory = server.memory()?;
         let options = TreeOptions { keys: self.keys };

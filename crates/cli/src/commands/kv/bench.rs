@@ -90,7 +90,7 @@ impl Bench {
         check_range("--keys", self.keys, 1, KEYS_MAX.into())?;
         check_range("--value-size", self.value_size as u64, VALUE_MIN as u64, 16 << 10)?;
         self.flags.check()?;
-        let Some(server) = self.at.place.find(super::COMMAND)? else { return Ok(()) };
+        let Some(server) = self.at.place.find(super::COMMAND, false)? else { return Ok(()) };
         // The table is there for as long as this link.
         let mut memory = server.memory()?;
         let options = TableOptions { keys: self.keys, key_max: 8, value_max: self.value_size as u64 };

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use outboard::{Client, Memory};
-use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, Configuration, default_socket};
+use anyhow::Result;
+use outboard::Memory;
+use outboard_settings::ByteSize;
+use outboard_wire::Rights;
 use outboard_wire::control::{ListedRegion, RegionName};
-use outboard_wire::{Rights, Role};
 use serde_json::json;
 
-use crate::config_flags::{ConfigFlags, Tool};
+use crate::commands::place::Place;
 use crate::{numbers, terminal};
 
 /// What to ask of a running server.
@@ -87,14 +86,11 @@ pub(super) struct Free {
 /// Which server, and how to answer.
 #[derive(clap::Args)]
 struct Server {
-    /// The memory server; without it, the one of the settings (job.memory) or at this user's usual socket
-    #[arg(long, value_name = "ADDRESS")]
-    server: Option<Address>,
+    #[command(flatten)]
+    place: Place,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    config: ConfigFlags<Tool>,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -119,8 +115,8 @@ impl Ask {
             Self::List(List { server }) | Self::Reserve(Reserve { server, .. }) => server,
             Self::Load(Load { server, .. }) | Self::Free(Free { server, .. }) => server,
         };
-        let Some(configuration) = server.config.open(server.json)? else { return Ok(()) };
-        let mut memory = server.connect(&configuration)?;
+        let Some(found) = server.place.find("outboard memory", server.json)? else { return Ok(()) };
+        let mut memory = found.memory()?;
         let answer = self.ask(&mut memory, server.json);
         memory.close("done");
         terminal::print(&answer?)
@@ -181,31 +177,6 @@ fn with_large(mut answer: serde_json::Value, large: Option<u64>) -> serde_json::
         answer["large_bytes"] = large.into();
     }
     answer
-}
-
-impl Server {
-    fn connect(&self, configuration: &Configuration) -> Result<Memory> {
-        let settings = &configuration.settings;
-        let configured = || settings.job.memory.address("memory");
-        let Some(address) = self.server.clone().or_else(configured) else {
-            bail!(
-                "the settings say to go without a memory server (job.memory); name one with --server ADDRESS"
-            );
-        };
-        let identity = Identity::new(Role::Tool, "outboard memory");
-        let client = Client::connect(&address, identity, &settings.link).with_context(|| {
-            let usual = address == default_socket("memory");
-            if usual {
-                "no memory server runs here; start one with `outboard memory`"
-            } else {
-                "no memory server"
-            }
-        })?;
-        if client.peer().intro().role != Role::MemoryServer {
-            bail!("{} is no memory server; name one with --server ADDRESS", client.peer());
-        }
-        Ok(Memory::new(client))
-    }
 }
 
 fn list(regions: &[ListedRegion], as_json: bool) -> String {

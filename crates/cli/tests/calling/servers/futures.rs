@@ -22,6 +22,28 @@ pub(super) fn poll_until_ready<F: Future>(future: F, mut idle: impl FnMut()) -> 
     }
 }
 
+/// Polls futures until all have ended, tells each end, and does `idle` in between.
+pub(crate) fn poll_until_all_end<F: Future>(
+    futures: impl Iterator<Item = F>,
+    mut idle: impl FnMut(),
+    mut tell: impl FnMut(F::Output),
+) {
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    let until = Instant::now() + PATIENCE;
+    while !futures.is_empty() {
+        assert!(Instant::now() < until, "{} never end", futures.len());
+        let mut context = Context::from_waker(Waker::noop());
+        futures.retain_mut(|future| match future.as_mut().poll(&mut context) {
+            Poll::Pending => true,
+            Poll::Ready(output) => {
+                tell(output);
+                false
+            }
+        });
+        idle();
+    }
+}
+
 #[test]
 fn futures_go_on_at_another_server() {
     let mut places = [Place::new(), Place::new()];

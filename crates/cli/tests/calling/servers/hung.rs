@@ -1,14 +1,12 @@
 //! A server that hangs while calls wait to go on there: they end, and are in nobody's way until then.
 
-use std::future::Future;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use outboard::{CallError, CallSite, Caller, CallerOptions, FunctionHandle, NoRoomBecause};
 use outboard_settings::LinkSettings;
 
 use super::Place;
-use super::futures::poll_until_ready;
+use super::futures::{poll_until_all_end, poll_until_ready};
 use crate::support::PATIENCE;
 use crate::world::{COUNT, caller_with, identity, image, link_settings};
 
@@ -115,19 +113,7 @@ fn futures_that_find_no_room_at_a_hung_server_end() {
     let drive = || {
         driver.drive(Duration::from_millis(10));
     };
-    let mut calls: Vec<_> = (0..120).map(|_| Box::pin(caller.call(pass_on, &[1; 8000]))).collect();
-    let until = Instant::now() + PATIENCE;
-    while !calls.is_empty() {
-        assert!(Instant::now() < until, "{} never end", calls.len());
-        let mut context = Context::from_waker(Waker::noop());
-        calls.retain_mut(|call| match call.as_mut().poll(&mut context) {
-            Poll::Pending => true,
-            Poll::Ready(result) => {
-                assert_given_up(&result.unwrap_err());
-                false
-            }
-        });
-        drive();
-    }
+    let calls = (0..120).map(|_| caller.call(pass_on, &[1; 8000]));
+    poll_until_all_end(calls, drive, |result| assert_given_up(&result.unwrap_err()));
     assert!(poll_until_ready(caller.call(count, &1u64.to_le_bytes()), drive).is_ok());
 }
