@@ -34,7 +34,7 @@ const EXAMPLES: &str = "Examples:
   outboard up                        a local cluster to work with, until Ctrl-C
   outboard run -n 4 -- ./program     a program as four ranks
   outboard app histogram -n 2        an application made of small messages
-  outboard advise -- COMMAND         who should move a program's messages
+  outboard advise -- ./program        who should move a program's messages
   outboard status --watch            what the daemons are doing
   outboard keys init                 by what the machines of a cluster know each other
   outboard doctor                    what this machine can do, and how to mend the rest

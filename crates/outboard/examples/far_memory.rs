@@ -1,15 +1,15 @@
 //! An array larger than the memory that it takes here. In another terminal: `outboard up`.
 //!
 //!     cargo run --release -p outboard --example far_memory
+#![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
 use outboard::{FarMemory, FarOptions};
 
-#[allow(clippy::print_stdout, reason = "it is what the example is for")]
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let far = FarMemory::connect(FarOptions::find()?.with_buffer("16MiB".parse()?))?;
+    let far = FarMemory::connect(FarOptions::find()?.with_buffer("16MiB".parse()?))?; // at this user's `outboard up`
     let mut counts = far.allocate::<u64>(16 << 20)?; // 128 MiB, of which 16 MiB are here at a time
     for at in (0..counts.len()).step_by(4096) {
-        counts[at] += at as u64;
+        counts[at] += at as u64; // a page fault, a fetch, and then memory like any other
     }
     let sum: u64 = counts.iter().sum();
     assert_eq!(sum, (0..16u64 << 20).step_by(4096).sum::<u64>());

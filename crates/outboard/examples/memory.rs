@@ -1,12 +1,12 @@
 //! A region of a memory server, by calls. In another terminal: `outboard up`.
 //!
 //!     cargo run --release -p outboard --example memory
+#![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
 use outboard::Memory;
 
-#[allow(clippy::print_stdout, reason = "it is what the example is for")]
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut memory = Memory::find()?;
+    let mut memory = Memory::find()?; // the server of this user's `outboard up`
     let table = memory.reserve(1 << 20, None)?; // ends with this process; give it a name to keep it
     memory.write(&table, 4096, b"far away")?; // visible there when the call returns
     let before = memory.fetch_add(&table, 0, 5)?;

@@ -14,6 +14,7 @@ const TOP_LEVEL: &[&str] = &[
     "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
+    "Containerfile",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",

@@ -21,7 +21,7 @@ use crate::serve::{serve, serve_in_background, serve_while_used};
   outboard agent                                       for this user, at the usual socket
   outboard agent --listen tcp:127.0.0.1:7001           over tcp, on this machine
   outboard agent --memory-servers tcp:192.0.2.7:7000 --peers tcp:192.0.2.8:7001
-  outboard agent --quota 30% --wire 10gbit,5us         a stand-in for a slower processor on a slower wire
+  outboard agent --quota 30% --wire 10gbit,5us         a stand-in for a slower processor and wire
   outboard agent --background --while-used             until the last program that uses it has ended
   outboard agent --background --json                   where it listens, for programs
   outboard agent --print-config                        every setting, and where it came from")]

@@ -18,15 +18,14 @@ use crate::terminal;
   outboard bench link --json         one JSON object for programs
   outboard bench daemon              what an idle agent uses, and how soon a client is served
   outboard bench paging              what a page fault costs
-  outboard bench graph               graph applications in far memory beside mapped files and plain memory
+  outboard bench graph               graphs in far memory beside mapped files and plain memory
   outboard bench graph --quick       the same figures, each measured once on a smaller graph
   outboard bench routing             what a message between ranks costs
   outboard bench ebpf                what an eBPF function costs, beside rbpf and the same in Rust
   outboard bench calling             what calls of functions cost, beside Rust and memcached
-  outboard bench steering            the part of it that asks whether calls leave a site whose core is taken
+  outboard bench steering            of it, whether calls leave a site whose core is taken
   outboard bench writing             does choosing the path of each remote write pay
-  outboard bench writing --quick     the same figures; the model with 2 million writes instead of 3, and with its numbers
-                                     scaled by 1/4 and 4 only, not by 1/2 and 2
+  outboard bench writing --quick     the same figures with fewer writes, and fewer scaled models
   outboard bench cluster             what encryption and libfabric cost between machines")]
 pub(crate) struct Args {
     /// What to measure

@@ -13,13 +13,13 @@ use crate::{numbers, terminal};
 /// Numbers in order at a memory server, by functions that run there
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard btree create --keys 1M                      an empty tree at the memory server that runs here
+  outboard btree create --keys 1M                      an empty tree at the server that runs here
   outboard btree insert 17 4                           a key and its value
   outboard btree get 17
   outboard btree scan 10 --count 5                     the first keys from 10 on, with their values
   outboard btree bench                                 how many look-ups in a second
   outboard memory free btree                           the tree is gone
-  outboard btree serve --keys 1M                       a memory server of its own, with an empty tree")]
+  outboard btree serve --keys 1M                       a server of its own, with an empty tree")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

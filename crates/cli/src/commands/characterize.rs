@@ -25,10 +25,10 @@ use picture::Picture;
 /// meanwhile, which disturbs the figures and them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard characterize                              this machine: tables and conclusions, within a minute
+  outboard characterize                              this machine: tables and conclusions
   outboard characterize --quick --svg links.svg      in some seconds, and a picture of it
-  outboard characterize --agent unix:@outboard-1000-agent --memory tcp:192.0.2.7:7000
-                                                     the daemons of a cluster, each over the link of its address
+  outboard characterize --agent tcp:192.0.2.8:7001 --memory tcp:192.0.2.7:7000
+                                                     the daemons of a cluster, each over its link
   outboard characterize --json                       one JSON object for programs")]
 pub(crate) struct Args {
     /// The agent to measure with: unix:@name, unix:/path or tcp:ip:port
@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// Measure for a shorter time
     #[arg(long)]
     quick: bool,
+    /// Only show that it works
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    tiny: bool,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -64,7 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(cluster) = &cluster {
         targets = cluster.targets()?;
     }
-    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    let effort = match args {
+        Args { tiny: true, .. } => Effort::Tiny,
+        Args { quick: true, .. } => Effort::Quick,
+        _ => Effort::Full,
+    };
     let measured = characterize(&targets, effort, &configuration.settings);
     if let Some(cluster) = cluster {
         cluster.stop();

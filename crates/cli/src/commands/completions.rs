@@ -9,9 +9,9 @@ use crate::{Outboard, terminal};
 /// Print what a shell needs to complete command lines
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard completions bash > ~/.local/share/bash-completion/completions/outboard
-  outboard completions zsh > ~/.zfunc/_outboard            with ~/.zfunc in fpath
-  outboard completions fish > ~/.config/fish/completions/outboard.fish")]
+  outboard completions bash >> ~/.bashrc
+  outboard completions zsh | install -D /dev/stdin ~/.zfunc/_outboard     with ~/.zfunc in fpath
+  outboard completions fish | install -D /dev/stdin ~/.config/fish/completions/outboard.fish")]
 pub(crate) struct Args {
     /// Which shell
     shell: Shell,

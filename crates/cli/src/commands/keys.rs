@@ -58,7 +58,7 @@ struct Init {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard keys issue node7 --for ./node7
-  outboard keys issue node7 --for ./node7 --days 30 --dir /etc/outboard/keys")]
+  outboard keys issue node8 --for ./node8 --days 30 --dir /etc/outboard/keys")]
 struct Issue {
     /// The machine's name in its certificate, for people
     name: String,

@@ -13,13 +13,13 @@ use crate::{numbers, terminal};
 /// Keys and values at a memory server, by functions that run there
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard kv create --keys 1M                         an empty table at the memory server that runs here
+  outboard kv create --keys 1M                         an empty table at the server that runs here
   outboard kv put greeting hello                       a key and its value
   outboard kv get greeting
   outboard kv delete greeting
-  outboard kv bench                                    how many gets and puts in a second, as YCSB measures
+  outboard kv bench                                    how many gets and puts in a second
   outboard memory free kv                              the table is gone
-  outboard kv serve --keys 1M                          a memory server of its own, with an empty table")]
+  outboard kv serve --keys 1M                          a server of its own, with an empty table")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

@@ -30,10 +30,10 @@ use crate::terminal;
   outboard run -n 4 ./program input.txt                   four ranks
   outboard run -n 4 --agent other-cores -- ./program      with an agent on processors of its own
   outboard run -n 2 --agent same-cores --agent-quota 30% --wire 10gbit,5us -- ./program
-                                                          with a stand-in for a slower agent far away
+                                                          with a stand-in for a slower agent
   outboard run -n 2 --json -- ./program                   the last line says what became of it
   outboard run --hosts one,two -n 8 ./program             on two machines, by ssh
-  outboard run --hosts hosts.txt ./program                a line for each host: name, or name=IP, and slots=4
+  outboard run --hosts hosts.txt ./program                hosts line by line: name slots=4
   outboard run --hosts slurm -n 8 ./program               on the nodes of this job of Slurm")]
 pub(crate) struct Args {
     /// How many ranks; if nobody says, one, or one for each slot or host of --hosts

@@ -117,7 +117,7 @@ impl Sizes for TrianglesSizes {
 /// The flags of shortest paths.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard app sssp -n 2 --check                    are distances those that Dijkstra's algorithm finds
+  outboard app sssp -n 2 --check                    are distances those of Dijkstra's algorithm
   outboard app sssp -n 2 --delta 64 --source 17     with larger buckets, from another vertex")]
 pub(super) struct ShortestPathsSizes {
     #[command(flatten)]
@@ -140,7 +140,7 @@ impl Sizes for ShortestPathsSizes {
 /// The flags of transport.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard app transport -n 2 --check                          is every cell's tally that of a serial run
+  outboard app transport -n 2 --check                          is every tally that of a serial run
   outboard app transport -n 4 --mesh 64x64x64 --particles 1M   with more cells and particles")]
 pub(super) struct TransportSizes {
     /// How many cells there are in each direction

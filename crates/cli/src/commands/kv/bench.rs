@@ -18,9 +18,9 @@ use crate::numbers;
 /// seconds; every value that comes is checked.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  outboard kv bench --keys 1M                          1 put in 20, some keys far more often than others
+  outboard kv bench --keys 1M                          1 put in 20, some keys more often
   outboard kv bench --workload A --distribution uniform --clients 4
-  outboard kv bench --site application --batch 1       one at a time, by one-sided access of this process
+  outboard kv bench --site application --batch 1       one at a time, by one-sided access
   outboard kv bench --json                             one JSON object for programs")]
 pub(super) struct Bench {
     #[command(flatten)]

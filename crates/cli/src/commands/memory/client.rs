@@ -35,7 +35,7 @@ pub(super) struct List {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard memory reserve table --size 1GiB
-  outboard memory reserve table --size 1GiB --populate     for random access to all of it")]
+  outboard memory reserve index --size 1GiB --populate     for random access to all of it")]
 pub(super) struct Reserve {
     #[command(flatten)]
     server: Server,
