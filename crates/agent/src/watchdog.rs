@@ -16,6 +16,8 @@ use crate::status::{Gauge, StatusPage};
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// At every how many of these looks it looks at the memory, which costs more.
 const LOOKS_PER_MEMORY: usize = 20;
+/// At every how many of them it wakes threads that sleep, to see that they can be woken.
+const LOOKS_PER_RING: usize = 8;
 /// A thread whose turn takes as long is said to be stuck: a turn is bounded work, far less than a millisecond of it.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
@@ -56,6 +58,9 @@ impl Watchdog {
                 return;
             }
             self.look(clock.now());
+            if looks.is_multiple_of(LOOKS_PER_RING) {
+                self.watched.iter().for_each(|watched| watched.pulse.ring(clock.now()));
+            }
         }
     }
 
@@ -86,6 +91,7 @@ impl Watchdog {
 
 #[cfg(test)]
 mod tests {
+    use outboard_driver::Mailbox;
     use outboard_wire::Role;
 
     use super::*;
@@ -93,7 +99,7 @@ mod tests {
     #[test]
     fn a_thread_that_does_not_turn_is_shown_until_it_does() {
         let page = StatusPage::create(Role::MemoryServer, "m").unwrap();
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Mailbox::<()>::new().unwrap().pulse();
         let mut watchdog = Watchdog::new(&page, vec![("worker-0".to_owned(), Arc::clone(&pulse))]);
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
         let shown = |page: &StatusPage| {

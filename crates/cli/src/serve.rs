@@ -5,7 +5,7 @@ use std::{io, panic, process};
 
 use anyhow::{Context, Result};
 use outboard_agent::{Daemon, StartError};
-use outboard_driver::{Signals, end_within, raise_descriptor_limit};
+use outboard_driver::{Signals, raise_descriptor_limit};
 use outboard_settings::Reasons;
 
 use crate::daemon_ready;
@@ -62,7 +62,7 @@ fn serve_until(
     raise_descriptor_limit();
     end_as_a_whole();
     // Before the start, so that whoever knows of the daemon can end it cleanly.
-    let mut signals = Signals::collect().context("cannot receive signals")?;
+    let mut signals = Signals::collect(LAST_RESORT).context("cannot receive signals")?;
     let daemon = start()?;
     let identity = daemon.identity();
     let (role, name, listening) = (identity.role, identity.name.clone(), daemon.listening());
@@ -75,8 +75,6 @@ fn serve_until(
     }
     daemon_ready::announce(listening);
     let waited = wait(&mut signals, &daemon).context("cannot wait for signals");
-    // Even if no thread gets on any more, not this one either.
-    end_within(LAST_RESORT);
     let stopped = daemon.stop("it was asked to end");
     tracing::info!("{role} “{name}” has ended, {}", waited.as_ref().unwrap_or(&"it cannot wait for signals"));
     waited?;

@@ -124,12 +124,12 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             config,
             clock,
             poller,
+            pulse: orders.pulse(),
             orders,
             listeners,
             deaf: Vec::new(),
             workers,
             next_worker: 0,
-            pulse: Arc::default(),
             report,
         })
     }

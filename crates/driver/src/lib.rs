@@ -30,5 +30,5 @@ pub use listener::Listener;
 pub use mailbox::Mailbox;
 pub use outboard_contract::{LinkId, Origin, Outbox, Service};
 pub use pulse::Pulse;
-pub use signals::{Signals, end_within, raise_descriptor_limit};
+pub use signals::{Signals, raise_descriptor_limit};
 pub use worker::{Worker, WorkerConfig, WorkerHandle};

@@ -17,11 +17,16 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals are collected here instead of ending the process.
-    pub fn collect() -> std::io::Result<Self> {
+    /// From now on these signals are collected here instead of ending the process, which the kernel ends so long after the
+    /// first of them, whatever its threads do and even if none of them can run.
+    #[expect(unsafe_code, reason = "the handler may do only what is safe in one")]
+    pub fn collect(end_within: Duration) -> std::io::Result<Self> {
         let (arrivals, signalled) = UnixStream::pair()?;
         let is_last = Arc::new(AtomicBool::new(false));
+        let seconds = end_within.as_secs().clamp(1, 3600) as libc::c_uint;
         for signal in [SIGTERM, SIGINT] {
+            // SAFETY: `alarm` may be called in a handler, and touches no memory.
+            unsafe { signal_hook::low_level::register(signal, move || _ = libc::alarm(seconds))? };
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_last))?;
             signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
         }
@@ -49,13 +54,6 @@ impl Signals {
             }
         }
     }
-}
-
-/// The process ends after so long, whatever its threads do and even if none of them can run: the kernel ends it.
-#[expect(unsafe_code, reason = "the system call has no safe form")]
-pub fn end_within(most: Duration) {
-    // SAFETY: it touches no memory.
-    unsafe { libc::alarm(most.as_secs().clamp(1, 3600) as libc::c_uint) };
 }
 
 /// Lets the process open as many descriptors as it may: a daemon has one and more for each client.

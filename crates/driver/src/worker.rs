@@ -136,11 +136,12 @@ impl<S: Service> Worker<S> {
         clock: Clock,
         service: S,
     ) -> Result<(Self, WorkerHandle<S::Note>), Errno> {
+        let letters = Mailbox::new()?;
         let shared = Arc::new(Shared {
-            letters: Mailbox::new()?,
+            pulse: letters.pulse(),
+            letters,
             links: AtomicUsize::new(0),
             desk: OnceLock::new(),
-            pulse: Arc::default(),
         });
         let poller = Poller::new()?;
         poller.add(shared.letters.descriptor(), LETTERS_KEY, Interest::READ)?;

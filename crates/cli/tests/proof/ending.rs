@@ -66,3 +66,23 @@ fn a_daemon_whose_worker_is_stuck_ends_and_says_which() {
     assert!(said.iter().any(|line| line.contains("worker-0")), "{said:?}");
     place.assert_nothing_left();
 }
+
+#[test]
+fn a_worker_that_was_stopped_in_its_sleep_is_named_and_gone_past() {
+    let place = Place::new();
+    let mut memory = Daemon::memory(&place, &place.socket(), &["--workers", "2"]);
+    let Some(frozen) = Frozen::new(thread(memory.process.pid(), "worker-0")) else {
+        println!("skipped: {} may not be traced here", memory.name);
+        return;
+    };
+    memory.process.await_line(&["thread worker-0 has not turned"]);
+    for _ in 0..4 {
+        connect(memory.local()).echo(b"by the other").unwrap();
+    }
+    assert_eq!(memory.number("threads_stuck"), 1);
+    drop(frozen);
+    memory.process.await_line(&["thread worker-0 turns again"]);
+    memory.await_number("threads_stuck", 0);
+    memory.end();
+    place.assert_nothing_left();
+}

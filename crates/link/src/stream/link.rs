@@ -158,8 +158,7 @@ impl<S: ByteStream> StreamLink<S> {
             return false;
         }
         if self.inbox.is_full() {
-            // Whatever the peer has to say is waiting in the stream.
-            self.pulse.heard();
+            self.pulse.has_no_room();
             return false;
         }
         let requester = &mut self.desk.requester;

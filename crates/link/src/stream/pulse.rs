@@ -6,8 +6,8 @@ use outboard_wire::Time;
 
 use crate::Loss;
 
-/// How many deadlines an operation may take while nothing but heartbeats moves. Longer than a silence, because
-/// the peer may hold it back behind a frame that it has no room for.
+/// How many deadlines an operation may take while nothing but heartbeats moves, and a link may stand still while bytes wait
+/// on both sides. Longer than a silence, because the peer may hold it back behind a frame that it has no room for.
 const PATIENCE: u32 = 4;
 
 /// Counts silences on both sides.
@@ -27,6 +27,8 @@ pub(super) struct Pulse {
     silent: Duration,
     /// How long operations have been under way with nothing but heartbeats moving.
     idle: Duration,
+    /// How long nothing has left or come in, however many bytes wait on both sides.
+    jammed: Duration,
     pings: u64,
 }
 
@@ -50,6 +52,7 @@ impl Pulse {
             heard_at: Time::ZERO,
             silent: Duration::ZERO,
             idle: Duration::ZERO,
+            jammed: Duration::ZERO,
             pings: 0,
         }
     }
@@ -70,15 +73,23 @@ impl Pulse {
         let gap = now.since(before).min(self.deadline / 2);
         self.silent += gap;
         self.idle += gap;
+        self.jammed += gap;
         self.now = Some(now.max(before));
         if std::mem::take(&mut self.has_sent) {
             self.sent_at = self.now();
         }
     }
 
-    /// Bytes came from the peer, or would if there were room for them.
+    /// Bytes came from the peer.
     #[inline]
     pub(super) fn heard(&mut self) {
+        self.has_no_room();
+        self.jammed = Duration::ZERO;
+    }
+
+    /// Bytes of the peer may wait for room on this side, so that its silence means nothing.
+    #[inline]
+    pub(super) fn has_no_room(&mut self) {
         self.heard_at = self.now();
         self.silent = Duration::ZERO;
     }
@@ -88,6 +99,7 @@ impl Pulse {
     pub(super) fn sent(&mut self) {
         self.has_sent = true;
         self.sent_at = self.now();
+        self.jammed = Duration::ZERO;
     }
 
     /// Something else than heartbeats moved, or nothing is under way.
@@ -116,6 +128,10 @@ impl Pulse {
             };
             return Some(Loss::Stalled { silent: self.now().since(self.heard_at), awaited: what });
         }
+        // Whoever takes nothing and cannot be heard may be dead; a peer that is only slow takes something now and then.
+        if awaited.backlog && self.jammed >= self.deadline * PATIENCE {
+            return Some(Loss::Stalled { silent: self.jammed, awaited: "room for what was sent" });
+        }
         if awaited.operations && self.idle >= self.deadline * PATIENCE {
             let awaited = "the end of a one-sided operation, though it lives";
             return Some(Loss::Stalled { silent: self.idle, awaited });
@@ -130,9 +146,52 @@ impl Pulse {
         if awaited.operations {
             next = next.min(now + (self.deadline * PATIENCE).saturating_sub(self.idle));
         }
-        if !awaited.backlog {
-            next = next.min(self.sent_at + self.heartbeat);
+        match awaited.backlog {
+            true => next = next.min(now + (self.deadline * PATIENCE).saturating_sub(self.jammed)),
+            false => next = next.min(self.sent_at + self.heartbeat),
         }
         next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(5);
+    const STEP: Duration = Duration::from_millis(500);
+
+    /// Looks for so long while nothing can be heard and bytes wait to leave; `and` is done at each look.
+    fn lost_within(steps: u32, mut and: impl FnMut(&mut Pulse, u32)) -> Option<u32> {
+        let mut pulse = Pulse::new(Duration::from_secs(1), DEADLINE);
+        let awaited = Awaited { operations: false, backlog: true };
+        (0..steps).find(|step| {
+            pulse.look(Time::ZERO + STEP * *step);
+            pulse.has_no_room();
+            and(&mut pulse, *step);
+            assert!(pulse.next(awaited) <= pulse.now() + DEADLINE * PATIENCE);
+            pulse.verdict(awaited).is_some()
+        })
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_and_cannot_be_heard_is_lost() {
+        assert_eq!(lost_within(1000, |_, _| {}), Some(40));
+    }
+
+    #[test]
+    fn a_peer_that_takes_something_now_and_then_is_not() {
+        let takes = |pulse: &mut Pulse, step: u32| {
+            if step % 30 == 0 {
+                pulse.sent()
+            }
+        };
+        assert_eq!(lost_within(1000, takes), None);
+        let says = |pulse: &mut Pulse, step: u32| {
+            if step % 30 == 0 {
+                pulse.heard()
+            }
+        };
+        assert_eq!(lost_within(1000, says), None);
     }
 }
