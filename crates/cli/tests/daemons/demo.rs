@@ -67,6 +67,18 @@ fn every_service_works_with_an_agent_and_when_that_is_killed() {
     ] {
         assert!(figure(name) > 0.0, "{name}: {json}");
     }
+    let said = steps.iter().find(|step| step["step"] == "functions").unwrap()["result"].as_str().unwrap();
+    for (site, place) in
+        [("server", "at the memory server"), ("agent", "at the agent"), ("application", "here")]
+    {
+        let rate = figure(&format!("gets_at_{site}_per_s"));
+        let shown = match rate {
+            1e6.. => format!("{:.1} M/s {place}", rate / 1e6),
+            1e3.. => format!("{:.0} k/s {place}", rate / 1e3),
+            _ => format!("{rate:.0}/s {place}"),
+        };
+        assert!(said.contains(&shown), "{shown}: {said}");
+    }
     assert!(figure("slots_at_server_when_loaded") <= 64.0, "calls leave a loaded server: {json}");
     if !steps.iter().any(is_left_out) {
         assert!(3.0 * figure("far_graph_buffer_bytes") <= 1.5 * figure("far_graph_bytes"), "{json}");

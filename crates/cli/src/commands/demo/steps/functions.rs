@@ -54,7 +54,8 @@ pub(super) fn three_sites(stage: &mut Stage) -> Result<Finding> {
     drop((fixed, steered));
     table.free(&mut memory)?;
     memory.close("done");
-    let [server, agent, here] = CallSite::ALL.map(|site| per_second(free[site as usize]));
+    let [server, agent, here] = [CallSite::Server, CallSite::Agent, CallSite::Application]
+        .map(|site| per_second(free[site as usize]));
     let how_moved = match moving {
         Some(took) => format!("moved within {}", numbers::time(took)),
         None => "had moved before, since other programs load this machine".to_owned(),

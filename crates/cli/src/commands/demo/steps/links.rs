@@ -35,8 +35,8 @@ pub(super) fn echo(stage: &mut Stage) -> Result<Finding> {
         both(large)
     );
     if shm.small > tcp.small || shm.large > tcp.large {
-        text += "; shared memory is slower here because both processes wait by looking, and had to take turns on \
-                 one processor";
+        text += "; shared memory was slower this time, which happens when both processes, which wait by looking, get \
+                 one processor between them";
     }
     let seconds = |time: Duration| time.as_secs_f64();
     let gain = format!(

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
+use outboard_limits::ProcessorLimits;
 use outboard_link::Address;
 use outboard_messages::{App, Histogram, Report};
 use outboard_settings::{Placement, Settings};
@@ -45,16 +46,14 @@ pub(super) fn inline_and_by_agent(stage: &mut Stage) -> Result<Finding> {
         per_second(inline.rate()),
         per_second(by_agent.rate()),
     );
+    let processors = ProcessorLimits::of_this_process().threads();
     let gain = match by_agent.rate() >= inline.rate() {
-        true => format!(
-            "by the agent {} as fast: it has processors to itself",
-            times(by_agent.rate(), inline.rate())
-        ),
-        false => format!(
-            "inline {} as fast: the agent shares the ranks' processors here, and steering would not take it",
-            times(inline.rate(), by_agent.rate())
-        ),
+        true => format!("by the agent {} as fast", times(by_agent.rate(), inline.rate())),
+        false => {
+            format!("inline {} as fast, and steering would choose it", times(inline.rate(), by_agent.rate()))
+        }
     };
+    let gain = format!("{gain}: {RANKS} ranks and the agent have {processors} processors here");
     Ok(Finding::text(text)
         .gained(gain)
         .with("updates_inline_per_s", inline.rate())

@@ -30,7 +30,12 @@ pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
             false => ("by the server's processor", 1.0 - share, offloaded, "straight into memory"),
         };
         parts.push(format!("{} {}, {:.0} % {path}", per_second(chosen), by.words(), most * 100.0));
-        gains.push(format!("{} {} as fast as all {against}", by.words(), times(chosen, other)));
+        let mut gain = format!("{} {} as fast as all {against}", by.words(), times(chosen, other));
+        if chosen < other && matches!(by, By::Tcp) {
+            gain +=
+                " (both use that processor there, and the difference was too small to learn in this time)";
+        }
+        gains.push(gain);
         for (what, rate) in [("chosen", chosen), ("offloaded", offloaded), ("unloaded", unloaded)] {
             finding = finding.with(format!("writes_{what}_{}_per_s", by.name()), rate);
         }
