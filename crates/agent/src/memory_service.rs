@@ -19,13 +19,14 @@ use outboard_wire::control::{ControlAnswer, Question};
 use outboard_wire::{Time, paging};
 use outboard_writing::{DrainingWorker, Sessions};
 
+use crate::calling::SharedCalling;
 use crate::counts::Counts;
 use crate::echo::echo;
 use crate::files::DataDirectory;
 use crate::room::Room;
 use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
-use calling::{Calling, SharedCalling};
+use calling::Calling;
 use file_work::{Asker, FileDone, Turns};
 use served::{Served, ServedCount};
 use steering::{Askers, Steering};

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_calling::{CallerNumber, Controller, ControllerConfig, SlotTable};
+use outboard_calling::{CallerNumber, Controller, ControllerConfig, Meter, MeterReader, SlotTable};
 use outboard_driver::LinkId;
-use outboard_driver::calling::{Meter, MeterReader};
 use outboard_link::{Clock, Disposition, Frame};
 use outboard_steering::Site;
 use outboard_wire::calling::{ASK, Ask, LOAD, Load, OBSERVED, Observed, TABLE};

@@ -4,35 +4,17 @@ mod site;
 
 use std::sync::{Arc, Weak};
 
-use outboard_calling::ExecutorConfig;
+use outboard_calling::{CallingDesk, FindRegion, Refused};
 use outboard_driver::LinkId;
-use outboard_driver::calling::{CallingDesk, FindRegion, Refused, SharedCalls};
 use outboard_link::{Disposition, Frame};
-use outboard_settings::CallingSettings;
 use outboard_wire::calling::{Allowed, CallerId, RegisterRefusal};
 use outboard_wire::{Rights, Time};
 
 use super::write_backs::Gates;
 use super::{MemoryService, SharedStore, steering};
-use crate::calling::{CallingCounts, quotas};
-use crate::status::StatusPage;
+use crate::calling::ambient;
 use crate::store::Gate;
 use site::ServerSite;
-
-/// The functions and callers of a memory server, and what is counted of calls.
-pub(crate) struct SharedCalling {
-    calls: Arc<SharedCalls>,
-    config: ExecutorConfig,
-    counts: CallingCounts,
-}
-
-impl SharedCalling {
-    pub(crate) fn new(page: &StatusPage, settings: &CallingSettings) -> Self {
-        let (functions, (config, limits)) = (page.gauge("functions"), quotas(settings));
-        let calls = SharedCalls::new(limits, move |count| functions.set(count as u64));
-        Self { calls, config, counts: CallingCounts::new(page) }
-    }
-}
 
 /// What one worker does about calls.
 pub(super) struct Calling {
@@ -44,7 +26,7 @@ impl Calling {
     pub(super) fn new(store: &SharedStore) -> Self {
         let desk = CallingDesk::new(Arc::clone(&store.calling.calls), store.calling.config);
         store.steering.add_worker(desk.meter());
-        Self { desk, site: ServerSite::new() }
+        Self { desk, site: ServerSite::new(ambient()) }
     }
 }
 

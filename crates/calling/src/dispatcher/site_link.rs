@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use outboard_calling::NoReply;
-use outboard_link::{Disposition, Frame, Link, LinkError, Peer, SendError, WaitOn};
+use crate::NoReply;
+use outboard_contract::{Disposition, Frame, Link, LinkError, SendError};
 use outboard_wire::calling::{
     CALL, Call, CallerId, FAILED, FORWARDED, Failed, Forwarded, OPEN, Open, REGISTERED, REPLY, RETURNED,
     Registered, Reply, TABLE, Table,
@@ -15,7 +15,7 @@ use outboard_wire::{Flow, FrameHead, Incarnation, Time};
 const FRAMES_PER_TURN: usize = 128;
 
 /// What a site has said of a call.
-pub type Said<'a> = Result<(u64, &'a [u8]), NoReply<'a>>;
+pub(super) type Said<'a> = Result<(u64, &'a [u8]), NoReply<'a>>;
 
 /// Why a call did not begin. Nothing was sent.
 #[derive(Clone, Debug)]
@@ -47,29 +47,34 @@ pub enum NoRoom {
 /// A caller's link to a site.
 pub struct SiteLink<L> {
     pub(super) link: L,
-    /// Answers to registrations that nobody has looked at.
-    registered: VecDeque<Registered>,
-    /// The answer that is being looked at.
-    answer: Vec<u8>,
+    pub(super) heard: Heard,
+    /// The frame that is being looked at.
+    frame: Vec<u8>,
+    /// Why the site is gone, if it is.
     pub(super) lost: Option<LinkError>,
     is_sent: bool,
-    /// A table of slots that nobody has looked at.
-    table: Option<Table>,
+}
+
+/// What a site has said besides answers to calls, until the dispatcher looks at it.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Answers to registrations.
+    pub(super) registered: VecDeque<Registered>,
+    /// The latest table of slots.
+    pub(super) table: Option<Table>,
     /// What the latest answer says of the table that the site knows.
-    label: Flow,
+    pub(super) label: Flow,
     /// Calls that the site has given back, as they travel.
-    returned: VecDeque<Vec<u8>>,
-    /// The site has answered a question that means nothing.
-    has_echoed: bool,
+    pub(super) returned: VecDeque<Vec<u8>>,
+    /// The site has answered an [`ECHO`]: it lives, whatever it has to do.
+    pub(super) has_echoed: bool,
 }
 
 impl<L: Link> SiteLink<L> {
     /// Opens the site at the other end of `link` for calls of functions on the regions of `server`.
     pub fn new(link: L, caller: CallerId, server: Incarnation) -> Self {
-        let (registered, answer) = (VecDeque::new(), Vec::new());
-        let (table, label, returned) = (None, Flow(0), VecDeque::new());
-        let (lost, is_sent, has_echoed) = (None, true, false);
-        let mut site = Self { link, registered, answer, lost, is_sent, table, label, returned, has_echoed };
+        let (heard, frame) = (Heard::default(), Vec::new());
+        let mut site = Self { link, heard, frame, lost: None, is_sent: true };
         // A link that is new has room for it.
         match site.link.send(FrameHead::new(OPEN), &Open { caller, server }.encode()) {
             Err(SendError::Lost(error)) => site.lost = Some(error),
@@ -116,7 +121,7 @@ impl<L: Link> SiteLink<L> {
         self.is_sent = true;
     }
 
-    /// Hears what the site says. Returns whether anything moved; a loss is seen by [`lost`](Self::lost).
+    /// Hears what the site says. Returns whether anything moved; a loss is seen in `lost`.
     #[inline]
     pub(super) fn listen(&mut self, now: Time, tell: impl FnMut(u64, Said<'_>)) -> bool {
         if self.lost.is_some() {
@@ -134,33 +139,33 @@ impl<L: Link> SiteLink<L> {
             self.is_sent = true;
         }
         let mut moved = self.link.progress(now)?;
-        let Self { link, answer, registered, table, label, returned, has_echoed, .. } = self;
+        let Self { link, heard, frame: answer, .. } = self;
         let hear = |frame: Frame<'_>| {
             answer.resize(frame.payload.len(), 0);
             frame.payload.read(0, answer);
             match frame.head.kind {
                 REPLY => {
-                    *label = frame.head.flow;
+                    heard.label = frame.head.flow;
                     if let Ok((Reply { call, value }, bytes)) = Reply::decode(answer) {
                         tell(call, Ok((value, bytes)));
                     }
                 }
                 FAILED => {
-                    *label = frame.head.flow;
+                    heard.label = frame.head.flow;
                     if let Ok(Failed { call, failure }) = Failed::decode(answer) {
                         tell(call, Err(failure.into()));
                     }
                 }
                 FORWARDED => {
-                    *label = frame.head.flow;
+                    heard.label = frame.head.flow;
                     if let Ok(forwarded) = Forwarded::decode(answer) {
                         tell(forwarded.call, Err(NoReply::Forwarded(forwarded)));
                     }
                 }
-                RETURNED => returned.push_back(answer.clone()),
-                REGISTERED => registered.extend(Registered::decode(answer)),
-                TABLE => *table = Table::decode(answer).ok(),
-                ECHO => *has_echoed = true,
+                RETURNED => heard.returned.push_back(answer.clone()),
+                REGISTERED => heard.registered.extend(Registered::decode(answer)),
+                TABLE => heard.table = Table::decode(answer).ok(),
+                ECHO => heard.has_echoed = true,
                 _ => {}
             }
             Disposition::Taken
@@ -169,58 +174,9 @@ impl<L: Link> SiteLink<L> {
         link.flush()?;
         Ok(moved)
     }
-}
 
-/// A site as its caller sees it, by whichever kind of link.
-pub trait SiteEnd: Send {
-    /// Puts a call into the next batch.
-    fn begin(&mut self, call: &Call, slot: Flow, arguments: &[u8]) -> Result<(), CallBeginError>;
-    /// Sends the batch.
-    fn flush(&mut self);
-    /// Hears what the site says. Returns whether anything moved.
-    fn listen(&mut self, now: Time, tell: &mut dyn FnMut(u64, Said<'_>)) -> bool;
-    /// Sends a frame about functions.
-    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError>;
-    /// The next answer to a registration.
-    fn next_registered(&mut self) -> Option<Registered>;
-    /// The latest table of slots, once.
-    fn next_table(&mut self) -> Option<Table>;
-    /// What the latest answer says of the table that the site knows.
-    fn label(&self) -> Flow;
-    /// The next call that the site has given back, as it travels.
-    fn next_returned(&mut self) -> Option<Vec<u8>>;
-    /// The longest payload that the link carries, in bytes.
-    fn payload_max(&self) -> usize;
-    /// Whether the site has answered an [`ECHO`] since this was last asked: it lives, whatever it has to do.
-    fn take_echo(&mut self) -> bool;
-    /// Why the site is gone, if it is.
-    fn lost(&self) -> Option<&LinkError>;
-    /// Who is there.
-    fn peer(&self) -> &Peer;
-    /// Whether there is nothing to do until [`wait_on`](Self::wait_on) says so.
-    fn prepare_to_wait(&mut self) -> bool;
-    /// What to sleep on.
-    fn wait_on(&self) -> Option<WaitOn<'_>>;
-    /// When the link has something to do by itself.
-    fn next_deadline(&self) -> Option<Time>;
-    /// Says goodbye.
-    fn close(&mut self);
-}
-
-impl<L: Link + Send> SiteEnd for SiteLink<L> {
-    fn begin(&mut self, call: &Call, slot: Flow, arguments: &[u8]) -> Result<(), CallBeginError> {
-        Self::begin(self, call, slot, arguments)
-    }
-
-    fn flush(&mut self) {
-        Self::flush(self);
-    }
-
-    fn listen(&mut self, now: Time, tell: &mut dyn FnMut(u64, Said<'_>)) -> bool {
-        Self::listen(self, now, tell)
-    }
-
-    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+    /// Sends a frame about functions at once.
+    pub(super) fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
         let sent = self.link.send(head, payload).and_then(|()| Ok(self.link.flush()?));
         if let Err(SendError::Lost(error)) = &sent {
             self.lost = Some(error.clone());
@@ -228,51 +184,8 @@ impl<L: Link + Send> SiteEnd for SiteLink<L> {
         sent
     }
 
-    fn next_registered(&mut self) -> Option<Registered> {
-        self.registered.pop_front()
-    }
-
-    fn next_table(&mut self) -> Option<Table> {
-        self.table.take()
-    }
-
-    fn label(&self) -> Flow {
-        self.label
-    }
-
-    fn next_returned(&mut self) -> Option<Vec<u8>> {
-        self.returned.pop_front()
-    }
-
-    fn payload_max(&self) -> usize {
-        self.link.capabilities().max_payload
-    }
-
-    fn take_echo(&mut self) -> bool {
-        std::mem::take(&mut self.has_echoed)
-    }
-
-    fn lost(&self) -> Option<&LinkError> {
-        self.lost.as_ref()
-    }
-
-    fn peer(&self) -> &Peer {
-        self.link.peer()
-    }
-
-    fn prepare_to_wait(&mut self) -> bool {
-        self.link.prepare_to_wait()
-    }
-
-    fn wait_on(&self) -> Option<WaitOn<'_>> {
-        self.link.wait_on()
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.link.next_deadline()
-    }
-
-    fn close(&mut self) {
+    /// Says goodbye.
+    pub(super) fn close(&mut self) {
         self.link.close("the caller is done");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use outboard_link::{Link, RemoteMemory};
+use outboard_contract::{Link, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{CODE, CodePart, REGISTER, Register, Verdict};
+use outboard_wire::calling::{CODE, REGISTER, Verdict};
 use outboard_wire::{FrameHead, Time};
 
-use super::register::{Known, PART_LEN};
-use super::{Dispatcher, SiteEnd};
+use super::register::Known;
+use super::{Dispatcher, SiteLink};
 
 /// How soon an agent is told of a function again, at first and at last.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -36,20 +36,22 @@ impl Reminder {
     }
 }
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// Tells the agent of a function that it does not know, if it is time for that. Nobody waits for it. Returns whether the
     /// agent has learned one.
     #[inline]
     pub(super) fn remind_agent(&mut self) -> bool {
-        self.reminder.is_needed && self.reminder.due <= self.now && self.remind()
+        // A registration hears the answers itself.
+        let is_due = self.reminder.is_needed && self.reminder.due <= self.now && self.registration.is_none();
+        is_due && self.remind()
     }
 
     #[cold]
     fn remind(&mut self) -> bool {
         let Self { agent, functions, reminder, now, .. } = self;
-        let Some(agent) = agent.as_mut().filter(|agent| agent.lost().is_none()) else { return false };
+        let Some(agent) = agent.as_mut().filter(|agent| agent.lost.is_none()) else { return false };
         let mut has_learned = false;
-        while let Some(answer) = agent.next_registered() {
+        while let Some(answer) = agent.heard.registered.pop_front() {
             let Some(known) = functions.get_mut(answer.handle as usize) else { continue };
             match answer.verdict {
                 Verdict::Ready => {
@@ -57,17 +59,14 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
                     reminder.pause = PAUSE_MIN;
                     has_learned = true;
                 }
-                Verdict::NeedsCode => ship(agent.as_mut(), known),
+                Verdict::NeedsCode => ship(agent, known),
                 Verdict::Preparing | Verdict::Refused(_) => {}
             }
         }
         let forgotten = functions.iter().position(Known::is_missed_by_agent);
         reminder.is_needed = forgotten.is_some();
         if let Some(handle) = forgotten {
-            let (mut question, known) = (Vec::new(), &functions[handle]);
-            let (name, regions) = (known.image().name(), known.wanted().regions.clone());
-            let (fuel, reply_max) = (known.wanted().fuel, known.wanted().reply_max);
-            Register { handle: handle as u32, reply_max, fuel, name, regions }.encode(&mut question);
+            let question = functions[handle].question(handle as u32);
             // Without room for it there is another time.
             let _ = agent.send(FrameHead::new(REGISTER), &question);
         }
@@ -78,13 +77,13 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 }
 
 /// Sends a function's code, as far as there is room: what is missing shows the next time.
-fn ship(agent: &mut dyn SiteEnd, known: &Known) {
-    let (bytes, name) = (known.image().bytes(), known.image().name());
-    let most = agent.payload_max().min(PART_LEN + CodePart::LEN).saturating_sub(CodePart::LEN).max(1);
-    for (number, code) in bytes.chunks(most).enumerate() {
-        let part = CodePart { name, total: bytes.len() as u32, offset: (number * most) as u32 };
-        if agent.send(FrameHead::new(CODE), &[part.encode().as_slice(), code].concat()).is_err() {
+fn ship<A: Link>(agent: &mut SiteLink<A>, known: &Known) {
+    let (payload_max, mut next) = (agent.link.capabilities().max_payload, Some(0));
+    while let Some(offset) = next {
+        let (part, then) = known.part(offset, payload_max);
+        if agent.send(FrameHead::new(CODE), &part).is_err() {
             return;
         }
+        next = then;
     }
 }

@@ -1,6 +1,6 @@
 //! Memory that links move bytes of accesses into and out of.
 
-use outboard_link::memory::{Buffer, Window, WindowMut};
+use outboard_contract::memory::{Buffer, Window, WindowMut};
 
 /// How many bytes are asked of the operating system at once.
 const CHUNK: usize = 256 << 10;

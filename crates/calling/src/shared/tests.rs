@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outboard_calling::Found;
+use crate::Found;
 
 use super::*;
 
@@ -30,7 +30,8 @@ fn wait(shared: &SharedCalls, what: &str, is_so: impl Fn(&FunctionTable) -> bool
 
 #[test]
 fn long_functions_of_one_client_keep_nobody_waiting_and_go_with_it() {
-    let shared = SharedCalls::new(TableLimits::default(), |_| {});
+    let shared =
+        SharedCalls::new(TableLimits::default(), |_| {}, |work| drop(std::thread::spawn(|| work.run())));
     let window = shared.window(ANNA).unwrap();
     let long: Vec<FunctionImage> = (0..24).map(|number| image(number, 16_000)).collect();
     long.iter().for_each(|image| offer(&shared, ANNA, image));

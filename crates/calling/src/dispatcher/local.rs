@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use outboard_calling::{
-    Binding, Client, Executor, ExecutorConfig, Function, Outcome, Recalled, Submitted, WINDOW,
-};
-use outboard_link::{Completion, RemoteMemory};
+use crate::{Binding, Client, Executor, ExecutorConfig, Function, Outcome, Recalled, Submitted, WINDOW};
+use outboard_contract::{Completion, RemoteMemory};
 use outboard_wire::Time;
 use outboard_wire::calling::{Allowed, Call, CallerId, Continue, Moving};
 
-use super::desk::{Refused, Regions};
-use super::remote::{RemoteAccess, RemoteRegion};
 use super::site_link::Said;
+use crate::desk::Regions;
+use crate::remote::{RemoteAccess, RemoteRegion};
+use crate::{Ambient, Refused};
 
 /// How much fuel is spent on calls in one turn: some tens of microseconds.
 const FUEL_PER_TURN: u64 = 50_000;
@@ -24,7 +23,7 @@ pub(super) struct LocalSite {
 }
 
 impl LocalSite {
-    pub(super) fn new(log: fn(&[u8])) -> Self {
+    pub(super) fn new(ambient: Ambient) -> Self {
         let calls = WINDOW as usize;
         let config = ExecutorConfig {
             calls_per_client: calls,
@@ -34,12 +33,12 @@ impl LocalSite {
         };
         let mut executor = Executor::new(config);
         let client = executor.open(Arc::default());
-        Self { executor, client, access: RemoteAccess::new(log, false) }
+        Self { executor, client, access: RemoteAccess::new(ambient, false) }
     }
 
     /// The regions of a function, when all are open.
     pub(super) fn find(&mut self, allowed: &[Allowed]) -> Result<Option<Regions<RemoteRegion>>, Refused> {
-        super::desk::find_all(CallerId([0; 16]), allowed, &mut self.access)
+        crate::desk::find_all(CallerId([0; 16]), allowed, &mut self.access)
     }
 
     /// From now on `handle` means this.

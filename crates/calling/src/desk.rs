@@ -1,14 +1,15 @@
 //! Where the calls of many links arrive at a site.
 
 use std::collections::HashMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
-use outboard_calling::{
+use crate::{
     Answered, Binding, Client, Executor, ExecutorConfig, Found, FunctionImage, NoReply, Outcome, Recalled,
     Site, Submitted, Ticket,
 };
-use outboard_link::memory::Window;
-use outboard_link::{Disposition, Frame};
+use outboard_contract::memory::Window;
+use outboard_contract::{Disposition, Frame};
 use outboard_wire::calling::{
     Allowed, CALL, CODE, CONTINUE, Call, CallerId, CodePart, Continue, FAILED, FORWARDED, Failed, Failure,
     FunctionName, Moving, OPEN, Open, RECALL, REGISTER, REGISTERED, REPLY, RESUME, RETURNED, Recall,
@@ -16,18 +17,16 @@ use outboard_wire::calling::{
 };
 use outboard_wire::{Flow, FrameHead, Rights, Time};
 
-use super::SharedCalls;
-use super::meter::{Meter, Metering};
-use crate::{LinkId, Outbox};
+use crate::SharedCalls;
+use crate::meter::{Meter, Metering};
+use crate::table::Refused;
+use outboard_contract::{LinkId, Outbox};
 
 /// How much fuel is spent on calls before links have their turn again: some tens of microseconds.
 const FUEL_PER_TURN: u64 = 50_000;
 
 /// Replies that are longer are looked after: of shorter ones there are never so many that they matter.
 const LONG_REPLY: usize = 1024;
-
-/// Why a function is not registered, for programs and for people.
-pub type Refused = (RegisterRefusal, String);
 
 /// Finds the regions of functions for a [`CallingDesk`].
 pub trait FindRegion {
@@ -52,6 +51,16 @@ pub struct DeskCounts {
     pub refused: u64,
     /// Frames that mean nothing here.
     pub meaningless: u64,
+}
+
+impl AddAssign for DeskCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.replied += more.replied;
+        self.failed += more.failed;
+        self.fuel += more.fuel;
+        self.refused += more.refused;
+        self.meaningless += more.meaningless;
+    }
 }
 
 /// The calls of one worker's links: takes them in, runs them by turns on regions that are known as `R`, and answers.
@@ -432,7 +441,7 @@ impl<R> CallingDesk<R> {
         }
     }
 
-    /// What whoever steers reads of this worker.
+    /// The load that the controller reads from this worker.
     pub fn meter(&self) -> &Arc<Meter> {
         self.metering.meter()
     }
@@ -449,10 +458,10 @@ impl<R> CallingDesk<R> {
 }
 
 /// The regions of a function, each with what it may do there.
-pub(super) type Regions<R> = Vec<(R, Rights)>;
+pub(crate) type Regions<R> = Vec<(R, Rights)>;
 
 /// All regions of a function, if all are known.
-pub(super) fn find_all<F: FindRegion>(
+pub(crate) fn find_all<F: FindRegion>(
     by: CallerId,
     allowed: &[Allowed],
     regions: &mut F,

@@ -1,13 +1,13 @@
 //! Calls that go on at another site than they began, because their slot has moved.
 
-use outboard_calling::{Fault, Recalled, Submitted};
-use outboard_link::{Link, RemoteMemory, SendError};
+use outboard_contract::{Link, RemoteMemory, SendError};
 use outboard_steering::Site;
 use outboard_wire::FrameHead;
 use outboard_wire::calling::{Failure, Moving, RECALL, RECALL_MAX, RESUME, Recall};
 
 use super::elsewhere::ORDER;
-use super::{CallOutcome, Dispatcher, Placement, SiteEnd, bit};
+use super::{CallOutcome, Dispatcher, Placement, bit};
+use crate::{Fault, Recalled, Submitted};
 
 /// What became of a call that was to go on somewhere.
 enum Passed {
@@ -16,7 +16,7 @@ enum Passed {
     Failed(Failure),
 }
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// Asks for calls back whose slots are elsewhere now. What a site does not give back ends there.
     pub(super) fn recall(&mut self) {
         if self.placement != Placement::Steered {
@@ -53,7 +53,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
 
     /// Has calls go on that were given back.
     pub(super) fn pass_on(&mut self, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
-        while let Some(returned) = self.agent.as_mut().and_then(|agent| agent.next_returned()) {
+        while let Some(returned) = self.heard(Site::Agent).and_then(|heard| heard.returned.pop_front()) {
             let call = Moving::decode(&returned).map(|moving| moving.call);
             let flight = call.ok().and_then(|call| self.calls.get_mut(call));
             // Otherwise it was begun again elsewhere meanwhile, or nobody waits for it.

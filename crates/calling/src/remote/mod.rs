@@ -7,13 +7,16 @@ mod pool;
 
 use std::sync::atomic::{Ordering, fence};
 
-use outboard_calling::{Access, Answered, Operation, Site, Ticket};
-use outboard_link::memory::Mapping;
-use outboard_link::{AccessError, AtOnce, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token};
+use crate::{Access, Answered, Operation, Site, Ticket};
+use outboard_contract::memory::Mapping;
+use outboard_contract::{
+    AccessError, AtOnce, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token,
+};
 use outboard_wire::calling::{Allowed, CallerId, TrapReason};
 
-use super::Ambient;
-use super::desk::{FindRegion, Refused};
+use crate::Ambient;
+use crate::desk::FindRegion;
+use crate::table::Refused;
 use opening::Openings;
 use operations::Operations;
 
@@ -25,6 +28,7 @@ const CALLING: u64 = 3 << 62;
 const OPENING: u64 = 1 << 61;
 
 /// Whether an operation with this token was begun for a call.
+#[inline]
 pub fn is_of_call(token: Token) -> bool {
     token.0 & CALLING == CALLING
 }
@@ -34,20 +38,14 @@ pub struct RemoteAccess {
     openings: Openings,
     operations: Operations,
     ambient: Ambient,
-    log: fn(&[u8]),
 }
 
 impl RemoteAccess {
-    /// Nothing is open; what functions say goes to `log`. For whoever opens regions on behalf of others, `trusts_nobody`:
-    /// no region is opened before the server was [asked](Self::next_unproven).
-    pub fn new(log: fn(&[u8]), trusts_nobody: bool) -> Self {
+    /// Nothing is open. A site that opens regions on behalf of others sets `trusts_nobody`: it opens no region before it has
+    /// [asked](Self::next_unproven) the server.
+    pub fn new(ambient: Ambient, trusts_nobody: bool) -> Self {
         let (openings, operations) = (Openings::new(trusts_nobody), Operations::default());
-        Self { openings, operations, ambient: Ambient::new(), log }
-    }
-
-    /// The same with other random numbers.
-    pub fn with_ambient(self, ambient: Ambient) -> Self {
-        Self { ambient, ..self }
+        Self { openings, operations, ambient }
     }
 
     /// A region that the server is to be asked about before it is opened, with a number below 512. A grant that promises
@@ -197,6 +195,6 @@ impl<L: RemoteMemory> Site for RemoteSite<'_, L> {
     }
 
     fn log(&mut self, message: &[u8]) {
-        (self.access.log)(message);
+        self.access.ambient.log(message);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use outboard_calling::{Answered, Operation, Ticket};
-use outboard_link::{AccessError, Outcome, RemoteMemory, Token};
+use crate::{Answered, Operation, Ticket};
+use outboard_contract::{AccessError, Outcome, RemoteMemory, Token};
 use outboard_wire::calling::TrapReason;
 
 use super::opening::RemoteRegion;

@@ -4,13 +4,43 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outboard_calling::{CallWindow, FunctionImage, FunctionTable, Lane, TableLimits};
+use crate::{CallWindow, FunctionImage, FunctionTable, Lane, TableLimits};
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
-use super::desk::Refused;
+use crate::table::Refused;
 
 /// How many callers a site knows. Of those that have no link any more, the one that left first is forgotten first.
 const CALLERS_MAX: usize = 4096;
+
+/// Functions of one lane that wait for somebody to look at them, which takes long: the owner of a site has a thread do it.
+#[derive(Clone)]
+pub struct LaneWork {
+    shared: Arc<SharedCalls>,
+    lane: Lane,
+}
+
+impl LaneWork {
+    /// Looks at functions until none waits.
+    pub fn run(self) {
+        let Self { shared, lane } = self;
+        loop {
+            let Some(job) = shared.functions().next_job(lane) else { break };
+            let weak = Arc::downgrade(&shared);
+            let miss = move |name| weak.upgrade().iter().for_each(|shared| shared.missed(name));
+            // A compiler that fails on one function must not keep all others waiting.
+            let done = catch_unwind(AssertUnwindSafe(|| job.run(miss)));
+            let mut functions = shared.functions();
+            functions
+                .done(done.unwrap_or_else(|_| job.not_done("the compiler failed on it; please report it")));
+            (shared.count)(functions.len());
+        }
+    }
+
+    /// Nobody can look at them, for this reason: those that wait are refused.
+    pub fn refuse(&self, detail: &str) {
+        self.shared.functions().nobody_prepares(self.lane, detail);
+    }
+}
 
 /// The functions and callers of a site.
 pub struct SharedCalls {
@@ -18,6 +48,7 @@ pub struct SharedCalls {
     callers: Mutex<Callers>,
     /// Told how many functions there are.
     count: Box<dyn Fn(usize) + Send + Sync>,
+    find_thread: fn(LaneWork),
 }
 
 #[derive(Default)]
@@ -28,13 +59,18 @@ struct Callers {
 }
 
 impl SharedCalls {
-    /// Nothing is known yet; `count` is told how many functions there are.
-    pub fn new(limits: TableLimits, count: impl Fn(usize) + Send + Sync + 'static) -> Arc<Self> {
+    /// Nothing is known yet; `count` is told how many functions there are, and `find_thread` has work
+    /// [run](LaneWork::run) that would keep a worker from its links.
+    pub fn new(
+        limits: TableLimits,
+        count: impl Fn(usize) + Send + Sync + 'static,
+        find_thread: fn(LaneWork),
+    ) -> Arc<Self> {
         let functions = Mutex::new(FunctionTable::new(limits));
-        Arc::new(Self { functions, callers: Mutex::default(), count: Box::new(count) })
+        Arc::new(Self { functions, callers: Mutex::default(), count: Box::new(count), find_thread })
     }
 
-    pub(super) fn functions(&self) -> MutexGuard<'_, FunctionTable> {
+    pub(crate) fn functions(&self) -> MutexGuard<'_, FunctionTable> {
         self.functions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -43,7 +79,7 @@ impl SharedCalls {
     }
 
     /// What is known of a caller's calls, if there is room for one more caller.
-    pub(super) fn window(&self, caller: CallerId) -> Option<Arc<Mutex<CallWindow>>> {
+    pub(crate) fn window(&self, caller: CallerId) -> Option<Arc<Mutex<CallWindow>>> {
         let mut callers = self.callers();
         if let Some(window) = callers.windows.get(&caller) {
             let window = Arc::clone(window);
@@ -60,7 +96,7 @@ impl SharedCalls {
     }
 
     /// A link of a caller is gone, and with it one holder of its window. It may come by another.
-    pub(super) fn link_lost(&self, caller: CallerId) {
+    pub(crate) fn link_lost(&self, caller: CallerId) {
         let mut callers = self.callers();
         let is_alone = callers.windows.get(&caller).is_some_and(|window| Arc::strong_count(window) == 1);
         if is_alone && !callers.gone.contains(&caller) {
@@ -75,7 +111,7 @@ impl SharedCalls {
     }
 
     /// Takes a function's code, which is looked at in a thread of its own.
-    pub(super) fn offer(
+    pub(crate) fn offer(
         self: &Arc<Self>,
         by: CallerId,
         name: FunctionName,
@@ -86,40 +122,20 @@ impl SharedCalls {
             return Err((RegisterRefusal::WrongName, detail));
         }
         let lane = self.functions().offer(by, image)?;
-        self.find_thread(lane);
+        self.look_at(lane);
         Ok(())
     }
 
     /// A run has needed code that was left out.
     fn missed(self: &Arc<Self>, name: FunctionName) {
         let lane = self.functions().missed(name);
-        self.find_thread(lane);
+        self.look_at(lane);
     }
 
-    /// Starts the thread that a lane lacks.
-    fn find_thread(self: &Arc<Self>, lane: Option<Lane>) {
-        let Some(lane) = lane else { return };
-        let shared = Arc::clone(self);
-        let prepare = move || shared.prepare(lane);
-        let spawned = std::thread::Builder::new().name("outboard-functions".to_owned()).spawn(prepare);
-        if let Err(error) = spawned {
-            let detail = format!("the operating system gave no thread to look at functions: {error}");
-            self.functions().nobody_prepares(lane, &detail);
-        }
-    }
-
-    /// Looks at functions of a lane until none waits.
-    fn prepare(self: &Arc<Self>, lane: Lane) {
-        loop {
-            let Some(job) = self.functions().next_job(lane) else { break };
-            let shared = Arc::downgrade(self);
-            let miss = move |name| shared.upgrade().iter().for_each(|shared| shared.missed(name));
-            // A compiler that fails on one function must not keep all others waiting.
-            let done = catch_unwind(AssertUnwindSafe(|| job.run(miss)));
-            let mut functions = self.functions();
-            functions
-                .done(done.unwrap_or_else(|_| job.not_done("the compiler failed on it; please report it")));
-            (self.count)(functions.len());
+    /// Has a lane looked at that nobody looks at.
+    fn look_at(self: &Arc<Self>, lane: Option<Lane>) {
+        if let Some(lane) = lane {
+            (self.find_thread)(LaneWork { shared: Arc::clone(self), lane });
         }
     }
 }

@@ -1,41 +1,42 @@
-//! Sends the calls of one caller to the sites where they are to run. Whoever calls does it in its own thread; nothing here
-//! has one.
+//! Sends the calls of one caller to the sites where they are to run. It has neither a thread nor a clock: the caller makes
+//! its turns, and says what the time is.
 
 mod elsewhere;
+mod here;
 mod leaving;
+mod local;
 mod moving;
-mod prepare;
 mod probe;
 mod redial;
 mod register;
 mod remind;
 mod report;
 mod silence;
+mod site_link;
 mod sleep;
 mod watch;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_calling::{Calls, Fault, NoReply, SlotTable, Submitted};
-use outboard_link::{Clock, Link, LinkError, RemoteMemory, Waiter};
+use outboard_contract::{Link, LinkError, RemoteMemory, SendError};
 use outboard_steering::Site;
 use outboard_wire::calling::{Call, CallerId, Failure};
-use outboard_wire::{Flow, Time};
+use outboard_wire::{Flow, FrameHead, Time};
 
-use super::local::LocalSite;
-use super::remote::is_of_call;
-use super::site_link::{CallBeginError, NoRoom, Said, SiteEnd, SiteLink};
+use crate::remote::is_of_call;
+use crate::{Ambient, Calls, Fault, NoReply, SlotTable, Submitted};
 pub use leaving::Leaving;
 use leaving::Past;
-use prepare::Preparation;
-pub use redial::Dial;
+use local::LocalSite;
 use redial::Redial;
-use register::Known;
+use register::{Known, Registration};
 pub use register::{RegisterError, Wanted};
 use remind::Reminder;
 use report::Reporter;
 use silence::Silence;
+pub use site_link::{CallBeginError, NoRoom, SiteLink};
+use site_link::{Heard, Said};
 pub use watch::SiteReport;
 use watch::Watch;
 
@@ -79,8 +80,8 @@ pub struct DispatcherConfig {
     pub placement: Placement,
     /// How long a site may say nothing that owes answers, before calls there are given up.
     pub silence_max: Duration,
-    /// Told what functions say that run here.
-    pub log: fn(&[u8]),
+    /// What functions find that run here.
+    pub ambient: Ambient,
 }
 
 /// A call that is to begin.
@@ -131,10 +132,10 @@ fn recycle(spare: &mut Vec<Vec<u8>>, flight: Option<Flight>) {
     spare.extend(flight.and_then(|flight| flight.arguments));
 }
 
-/// A caller with its sites.
-pub struct Dispatcher<L> {
+/// A caller with its sites: a memory server by a link `L`, perhaps an agent by a link `A`, and the caller's own thread.
+pub struct Dispatcher<L, A> {
     server: SiteLink<L>,
-    agent: Option<Box<dyn SiteEnd>>,
+    agent: Option<SiteLink<A>>,
     here: LocalSite,
     calls: Calls<Flight>,
     functions: Vec<Known>,
@@ -162,22 +163,22 @@ pub struct Dispatcher<L> {
     kept: VecDeque<CallEnded>,
     /// Functions are to be known here as well.
     is_wanted_here: bool,
-    /// The one of them that is being looked at.
-    preparing: Option<Preparation>,
-    waiter: Waiter,
+    /// The one of them that is to be looked at.
+    unprepared: Option<u32>,
+    registration: Option<Registration>,
     now: Time,
     /// Why the latest calls ended because of their site.
     lost: Option<LinkError>,
 }
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// A caller by a link to a memory server, with which calls run there and here, and by one to an agent if there is any.
-    pub fn new(link: L, agent: Option<Box<dyn SiteEnd>>, caller: CallerId, config: DispatcherConfig) -> Self {
+    pub fn new(link: L, agent: Option<SiteLink<A>>, caller: CallerId, config: DispatcherConfig) -> Self {
         let server = link.peer().incarnation();
         Self {
             server: SiteLink::new(link, caller, server),
             agent,
-            here: LocalSite::new(config.log),
+            here: LocalSite::new(config.ambient),
             calls: Calls::new(config.under_way_max),
             functions: Vec::new(),
             placement: config.placement,
@@ -187,7 +188,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             reminder: Reminder::default(),
             silences: [Silence::new(config.silence_max), Silence::new(config.silence_max)],
             server_given_up: 0,
-            redial: Redial::new(None),
+            redial: Redial::default(),
             again: VecDeque::new(),
             moving: VecDeque::new(),
             moved_total: 0,
@@ -196,31 +197,30 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             spare: Vec::new(),
             kept: VecDeque::new(),
             is_wanted_here: false,
-            preparing: None,
-            waiter: Waiter::new(),
+            unprepared: None,
+            registration: None,
             now: Time::ZERO,
             lost: None,
         }
     }
 
     /// Puts a call into the batch that the next [`flush`](Self::flush) or [`turn`](Self::turn) sends, and returns its
-    /// name.
+    /// name. Without patience nobody looks at the clock.
     #[inline]
-    pub fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
+    pub fn begin(&mut self, begin: &Begin<'_>, clock: impl Fn() -> Time) -> Result<u64, CallBeginError> {
         let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;
         let meant = self.choose(begin.handle, begin.slot)?;
         let may_probe = self.watch.is_probe_due(self.now);
         let site = if may_probe { self.probe_instead(meant, begin.handle) } else { meant };
         let call = Call { call: number, handle: begin.handle, patience_us: patience_us(begin.patience) };
-        // Without patience nobody looks at the clock.
         let until = begin.patience.map(|patience| {
-            self.now = self.waiter.clock.now();
+            self.now = clock();
             self.now + patience
         });
         self.begin_at(site, &call, begin.slot, begin.arguments).map_err(|error| self.refused(site, error))?;
         let mut tried = bit(site);
         if may_probe {
-            tried |= self.probe((meant, site), &call, begin.slot, begin.arguments);
+            tried |= self.probe((meant, site), &call, (begin.slot, begin.arguments), clock);
         }
         let arguments = self.may_begin_again(begin.handle, site).then(|| {
             let mut kept = self.spare.pop().unwrap_or_default();
@@ -269,6 +269,24 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         Ok(())
     }
 
+    /// Sends a frame about functions to a site. Where there is no site there is no room.
+    fn send(&mut self, site: Site, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+        match (site, &mut self.agent) {
+            (Site::Server, _) => self.server.send(head, payload),
+            (Site::Agent, Some(agent)) => agent.send(head, payload),
+            (Site::Agent, None) | (Site::Application, _) => Err(SendError::Full),
+        }
+    }
+
+    /// What a site has said besides answers, if there is a link to it.
+    fn heard(&mut self, site: Site) -> Option<&mut Heard> {
+        match site {
+            Site::Server => Some(&mut self.server.heard),
+            Site::Agent => self.agent.as_mut().map(|agent| &mut agent.heard),
+            Site::Application => None,
+        }
+    }
+
     /// Sends the batch.
     #[inline]
     pub fn flush(&mut self) {
@@ -278,20 +296,17 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
     }
 
-    /// Does what there is to do now, and tells which calls have ended. Returns whether anything moved.
-    pub fn turn(&mut self, tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        self.turn_at(self.waiter.clock.now(), tell)
-    }
-
-    /// The same for whoever has another clock.
-    pub fn turn_at(&mut self, now: Time, mut tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+    /// Does what there is to do now, and tells which calls have ended. Returns whether anything moved. The clock is looked at
+    /// once, and again where a call ends that runs here and is timed: it takes its time within the turn.
+    pub fn turn(&mut self, clock: impl Fn() -> Time, mut tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+        let now = clock();
         self.now = now;
         let mut moved = !self.kept.is_empty();
         for CallEnded { call, result } in self.kept.drain(..) {
             let result = result.as_ref().map(|(value, reply)| (*value, reply.as_slice()));
             tell(call, result.map_err(|fault| *fault));
         }
-        moved |= self.hear(now, &mut tell);
+        moved |= self.hear(now, &clock, &mut tell);
         self.look_after_sites(&mut tell);
         self.introduce_here();
         self.look_for_agent();
@@ -309,14 +324,18 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     }
 
     /// Hears what all sites say.
-    fn hear(&mut self, now: Time, tell: &mut impl FnMut(u64, CallOutcome<'_>)) -> bool {
+    fn hear(
+        &mut self,
+        now: Time,
+        clock: &impl Fn() -> Time,
+        tell: &mut impl FnMut(u64, CallOutcome<'_>),
+    ) -> bool {
         let Self { server, agent, here, calls, functions, watch, reminder, silences, .. } = self;
         let (again, spare, leaving) = (&mut self.again, &mut self.spare, &mut self.leaving);
-        let clock = self.waiter.clock;
         let mut cut_at = None;
         let mut settle = |site: Site, call: u64, said: Said<'_>| {
             watch.heard(site, now);
-            watch.probe_answered(site, call, || clock.now());
+            watch.probe_answered(site, call, clock);
             if let Some(place) = silence::place_of(site) {
                 silences[place].broken(now);
             }
@@ -370,7 +389,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             server.flush();
         }
         if let Some(agent) = agent {
-            moved |= agent.listen(now, &mut |call, said| settle(Site::Agent, call, said));
+            moved |= agent.listen(now, |call, said| settle(Site::Agent, call, said));
         }
         if let Some(site) = cut_at {
             self.explain_loss(site);
@@ -379,10 +398,10 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     }
 
     /// As [`turn`](Self::turn), for whoever waits for something else: what has ended is kept.
-    pub fn turn_and_keep(&mut self) -> bool {
+    pub fn turn_and_keep(&mut self, clock: impl Fn() -> Time) -> bool {
         let mut ended = std::mem::take(&mut self.kept);
         let before = ended.len();
-        let mut moved = self.turn(|call, result| {
+        let mut moved = self.turn(clock, |call, result| {
             let result = result.map(|(value, reply)| (value, reply.to_vec()));
             ended.push_back(CallEnded { call, result });
         });
@@ -419,11 +438,6 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
             self.watch.forgive();
             self.recall();
         }
-    }
-
-    /// The clock that it goes by.
-    pub fn clock(&self) -> Clock {
-        self.waiter.clock
     }
 
     /// The link to the server, for those who ask who is at its other end.

@@ -1,13 +1,14 @@
 //! What calls would cost at a site that has none: a call shows it now and then.
 
-use outboard_link::{Link, RemoteMemory};
+use outboard_contract::{Link, RemoteMemory};
 use outboard_steering::Site;
+use outboard_wire::Time;
 use outboard_wire::calling::Call;
 
 use super::elsewhere::ORDER;
 use super::{Dispatcher, Placement};
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// A site other than the one that is meant that is to be probed by such a call.
     fn wants_probe(&self, meant: Site, handle: u32) -> Option<Site> {
         let only_reads = self.functions[handle as usize].only_reads;
@@ -36,8 +37,8 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         &mut self,
         (meant, site): (Site, Site),
         call: &Call,
-        slot: u8,
-        arguments: &[u8],
+        (slot, arguments): (u8, &[u8]),
+        clock: impl Fn() -> Time,
     ) -> u8 {
         self.watch.probes_done(self.now);
         if meant != site {
@@ -50,8 +51,7 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
         match self.wants_probe(meant, call.handle) {
             Some(other) if self.send_to(other, call, slot, arguments).is_ok() => {
-                let now = self.waiter.clock.now();
-                self.watch.probe_begun(other, call.call, false, now);
+                self.watch.probe_begun(other, call.call, false, clock());
                 super::bit(other)
             }
             // Without room for it there is another time.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_calling::Fault;
-use outboard_link::{Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_contract::{Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::FrameHead;
 use outboard_wire::calling::{Call, Continue, Failure, TrapReason};
@@ -11,7 +10,8 @@ use outboard_wire::trial::ECHO;
 
 use super::register::Known;
 use super::silence::{FAR, Verdict, place_of};
-use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteEnd, bit};
+use super::{CallBeginError, CallOutcome, Dispatcher, Flight, NoRoom, Placement, SiteLink, bit};
+use crate::Fault;
 
 /// In which order sites are tried when the one that was meant cannot be used.
 pub(super) const ORDER: [Site; 3] = [Site::Server, Site::Agent, Site::Application];
@@ -42,7 +42,7 @@ fn fault(failure: Failure, site: Site) -> Fault {
     }
 }
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// Where a call goes.
     #[inline]
     pub(super) fn choose(&self, handle: u32, slot: u8) -> Result<Site, CallBeginError> {
@@ -89,9 +89,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Why a site is gone, if it is.
     pub(super) fn lost_of(&self, site: Site) -> Option<&LinkError> {
         match site {
-            Site::Agent => self.agent.as_ref()?.lost(),
+            Site::Agent => self.agent.as_ref()?.lost.as_ref(),
             // From here regions are reached by the link to the server.
-            Site::Server | Site::Application => self.server.lost(),
+            Site::Server | Site::Application => self.server.lost.as_ref(),
         }
     }
 
@@ -118,18 +118,14 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         }
         for (place, site) in FAR.into_iter().enumerate() {
             let under_way = self.watch.under_way(site);
-            if let Some(end) = self.end_of(site)
-                && end.take_echo()
-            {
+            if self.heard(site).is_some_and(|heard| std::mem::take(&mut heard.has_echoed)) {
                 self.silences[place].broken(self.now);
             }
             match self.silences[place].look(self.now, under_way) {
                 Verdict::Wait => {}
                 Verdict::Ask => {
-                    if let Some(end) = self.end_of(site) {
-                        // Whoever takes no more frames does not answer either.
-                        let _ = end.send(FrameHead::new(ECHO), &[]);
-                    }
+                    // A site that takes no more frames does not answer either.
+                    let _ = self.send(site, FrameHead::new(ECHO), &[]);
                 }
                 Verdict::GiveUp { silent } => self.forsake(site, silent, tell),
             }
@@ -138,14 +134,6 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         for _ in 0..self.again.len() {
             let Some((call, failure)) = self.again.pop_front() else { break };
             self.begin_again(call, failure, tell);
-        }
-    }
-
-    fn end_of(&mut self, site: Site) -> Option<&mut dyn SiteEnd> {
-        match site {
-            Site::Server => Some(&mut self.server),
-            Site::Agent => self.agent.as_deref_mut().map(|agent| agent as &mut dyn SiteEnd),
-            Site::Application => None,
         }
     }
 
@@ -184,8 +172,16 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Whom calls at a site wait for: calls that run here wait for the memory server, which has their regions.
     pub fn peer_at(&self, site: Site) -> &Peer {
         match (site, &self.agent) {
-            (Site::Agent, Some(agent)) => agent.peer(),
+            (Site::Agent, Some(agent)) => agent.link.peer(),
             _ => self.server.link.peer(),
+        }
+    }
+
+    /// The longest payload that the link to a site carries, in bytes.
+    pub(super) fn payload_max(&self, site: Site) -> usize {
+        match (site, &self.agent) {
+            (Site::Agent, Some(agent)) => agent.link.capabilities().max_payload,
+            _ => self.server.link.capabilities().max_payload,
         }
     }
 
@@ -224,9 +220,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
     /// Keeps why calls end at a site that cannot go on with them.
     #[cold]
     pub(super) fn explain_loss(&mut self, site: Site) {
-        let cut = |agent: &dyn SiteEnd| LinkError { peer: agent.peer().clone(), loss: Loss::Cut };
+        let cut = |agent: &SiteLink<A>| LinkError { peer: agent.link.peer().clone(), loss: Loss::Cut };
         let lost = self.lost_of(site).or(self.lost_of(Site::Server)).cloned();
-        self.lost = lost.or_else(|| self.agent.as_deref().map(cut));
+        self.lost = lost.or_else(|| self.agent.as_ref().map(cut));
     }
 
     /// Begins a call at a site where it is not. If there is none, it ends with the failure that it had.

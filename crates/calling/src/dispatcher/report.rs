@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use outboard_calling::SlotTable;
-use outboard_link::{Link, RemoteMemory};
+use outboard_contract::{Link, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::calling::{ASK, Ask, OBSERVED, Observed};
 use outboard_wire::{Flow, FrameHead, Time};
 
-use super::{Dispatcher, Placement, SiteEnd};
+use super::{Dispatcher, Placement};
+use crate::SlotTable;
 
 /// How often a caller says what it sees, while it calls.
 const REPORT_EVERY: Duration = Duration::from_millis(1);
@@ -30,7 +30,7 @@ impl Reporter {
     }
 }
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// Lets the server move calls here as well, to whoever calls.
     pub fn open_here(&mut self) {
         self.reporter.is_open_here = true;
@@ -41,13 +41,13 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         if self.placement != Placement::Steered {
             return;
         }
-        if let Some(table) = self.server.next_table() {
+        if let Some(table) = self.server.heard.table.take() {
             self.adopt(SlotTable::from_wire(&table));
         }
         if !self.reporter.is_introduced {
             self.reporter.is_introduced = self.ask();
         }
-        let labels = [Some(self.server.label()), self.agent.as_ref().map(|agent| agent.label())];
+        let labels = [Some(self.server.heard.label), self.agent.as_ref().map(|agent| agent.heard.label)];
         let newer = labels.into_iter().flatten().find(|label| self.table.is_older_than(*label));
         if newer.is_some() && newer != self.reporter.asked_for && self.ask() {
             self.reporter.asked_for = newer;

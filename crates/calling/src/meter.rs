@@ -21,7 +21,7 @@ pub struct Meter {
 
 /// A worker's end of a [`Meter`].
 #[derive(Debug, Default)]
-pub(super) struct Metering {
+pub(crate) struct Metering {
     meter: Arc<Meter>,
     /// The turn before, if there were calls.
     before: Option<Turn>,
@@ -40,13 +40,13 @@ fn add(sum: &AtomicU64, value: u64) {
 }
 
 impl Metering {
-    pub(super) fn meter(&self) -> &Arc<Meter> {
+    pub(crate) fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
 
     /// A turn begins in which so many calls are there, and something is done for them or not.
     #[inline]
-    pub(super) fn turn(&mut self, now: Time, calls: usize, is_busy: bool) {
+    pub(crate) fn turn(&mut self, now: Time, calls: usize, is_busy: bool) {
         if self.before.is_none() && calls == 0 {
             return;
         }
@@ -62,7 +62,7 @@ impl Metering {
 
     /// So many calls have ended.
     #[inline]
-    pub(super) fn ended(&self, calls: u64) {
+    pub(crate) fn ended(&self, calls: u64) {
         add(&self.meter.calls, calls);
     }
 }

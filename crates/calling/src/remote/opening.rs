@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use outboard_link::{AccessError, LinkError, OpenRegion, RemoteMemory, Token};
+use outboard_contract::{AccessError, LinkError, OpenRegion, RemoteMemory, Token};
 use outboard_wire::calling::{Allowed, CallerId, RegisterRefusal};
 use outboard_wire::{Grant, RegionId, Rights};
 
 use super::{CALLING, OPENING};
-use crate::calling::desk::Refused;
+use crate::table::Refused;
 
 /// How many regions are open on one link for functions. Those that no function uses any more make room. Where they are
 /// opened for many, nobody has more than are left for others.
@@ -212,86 +212,4 @@ fn refused(region: RegionId, error: &AccessError) -> Refused {
         _ => RegisterRefusal::TooMuch,
     };
     (refusal, format!("{region}: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use outboard_link::loopback::{FaultPlan, LoopbackLink, Network};
-    use outboard_link::memory::Segment;
-    use outboard_link::{Export, Exports, Identity, Link, Outcome};
-    use outboard_wire::{Generation, RegionKey, Role, Time};
-
-    use super::*;
-
-    /// An agent's end of a link to the owner of a region.
-    struct Pair {
-        openings: Openings,
-        ours: LoopbackLink,
-        theirs: LoopbackLink,
-        now: u64,
-    }
-
-    const ALLOWED: Allowed = Allowed {
-        region: RegionId(1),
-        generation: Generation(1),
-        key: RegionKey([7; 16]),
-        rights: Rights::READ,
-        size: 4096,
-    };
-
-    impl Pair {
-        fn new() -> Self {
-            let (exports, Allowed { region, generation, key, .. }) = (Exports::new(), ALLOWED);
-            let memory = Arc::new(Segment::create(c"test", 4096).unwrap());
-            exports.add(Export { region, generation, memory, keys: vec![(key, Rights::ALL)] });
-            let identity = |name| Identity::new(Role::Tool, name);
-            let network = Network::new(1, FaultPlan::none());
-            let (ours, theirs) =
-                network.connect(identity("agent"), Exports::new(), identity("owner"), exports).unwrap();
-            Self { openings: Openings::new(false), ours, theirs, now: 0 }
-        }
-
-        /// Lets both ends do what there is to do.
-        fn turn(&mut self) {
-            for _ in 0..10 {
-                self.now += 1_000_000;
-                let now = Time::from_nanos(self.now);
-                self.openings.work(&mut self.ours).unwrap();
-                self.ours.progress(now).unwrap();
-                self.theirs.progress(now).unwrap();
-                let openings = &mut self.openings;
-                self.ours.completions(|completion| {
-                    let Ok(Outcome::Opened(region)) = completion.result else { panic!("{completion:?}") };
-                    openings.opened(completion.token.0 as u32, Ok(region));
-                });
-            }
-        }
-
-        fn count(&self) -> usize {
-            self.openings.entries.iter().flatten().count()
-        }
-    }
-
-    #[test]
-    fn what_only_somebody_who_has_gone_has_asked_for_is_closed() {
-        let (gone, other) = (CallerId([1; 16]), CallerId([2; 16]));
-        for has_opened in [false, true] {
-            let mut pair = Pair::new();
-            assert!(pair.openings.find(gone, &ALLOWED).unwrap().is_none(), "it is not open yet");
-            if has_opened {
-                pair.turn();
-            }
-            pair.openings.caller_gone(other);
-            assert_eq!(pair.count(), 1, "somebody is about to use it");
-            pair.openings.caller_gone(gone);
-            pair.turn();
-            assert_eq!(pair.count(), 0, "nobody is about to use it: {has_opened}");
-            // Whoever wants it next opens it anew.
-            assert!(pair.openings.find(other, &ALLOWED).unwrap().is_none());
-            pair.turn();
-            let used = pair.openings.find(other, &ALLOWED).unwrap();
-            pair.openings.caller_gone(other);
-            assert!(used.is_some() && pair.count() == 1, "a function uses it");
-        }
-    }
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_calling::{ExecutorConfig, SlotTable};
-use outboard_driver::calling::{
-    CallingDesk, MeterReader, RemoteAccess, RemoteRegion, SharedCalls, draw_caller,
+use outboard_contract::{
+    Completion, Disposition, Frame, Link, LinkError, LinkId, Outbox, Peer, RemoteMemory,
 };
-use outboard_driver::{LinkId, Outbox};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::calling::{
-    ASK, Ask, FunctionName, LOAD, OPEN, Open, REGISTER, REGISTERED, Register, Registered, TABLE, Table,
-    Verdict,
+    ASK, Ask, CallerId, FunctionName, LOAD, OPEN, Open, REGISTER, REGISTERED, Register, Registered, TABLE,
+    Table, Verdict,
 };
 use outboard_wire::{FrameHead, Incarnation, Time};
+
+use crate::{Ambient, CallingDesk, MeterReader, RemoteAccess, RemoteRegion, SlotTable};
 
 /// The name of no function, by which the server is asked about regions alone.
 const NO_FUNCTION: FunctionName = FunctionName([0; 32]);
@@ -33,19 +32,17 @@ pub(super) struct ServerSide {
 
 impl ServerSide {
     pub(super) fn new(
-        link: LinkId,
-        peer: &Peer,
-        (shared, config): (&Arc<SharedCalls>, ExecutorConfig),
+        (link, peer): (LinkId, &Peer),
+        (caller, ambient): (CallerId, Ambient),
+        desk: CallingDesk<RemoteRegion>,
         outbox: &mut Outbox,
     ) -> Self {
         let incarnation = peer.incarnation();
-        let open = Open { caller: draw_caller(), server: incarnation };
+        let open = Open { caller, server: incarnation };
         outbox.push_copy(link, FrameHead::new(OPEN), &open.encode());
         outbox.push_copy(link, FrameHead::new(ASK), &Ask { epoch: 0 }.encode());
-        let log = |message: &[u8]| tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
-        let desk = CallingDesk::new(Arc::clone(shared), config);
         let reader = MeterReader::new([Arc::clone(desk.meter())]);
-        let access = RemoteAccess::new(log, true);
+        let access = RemoteAccess::new(ambient, true);
         Self { link, incarnation, desk, access, reader, reported_at: Time::ZERO }
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use outboard_calling::{Calls, Fault, Submitted};
-use outboard_link::{Link, RemoteMemory, SendError};
+use outboard_contract::{Link, RemoteMemory, SendError};
 use outboard_steering::Site;
 use outboard_wire::calling::{CONTINUE, Call, Continue, Failure, Forwarded, HOP_FUEL, TrapReason};
 use outboard_wire::{Flow, FrameHead, Time};
 
 use super::register::Known;
-use super::{CallBeginError, Dispatcher, Flight, NoRoom, SiteEnd, bit};
+use super::{CallBeginError, Dispatcher, Flight, NoRoom, bit};
+use crate::{Calls, Fault, Submitted};
 
 /// A call that has ended at one memory server and goes on at another of the same caller.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub(super) fn depart(
     Ok(())
 }
 
-impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
+impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// The same, whose calls have names from there on: for callers who have several and must tell their calls apart.
     pub fn with_first_id(mut self, first_id: u64) -> Self {
         self.first_id = first_id;
@@ -158,7 +158,9 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         &mut self,
         leaving: Leaving,
         until: Option<Time>,
+        now: Time,
     ) -> Result<(), (Leaving, CallBeginError)> {
+        self.now = now;
         match self.begin_rest(&leaving, until) {
             Err(error) => Err((leaving, error)),
             Ok((number, site)) => {
@@ -176,7 +178,6 @@ impl<L: Link + RemoteMemory + Send> Dispatcher<L> {
         let Leaving { handle, slot, arguments, past, .. } = leaving;
         let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;
         let site = self.choose(*handle, *slot)?;
-        self.now = self.waiter.clock.now();
         let patience_us = super::patience_us(until.map(|until| until.since(self.now)));
         let call = Call { call: number, handle: *handle, patience_us };
         self.continue_at(site, &Continue { call, fuel: past.fuel }, *slot, arguments)?;
