@@ -451,6 +451,11 @@ impl<R> CallingDesk<R> {
         self.label = label;
     }
 
+    /// A frame has come that means nothing here.
+    pub(crate) fn note_meaningless(&mut self) {
+        self.counts.meaningless += 1;
+    }
+
     /// What has happened since this was last asked.
     pub fn take_counts(&mut self) -> DeskCounts {
         std::mem::take(&mut self.counts)

@@ -1,7 +1,7 @@
 //! Functions that travel, and the calls of them: both ends of the protocol, and which site runs which call.
 //!
 //! A caller has a [`Dispatcher`], which sends calls to sites and hears their answers. A site has a [`CallingDesk`] for each
-//! worker: a memory server for its own regions, an agent, by an [`AgentDesk`], for regions that it reaches by
+//! worker: in a [`ServerDesk`] for a memory server's own regions, in an [`AgentDesk`] for regions that an agent reaches by
 //! [`RemoteAccess`]. Below these, a [`FunctionImage`] is a function as it travels; a [`FunctionTable`] is what a site has
 //! learned of functions; an [`Executor`] holds the calls that wait at a site and runs them by turns, on regions that a
 //! [`Site`] reaches for it. A [`Controller`] at the memory server decides which slots of calls run at which site.
@@ -24,6 +24,7 @@ mod helpers;
 mod image;
 mod meter;
 mod remote;
+mod server;
 mod shared;
 mod slots;
 mod table;
@@ -47,6 +48,7 @@ pub use helpers::helpers;
 pub use image::{FunctionImage, ImageError};
 pub use meter::{Meter, MeterReader};
 pub use remote::{RemoteAccess, RemoteRegion, RemoteSite, is_of_call};
+pub use server::{ServerDesk, SharedController};
 pub use shared::{LaneWork, SharedCalls};
 pub use slots::{SLOTS, SlotTable, slot_of};
 pub use table::{Done, Found, Function, FunctionTable, Job, Lane, Refused, TableLimits};
