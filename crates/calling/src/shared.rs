@@ -4,10 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{CallWindow, FunctionImage, FunctionTable, Lane, TableLimits};
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
-use crate::table::Refused;
+use crate::{CallWindow, FunctionImage, FunctionTable, Lane, Refused, TableLimits};
 
 /// How many callers a site knows. Of those that have no link any more, the one that left first is forgotten first.
 const CALLERS_MAX: usize = 4096;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::{Binding, Client, Executor, ExecutorConfig, Function, Outcome, Recalled, Submitted, WINDOW};
 use outboard_contract::{Completion, RemoteMemory};
 use outboard_wire::Time;
 use outboard_wire::calling::{Allowed, Call, CallerId, Continue, Moving};
@@ -10,7 +9,10 @@ use outboard_wire::calling::{Allowed, Call, CallerId, Continue, Moving};
 use super::site_link::Said;
 use crate::desk::Regions;
 use crate::remote::{RemoteAccess, RemoteRegion};
-use crate::{Ambient, Refused};
+use crate::{
+    Ambient, Binding, Client, Executor, ExecutorConfig, Function, Outcome, Recalled, Refused, Submitted,
+    WINDOW,
+};
 
 /// How much fuel is spent on calls in one turn: some tens of microseconds.
 const FUEL_PER_TURN: u64 = 50_000;

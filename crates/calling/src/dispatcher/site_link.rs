@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::NoReply;
 use outboard_contract::{Disposition, Frame, Link, LinkError, SendError};
 use outboard_wire::calling::{
     CALL, Call, CallerId, FAILED, FORWARDED, Failed, Forwarded, OPEN, Open, REGISTERED, REPLY, RETURNED,
@@ -10,6 +9,8 @@ use outboard_wire::calling::{
 };
 use outboard_wire::trial::ECHO;
 use outboard_wire::{Flow, FrameHead, Incarnation, Time};
+
+use crate::NoReply;
 
 /// How many frames are taken in one turn.
 const FRAMES_PER_TURN: usize = 128;

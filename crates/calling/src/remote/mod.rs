@@ -7,16 +7,13 @@ mod pool;
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::{Access, Answered, Operation, Site, Ticket};
 use outboard_contract::memory::Mapping;
 use outboard_contract::{
     AccessError, AtOnce, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token,
 };
 use outboard_wire::calling::{Allowed, CallerId, TrapReason};
 
-use crate::Ambient;
-use crate::desk::FindRegion;
-use crate::table::Refused;
+use crate::{Access, Ambient, Answered, FindRegion, Operation, Refused, Site, Ticket};
 use opening::Openings;
 use operations::Operations;
 

@@ -8,7 +8,7 @@ use outboard_wire::calling::{Allowed, CallerId, RegisterRefusal};
 use outboard_wire::{Grant, RegionId, Rights};
 
 use super::{CALLING, OPENING};
-use crate::table::Refused;
+use crate::Refused;
 
 /// How many regions are open on one link for functions. Those that no function uses any more make room. Where they are
 /// opened for many, nobody has more than are left for others.

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use crate::{Answered, Operation, Ticket};
 use outboard_contract::{AccessError, Outcome, RemoteMemory, Token};
 use outboard_wire::calling::TrapReason;
 
 use super::opening::RemoteRegion;
 use super::pool::{Piece, Pool};
 use super::{CALLING, reason};
+use crate::{Answered, Operation, Ticket};
 
 /// An access that a function waits for.
 struct UnderWay {
