@@ -113,7 +113,7 @@ impl World {
     /// Lets both do what there is to do.
     fn turns(&mut self, count: usize) {
         for _ in 0..count {
-            self.now = self.now + Duration::from_micros(100);
+            self.now += Duration::from_micros(100);
             let Self { dispatcher, link, desk, outbox, now, ended } = self;
             link.progress(*now).unwrap();
             link.receive(64, |frame| desk.on_frame((CALLER, frame, *now), &mut Plain, outbox)).unwrap();
