@@ -1,4 +1,6 @@
 //! Regions that functions use from afar are open for as long as somebody uses them, or is about to.
+// Also outside test functions a test fails by panicking.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

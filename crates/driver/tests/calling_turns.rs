@@ -158,11 +158,14 @@ fn a_function_that_is_refused_while_it_is_looked_at_is_forgotten() {
     // Functions are to run here too.
     world.dispatcher.open_here();
     world.turns(20);
-    let refused = world.register(&image(1), u64::MAX).unwrap_err();
-    assert!(
-        matches!(refused, RegisterError::Refused { refusal: RegisterRefusal::OverQuota, .. }),
-        "{refused:?}"
-    );
+    let wanted = Wanted { regions: vec![ALLOWED], fuel: u64::MAX, reply_max: 0 };
+    world.dispatcher.begin_to_register(&image(1), wanted, PATIENCE, world.now).unwrap();
+    assert!(world.dispatcher.go_on_registering(world.now).is_none(), "the server was asked");
+    world.turns(40);
+    assert!(world.dispatcher.unprepared().is_some(), "a thread looks at it");
+    let refused = world.dispatcher.go_on_registering(world.now).unwrap().unwrap_err();
+    let is_over_quota = matches!(refused, RegisterError::Refused { refusal: RegisterRefusal::OverQuota, .. });
+    assert!(is_over_quota, "{refused:?}");
     assert!(world.dispatcher.unprepared().is_none(), "nobody is to look at it any more");
     // A thread has looked at it meanwhile.
     world.dispatcher.prepared(image(1).name(), Function::prepare(&image(1)));
