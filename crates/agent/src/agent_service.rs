@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use outboard_calling::AgentDesk;
+use outboard_driver::calling::draw_caller;
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
@@ -13,7 +15,7 @@ use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Incarnation, Role, Time};
 use outboard_writing::Relay;
 
-use crate::calling::{AgentCalling, CallingWorker};
+use crate::calling::{SharedCalling, ambient};
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
 use crate::memory_service::is_writing;
@@ -80,7 +82,7 @@ pub(crate) struct SharedAgent {
     memory_servers_restarted_total: Gauge,
     peer_agents: Gauge,
     relay: Arc<RelayGauges>,
-    calling: Arc<AgentCalling>,
+    calling: SharedCalling,
 }
 
 impl SharedAgent {
@@ -96,7 +98,7 @@ impl SharedAgent {
             memory_servers_restarted_total: page.gauge("memory_servers_restarted_total"),
             peer_agents: page.gauge("peer_agents_connected"),
             relay: RelayGauges::new(page),
-            calling: AgentCalling::new(page, calling),
+            calling: SharedCalling::new(page, calling),
         }
     }
 
@@ -194,7 +196,7 @@ pub(crate) struct AgentService {
     paging: PagingWorker,
     routing: RoutingWorker,
     writing: Relay,
-    calling: CallingWorker,
+    calling: AgentDesk,
     /// The number of the peer that each dial leads to.
     dialled: Arc<[usize]>,
 }
@@ -211,7 +213,7 @@ impl AgentService {
         Self {
             index,
             writing: Relay::default(),
-            calling: CallingWorker::new(Arc::clone(&shared.calling), Arc::clone(&counts)),
+            calling: AgentDesk::new(Arc::clone(&shared.calling.calls), shared.calling.config),
             shared,
             counts,
             outbox: Outbox::default(),
@@ -281,7 +283,7 @@ impl Service for AgentService {
             }
             self.paging.on_open(link, peer, true);
             self.writing.on_dialled(link, peer);
-            self.calling.on_dialled(link, peer, &mut self.outbox);
+            self.calling.on_dialled(link, peer, (draw_caller(), ambient()), &mut self.outbox);
         } else {
             tracing::debug!("{peer} has come");
             self.counts.came(peer);
@@ -325,7 +327,9 @@ impl Service for AgentService {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
-        Ok(self.calling.send(id, link, now, &mut self.outbox)?
+        let has_called = self.calling.send(id, link, now, &mut self.outbox)?;
+        self.shared.calling.counts.add(self.calling.take_counts(), &self.counts);
+        Ok(has_called
             | self.outbox.send(id, link)?
             | self.paging.send(id, link, now)?
             | self.routing.send(id, link, now)?)
@@ -374,6 +378,7 @@ impl Service for AgentService {
         self.writing.on_lost(link, &mut self.outbox);
         self.shared.relay.add(self.writing.take_counts());
         self.calling.on_lost(link, &mut self.outbox);
+        self.shared.calling.counts.add(self.calling.take_counts(), &self.counts);
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -19,16 +19,17 @@ use outboard_wire::control::{ControlAnswer, Question};
 use outboard_wire::{Time, paging};
 use outboard_writing::{DrainingWorker, Sessions};
 
+use crate::calling::SharedCalling;
 use crate::counts::Counts;
 use crate::echo::echo;
 use crate::files::DataDirectory;
 use crate::room::Room;
 use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
-use calling::{Calling, SharedCalling};
+use calling::Calling;
 use file_work::{Asker, FileDone, Turns};
 use served::{Served, ServedCount};
-use steering::{Askers, Steering};
+use steering::Steering;
 use write_backs::{Gates, WriteBackCounts};
 use writing::{UnloadedGauges, WRITERS_MAX};
 
@@ -119,16 +120,15 @@ pub(crate) struct MemoryService {
     gates: Gates,
     draining: DrainingWorker,
     calling: Calling,
-    askers: Askers,
     served: Served,
 }
 
 impl MemoryService {
     pub(crate) fn new(index: usize, store: Arc<SharedStore>, counts: Arc<Counts>) -> Self {
         let (outbox, peers, gates) = (Outbox::default(), HashMap::new(), Gates::default());
-        let (calling, askers, served) = (Calling::new(&store), Askers::default(), Served::default());
+        let (calling, served) = (Calling::new(&store), Served::default());
         let draining = DrainingWorker::new(Arc::clone(&store.writers));
-        Self { index, store, counts, outbox, peers, gates, draining, calling, askers, served }
+        Self { index, store, counts, outbox, peers, gates, draining, calling, served }
     }
 
     /// The answer to a question, unless it takes a while and comes as a note.
@@ -166,7 +166,7 @@ impl Service for MemoryService {
                 self.reply(done.link, done.tag, &done.answer);
             }
             MemoryNote::File(_) => {}
-            MemoryNote::Table => self.tell_table(),
+            MemoryNote::Table => self.calling.desk.tell_table(&mut self.outbox),
         }
     }
 
@@ -241,8 +241,7 @@ impl Service for MemoryService {
         }
         self.outbox.forget(link);
         self.draining.on_lost(link);
-        self.calls_lost(link);
-        self.forget_asker(link);
+        self.calling.desk.on_lost(link);
         self.served.forget(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);

@@ -24,25 +24,28 @@ pub struct Function {
     pub(crate) forwards: Forwards,
 }
 
-/// Why a function cannot be run here.
-type No = (RegisterRefusal, String);
+/// Why a function cannot be run here, for programs and for people.
+pub type Refused = (RegisterRefusal, String);
 
 impl Function {
     /// Looks at an image and compiles it. Takes a while: milliseconds for most, some seconds for the longest.
-    pub fn prepare(image: &FunctionImage) -> Result<Self, No> {
+    pub fn prepare(image: &FunctionImage) -> Result<Self, Refused> {
         Self::prepare_by(image, |compiler, program| compiler.compile(program))
     }
 
     /// Does the same for threads that have no time to compile: `miss` is called, once, when a run needs code that was left
     /// out, and such runs are slow until another thread has [completed](Self::complete) it.
-    fn prepare_in_parts(image: &FunctionImage, miss: impl Fn() + Send + Sync + 'static) -> Result<Self, No> {
+    fn prepare_in_parts(
+        image: &FunctionImage,
+        miss: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, Refused> {
         Self::prepare_by(image, |compiler, program| compiler.compile_in_parts(program, miss))
     }
 
     fn prepare_by(
         image: &FunctionImage,
         compile: impl FnOnce(Compiler, Arc<Program>) -> Result<Compiled, CompileError>,
-    ) -> Result<Self, No> {
+    ) -> Result<Self, Refused> {
         let bad = |error: &dyn std::fmt::Display| (RegisterRefusal::BadCode, error.to_string());
         let (program, entry) = image.program().map_err(|error| bad(&error))?;
         let entry = program.entry(&entry).ok_or_else(|| bad(&"it has no entry point"))?;
@@ -173,7 +176,7 @@ impl FunctionTable {
 
     /// Takes an image of a client. Returns the lane for which a thread has to be found that does the
     /// [jobs](Self::next_job), if there is none.
-    pub fn offer(&mut self, by: CallerId, image: FunctionImage) -> Result<Option<Lane>, No> {
+    pub fn offer(&mut self, by: CallerId, image: FunctionImage) -> Result<Option<Lane>, Refused> {
         let name = image.name();
         if let Some(entry) = self.known.get_mut(&name) {
             // So that it is looked at although the client goes that has brought it first.

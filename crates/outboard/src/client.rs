@@ -6,35 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::{Buffer, Window};
-use outboard_link::ofi::{self, OfiLink};
-use outboard_link::shm::{self, ShmLink};
-use outboard_link::tcp::{self, TcpLink};
 use outboard_link::{
-    AccessError, Address, Completion, ConnectError, Disposition, Exports, Identity, Link, LinkError,
-    OpenRegion, Outcome, Peer, RemoteMemory, SendError, Token, Waiter,
+    AccessError, Address, Completion, ConnectError, Disposition, Identity, Link, LinkError, OpenRegion,
+    Outcome, Peer, RemoteMemory, SendError, Token, Waiter,
 };
 use outboard_settings::LinkSettings;
 use outboard_wire::control::{ControlAnswer, Question};
 use outboard_wire::{FrameHead, Grant, Kind, Rights, Room};
 
+use crate::any_link::{AnyLink, on_link};
+
 pub use self::error::AskError;
-
-/// A link of the kind that the address asked for. Chosen once, when connecting.
-enum AnyLink {
-    Shm(Box<ShmLink>),
-    Tcp(Box<TcpLink>),
-    Ofi(Box<OfiLink>),
-}
-
-macro_rules! on_link {
-    ($any:expr, $link:ident => $body:expr) => {
-        match $any {
-            AnyLink::Shm($link) => $body,
-            AnyLink::Tcp($link) => $body,
-            AnyLink::Ofi($link) => $body,
-        }
-    };
-}
 
 /// How much one transfer of a long read or write moves.
 const PIECE: usize = 128 << 10;
@@ -61,16 +43,7 @@ impl Client {
         identity: Identity,
         settings: &LinkSettings,
     ) -> Result<Self, ConnectError> {
-        let exports = Exports::new();
-        let link = match address {
-            Address::Tcp(socket) => {
-                AnyLink::Tcp(Box::new(tcp::connect(*socket, identity, exports, settings.tcp())?))
-            }
-            Address::Ofi(socket) => {
-                AnyLink::Ofi(Box::new(ofi::connect(*socket, identity, exports, settings.ofi())?))
-            }
-            address => AnyLink::Shm(Box::new(shm::connect(address, identity, exports, settings.shm())?)),
-        };
+        let link = AnyLink::connect(address, identity, settings)?;
         let (peer, link_name) = on_link!(&link, link => (link.peer().clone(), link.capabilities().name));
         let is_silent_between_calls = matches!(link, AnyLink::Tcp(_) | AnyLink::Ofi(_));
         let (link, waiter) = (Arc::new(Mutex::new(link)), Waiter::new());

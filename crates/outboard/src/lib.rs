@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod any_link;
 mod caller;
 mod client;
 #[allow(unsafe_code)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
-use super::{Function, FunctionImage, No};
+use super::{Function, FunctionImage, Refused};
 
 /// The longest image that counts as short, in bytes: some 2000 instructions.
 const SHORT_BYTES: usize = 16 << 10;
@@ -50,7 +50,7 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Done {
     pub(super) name: FunctionName,
-    pub(super) result: Option<Result<Function, No>>,
+    pub(super) result: Option<Result<Function, Refused>>,
 }
 
 impl Job {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use outboard::{CallError, CallPlacement, CallSite, Caller, CallerOptions, FunctionOptions, Rights};
-use outboard_calling::{SLOTS, SlotTable};
-use outboard_driver::calling::{Begin, Dispatcher, Placement, SiteLink, Wanted, draw_caller};
+use outboard_calling::{Begin, Dispatcher, Placement, SLOTS, SiteLink, SlotTable, Wanted};
+use outboard_driver::calling::{CallerThread, draw_caller};
 use outboard_link::shm::{Config, ShmLink, ShmListener};
 use outboard_link::{Address, Clock, Disposition, Exports, Identity, Link};
 use outboard_steering::Site;
@@ -86,22 +86,23 @@ fn calls_that_an_agent_cannot_run_or_go_on_with_end_well_elsewhere() {
         let agent = scope.spawn(|| forget_everything(&listener, &is_over));
         // Over TCP calls are suspended in the application, and can be moved in the middle of their run.
         let (link, caller) = (tcp_link(&daemons.tcp()), draw_caller());
-        let by_agent = Box::new(SiteLink::new(shm_link(&address), caller, link.peer().incarnation()));
-        let mut dispatcher = Dispatcher::new(link, Some(by_agent), caller, config(64, Placement::Steered));
+        let by_agent = SiteLink::new(shm_link(&address), caller, link.peer().incarnation());
+        let mut thread =
+            CallerThread::new(Dispatcher::new(link, Some(by_agent), caller, config(64, Placement::Steered)));
         let wanted = Wanted { regions: vec![allowed(&region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
-        let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+        let handle = thread.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
         let mut table = SlotTable::from_wire(&Table { epoch: 1 << 20, places: [Place::Application; SLOTS] });
-        dispatcher.adopt(table);
+        thread.dispatcher.adopt(table);
         let (mut begun, mut ended, until) = (0, 0, Instant::now() + PATIENCE);
         while ended < 600 {
-            assert!(Instant::now() < until, "{:?}", dispatcher.sites());
-            let is_known_here = dispatcher.sites()[Site::Application as usize].answered > 0;
-            if begun < 600 && dispatcher.under_way() < 48 {
+            assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
+            let is_known_here = thread.dispatcher.sites()[Site::Application as usize].answered > 0;
+            if begun < 600 && thread.dispatcher.under_way() < 48 {
                 let (arguments, patience) = (&[0; 8], Some(PATIENCE));
-                dispatcher.begin(&Begin { handle, slot: begun as u8, arguments, patience }).unwrap();
+                thread.begin(&Begin { handle, slot: begun as u8, arguments, patience }).unwrap();
                 begun += 1;
             }
-            dispatcher.turn(|call, result| {
+            thread.turn(|call, result| {
                 let (_, reply) = result.unwrap_or_else(|fault| panic!("{call}: {fault:?}"));
                 assert_eq!(reply, 7u64.to_le_bytes().repeat(4));
                 ended += 1;
@@ -109,7 +110,7 @@ fn calls_that_an_agent_cannot_run_or_go_on_with_end_well_elsewhere() {
             if begun % 16 == 0 && is_known_here {
                 let to = if begun % 32 == 0 { Site::Agent } else { Site::Application };
                 table.assign(0..=(SLOTS - 1) as u8, to);
-                dispatcher.adopt(table);
+                thread.dispatcher.adopt(table);
             }
         }
         is_over.store(true, Ordering::Relaxed);

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use outboard::{FarRegion, RegisterRefusal, Rights};
-use outboard_calling::{SLOTS, SlotTable};
-use outboard_driver::calling::{
-    Begin, CallBeginError, Dispatcher, DispatcherConfig, Placement, RegisterError, SiteLink, Wanted,
-    draw_caller,
+use outboard_calling::{
+    Begin, CallBeginError, Dispatcher, DispatcherConfig, Placement, RegisterError, SLOTS, SiteLink,
+    SlotTable, Wanted,
 };
+use outboard_driver::calling::{CallerThread, ambient, draw_caller};
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
 use outboard_link::{Address, Exports, Link, RemoteMemory, shm, tcp};
@@ -58,7 +58,7 @@ pub(crate) fn shm_link(address: &Address) -> ShmLink {
 }
 
 pub(crate) fn config(under_way_max: usize, placement: Placement) -> DispatcherConfig {
-    DispatcherConfig { under_way_max, placement, silence_max: PATIENCE, log: |_| {} }
+    DispatcherConfig { under_way_max, placement, silence_max: PATIENCE, ambient: ambient(|_| {}) }
 }
 
 pub(crate) fn allowed(region: &FarRegion, rights: Rights) -> Allowed {
@@ -72,57 +72,57 @@ pub(crate) fn allowed(region: &FarRegion, rights: Rights) -> Allowed {
 ///
 /// However many there are, none may run in the application before a thread has looked at the function there; until then
 /// they go elsewhere.
-fn wander<L: Link + RemoteMemory + Send>(link: L, agent: &Address, region: &FarRegion) -> u64 {
+fn wander<L: Link + RemoteMemory>(link: L, agent: &Address, region: &FarRegion) -> u64 {
     let caller = draw_caller();
     let server = link.peer().incarnation();
-    let agent = Box::new(SiteLink::new(shm_link(agent), caller, server));
+    let agent = SiteLink::new(shm_link(agent), caller, server);
     let config = config(256, Placement::Steered);
-    let mut dispatcher = Dispatcher::new(link, Some(agent), caller, config);
+    let mut thread = CallerThread::new(Dispatcher::new(link, Some(agent), caller, config));
     let wanted = Wanted { regions: vec![allowed(region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
-    let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+    let handle = thread.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
     // What the memory server would say itself is older.
     let mut table = SlotTable::from_wire(&Table { epoch: 1 << 20, places: [Place::Server; SLOTS] });
     let (mut ended, mut begun, mut step, mut to, mut answered_before) = (0, 0, 0, Site::Server, 0);
-    dispatcher.adopt(table);
+    thread.dispatcher.adopt(table);
     let until = Instant::now() + PATIENCE;
     let mut is_enough = false;
     while !is_enough || ended < begun {
-        let moved = dispatcher.moved_total();
+        let moved = thread.dispatcher.moved_total();
         assert!(
             Instant::now() < until,
             "{ended} of {begun} have ended, {moved} moved: {:?}",
-            dispatcher.sites()
+            thread.dispatcher.sites()
         );
         is_enough =
-            begun >= CALLS && moved > 0 && dispatcher.sites().iter().all(|report| report.answered > 0);
+            begun >= CALLS && moved > 0 && thread.dispatcher.sites().iter().all(|report| report.answered > 0);
         let arguments = u64::to_le_bytes(begun);
         let (slot, patience) = (begun as u8, None);
         let mut is_full = is_enough;
         if !is_enough {
-            match dispatcher.begin(&Begin { handle, slot, arguments: &arguments, patience }) {
+            match thread.begin(&Begin { handle, slot, arguments: &arguments, patience }) {
                 Ok(_) => begun += 1,
                 Err(CallBeginError::Full(_)) => is_full = true,
                 Err(error) => panic!("{error:?}"),
             }
         }
         if is_full || begun.is_multiple_of(16) {
-            dispatcher.turn(|_, result| {
+            thread.turn(|_, result| {
                 let (_, reply) = result.unwrap();
                 assert_eq!(reply, 7u64.to_le_bytes().repeat(4));
                 ended += 1;
             });
             // Some calls end there before slots go on, and others do not.
-            let answered = dispatcher.sites()[to as usize].answered;
+            let answered = thread.dispatcher.sites()[to as usize].answered;
             if answered >= answered_before + STAY {
                 step += 1;
                 to = [Site::Application, Site::Agent, Site::Server, Site::Agent][step % 4];
-                answered_before = dispatcher.sites()[to as usize].answered;
+                answered_before = thread.dispatcher.sites()[to as usize].answered;
                 table.assign(0..=(SLOTS - 1) as u8, to);
-                dispatcher.adopt(table);
+                thread.dispatcher.adopt(table);
             }
         }
     }
-    dispatcher.close();
+    thread.dispatcher.close();
     begun
 }
 
@@ -146,49 +146,50 @@ fn a_call_that_is_given_back_late_begins_elsewhere_by_a_number_that_nobody_takes
     let region = memory.reserve(4096, None).unwrap();
     let agent = daemons.agent(&daemons.shm());
     let (link, caller) = (shm_link(&daemons.shm()), draw_caller());
-    let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation()));
-    let mut dispatcher = Dispatcher::new(link, Some(by_agent), caller, config(16, Placement::Steered));
+    let by_agent = SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation());
+    let mut thread =
+        CallerThread::new(Dispatcher::new(link, Some(by_agent), caller, config(16, Placement::Steered)));
     let wanted = Wanted { regions: vec![allowed(&region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
-    let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+    let handle = thread.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
     let mut table = SlotTable::from_wire(&Table { epoch: 1 << 20, places: [Place::Agent; SLOTS] });
-    dispatcher.adopt(table);
+    thread.dispatcher.adopt(table);
     let begin = Begin { handle, slot: 0, arguments: &[0; 8], patience: None };
     let (mut calls, until) = (3, Instant::now() + PATIENCE);
     // It may learn the function late.
-    while dispatcher.sites()[Site::Agent as usize].answered == 0 {
-        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
-        if dispatcher.under_way() == 0 {
-            dispatcher.begin(&begin).unwrap();
+    while thread.dispatcher.sites()[Site::Agent as usize].answered == 0 {
+        assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
+        if thread.dispatcher.under_way() == 0 {
+            thread.begin(&begin).unwrap();
             calls += 1;
         }
-        dispatcher.turn(|_, result| assert!(result.is_ok()));
+        thread.turn(|_, result| assert!(result.is_ok()));
     }
     agent.stop();
-    let old: Vec<u64> = (0..3).map(|_| dispatcher.begin(&begin).unwrap()).collect();
-    dispatcher.flush();
+    let old: Vec<u64> = (0..3).map(|_| thread.begin(&begin).unwrap()).collect();
+    thread.dispatcher.flush();
     table.assign(0..=(SLOTS - 1) as u8, Site::Server);
-    dispatcher.adopt(table);
+    thread.dispatcher.adopt(table);
     // Until it is known that the agent says nothing, calls go there while the server is slow, and stay there.
-    while !dispatcher.sites()[Site::Agent as usize].is_silent {
-        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
-        dispatcher.turn(|call, result| panic!("{call} has ended: {result:?}"));
+    while !thread.dispatcher.sites()[Site::Agent as usize].is_silent {
+        assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
+        thread.turn(|call, result| panic!("{call} has ended: {result:?}"));
     }
     let mut ended = Vec::new();
     while ended.len() < 2 * outboard_calling::WINDOW as usize {
-        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
-        while dispatcher.begin(&begin).is_ok() {
+        assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
+        while thread.begin(&begin).is_ok() {
             calls += 1;
         }
-        dispatcher.turn(|call, result| {
+        thread.turn(|call, result| {
             assert!(result.is_ok(), "{call}: {result:?}");
             ended.push(call);
         });
     }
     assert!(old.iter().all(|call| !ended.contains(call)));
     agent.go_on();
-    while dispatcher.under_way() > 0 {
-        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
-        dispatcher.turn(|call, result| {
+    while thread.dispatcher.under_way() > 0 {
+        assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
+        thread.turn(|call, result| {
             assert!(result.is_ok(), "{call}: {result:?}");
             ended.push(call);
         });
@@ -206,21 +207,21 @@ fn an_agent_that_finds_its_server_late_is_used_then() {
     daemons.stop();
     let agent = daemons.agent_soon(&daemons.shm());
     let (caller, server) = (draw_caller(), link.peer().incarnation());
-    let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, server));
+    let by_agent = SiteLink::new(shm_link(&agent.shm()), caller, server);
     let placement = Placement::Hinted(Site::Agent);
     let config = config(16, placement);
-    let mut dispatcher = Dispatcher::new(link, Some(by_agent), caller, config);
+    let mut thread = CallerThread::new(Dispatcher::new(link, Some(by_agent), caller, config));
     daemons.go_on();
     let wanted = Wanted { regions: vec![allowed(&region, Rights::ALL)], fuel: 10_000, reply_max: 64 };
-    let handle = dispatcher.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
+    let handle = thread.register(&image(READ_COUNT_READ), wanted, PATIENCE).unwrap();
     let (until, mut calls) = (Instant::now() + PATIENCE, 0);
-    while dispatcher.sites()[Site::Agent as usize].answered < 10 {
-        assert!(Instant::now() < until, "{:?}", dispatcher.sites());
-        if dispatcher.under_way() == 0 {
-            dispatcher.begin(&Begin { handle, slot: 0, arguments: &[0; 8], patience: None }).unwrap();
+    while thread.dispatcher.sites()[Site::Agent as usize].answered < 10 {
+        assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
+        if thread.dispatcher.under_way() == 0 {
+            thread.begin(&Begin { handle, slot: 0, arguments: &[0; 8], patience: None }).unwrap();
             calls += 1;
         }
-        dispatcher.turn(|_, result| assert!(result.is_ok()));
+        thread.turn(|_, result| assert!(result.is_ok()));
     }
     assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), calls);
 }
@@ -271,17 +272,18 @@ fn whoever_lies_about_a_region_costs_others_nothing() {
     let region = memory.reserve(4096, None).unwrap();
     for link in [daemons.shm(), daemons.tcp()] {
         let agent = daemons.agent(&link);
-        let dispatcher = |site| {
+        let start = |site| {
             let (caller, link) = (draw_caller(), shm_link(&daemons.shm()));
-            let by_agent = Box::new(SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation()));
-            Dispatcher::new(link, Some(by_agent), caller, config(16, Placement::Fixed(site)))
+            let by_agent = SiteLink::new(shm_link(&agent.shm()), caller, link.peer().incarnation());
+            let config = config(16, Placement::Fixed(site));
+            CallerThread::new(Dispatcher::new(link, Some(by_agent), caller, config))
         };
         let wanted = |allowed| Wanted { regions: vec![allowed], fuel: 10_000, reply_max: 64 };
-        let mut honest = dispatcher(Site::Agent);
+        let mut honest = start(Site::Agent);
         let good = wanted(allowed(&region, Rights::ALL));
         let handle = honest.register(&image(READ_COUNT_READ), good, PATIENCE).unwrap();
         for site in [Site::Agent, Site::Server] {
-            let mut liar = dispatcher(site);
+            let mut liar = start(site);
             let larger = Allowed { size: 1 << 40, ..allowed(&region, Rights::ALL) };
             let mut key = allowed(&region, Rights::ALL);
             key.key.0[3] ^= 1;
@@ -294,8 +296,8 @@ fn whoever_lies_about_a_region_costs_others_nothing() {
         }
         honest.begin(&Begin { handle, slot: 0, arguments: &[0; 8], patience: None }).unwrap();
         let until = Instant::now() + PATIENCE;
-        while honest.under_way() > 0 {
-            assert!(Instant::now() < until, "{:?}", honest.sites());
+        while honest.dispatcher.under_way() > 0 {
+            assert!(Instant::now() < until, "{:?}", honest.dispatcher.sites());
             honest.turn(|_, result| assert!(result.is_ok(), "{result:?}"));
         }
     }

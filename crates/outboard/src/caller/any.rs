@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_calling::{FunctionImage, SlotTable};
-use outboard_driver::calling::{
-    Begin, CallBeginError, CallEnded, CallOutcome, Dial, Dispatcher, DispatcherConfig, Leaving, Placement,
-    RegisterError, SiteEnd, SiteLink, SiteReport, Wanted, draw_caller,
+use outboard_calling::{
+    Begin, CallBeginError, CallEnded, CallOutcome, Dispatcher, DispatcherConfig, FunctionImage, Leaving,
+    Placement, RegisterError, SiteLink, SiteReport, SlotTable, Wanted,
 };
+use outboard_driver::calling::{CallerThread, Dial, ambient, draw_caller};
 use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
@@ -20,6 +20,7 @@ use outboard_wire::calling::CallerId;
 use outboard_wire::{Incarnation, Time};
 
 use super::CallerOptions;
+use crate::any_link::AnyLink;
 
 /// How long to look for answers before sleeping, where looking costs no system call.
 const SPIN: Duration = Duration::from_micros(20);
@@ -29,11 +30,11 @@ const NUMBER_SHIFT: u32 = 56;
 
 /// A caller over one kind of link to its memory server. Chosen once, when connecting.
 pub(super) enum AnyDispatcher {
-    Shm(Box<Dispatcher<ShmLink>>),
+    Shm(Box<CallerThread<ShmLink, AnyLink>>),
     /// Shared with the thread that shows that we live while the application computes.
-    Tcp(Arc<Mutex<Dispatcher<TcpLink>>>),
+    Tcp(Arc<Mutex<CallerThread<TcpLink, AnyLink>>>),
     /// As over TCP.
-    Ofi(Arc<Mutex<Dispatcher<OfiLink>>>),
+    Ofi(Arc<Mutex<CallerThread<OfiLink, AnyLink>>>),
 }
 
 macro_rules! on {
@@ -52,7 +53,7 @@ macro_rules! on {
     };
 }
 
-fn lock<L: Link>(shared: &Mutex<Dispatcher<L>>) -> MutexGuard<'_, Dispatcher<L>> {
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -69,28 +70,30 @@ impl AnyDispatcher {
             under_way_max: options.under_way_max,
             placement: options.placement,
             silence_max: settings.deadline,
-            log: |message| tracing::debug!("a function says: {}", String::from_utf8_lossy(message)),
+            ambient: ambient(|message| {
+                tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
+            }),
         };
         let agent = |server| Agent::dial(options, identity.clone(), settings, (caller, server));
         match address {
             Address::Tcp(socket) => {
                 let link = tcp::connect(*socket, identity.clone(), exports, settings.tcp())?;
                 let agent = agent(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(agent.join(link, caller, config).with_first_id(first_id)));
+                let shared = Arc::new(Mutex::new(agent.join(link, (caller, first_id), config)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Tcp(shared))
             }
             Address::Ofi(socket) => {
                 let link = ofi::connect(*socket, identity.clone(), exports, settings.ofi())?;
                 let agent = agent(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(agent.join(link, caller, config).with_first_id(first_id)));
+                let shared = Arc::new(Mutex::new(agent.join(link, (caller, first_id), config)));
                 keep_alive(&shared, settings.heartbeat / 2);
                 Ok(Self::Ofi(shared))
             }
             address => {
                 let link = shm::connect(address, identity.clone(), exports, settings.shm())?;
                 let agent = agent(link.peer().incarnation())?;
-                Ok(Self::Shm(Box::new(agent.join(link, caller, config).with_first_id(first_id))))
+                Ok(Self::Shm(Box::new(agent.join(link, (caller, first_id), config))))
             }
         }
     }
@@ -110,7 +113,7 @@ impl AnyDispatcher {
     }
 
     pub(super) fn flush(&mut self) {
-        on!(self, site => site.flush());
+        on!(self, site => site.dispatcher.flush());
     }
 
     #[inline]
@@ -123,12 +126,12 @@ impl AnyDispatcher {
     }
 
     pub(super) fn next_kept(&mut self) -> Option<CallEnded> {
-        on!(self, site => site.next_kept())
+        on!(self, site => site.dispatcher.next_kept())
     }
 
     #[inline]
     pub(super) fn next_leaving(&mut self) -> Option<Leaving> {
-        on!(self, site => site.next_leaving())
+        on!(self, site => site.dispatcher.next_leaving())
     }
 
     // Whoever cannot begin it gets it back, and it is large only then.
@@ -157,40 +160,40 @@ impl AnyDispatcher {
     }
 
     pub(super) fn under_way(&self) -> usize {
-        on!(self, site => site.under_way())
+        on!(self, site => site.dispatcher.under_way())
     }
 
     pub(super) fn lost(&self) -> Option<LinkError> {
-        on!(self, site => site.lost().cloned())
+        on!(self, site => site.dispatcher.lost().cloned())
     }
 
     pub(super) fn peer(&self) -> Peer {
-        on!(self, site => site.link().peer().clone())
+        on!(self, site => site.dispatcher.link().peer().clone())
     }
 
     /// Whom calls at a site wait for.
     pub(super) fn peer_at(&self, at: Site) -> Peer {
-        on!(self, site => site.peer_at(at).clone())
+        on!(self, site => site.dispatcher.peer_at(at).clone())
     }
 
     pub(super) fn sites(&self) -> [SiteReport; 3] {
-        on!(self, site => site.sites())
+        on!(self, site => site.dispatcher.sites())
     }
 
     pub(super) fn server_given_up(&self) -> u64 {
-        on!(self, site => site.server_given_up())
+        on!(self, site => site.dispatcher.server_given_up())
     }
 
     pub(super) fn open_here(&mut self) {
-        on!(self, site => site.open_here());
+        on!(self, site => site.dispatcher.open_here());
     }
 
     pub(super) fn table(&self) -> SlotTable {
-        on!(self, site => *site.table())
+        on!(self, site => *site.dispatcher.table())
     }
 
     pub(super) fn placement(&self) -> Placement {
-        on!(self, site => site.placement())
+        on!(self, site => site.dispatcher.placement())
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -205,16 +208,16 @@ impl AnyDispatcher {
     }
 
     pub(super) fn close(&mut self) {
-        on!(self, site => site.close());
+        on!(self, site => site.dispatcher.close());
     }
 }
 
 /// A caller's agent, if it is to have one.
 struct Agent {
     /// The link to it, if it is there.
-    end: Option<Box<dyn SiteEnd>>,
+    end: Option<SiteLink<AnyLink>>,
     /// How it is found again.
-    dial: Option<Dial>,
+    dial: Option<Dial<AnyLink>>,
 }
 
 impl Agent {
@@ -238,15 +241,18 @@ impl Agent {
     }
 
     /// A caller with this agent.
-    fn join<L>(self, link: L, caller: CallerId, config: DispatcherConfig) -> Dispatcher<L>
-    where
-        L: Link + RemoteMemory + Send,
-    {
-        let mut dispatcher = Dispatcher::new(link, self.end, caller, config);
+    fn join<L: Link + RemoteMemory>(
+        self,
+        link: L,
+        (caller, first_id): (CallerId, u64),
+        config: DispatcherConfig,
+    ) -> CallerThread<L, AnyLink> {
+        let dispatcher = Dispatcher::new(link, self.end, caller, config).with_first_id(first_id);
+        let mut thread = CallerThread::new(dispatcher);
         if let Some(dial) = self.dial {
-            dispatcher.redial(dial);
+            thread.redial(dial);
         }
-        dispatcher
+        thread
     }
 }
 
@@ -256,26 +262,12 @@ fn dial(
     identity: Identity,
     settings: &LinkSettings,
     (caller, server): (CallerId, Incarnation),
-) -> Result<Box<dyn SiteEnd>, ConnectError> {
-    let exports = Exports::new();
-    Ok(match address {
-        Address::Tcp(socket) => {
-            let link = tcp::connect(*socket, identity, exports, settings.tcp())?;
-            Box::new(SiteLink::new(link, caller, server))
-        }
-        Address::Ofi(socket) => {
-            let link = ofi::connect(*socket, identity, exports, settings.ofi())?;
-            Box::new(SiteLink::new(link, caller, server))
-        }
-        address => {
-            let link = shm::connect(address, identity, exports, settings.shm())?;
-            Box::new(SiteLink::new(link, caller, server))
-        }
-    })
+) -> Result<SiteLink<AnyLink>, ConnectError> {
+    Ok(SiteLink::new(AnyLink::connect(address, identity, settings)?, caller, server))
 }
 
 /// Lets the link show that it lives while the application computes and makes no calls. Ends with the caller.
-fn keep_alive<L>(shared: &Arc<Mutex<Dispatcher<L>>>, pause: Duration)
+fn keep_alive<L>(shared: &Arc<Mutex<CallerThread<L, AnyLink>>>, pause: Duration)
 where
     L: Link + RemoteMemory + Send + 'static,
 {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_driver::calling::Leaving;
+use outboard_calling::Leaving;
 use outboard_wire::Time;
 
 /// How many calls may wait to go on at one server before no more begin that may go on elsewhere.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_calling::Fault;
-use outboard_driver::calling::{CallBeginError, NoRoom};
+use outboard_calling::{CallBeginError, Fault, NoRoom};
 use outboard_limits::show_size;
 use outboard_link::{ConnectError, LinkError, Peer};
 use outboard_steering::Site as CallSite;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_calling::slot_of;
-use outboard_driver::calling::{NoRoom, Placement, SiteReport};
+use outboard_calling::{NoRoom, Placement, SiteReport, slot_of};
 use outboard_steering::Site;
 
 use super::any::AnyDispatcher;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_calling::slot_of;
-use outboard_driver::calling::{Begin, Wanted};
+use outboard_calling::{Begin, Wanted, slot_of};
 use outboard_wire::calling::Allowed;
 use outboard_wire::{Grant, Rights};
 

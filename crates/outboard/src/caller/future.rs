@@ -7,8 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use outboard_calling::slot_of;
-use outboard_driver::calling::Begin;
+use outboard_calling::{Begin, slot_of};
 
 use super::{
     CallError, CallId, CallReply, CallServer, Caller, FunctionHandle, FunctionImage, FunctionOptions,

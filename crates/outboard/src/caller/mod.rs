@@ -10,7 +10,7 @@ mod servers;
 
 use std::time::Duration;
 
-use outboard_driver::calling::{Begin, CallBeginError};
+use outboard_calling::{Begin, CallBeginError};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{LinkSettings, Settings};
 use outboard_wire::calling::SERVERS_MAX;
@@ -18,8 +18,9 @@ use outboard_wire::calling::SERVERS_MAX;
 pub use error::{CallError, CallerError, NoRoomBecause};
 pub use function::{CallServer, FunctionHandle, FunctionOptions};
 pub use future::{AsyncCaller, CallDriver, CallFuture};
-pub use outboard_calling::{FunctionImage, ImageError};
-pub use outboard_driver::calling::{Placement as CallPlacement, RegisterError, SiteReport};
+pub use outboard_calling::{
+    FunctionImage, ImageError, Placement as CallPlacement, RegisterError, SiteReport,
+};
 pub use outboard_steering::Site as CallSite;
 pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 

@@ -3,8 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use outboard_calling::FunctionImage;
-use outboard_driver::calling::{Begin, CallBeginError, CallEnded, NoRoom, RegisterError, Wanted};
+use outboard_calling::{Begin, CallBeginError, CallEnded, FunctionImage, NoRoom, RegisterError, Wanted};
 use outboard_link::{Clock, LinkError, Loss};
 use outboard_wire::Time;
 

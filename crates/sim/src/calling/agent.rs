@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use outboard_calling::{Client, Executor, ExecutorConfig};
-use outboard_driver::calling::{Ambient, FindRegion, RemoteAccess, RemoteRegion, is_of_call};
+use outboard_calling::{
+    Ambient, Client, Executor, ExecutorConfig, FindRegion, RemoteAccess, RemoteRegion, is_of_call,
+};
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::calling::{CALL, CallerId};
@@ -24,7 +25,7 @@ pub(super) struct Afar {
 impl Afar {
     pub(super) fn new(random: &mut Rng) -> Self {
         let executor = Executor::new(ExecutorConfig::default());
-        let access = RemoteAccess::new(|_| {}, false).with_ambient(Ambient::seeded(random.u64(..)));
+        let access = RemoteAccess::new(Ambient::new(random.u64(..), || 0, |_| {}), false);
         Self { access, executor, region: None }
     }
 

@@ -4,47 +4,30 @@ mod site;
 
 use std::sync::{Arc, Weak};
 
-use outboard_calling::ExecutorConfig;
+use outboard_calling::{CallingDesk, FindRegion, Refused, ServerDesk};
 use outboard_driver::LinkId;
-use outboard_driver::calling::{CallingDesk, FindRegion, Refused, SharedCalls};
 use outboard_link::{Disposition, Frame};
-use outboard_settings::CallingSettings;
 use outboard_wire::calling::{Allowed, CallerId, RegisterRefusal};
-use outboard_wire::{Rights, Time};
+use outboard_wire::{Rights, Role, Time};
 
 use super::write_backs::Gates;
-use super::{MemoryService, SharedStore, steering};
-use crate::calling::{CallingCounts, quotas};
-use crate::status::StatusPage;
+use super::{MemoryService, SharedStore};
+use crate::calling::ambient;
 use crate::store::Gate;
 use site::ServerSite;
 
-/// The functions and callers of a memory server, and what is counted of calls.
-pub(crate) struct SharedCalling {
-    calls: Arc<SharedCalls>,
-    config: ExecutorConfig,
-    counts: CallingCounts,
-}
-
-impl SharedCalling {
-    pub(crate) fn new(page: &StatusPage, settings: &CallingSettings) -> Self {
-        let (functions, (config, limits)) = (page.gauge("functions"), quotas(settings));
-        let calls = SharedCalls::new(limits, move |count| functions.set(count as u64));
-        Self { calls, config, counts: CallingCounts::new(page) }
-    }
-}
-
 /// What one worker does about calls.
 pub(super) struct Calling {
-    pub(super) desk: CallingDesk<Weak<Gate>>,
+    pub(super) desk: ServerDesk<Weak<Gate>>,
     site: ServerSite,
 }
 
 impl Calling {
     pub(super) fn new(store: &SharedStore) -> Self {
         let desk = CallingDesk::new(Arc::clone(&store.calling.calls), store.calling.config);
+        let desk = ServerDesk::new(desk, Arc::clone(&store.steering.controller));
         store.steering.add_worker(desk.meter());
-        Self { desk, site: ServerSite::new() }
+        Self { desk, site: ServerSite::new(ambient()) }
     }
 }
 
@@ -84,11 +67,9 @@ impl FindRegion for StoreRegions<'_> {
 impl MemoryService {
     /// Does what a frame about calls asks.
     pub(super) fn on_calling(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
-        if steering::is_steering(frame.head.kind) {
-            return self.on_steering(link, frame, now);
-        }
+        let is_agent = || self.peers.get(&link).is_some_and(|peer| peer.intro().role == Role::Agent);
         let regions = &mut StoreRegions { gates: &mut self.gates, store: &self.store };
-        self.calling.desk.on_frame((link, frame, now), regions, &mut self.outbox)
+        self.calling.desk.on_frame((link, frame, now), is_agent, regions, &mut self.outbox)
     }
 
     /// Runs calls for a while. Returns whether there were any.
@@ -98,10 +79,5 @@ impl MemoryService {
         site.leave();
         self.store.calling.counts.add(desk.take_counts(), &self.counts);
         moved
-    }
-
-    /// A link is gone. Its caller may come by another.
-    pub(super) fn calls_lost(&mut self, link: LinkId) {
-        self.calling.desk.on_lost(link);
     }
 }

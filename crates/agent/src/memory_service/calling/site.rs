@@ -3,8 +3,7 @@
 use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
 
-use outboard_calling::{Access, Operation, Site, Ticket};
-use outboard_driver::calling::Ambient;
+use outboard_calling::{Access, Ambient, Operation, Site, Ticket};
 use outboard_link::memory::Segment;
 use outboard_wire::calling::TrapReason;
 
@@ -18,8 +17,8 @@ pub(super) struct ServerSite {
 }
 
 impl ServerSite {
-    pub(super) fn new() -> Self {
-        Self { ambient: Ambient::new(), entered: Vec::new() }
+    pub(super) fn new(ambient: Ambient) -> Self {
+        Self { ambient, entered: Vec::new() }
     }
 
     /// Ends a turn: from now on regions can be freed or taken away. Nobody may wait for the store before.
@@ -139,6 +138,6 @@ impl Site for ServerSite {
     }
 
     fn log(&mut self, message: &[u8]) {
-        tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
+        self.ambient.log(message);
     }
 }

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use outboard::{Address, Rights};
-use outboard_calling::{SLOTS, SlotTable};
-use outboard_driver::calling::{
-    Begin, CallBeginError, Dispatcher, Leaving, Placement, SiteLink, Wanted, draw_caller,
+use outboard_calling::{
+    Begin, CallBeginError, Dispatcher, Leaving, Placement, SLOTS, SiteLink, SlotTable, Wanted,
 };
+use outboard_driver::calling::{CallerThread, draw_caller};
+use outboard_link::shm::ShmLink;
 use outboard_link::{Link, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::calling::{Place as At, Table};
@@ -21,42 +22,42 @@ const STAY: u64 = 10;
 
 /// A caller at one of the servers, whose slots move.
 struct Wanderer<L> {
-    dispatcher: Dispatcher<L>,
+    thread: CallerThread<L, ShmLink>,
     table: SlotTable,
     to: Site,
     step: usize,
     answered_before: u64,
 }
 
-impl<L: Link + RemoteMemory + Send> Wanderer<L> {
+impl<L: Link + RemoteMemory> Wanderer<L> {
     fn new(link: L, agent: &Address, place: &Place, first_id: u64) -> Self {
         let caller = draw_caller();
-        let agent = Box::new(SiteLink::new(shm_link(agent), caller, link.peer().incarnation()));
+        let agent = SiteLink::new(shm_link(agent), caller, link.peer().incarnation());
         let dispatcher = Dispatcher::new(link, Some(agent), caller, config(64, Placement::Steered));
-        let mut dispatcher = dispatcher.with_first_id(first_id);
+        let mut thread = CallerThread::new(dispatcher.with_first_id(first_id));
         let regions = vec![allowed(&place.region, Rights::ALL)];
         let wanted = Wanted { regions, fuel: 100_000, reply_max: 64 };
-        assert_eq!(dispatcher.register(&image(CHASE), wanted, PATIENCE).unwrap(), 0);
+        assert_eq!(thread.register(&image(CHASE), wanted, PATIENCE).unwrap(), 0);
         // What the memory server would say itself is older.
         let table = SlotTable::from_wire(&Table { epoch: 1 << 20, places: [At::Server; SLOTS] });
-        dispatcher.adopt(table);
-        Self { dispatcher, table, to: Site::Server, step: 0, answered_before: 0 }
+        thread.dispatcher.adopt(table);
+        Self { thread, table, to: Site::Server, step: 0, answered_before: 0 }
     }
 
     /// Moves its slots when some calls have ended where they are.
     fn wander(&mut self) {
-        let answered = self.dispatcher.sites()[self.to as usize].answered;
+        let answered = self.thread.dispatcher.sites()[self.to as usize].answered;
         if answered >= self.answered_before + STAY {
             self.step += 1;
             self.to = [Site::Application, Site::Agent, Site::Server, Site::Agent][self.step % 4];
-            self.answered_before = self.dispatcher.sites()[self.to as usize].answered;
+            self.answered_before = self.thread.dispatcher.sites()[self.to as usize].answered;
             self.table.assign(0..=(SLOTS - 1) as u8, self.to);
-            self.dispatcher.adopt(self.table);
+            self.thread.dispatcher.adopt(self.table);
         }
     }
 
     fn take_over(&mut self, leaving: Leaving, waiting: &mut Vec<Leaving>) {
-        match self.dispatcher.take_over(leaving, None) {
+        match self.thread.take_over(leaving, None) {
             Ok(()) => {}
             Err((leaving, CallBeginError::Full(_))) => waiting.push(leaving),
             Err((_, error)) => panic!("{error:?}"),
@@ -75,10 +76,10 @@ fn every_part_runs_once_while_slots_move_at_both() {
     let (mut begun, mut ended, mut waiting) = (0, 0, Vec::new());
     let until = Instant::now() + PATIENCE;
     while ended < CALLS {
-        assert!(Instant::now() < until, "{ended} have ended: {:?}", here.dispatcher.sites());
+        assert!(Instant::now() < until, "{ended} have ended: {:?}", here.thread.dispatcher.sites());
         for _ in 0..16 {
             let begin = Begin { handle: 0, slot: begun as u8, arguments: &[0; 8], patience: None };
-            if begun < CALLS && waiting.is_empty() && here.dispatcher.begin(&begin).is_ok() {
+            if begun < CALLS && waiting.is_empty() && here.thread.begin(&begin).is_ok() {
                 begun += 1;
             }
         }
@@ -86,13 +87,13 @@ fn every_part_runs_once_while_slots_move_at_both() {
             assert_eq!(result.unwrap(), (5 * 24, values(6).as_slice()));
             ended += 1;
         };
-        here.dispatcher.turn(&mut tell);
-        there.dispatcher.turn(&mut tell);
+        here.thread.turn(&mut tell);
+        there.thread.turn(&mut tell);
         here.wander();
         there.wander();
         let mut leaving = std::mem::take(&mut waiting);
-        leaving.extend(std::iter::from_fn(|| here.dispatcher.next_leaving()));
-        leaving.extend(std::iter::from_fn(|| there.dispatcher.next_leaving()));
+        leaving.extend(std::iter::from_fn(|| here.thread.dispatcher.next_leaving()));
+        leaving.extend(std::iter::from_fn(|| there.thread.dispatcher.next_leaving()));
         for leaving in leaving {
             match leaving.server {
                 0 => here.take_over(leaving, &mut waiting),
@@ -101,12 +102,12 @@ fn every_part_runs_once_while_slots_move_at_both() {
         }
     }
     for (answered, moved) in [
-        (here.dispatcher.sites().map(|site| site.answered), here.dispatcher.moved_total()),
-        (there.dispatcher.sites().map(|site| site.answered), there.dispatcher.moved_total()),
+        (here.thread.dispatcher.sites().map(|site| site.answered), here.thread.dispatcher.moved_total()),
+        (there.thread.dispatcher.sites().map(|site| site.answered), there.thread.dispatcher.moved_total()),
     ] {
         assert!(answered.iter().all(|count| *count > 0), "{answered:?}, {moved} moved");
     }
     assert_eq!([places[0].visits(), places[1].visits()], [3 * CALLS, 3 * CALLS]);
-    here.dispatcher.close();
-    there.dispatcher.close();
+    here.thread.dispatcher.close();
+    there.thread.dispatcher.close();
 }
