@@ -53,7 +53,9 @@ fn play_with<S: Service + 'static, A: Service + 'static, W: Service + 'static>(
     (hide, look): (impl Fn(WriterNode) -> W + Clone + 'static, impl Fn(&W) -> &WriterNode),
 ) -> Hardships {
     let mut random = chances(seed, "writing");
-    let weather = Weather::draw(&mut random, Loss::Honest);
+    let mut weather = Weather::draw(&mut random, Loss::Honest);
+    // No link repeats frames, but writers that attach anew send again what has arrived before.
+    weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 };
     let until = Time::ZERO + STORM + CALM;
     let mut world: World<Either<Either<S, A>, W>> = World::new(seed, weather, recorder.clone());
     let books = Books::new(recorder.clone());

@@ -15,7 +15,7 @@ enum Mistake {
     Hurries,
     /// It loses the end of the last write.
     Tears,
-    /// It takes every batch for one of the latest attempt that has not come before.
+    /// It applies an earlier batch of the writer in place of this one.
     Repeats,
 }
 
@@ -63,7 +63,8 @@ impl<S> Mistaken<S> {
             Mistake::Repeats => {
                 let entries = payload.split_off(Batch::LEN);
                 let former = self.kept.replace((batch, entries.clone()));
-                let again = former.filter(|(other, bytes)| other.count == batch.count && *bytes != entries);
+                let is_like = |other: &Batch| (other.writer, other.count) == (batch.writer, batch.count);
+                let again = former.filter(|(other, bytes)| is_like(other) && *bytes != entries);
                 payload.extend(again.map_or(entries, |(_, bytes)| bytes));
             }
         }
