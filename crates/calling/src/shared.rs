@@ -19,18 +19,22 @@ pub struct LaneWork {
 }
 
 impl LaneWork {
-    /// Looks at functions until none waits.
-    pub fn run(self) {
+    /// Looks at functions until none waits. Each is looked at `within` the memory that this may take at once, or not at all if
+    /// that says why not.
+    pub fn run(self, within: impl Fn(u64, &mut dyn FnMut()) -> Result<(), String>) {
         let Self { shared, lane } = self;
         loop {
             let Some(job) = shared.functions().next_job(lane) else { break };
-            let weak = Arc::downgrade(&shared);
-            let miss = move |name| weak.upgrade().iter().for_each(|shared| shared.missed(name));
-            // A compiler that fails on one function must not keep all others waiting.
-            let done = catch_unwind(AssertUnwindSafe(|| job.run(miss)));
+            let mut done = None;
+            let looked = within(job.memory(), &mut || {
+                let weak = Arc::downgrade(&shared);
+                let miss = move |name| weak.upgrade().iter().for_each(|shared| shared.missed(name));
+                // A compiler that fails on one function must not keep all others waiting.
+                done = catch_unwind(AssertUnwindSafe(|| job.run(miss))).ok();
+            });
+            let why_not = looked.err().unwrap_or_else(|| "the compiler failed on it; please report it".to_owned());
             let mut functions = shared.functions();
-            functions
-                .done(done.unwrap_or_else(|_| job.not_done("the compiler failed on it; please report it")));
+            functions.done(done.unwrap_or_else(|| job.not_done(&why_not)));
             (shared.count)(functions.len());
         }
     }

@@ -22,6 +22,8 @@ pub struct Function {
     pub(crate) entry: FunctionId,
     /// Where it says as which function it goes on, if it can.
     pub(crate) forwards: Forwards,
+    /// How long its image was.
+    pub(crate) image_bytes: usize,
 }
 
 /// Why a function cannot be run here, for programs and for people.
@@ -55,7 +57,7 @@ impl Function {
             CompileError::TooMuch { .. } => (RegisterRefusal::TooMuch, error.to_string()),
             error => bad(&error),
         })?;
-        Ok(Self { name: image.name(), code, entry, forwards })
+        Ok(Self { name: image.name(), code, entry, forwards, image_bytes: image.bytes().len() })
     }
 
     /// Compiles what was left out.

@@ -5,6 +5,7 @@ mod caller_thread;
 use std::time::SystemTime;
 
 use outboard_calling::{Ambient, LaneWork};
+use outboard_limits::{MemoryLimits, show_bytes};
 use outboard_wire::calling::CallerId;
 
 pub use caller_thread::{CallerThread, Dial};
@@ -29,8 +30,38 @@ pub fn ambient(log: fn(&[u8])) -> Ambient {
 /// Has a thread of its own look at functions.
 pub fn find_thread(work: LaneWork) {
     let run = work.clone();
-    let spawned = std::thread::Builder::new().name("outboard-functions".to_owned()).spawn(move || run.run());
+    let look = move || run.run(within_limits);
+    let spawned = std::thread::Builder::new().name("outboard-functions".to_owned()).spawn(look);
     if let Err(error) = spawned {
         work.refuse(&format!("the operating system gave no thread to look at functions: {error}"));
     }
 }
+
+/// From how much memory on what was used is given back at once: the allocator keeps it for threads that are gone.
+const MUCH: u64 = 16 << 20;
+
+/// Does what takes so much memory at once, unless the kernel would rather kill this process.
+fn within_limits(bytes: u64, work: &mut dyn FnMut()) -> Result<(), String> {
+    if let Some(limit) = MemoryLimits::of_this_process().tightest().filter(|limit| bytes > limit.spare()) {
+        let (bytes, spare, all) = (show_bytes(bytes), show_bytes(limit.spare()), show_bytes(limit.bytes));
+        return Err(format!(
+            "to compile it may take {bytes} of memory, and of the limit of {all} only {spare} can be used; make it shorter, \
+             or raise the limit"
+        ));
+    }
+    work();
+    if bytes >= MUCH {
+        give_memory_back();
+    }
+    Ok(())
+}
+
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "the allocator has no safe form of it")]
+fn give_memory_back() {
+    // SAFETY: it takes only what is not in use.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn give_memory_back() {}
