@@ -65,7 +65,6 @@ impl Machine {
             &format!(
                 r#"case "$*" in
     "build --release -p outboard --examples") exit 0 ;;
-    "run --release -- "*) shift 3; exec outboard "$@" ;;
     "run --release -p "*" --example "*) {} ;;
 esac
 echo "a newcomer's cargo does not know: $*" >&2

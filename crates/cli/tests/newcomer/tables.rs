@@ -21,6 +21,8 @@ pub(crate) const NOT_RUN: &[(&str, &str)] = &[
 pub(crate) const AS_ONE: &[(&str, bool, &str)] = &[
     ("outboard bench graph", true, "makes memory cgroups"),
     ("outboard bench", false, "takes long, and root may do whatever another user may"),
+    ("outboard characterize", false, "the same"),
+    ("outboard demo --json", false, "the same; without --json it is run as both"),
 ];
 
 /// What stands for words of a command: less work, as a newcomer's build is optimised and this one is not; and folders of the
@@ -40,7 +42,6 @@ pub(crate) const INSTEAD: &[(&str, &str)] = &[
     ("--table 64Mi", "--table 64Ki"),
     ("--table 8Mi", "--table 8Ki"),
     ("--mesh 64x64x64", "--mesh 8x8x8"),
-    ("--seconds 30", "--seconds 3"),
     ("kv bench", "kv bench --seconds 1"),
     ("btree bench", "btree bench --seconds 1"),
     ("cargo run --release -- ", "outboard "),
