@@ -32,7 +32,8 @@ impl LaneWork {
                 // A compiler that fails on one function must not keep all others waiting.
                 done = catch_unwind(AssertUnwindSafe(|| job.run(miss))).ok();
             });
-            let why_not = looked.err().unwrap_or_else(|| "the compiler failed on it; please report it".to_owned());
+            let why_not =
+                looked.err().unwrap_or_else(|| "the compiler failed on it; please report it".to_owned());
             let mut functions = shared.functions();
             functions.done(done.unwrap_or_else(|| job.not_done(&why_not)));
             (shared.count)(functions.len());

@@ -99,7 +99,13 @@ impl World {
             silence_max: PATIENCE,
             ambient: Ambient::new(1, || 0, |_| {}),
         };
-        let shared = SharedCalls::new(TableLimits::default(), |_| {}, LaneWork::run);
+        let look = |work: LaneWork| {
+            work.run(|_, work| {
+                work();
+                Ok(())
+            });
+        };
+        let shared = SharedCalls::new(TableLimits::default(), |_| {}, look);
         Self {
             dispatcher: Dispatcher::new(ours, None, CallerId([1; 16]), config),
             link,

@@ -36,8 +36,11 @@ fn at_once(_bytes: u64, work: &mut dyn FnMut()) -> Result<(), String> {
 
 #[test]
 fn long_functions_of_one_client_keep_nobody_waiting_and_go_with_it() {
-    let shared =
-        SharedCalls::new(TableLimits::default(), |_| {}, |work| drop(std::thread::spawn(|| work.run(at_once))));
+    let shared = SharedCalls::new(
+        TableLimits::default(),
+        |_| {},
+        |work| drop(std::thread::spawn(|| work.run(at_once))),
+    );
     let window = shared.window(ANNA).unwrap();
     let long: Vec<FunctionImage> = (0..24).map(|number| image(number, 16_000)).collect();
     long.iter().for_each(|image| offer(&shared, ANNA, image));

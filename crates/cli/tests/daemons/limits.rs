@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use outboard::{Client, Memory};
+use outboard::{CallSite, Caller, CallerOptions, Client, FunctionImage, FunctionOptions, Memory};
 use outboard_link::Identity;
 use outboard_settings::LinkSettings;
 use outboard_wire::Role;
@@ -88,6 +88,25 @@ fn what_would_get_a_server_killed_is_refused_and_it_serves_on() {
     populate(&at, "more", 120 * MIB).succeeded();
     // A region that is not populated takes nothing yet.
     ask(&at, &["reserve", "--name", "empty", "--size", "1GiB"]).succeeded();
+}
+
+#[test]
+fn a_function_that_takes_too_much_memory_to_compile_is_refused() {
+    let Some(group) = Group::of_memory(LIMIT) else { return };
+    let at = socket();
+    let (_server, _) = daemon(&group, &["memory", "--listen", &at, "--capacity", "100MiB"]);
+    let identity = Identity::new(Role::Application, "limits");
+    let options = CallerOptions::default().at(CallSite::Server);
+    let mut caller =
+        Caller::connect(&at.parse().unwrap(), identity, &LinkSettings::default(), options).unwrap();
+    let long = format!("{}exit", "mov r0, 7\n".repeat(30_000));
+    let image = FunctionImage::from_text(&long, "main").unwrap();
+    let refused = caller.register(&image, FunctionOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("to compile it may take") && refused.contains("limit of 200 MiB"), "{refused}");
+    // Others are compiled and run on.
+    let image = FunctionImage::from_text("mov r0, 7\nexit", "main").unwrap();
+    let short = caller.register(&image, FunctionOptions::default()).unwrap();
+    caller.call(short, &[]).unwrap();
 }
 
 #[test]
