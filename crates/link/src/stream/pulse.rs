@@ -182,13 +182,13 @@ mod tests {
     #[test]
     fn a_peer_that_takes_something_now_and_then_is_not() {
         let takes = |pulse: &mut Pulse, step: u32| {
-            if step % 30 == 0 {
+            if step.is_multiple_of(30) {
                 pulse.sent()
             }
         };
         assert_eq!(lost_within(1000, takes), None);
         let says = |pulse: &mut Pulse, step: u32| {
-            if step % 30 == 0 {
+            if step.is_multiple_of(30) {
                 pulse.heard()
             }
         };
