@@ -19,18 +19,22 @@ pub struct Percent {
     millionths: u32,
 }
 
-/// The units of a size, in bytes; the largest that fits is shown, of those before the decimal ones.
-const SIZES: [(&str, u128); 10] = [
+/// The units of a size, in bytes, all of them powers of 1024; the largest that fits is shown, of the first five.
+const SIZES: [(&str, u128); 14] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
     ("KiB", 1 << 10),
     ("B", 1),
     ("", 1),
-    ("TB", 1_000_000_000_000),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("kB", 1_000),
+    ("T", 1 << 40),
+    ("G", 1 << 30),
+    ("M", 1 << 20),
+    ("K", 1 << 10),
+    ("TB", 1 << 40),
+    ("GB", 1 << 30),
+    ("MB", 1 << 20),
+    ("KB", 1 << 10),
 ];
 
 /// The units of a count.
@@ -65,7 +69,7 @@ impl ByteSize {
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let bytes = parse(text, &SIZES).map_err(|part| match part {
             Part::Number => "it does not begin with a number",
-            Part::Unit => "its unit is not B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
+            Part::Unit => "its unit is not K, M, G or T, with or without iB or B (100K is 100 KiB)",
             Part::Fraction => "it is not a whole number of bytes",
             Part::Size => "it is too large",
         })?;
@@ -177,17 +181,24 @@ mod tests {
             ("64 KiB", 1 << 16),
             ("1.5MiB", 3 << 19),
             ("4096", 4096),
-            ("10GB", 10_000_000_000),
+            ("10GB", 10 << 30),
             ("0", 0),
             ("16777215TiB", 16_777_215 << 40),
             ("100kib", 100 << 10),
             ("100KIB", 100 << 10),
-            ("100kb", 100_000),
-            ("100KB", 100_000),
+            ("100kb", 100 << 10),
+            ("100KB", 100 << 10),
+            ("100k", 100 << 10),
+            ("100K", 100 << 10),
+            ("1M", 1 << 20),
+            ("1.5g", 3 << 29),
+            ("2T", 2 << 40),
         ] {
             assert_eq!(ByteSize::parse(text), Ok(ByteSize(bytes)), "{text}");
         }
-        for text in ["", "GiB", "4G", "1.3B", "-1", "1.", ".5GiB", "1e3", "16777216TiB", "1.2.3MiB"] {
+        for text in
+            ["", "GiB", "4X", "4 iB", "4Gb2", "1.3B", "-1", "1.", ".5GiB", "1e3", "16777216TiB", "1.2.3MiB"]
+        {
             assert!(ByteSize::parse(text).is_err(), "{text}");
         }
         assert_eq!(ByteSize(3 << 19).to_string(), "1536KiB");
