@@ -124,11 +124,37 @@ fn found_here() -> Vec<Address> {
         Address::Abstract(prefix) => prefix,
         Address::Path(_) | Address::Tcp(_) | Address::Ofi(_) => return Vec::new(),
     };
-    let names = listening().into_iter().filter(|name| name.starts_with(&prefix) && !is_of_a_job(name));
-    names.map(Address::Abstract).collect()
+    listening().into_iter().filter(|name| is_own_daemon(name, &prefix)).map(Address::Abstract).collect()
+}
+
+/// Whether a socket has the name of a daemon of this user, whose names begin with `prefix`. The names of other users'
+/// sockets go on with their number where that of root ends; a daemon counts it as an error when root looks at it.
+fn is_own_daemon(name: &str, prefix: &str) -> bool {
+    let Some(rest) = name.strip_prefix(prefix) else { return false };
+    let is_of_another = rest
+        .split_once('-')
+        .is_some_and(|(user, _)| !user.is_empty() && user.bytes().all(|letter| letter.is_ascii_digit()));
+    !is_of_another && !is_of_a_job(name)
 }
 
 /// Ranks meet and reach each other at these; they are no daemons.
 fn is_of_a_job(name: &str) -> bool {
     name.contains("-job-") || name.contains("-rank-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_daemons_of_other_users_are_left_alone() {
+        let found = |prefix: &str| {
+            let names =
+                ["outboard-memory", "outboard-65534-agent", "outboard-1000-north", "outboard-2nd", "other"];
+            names.into_iter().filter(|name| is_own_daemon(name, prefix)).collect::<Vec<_>>()
+        };
+        assert_eq!(found("outboard-"), ["outboard-memory", "outboard-2nd"]);
+        assert_eq!(found("outboard-1000-"), ["outboard-1000-north"]);
+        assert!(!is_own_daemon("outboard-job-7", "outboard-"));
+    }
 }
