@@ -14,6 +14,15 @@ use crate::memory::OutOfMemory;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
+    /// Nothing is there.
+    #[error(
+        "there is no file or folder {}; `outboard graph generate` or `outboard graph convert` makes a graph",
+        path.display()
+    )]
+    Absent {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The file cannot be opened or read.
     #[error("cannot read {}: {source}", path.display())]
     Io {

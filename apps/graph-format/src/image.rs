@@ -131,6 +131,9 @@ impl GraphImage {
     /// Opens an image and checks that its files are as long as they should be, without reading them.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let folder = path.as_ref().to_owned();
+        if !folder.try_exists().unwrap_or(true) {
+            return Err(ReadError::Absent { path: folder });
+        }
         let metadata = read_metadata(&folder.join(METADATA))?;
         let image = Self { folder, metadata };
         for array in image.arrays() {

@@ -28,7 +28,10 @@ impl Source {
             }
             Ok((metadata.is_file().then_some(metadata.len()), file))
         };
-        let (size, file) = open().map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+        let (size, file) = open().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ReadError::Absent { path: path.to_owned() },
+            _ => ReadError::Io { path: path.to_owned(), source },
+        })?;
         Ok(Self { path: path.to_owned(), file: BufReader::with_capacity(1 << 16, file), size, line: 1 })
     }
 

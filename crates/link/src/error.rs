@@ -80,6 +80,12 @@ pub enum ConnectError {
         /// Where.
         address: String,
     },
+    /// A path in a folder that is not there.
+    #[error("the folder of {address} does not exist; make it, or choose another path")]
+    NoFolder {
+        /// Where.
+        address: String,
+    },
     /// A setting that cannot work.
     #[error("{what} cannot be {value}: {why}")]
     Configuration {
@@ -160,6 +166,7 @@ impl ConnectError {
             | Self::Violation { address, .. }
             | Self::InUse { address }
             | Self::NoSocket { address }
+            | Self::NoFolder { address }
             | Self::NotLoopback { address }
             | Self::Fabric { address, .. }
             | Self::NeverEncrypted { address }

@@ -23,10 +23,13 @@ pub(super) fn read(
         let lines = each_line(text, |line| {
             match line.word_begin() {
                 None => {}
-                Some(b'#' | b'%') => drop(line.rest()),
+                begin if begins_comment(begin) => drop(line.rest()),
                 Some(_) => {
                     piece.push((line.vertex()?, line.vertex()?));
-                    has_weights |= !line.word().is_empty();
+                    has_weights |= !begins_comment(line.word_begin()) && !line.word().is_empty();
+                    if begins_comment(line.word_begin()) {
+                        let _ = line.rest();
+                    }
                 }
             }
             line.end()
@@ -49,6 +52,10 @@ pub(super) fn read(
     }
     let vertices = edges.vertex_max().map_or(0, |last| u64::from(last) + 1);
     graph_of(&source, edges, vertices, false, progress)
+}
+
+fn begins_comment(letter: Option<u8>) -> bool {
+    matches!(letter, Some(b'#' | b'%'))
 }
 
 pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn Progress) -> io::Result<()> {

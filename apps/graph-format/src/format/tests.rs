@@ -124,6 +124,11 @@ fn an_edge_list_may_have_comments_and_weights() {
     let loaded = load(&scratch.file("a.wel", text), None, &()).unwrap();
     assert_eq!((loaded.format, loaded.graph.vertices(), loaded.graph.out().edges()), (Format::El, 3, 2));
     assert_eq!(loaded.notes, [Note::WeightsDropped]);
+    for text in ["# a comment\n0 1 # another\n", "0 1 % another", "0 1 7 # a weight\n"] {
+        let loaded = load(&scratch.file("b.el", text), None, &()).unwrap();
+        assert_eq!(loaded.notes.is_empty(), !text.contains('7'), "{text:?}");
+        assert_eq!(loaded.graph.out().neighbours(0), [1], "{text:?}");
+    }
     let loaded = load(&scratch.file("a.el", "# a comment\n0 1\n"), None, &()).unwrap();
     assert_eq!((loaded.graph.out().edges(), loaded.notes.len()), (1, 0));
 }
@@ -142,7 +147,7 @@ fn a_format_is_known_by_its_first_bytes_before_its_name() {
     assert_eq!(format(&scratch.file("d.el", "0 1\n")).unwrap(), Format::El);
     let unknown = format(&scratch.file("e.dat", "0 1\n")).unwrap_err().to_string();
     assert!(unknown.contains("ligra-binary") && unknown.contains("e.dat"), "{unknown}");
-    assert!(matches!(format(&scratch.path("none.el")), Err(ReadError::Io { .. })));
+    assert!(matches!(format(&scratch.path("none.el")), Err(ReadError::Absent { .. })));
     assert!(matches!(format(&scratch.path(".")), Err(ReadError::Io { .. })));
 }
 

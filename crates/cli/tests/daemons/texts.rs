@@ -96,4 +96,6 @@ fn a_file_that_is_no_socket_is_not_said_to_be_in_use() {
     let folder = Folder::new();
     let file = format!("unix:{}", folder.write("letter.txt", "dear all"));
     outboard(&["memory", "--listen", &file]).failed(1, &["letter.txt exists and is no socket"]);
+    outboard(&["memory", "--listen", "unix:/nonexist/dir/sock"])
+        .failed(1, &["the folder of unix:/nonexist/dir/sock does not exist"]);
 }

@@ -52,8 +52,10 @@ impl ShmListener {
         let name = socket_address(address).map_err(|source| setup.system("address", source))?;
         let socket = open_socket().map_err(|source| setup.system("socket", source))?;
         // Of two listeners that start at once, one must not take the other's fresh file for an abandoned one.
-        let _alone = lock_folder(address)
-            .map_err(|source| setup.system("locking the folder of the socket", source))?;
+        let _alone = lock_folder(address).map_err(|source| match source {
+            Errno::NOENT => ConnectError::NoFolder { address: setup.address.clone() },
+            source => setup.system("locking the folder of the socket", source),
+        })?;
         match bind(&socket, &name) {
             Err(Errno::ADDRINUSE) if is_abandoned(address, &name) => {
                 bind(&socket, &name).map_err(|source| setup.system("bind", source))?;
