@@ -1,11 +1,11 @@
 //! Which link leads to which peer, and why.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{fmt, io};
 
 use outboard_limits::Files;
 use outboard_link::Address;
-use outboard_link::tcp::{self, Protection};
+use outboard_link::tcp::{self, KEY_FILE, Protection, TrustError};
 use serde::Serialize;
 
 use crate::finding::{Area, Finding, State};
@@ -126,9 +126,7 @@ pub(crate) fn encryption(config: &tcp::Config) -> Finding {
                 State::Good,
                 format!("tcp links to other machines are encrypted, by {credential}; {FABRICS}"),
             ),
-            Err(error) => {
-                Finding { fix: Some(GET_KEYS.to_owned()), ..finding(State::Limited, error.to_string()) }
-            }
+            Err(error) => Finding { fix: Some(mend(&error)), ..finding(State::Limited, error.to_string()) },
         },
         Protection::Forbidden => {
             let detail =
@@ -136,6 +134,21 @@ pub(crate) fn encryption(config: &tcp::Config) -> Finding {
             finding(State::Good, format!("{detail} (outboard keys init makes one)"))
         }
         other => finding(State::Good, format!("tcp links to other machines are {other}")),
+    }
+}
+
+/// How to come to a credential that can be used. Keys that are there are not made again.
+fn mend(error: &TrustError) -> String {
+    match error {
+        TrustError::Unreadable { path, kind: io::ErrorKind::PermissionDenied } => {
+            let folder = path.parent().unwrap_or(path).display();
+            format!(
+                "let a group of yours read them: chgrp -R GROUP {folder} && chmod 750 {folder} && chmod 640 \
+                 {folder}/*.pem {folder}/{KEY_FILE}, as their owner; or run as their owner"
+            )
+        }
+        TrustError::Exposed { path } => format!("chmod 600 {}", path.display()),
+        _ => GET_KEYS.to_owned(),
     }
 }
 
@@ -184,6 +197,8 @@ fn local_v6(table: &str) -> Vec<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use outboard_limits::with_files;
 
@@ -268,6 +283,10 @@ fe8000000000000000fc00fffe000001 04 40 20 80     eth0
         let missing = tcp::Credential::Keys("/nowhere".into());
         let unusable = tcp::Config { credential: Some(missing), ..tcp::Config::default() };
         assert_eq!(encryption(&unusable).state, State::Limited);
+        let path = PathBuf::from("/etc/outboard/keys/node.key");
+        let unreadable = mend(&TrustError::Unreadable { path, kind: io::ErrorKind::PermissionDenied });
+        assert!(unreadable.contains("chgrp -R GROUP /etc/outboard/keys &&"), "{unreadable}");
+        assert!(!unreadable.contains("keys init"), "{unreadable}");
     }
 
     #[test]
