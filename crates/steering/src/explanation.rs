@@ -75,13 +75,17 @@ impl<O: fmt::Display> fmt::Display for Explanation<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {}: ", self.chosen, Span::from(self.held))?;
         match self.cost {
+            None if self.standing == Standing::Alone => f.write_str("nothing was measured lately")?,
             Some(cost) => write!(f, "it costs {}", Span::from(cost))?,
             None => f.write_str("its cost was not measured lately")?,
         }
         if let Some(Rival { option, cost }) = &self.rival {
             write!(f, " against {} at {option} (margin {} %)", Span::from(*cost), self.margin_percent)?;
         }
-        write!(f, "; {}; ", self.standing)?;
+        match (self.cost, self.standing) {
+            (None, Standing::Alone) => f.write_str("; ")?,
+            (_, standing) => write!(f, "; {standing}; ")?,
+        }
         match &self.former {
             Some(former) => write!(f, "moved from {former} because {}", self.reason),
             None => write!(f, "chosen {}", self.reason),

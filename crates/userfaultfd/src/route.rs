@@ -1,5 +1,7 @@
 //! Ways to get a userfaultfd.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// The device that gives userfaultfds to whoever may open it.
@@ -16,6 +18,16 @@ pub enum Route {
     /// The system call with `UFFD_USER_MODE_ONLY`: needs nothing, but when the kernel itself touches an absent
     /// page on behalf of a system call, that call fails with `EFAULT`.
     UserModeOnly,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Syscall => "the system call userfaultfd",
+            Self::Device => DEVICE,
+            Self::UserModeOnly => "the system call userfaultfd, in user mode only",
+        })
+    }
 }
 
 impl Route {

@@ -264,8 +264,7 @@ fn a_table_tells_what_it_cost_and_why() {
     }
     assert!(!table.contains("state “"), "{table}");
     let table = place.done(&[&["run", "pagerank", "--state", "far"][..], &arguments].concat());
-    for part in
-        ["state “contributions”, region ", "8192 bytes in chunks of 4096, by the agent, as configured"]
+    for part in ["state “contributions”, region ", "8 KiB in chunks of 4 KiB, by the agent, as configured"]
     {
         assert!(table.contains(part), "{part}: {table}");
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use outboard_limits::show_bytes;
 use outboard_paging::pager::{Ahead, ReadAhead, Route, RouteChooser, SizeClass};
 use outboard_wire::paging::CacheMode;
 use outboard_wire::{Grant, Incarnation, Rights, Time};
@@ -249,7 +250,8 @@ impl PagedRegion {
             Path::Agent => "by the agent, as configured".to_owned(),
             Path::Auto => format!("by {}", self.chooser().explain(now)),
         };
-        format!("{}: {} bytes in chunks of {}, {why}", spec.name, self.size(), self.chunk_bytes())
+        let (size, chunk) = (show_bytes(self.size()), show_bytes(self.chunk_bytes() as u64));
+        format!("{}: {size} in chunks of {chunk}, {why}", spec.name)
     }
 
     /// Whether its server is lost for good.

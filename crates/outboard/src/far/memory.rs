@@ -239,7 +239,7 @@ impl FarMemory {
     pub fn explain(&self) -> Vec<String> {
         let pages = &self.shared.pages;
         let mut lines = vec![format!(
-            "pages are {}, the userfaultfd is got by {:?}{}",
+            "pages are {}; faults come through {}{}",
             match (pages.mover(), pages.config().mover) {
                 (Mover::Move, _) => "moved",
                 (Mover::Copy, None) => "copied: this kernel cannot move them",
