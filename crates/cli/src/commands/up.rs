@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use outboard_launch::{Console, Interrupts, Sink, Style};
+use outboard_link::Address;
 use outboard_settings::{Configuration, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::children::{self, Child, GRACE};
 use crate::config_flags::{About, ConfigFlags};
-use crate::daemon_ready;
-use crate::survey::Survey;
+use crate::daemon_ready::{self, show};
+use crate::survey::{Sight, Survey, listening};
 use board::Board;
 
 /// Run a local cluster in the foreground: a memory server and an agent
@@ -54,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     // Before anything is started, so that Ctrl-C leaves nothing behind.
     let interrupts = Interrupts::catch()?;
+    refuse_a_second(&configuration.settings)?;
     let settings = children::quiet(&configuration);
     let is_live = std::io::stdout().is_terminal() && !args.json;
     let mut board = Board::new(args.json, is_live);
@@ -73,6 +75,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         eprintln!("outboard: {stopped}");
     }
     ended
+}
+
+/// A second cluster at the same sockets fails anyway; here it can be told who has them.
+fn refuse_a_second(settings: &Settings) -> Result<()> {
+    let listening = listening();
+    let is_served =
+        |address: &&Address| matches!(address, Address::Abstract(name) if listening.contains(name));
+    let wanted = settings.memory.listen.iter().chain(&settings.agent.listen);
+    let served: Vec<Address> = wanted.filter(is_served).cloned().collect();
+    if served.is_empty() {
+        return Ok(());
+    }
+    let seen = Survey::new(served, settings.link.clone()).look().seen;
+    let who = |sight: &Sight| {
+        let view = &sight.view;
+        format!("{} is already in use by the {} (process {})", show(&sight.addresses), view.role, view.pid)
+    };
+    match seen.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "{}; `outboard status` shows what runs here; use that, end it, or choose other addresses by \
+             --memory-listen and --agent-listen",
+            seen.iter().map(who).collect::<Vec<_>>().join(", ")
+        ),
+    }
 }
 
 struct Cluster {

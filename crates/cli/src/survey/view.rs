@@ -18,13 +18,23 @@ pub(crate) fn to_text(sights: &Sights) -> String {
     sights.seen.iter().map(table).chain(failed).collect::<Vec<_>>().join("\n\n")
 }
 
-/// A line for every number that is not what it was; `known` is what it was. Numbers that only grow are left out,
-/// unless they count errors.
+/// The numbers whose changes are told in lines: who is there, how much is used, and errors.
+const TOLD: [&str; 8] = [
+    "clients",
+    "memory_servers_connected",
+    "peer_agents_connected",
+    "routed_ranks",
+    "regions",
+    "used_bytes",
+    "cache_used_bytes",
+    "errors_total",
+];
+
+/// A line for each of these numbers that is not what it was; `known` is what it was.
 pub(crate) fn changes(sights: &Sights, known: &mut BTreeMap<String, u64>) -> Vec<String> {
-    let is_told = |name: &str| name == "errors_total" || !(is_counter(name) || is_internal(name));
     let mut lines = Vec::new();
     for sight in &sights.seen {
-        let entries = sight.view.entries.iter().filter(|(name, _)| is_told(name));
+        let entries = sight.view.entries.iter().filter(|(name, _)| TOLD.contains(&name.as_str()));
         for (name, value) in entries {
             let daemon = &sight.view.name;
             let before = known.insert(format!("{daemon}.{name}"), *value);
@@ -89,11 +99,6 @@ pub(super) fn is_counter(name: &str) -> bool {
     name.ends_with("_total")
 }
 
-/// Whether it is about the threads of a daemon, and changes all the time.
-fn is_internal(name: &str) -> bool {
-    name.ends_with("_turn_us") || name.ends_with("_stuck_ms") || name.starts_with("links_of_worker")
-}
-
 /// `clients_lost_total` as people say it; the unit stands beside the number.
 pub(super) fn spoken(name: &str) -> String {
     let (name, ending) = match name.strip_suffix("_total") {
@@ -149,6 +154,16 @@ mod tests {
         assert!(!text.contains(" 9 "), "{text}");
         assert!(text.ends_with("\nregion 7: dynamic"), "{text}");
         assert!(!table(&sight(None)).contains("per second"));
+    }
+
+    #[test]
+    fn only_what_people_want_to_know_is_told_in_lines() {
+        let mut sight = sight(None);
+        let more = ["descriptors_max", "idle_client_max_bytes", "memory_left_bytes", "slots_server"];
+        sight.view.entries.extend(more.map(|name| (name.to_owned(), 7)));
+        let (mut known, sights) = (BTreeMap::new(), Sights { seen: vec![sight], failed: Vec::new() });
+        assert_eq!(changes(&sights, &mut known), ["node-7: used 3 MiB"]);
+        assert!(changes(&sights, &mut known).is_empty());
     }
 
     #[test]

@@ -24,7 +24,11 @@ fn it_serves_until_it_is_interrupted_and_leaves_nothing() {
     let (mut cluster, pids) = start(&memory, &agent);
     outboard(&["memory", "reserve", "--server", &memory, "--name", "a", "--size", "1MiB"]).succeeded();
     cluster.await_line("memory: regions 1");
-    outboard(&["up", "--memory-listen", &memory]).failed(1, &[&memory, "already in use"]);
+    let second = outboard(&["up", "--memory-listen", &memory, "--agent-listen", &agent]);
+    let owner =
+        format!("{memory} is already in use by the memory server (process {})", pids[0].as_raw_nonzero());
+    second.failed(1, &[&owner, &agent, "`outboard status`", "--memory-listen"]);
+    assert_eq!(second.err.trim_end().lines().count(), 1, "{second:?}");
     cluster.signal(Signal::INT);
     let (code, lines) = cluster.wait();
     assert_eq!(code, Some(0), "{lines:?}");
