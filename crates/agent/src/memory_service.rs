@@ -15,7 +15,7 @@ use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
-use outboard_wire::control::{ControlAnswer, Question};
+use outboard_wire::control::{ControlAnswer, Failure, Question};
 use outboard_wire::{Time, paging};
 use outboard_writing::{DrainingWorker, Sessions};
 
@@ -202,12 +202,20 @@ impl Service for MemoryService {
         }
         self.counts.questions_total.add(1);
         let tag = frame.head.tag;
-        let answer = match Question::decode(frame.head.kind, &frame.payload.to_vec()) {
-            Ok(question) => self.answer(link, tag, &question, now),
-            Err(error) => Some(crate::echo::not_understood(&error)),
+        let question = Question::decode(frame.head.kind, &frame.payload.to_vec());
+        let answer = match &question {
+            Ok(question) => self.answer(link, tag, question, now),
+            Err(error) => Some(crate::echo::not_understood(error)),
         };
-        if let Some(answer) = answer {
-            self.reply(link, tag, &answer);
+        match answer {
+            // That nothing has this name is an answer; a user's typing error is no trouble of the server.
+            Some(answer @ ControlAnswer::Failed { failure: Failure::NoSuchRegion, .. })
+                if matches!(question, Ok(Question::OpenNamed { .. })) =>
+            {
+                self.outbox.answer(link, tag, &answer);
+            }
+            Some(answer) => self.reply(link, tag, &answer),
+            None => {}
         }
         Disposition::Taken
     }

@@ -45,6 +45,9 @@ fn what_went_wrong_is_told() {
     let at = socket();
     let _server = Running::daemon(&["memory", "--listen", &at, "--capacity", "1MiB"]);
     let reserve = ["memory", "reserve", "--server", &at, "--name", "large", "--size", "1GiB"];
+    outboard(&["kv", "get", "key", "--table", "nope", "--server", &at]).failed(1, &["no table “nope”"]);
+    let text = outboard(&["status", &at]).succeeded();
+    assert!(text.contains("went wrong  nothing"), "a name that is not there is no trouble: {text}");
     outboard(&reserve).failed(1, &[]);
     let text = outboard(&["status", &at]).succeeded();
     assert!(text.contains("went wrong  questions refused so far: 1"), "{text}");
