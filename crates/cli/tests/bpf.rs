@@ -277,6 +277,13 @@ fn what_is_assembled_is_the_same_code() {
     let path = file.to_str().expect("a plain path");
     assert_eq!(done(&["asm", "-", "--output", path], b"mov r0, 7\nexit"), "");
     assert_eq!(done(&["run", path], b""), "0x7\n");
+    refused(
+        1,
+        &["asm", "-", "--output", path],
+        b"mov r0, 8\nexit",
+        "exists already; replace it with --force",
+    );
+    assert_eq!(done(&["asm", "-", "--output", path, "--force"], b"mov r0, 7\nexit"), "");
     assert_eq!(done(&["run", "--program", path], b""), "0x7\n", "as it was written before");
     std::fs::remove_file(&file).expect("it was written");
 }

@@ -1,9 +1,10 @@
 //! `outboard bpf asm`: a text as instructions.
 
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use outboard_ebpf::insn::encode;
 use outboard_ebpf::text::assemble;
 use outboard_ebpf::{Helpers, Parts};
@@ -28,6 +29,9 @@ pub(super) struct Args {
     /// Write bytes to this file instead of printing them
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the file of --output if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
     #[command(flatten)]
     declared: site::Declared,
     /// Print one JSON object
@@ -40,7 +44,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let parts = assembled(&args.file, &args.declared.table()?)?;
     let bytes = encode(&parts.code);
     if let Some(output) = &args.output {
-        fs::write(output, &bytes).with_context(|| format!("cannot write {}", output.display()))?;
+        write(output, &bytes, args.force)?;
     }
     if args.json {
         let slots = parts.code.len();
@@ -53,12 +57,22 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
+fn write(path: &Path, bytes: &[u8], may_replace: bool) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).create_new(!may_replace);
+    let written = options.open(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => anyhow!("{} exists already; replace it with --force", path.display()),
+        _ => anyhow!(error).context(format!("cannot write {}", path.display())),
+    })
+}
+
 fn assembled(path: &Path, helpers: &Helpers) -> Result<Parts> {
     let shown = source::shown(path);
     let Ok(text) = String::from_utf8(source::read(path)?) else {
         bail!("{shown} is not a text; `outboard bpf disasm` makes one of an object or of bytes")
     };
-    let parts = assemble(&text, helpers).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
+    let parts = assemble(&text, helpers).map_err(|error| anyhow!("{shown}: {error}"))?;
     if parts.code.is_empty() {
         bail!("{shown} has no instructions");
     }
