@@ -37,10 +37,7 @@ pub enum KvError {
         name: String,
     },
     /// The key is empty, or key or value are longer than the table takes.
-    #[error(
-        "a key of {key} and a value of {value} bytes do not fit: in this table keys have 1 to {key_max} bytes, and values \
-         at most {value_max}"
-    )]
+    #[error("{}", unfit(*key, *value, *key_max, *value_max))]
     DoesNotFit {
         /// Bytes of the key.
         key: usize,
@@ -75,4 +72,19 @@ pub enum KvError {
     /// A call has no reply.
     #[error(transparent)]
     Call(#[from] CallError),
+}
+
+/// Only the part that does not fit is named.
+fn unfit(key: usize, value: usize, key_max: usize, value_max: usize) -> String {
+    match key {
+        0 => "the key is empty; a key has at least one byte".to_owned(),
+        _ if key > key_max => {
+            format!(
+                "the key has {key} bytes; keys of this table have at most {key_max} (--key-max of `outboard kv create`)"
+            )
+        }
+        _ => format!(
+            "the value has {value} bytes; values of this table have at most {value_max} (--value-max of `outboard kv create`)"
+        ),
+    }
 }

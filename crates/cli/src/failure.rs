@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use outboard_settings::{Origin, SettingsError};
 
 use crate::terminal::{self, ReaderGone};
@@ -27,7 +28,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// What a command finds wrong with its arguments when it looks at several of them.
 pub(crate) fn wrong_usage(message: &str) -> anyhow::Error {
-    clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{message}\n")).into()
+    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n")).into()
 }
 
 /// Who speaks; in red where that can be seen.
@@ -53,6 +54,12 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // The help is no message, so it has no sender.
+        let is_coloured = terminal::is_coloured(&std::io::stderr());
+        say(&if is_coloured { text.ansi().to_string() } else { text.to_string() });
+        return ExitCode::from(USAGE);
+    }
     if terminal::is_coloured(&std::io::stderr()) {
         let text = text.ansi().to_string();
         let rest = text.split_once("error:").filter(|(before, _)| before.len() < 16).map(|(_, rest)| rest);

@@ -42,6 +42,18 @@ fn wrong_usage_says_what_is_wrong() {
     let bare = outboard(&[]);
     assert_eq!(bare.status.code(), Some(2));
     assert!(text(&bare.stderr).contains("Usage:"), "{}", text(&bare.stderr));
+    assert!(text(&bare.stderr).starts_with("Moves the work"), "the help is no error: {}", text(&bare.stderr));
+    for (arguments, part) in [
+        (&["kv", "create", "--keys", "0"][..], "at least 1 key"),
+        (&["kv", "create", "--key-max", "0"], "at least 1 byte"),
+        (&["btree", "create", "--keys", "0"], "at least 1 key"),
+        (&["btree", "insert", "abc", "4"], "'abc' for '<KEY>': keys and values of a tree are whole numbers"),
+        (&["keys", "init", "--days", "0"], "1..=36500"),
+        (&["run", "-n", "2", "--stdin", "7", "--", "true"], "--stdin 7: there are the ranks 0 to 1"),
+        (&["memory", "reserve", "x", "--size", "100X"], "100K is 100 KiB"),
+    ] {
+        assert_usage_error(arguments, part);
+    }
 }
 
 #[test]

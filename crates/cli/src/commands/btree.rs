@@ -6,8 +6,10 @@ use anyhow::{Result, bail};
 use outboard::{CallSite, Caller, CallerOptions, Memory};
 use outboard_btree::{BTree, Inserter, Tree, TreeOptions};
 use outboard_settings::parse_count;
+use serde_json::json;
 
-use super::functions::{self, At, Create, Serve};
+use super::functions::{self, At, Create, Made, Serve, count};
+use crate::failure::wrong_usage;
 use crate::{numbers, terminal};
 
 /// Numbers in order at a memory server, by functions that run there
@@ -54,7 +56,7 @@ struct Shape {
     #[arg(long, default_value = TREE)]
     tree: String,
     /// How many keys it has room for
-    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = parse_count)]
+    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = count)]
     keys: u64,
     /// How many keys it has from the beginning: 0, 2, 4 and so on
     #[arg(long, value_name = "COUNT", default_value = "0", value_parser = parse_count)]
@@ -70,6 +72,7 @@ struct Get {
     #[command(flatten)]
     user: User,
     /// The key
+    #[arg(value_parser = number)]
     key: u64,
     /// Print one JSON object: key and value, which is null if there is none
     #[arg(long)]
@@ -84,9 +87,14 @@ struct Insert {
     #[command(flatten)]
     user: User,
     /// The key
+    #[arg(value_parser = number)]
     key: u64,
     /// The value
+    #[arg(value_parser = number)]
     value: u64,
+    /// Print one JSON object: key and value
+    #[arg(long)]
+    json: bool,
 }
 
 /// Show keys in order, with their values
@@ -98,7 +106,7 @@ struct Scan {
     #[command(flatten)]
     user: User,
     /// The least key
-    #[arg(default_value_t = 0)]
+    #[arg(default_value_t = 0, value_parser = number)]
     from: u64,
     /// How many at most, up to 1000
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -122,6 +130,11 @@ struct User {
 const TREE: &str = "btree";
 const COMMAND: &str = "outboard btree";
 
+/// Reads a key or a value.
+fn number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "keys and values of a tree are whole numbers from 0 to 18446744073709551615")
+}
+
 /// The pairs of a tree that is filled with so many.
 fn pairs(count: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..count).map(|number| (2 * number, value_of(2 * number)))
@@ -142,19 +155,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let mut btree = BTree::new(caller, &tree)?;
             let found = btree.lookup(*key)?;
             user.at.explain(btree.caller());
+            if *json {
+                terminal::print(&json!({ "key": key, "value": found }).to_string())?;
+            }
             match found {
-                found if *json => {
-                    terminal::print(&serde_json::json!({ "key": key, "value": found }).to_string())
-                }
+                Some(_) if *json => Ok(()),
                 Some(value) => terminal::print(&value.to_string()),
                 None => bail!("there is no key {key} in “{}”", user.tree),
             }
         }
-        What::Insert(Insert { user, key, value }) => {
+        What::Insert(Insert { user, key, value, json }) => {
             // Inserts lock, and belong to the server.
             let options = CallerOptions::default().at(CallSite::Server);
             let Some((tree, caller)) = user.open(options)? else { return Ok(()) };
-            Ok(Inserter::new(caller, &tree)?.insert(*key, *value)?)
+            Inserter::new(caller, &tree)?.insert(*key, *value)?;
+            match json {
+                true => terminal::print(&json!({ "key": key, "value": value }).to_string()),
+                false => Ok(()),
+            }
         }
         What::Scan(Scan { user, from, count, json }) => {
             let Some((tree, caller)) = user.open(CallerOptions::default())? else { return Ok(()) };
@@ -175,13 +193,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl functions::Shape for Shape {
     const COMMAND: &'static str = COMMAND;
 
-    fn make(&self, memory: &mut Memory) -> Result<String> {
+    fn make(&self, memory: &mut Memory) -> Result<Made> {
         let Self { tree: name, keys, filled } = self;
         if filled > keys {
-            bail!("--filled {filled}: the tree has room for {keys} keys (--keys)");
+            return Err(wrong_usage(&format!(
+                "--filled {filled}: the tree has room for {keys} keys (--keys)"
+            )));
         }
         let tree = Tree::create_with(memory, name, &TreeOptions { keys: *keys }, pairs(*filled))?;
-        Ok(format!("a tree “{name}” for {keys} keys, {}", numbers::bytes(tree.size())))
+        Ok(Made {
+            text: format!("a tree “{name}” for {keys} keys, {}", numbers::bytes(tree.size())),
+            json: json!({ "tree": name, "keys": keys, "filled": filled, "bytes": tree.size() }),
+        })
     }
 }
 

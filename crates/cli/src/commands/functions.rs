@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use outboard::{CallPlacement, CallSite, Caller, Memory};
 use outboard_agent::Daemon;
 use outboard_driver::raise_descriptor_limit;
+use outboard_settings::{ByteSize, parse_count};
 use serde::Serialize;
 
 use super::place::{Place, Server};
@@ -37,7 +38,32 @@ pub(super) trait Shape: clap::Args {
     const COMMAND: &'static str;
 
     /// Makes it, and says what it is.
-    fn make(&self, memory: &mut Memory) -> Result<String>;
+    fn make(&self, memory: &mut Memory) -> Result<Made>;
+}
+
+/// What was made.
+pub(super) struct Made {
+    /// For people.
+    pub(super) text: String,
+    /// For programs.
+    pub(super) json: serde_json::Value,
+}
+
+/// Reads how many keys there is room for.
+pub(super) fn count(text: &str) -> Result<u64, &'static str> {
+    match parse_count(text)? {
+        0 => Err("give room for at least 1 key, for example 100k"),
+        count => Ok(count),
+    }
+}
+
+/// Reads a size of at least one byte.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(ByteSize(0)) => Err("give at least 1 byte, for example 32".to_owned()),
+        Ok(ByteSize(bytes)) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Makes something at a server that runs.
@@ -47,16 +73,19 @@ pub(super) struct Create<S: Shape> {
     shape: S,
     #[command(flatten)]
     place: Place,
+    /// Print one JSON object that says what was made
+    #[arg(long)]
+    json: bool,
 }
 
 impl<S: Shape> Create<S> {
     /// Makes it, and says what it is.
     pub(super) fn run(&self) -> Result<()> {
-        let Some(server) = self.place.find(S::COMMAND, false)? else { return Ok(()) };
+        let Some(server) = self.place.find(S::COMMAND, self.json)? else { return Ok(()) };
         let mut memory = server.memory()?;
         let made = self.shape.make(&mut memory)?;
         memory.close("it is made");
-        terminal::print(&format!("made {made}"))
+        terminal::print(&if self.json { made.json.to_string() } else { format!("made {}", made.text) })
     }
 }
 
@@ -79,7 +108,7 @@ impl<S: Shape> Serve<S> {
         let mut memory = Server::find(S::COMMAND, Some(address), &configuration.settings)?.memory()?;
         let made = self.shape.make(&mut memory)?;
         memory.close("it is made");
-        crate::serve::serve(&format!(", with {made}"), move || Ok(daemon))
+        crate::serve::serve(&format!(", with {}", made.text), move || Ok(daemon))
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use outboard_keys::{AUTHORITY_DAYS, Certificate, NODE_DAYS};
 use outboard_link::tcp::Credential;
 use outboard_settings::{KeysPlace, Secret};
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use crate::terminal;
@@ -50,8 +51,11 @@ struct Init {
     #[arg(long, default_value = "head")]
     name: String,
     /// For how many days this machine's certificate is valid
-    #[arg(long, default_value_t = NODE_DAYS)]
+    #[arg(long, default_value_t = NODE_DAYS, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Make the keys of another machine, by the authority that is here
@@ -69,8 +73,11 @@ struct Issue {
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
     /// For how many days the certificate is valid
-    #[arg(long, default_value_t = NODE_DAYS)]
+    #[arg(long, default_value_t = NODE_DAYS, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Show what is in a folder of keys, and when it expires
@@ -87,13 +94,20 @@ struct Show {
     /// The same, as the other commands have it
     #[arg(long, value_name = "FOLDER", conflicts_with = "folder")]
     dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Draw a random secret, for OUTBOARD_LINK_SECRET or link.secret
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   export OUTBOARD_LINK_SECRET=$(outboard keys secret)")]
-struct DrawSecret {}
+struct DrawSecret {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
 
 /// Makes or shows keys.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -101,9 +115,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Init(args) => init(args),
         What::Issue(args) => issue(args),
         What::Show(args) => show(args),
-        What::Secret(DrawSecret {}) => {
+        What::Secret(DrawSecret { json }) => {
             let secret = Secret::draw().context("the kernel gives no random bytes")?;
-            terminal::print(secret.expose())
+            told(*json, || json!({ "secret": secret.expose() }), || secret.expose().to_owned())
         }
     }
 }
@@ -111,39 +125,65 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn init(args: &Init) -> Result<()> {
     let folder = args.dir.clone().map_or_else(usual_folder, Ok)?;
     outboard_keys::init(&folder, &args.name, args.days)?;
-    terminal::print(&format!(
-        "{folder}: an authority for {AUTHORITY_DAYS} days, and this machine's keys for {days}\n\
-         next: `outboard keys issue NAME --for FOLDER` for each other machine, and keep ca.key to yourself",
-        folder = folder.display(),
-        days = args.days,
-    ))
+    let (shown, days) = (shown(&folder), args.days);
+    told(
+        args.json,
+        || json!({ "folder": shown, "name": args.name, "days": days, "authority_days": AUTHORITY_DAYS }),
+        || {
+            format!(
+                "{shown}: an authority for {AUTHORITY_DAYS} days, and this machine's keys for {days}\n\
+                 next: `outboard keys issue NAME --for FOLDER` for each other machine, and keep ca.key to yourself"
+            )
+        },
+    )
 }
 
 fn issue(args: &Issue) -> Result<()> {
     let authority = args.dir.clone().map_or_else(found_folder, Ok)?;
     outboard_keys::issue(&authority, &args.name, &args.into, args.days)?;
-    terminal::print(&format!(
-        "{into}: the keys of {name} for {days} days\n\
-         next: copy the folder to {name}, as ~/.config/outboard/keys or /etc/outboard/keys, and delete it here",
-        into = args.into.display(),
-        name = args.name,
-        days = args.days,
-    ))
+    let (into, name, days) = (shown(&args.into), &args.name, args.days);
+    told(
+        args.json,
+        || json!({ "folder": into, "name": name, "days": days }),
+        || {
+            format!(
+                "{into}: the keys of {name} for {days} days\n\
+                 next: copy the folder to {name}, as ~/.config/outboard/keys or /etc/outboard/keys, and delete it here"
+            )
+        },
+    )
 }
 
 fn show(args: &Show) -> Result<()> {
     let folder = args.folder.clone().or(args.dir.clone()).map_or_else(found_folder, Ok)?;
     let facts = outboard_keys::look(&folder)?;
     let now = OffsetDateTime::now_utc();
+    let object = |certificate: &Certificate| {
+        let until = certificate.until.date().to_string();
+        json!({ "name": certificate.name, "until": until, "days_left": certificate.days_left(now) })
+    };
     let issues = if facts.can_issue { ", issues certificates here" } else { "" };
-    terminal::print(&format!(
-        "folder     {}\nauthority  {}{issues}\nnode       {}",
-        folder.display(),
-        line(&facts.authority, now),
-        line(&facts.node, now)
-    ))?;
+    let (authority, node) = (&facts.authority, &facts.node);
+    told(
+        args.json,
+        || {
+            json!({
+                "folder": shown(&folder), "can_issue": facts.can_issue,
+                "authority": object(authority), "node": object(node),
+            })
+        },
+        || {
+            let (authority, node) = (line(authority, now), line(node, now));
+            format!("folder     {}\nauthority  {authority}{issues}\nnode       {node}", folder.display())
+        },
+    )?;
     Credential::Keys(folder).check()?;
     Ok(())
+}
+
+/// Prints what is for programs, or what is for people.
+fn told(as_json: bool, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
+    terminal::print(&if as_json { json().to_string() } else { text() })
 }
 
 fn line(certificate: &Certificate, now: OffsetDateTime) -> String {

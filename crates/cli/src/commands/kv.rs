@@ -2,12 +2,15 @@
 
 mod bench;
 
-use anyhow::{Result, bail};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+
+use anyhow::{Result, anyhow};
 use outboard::{CallerOptions, Memory};
 use outboard_kv::{Kv, Table, TableOptions};
-use outboard_settings::parse_count;
+use serde_json::json;
 
-use super::functions::{self, At, Create, Serve};
+use super::functions::{self, At, Create, Made, Serve, count, size};
 use crate::{numbers, terminal};
 
 /// Keys and values at a memory server, by functions that run there
@@ -54,13 +57,13 @@ struct Shape {
     #[arg(long, default_value = TABLE)]
     table: String,
     /// How many keys it has room for
-    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = parse_count)]
+    #[arg(long, value_name = "COUNT", default_value = "100k", value_parser = count)]
     keys: u64,
     /// The longest key, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().key_max)]
+    #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().key_max, value_parser = size)]
     key_max: u64,
     /// The longest value, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().value_max)]
+    #[arg(long, value_name = "BYTES", default_value_t = TableOptions::default().value_max, value_parser = size)]
     value_max: u64,
 }
 
@@ -72,8 +75,8 @@ struct Shape {
 struct Get {
     #[command(flatten)]
     user: User,
-    /// The key
-    key: String,
+    /// The key, of any bytes
+    key: OsString,
 }
 
 /// Give a key a value
@@ -83,10 +86,10 @@ struct Get {
 struct Put {
     #[command(flatten)]
     user: User,
-    /// The key
-    key: String,
-    /// The value
-    value: String,
+    /// The key, of any bytes
+    key: OsString,
+    /// The value, of any bytes
+    value: OsString,
 }
 
 /// Remove a key
@@ -96,8 +99,8 @@ struct Put {
 struct Delete {
     #[command(flatten)]
     user: User,
-    /// The key
-    key: String,
+    /// The key, of any bytes
+    key: OsString,
 }
 
 /// Which table to use.
@@ -106,6 +109,9 @@ struct User {
     /// The table's name
     #[arg(long, default_value = TABLE)]
     table: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     at: At,
 }
@@ -121,27 +127,39 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Serve(serve) => serve.run(),
         What::Get(Get { user, key }) => {
             let Some(mut kv) = user.open()? else { return Ok(()) };
-            let found = kv.get(key.as_bytes())?;
+            let value = kv.get(key.as_bytes())?.map(shown);
             user.explain(&kv, key);
-            match found {
-                Some(value) => terminal::print(&shown(value)),
-                None => bail!("there is no key “{key}” in “{}”", user.table),
+            if user.json {
+                terminal::print(&json!({ "key": key.to_string_lossy(), "value": value }).to_string())?;
+            }
+            match value {
+                Some(_) if user.json => Ok(()),
+                Some(value) => terminal::print(&value),
+                None => Err(user.absent(key)),
             }
         }
         What::Put(Put { user, key, value }) => {
             let Some(mut kv) = user.open()? else { return Ok(()) };
             kv.put(key.as_bytes(), value.as_bytes())?;
             user.explain(&kv, key);
-            Ok(())
+            match user.json {
+                true => {
+                    let value = value.to_string_lossy();
+                    terminal::print(&json!({ "key": key.to_string_lossy(), "value": value }).to_string())
+                }
+                false => Ok(()),
+            }
         }
         What::Delete(Delete { user, key }) => {
             let Some(mut kv) = user.open()? else { return Ok(()) };
             let was_there = kv.delete(key.as_bytes())?;
             user.explain(&kv, key);
-            if !was_there {
-                bail!("there is no key “{key}” in “{}”", user.table);
+            if user.json {
+                terminal::print(
+                    &json!({ "key": key.to_string_lossy(), "was_there": was_there }).to_string(),
+                )?;
             }
-            Ok(())
+            if was_there { Ok(()) } else { Err(user.absent(key)) }
         }
         What::Bench(bench) => bench.run(),
     }
@@ -155,25 +173,33 @@ fn shown(value: Vec<u8>) -> String {
 impl functions::Shape for Shape {
     const COMMAND: &'static str = COMMAND;
 
-    fn make(&self, memory: &mut Memory) -> Result<String> {
+    fn make(&self, memory: &mut Memory) -> Result<Made> {
         let Self { table: name, keys, key_max, value_max } = self;
         let options = TableOptions { keys: *keys, key_max: *key_max, value_max: *value_max };
         let table = Table::create(memory, name, &options)?;
-        Ok(format!("a table “{name}” for {keys} keys, {}", numbers::bytes(table.layout().size())))
+        let bytes = table.layout().size();
+        Ok(Made {
+            text: format!("a table “{name}” for {keys} keys, {}", numbers::bytes(bytes)),
+            json: json!({ "table": name, "keys": keys, "key_max": key_max, "value_max": value_max, "bytes": bytes }),
+        })
     }
 }
 
 impl User {
     /// Says where the call ran, if that was asked.
-    fn explain(&self, kv: &Kv, key: &str) {
+    fn explain(&self, kv: &Kv, key: &OsStr) {
         if self.at.explain {
             eprintln!("{}", kv.caller().explain_key(key.as_bytes()));
         }
         self.at.explain(kv.caller());
     }
 
+    fn absent(&self, key: &OsStr) -> anyhow::Error {
+        anyhow!("there is no key “{}” in “{}”", key.display(), self.table)
+    }
+
     fn open(&self) -> Result<Option<Kv>> {
-        let Some(server) = self.at.place.find(COMMAND, false)? else { return Ok(None) };
+        let Some(server) = self.at.place.find(COMMAND, self.json)? else { return Ok(None) };
         let table = Table::open(&mut server.memory()?, &self.table)?;
         Ok(Some(Kv::new(server.caller(CallerOptions::default())?, &table)?))
     }

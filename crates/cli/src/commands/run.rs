@@ -14,6 +14,7 @@ use outboard_launch::{AgentCores, Console, Interrupts, StdinTo, Style};
 use self::cluster::{Remote, Work};
 use crate::children::{self, GRACE};
 use crate::config_flags::{About, ConfigFlags};
+use crate::failure::wrong_usage;
 use crate::ranks::{Ended, Ranks};
 use crate::terminal;
 
@@ -89,6 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return cluster::run(&remote, &Work { program, ranks, agent, style, json }, &settings);
     }
     let ranks = args.ranks.unwrap_or(1);
+    if let Some(rank) = args.stdin.filter(|rank| *rank >= ranks) {
+        return Err(wrong_usage(&format!("--stdin {rank}: there are the ranks 0 to {}", ranks - 1)));
+    }
     let mut console = Console::stdio(style)?;
     // Before anything is started, so that Ctrl-C leaves nothing behind.
     let interrupts = Interrupts::catch()?;

@@ -141,12 +141,18 @@ fn the_command_line_serves_a_table_and_uses_it() {
     let kv = |arguments: &[&str], at: &str| outboard(&[&["kv"], arguments].concat(), at);
     let (code, _, error) = kv(&["get", "greeting"], &server.shm);
     assert!(code == Some(1) && error.contains("no key “greeting”"), "{error}");
+    let (code, json, _) = kv(&["get", "greeting", "--json"], &server.shm);
+    assert_eq!((code, json.as_str()), (Some(1), "{\"key\":\"greeting\",\"value\":null}\n"));
     assert_eq!(kv(&["put", "greeting", "hello"], &server.tcp).0, Some(0));
+    let (code, json, _) = kv(&["get", "greeting", "--json"], &server.shm);
+    assert_eq!((code, json.as_str()), (Some(0), "{\"key\":\"greeting\",\"value\":\"hello\"}\n"));
+    let (code, _, error) = kv(&["get", &"k".repeat(500)], &server.shm);
+    assert!(code == Some(1) && error.contains("the key has 500 bytes"), "{error}");
     assert_eq!(kv(&["get", "greeting"], &server.shm).1, "hello\n");
     assert_eq!(kv(&["delete", "greeting"], &server.shm).0, Some(0));
     assert_eq!(kv(&["delete", "greeting"], &server.shm).0, Some(1));
     let (code, _, error) = kv(&["put", "greeting", &"x".repeat(1000)], &server.shm);
-    assert!(code == Some(1) && error.contains("do not fit"), "{error}");
+    assert!(code == Some(1) && error.contains("the value has 1000 bytes"), "{error}");
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use comfy_table::{CellAlignment, Table as Grid, presets};
 use outboard::CallerOptions;
 use outboard_link::Address;
 use serde::Serialize;
 
 use super::Where;
+use crate::failure::wrong_usage;
 use crate::terminal;
 
 /// How it is measured.
@@ -42,7 +43,7 @@ const BATCH_MAX: u64 = 4096;
 pub(crate) fn check_range(what: &str, value: u64, least: u64, most: u64) -> Result<()> {
     match (least..=most).contains(&value) {
         true => Ok(()),
-        false => Err(anyhow!("{what} {value}: give a number from {least} to {most}")),
+        false => Err(wrong_usage(&format!("{what} {value}: give a number from {least} to {most}"))),
     }
 }
 
@@ -51,10 +52,13 @@ impl BenchFlags {
         check_range("--clients", self.clients as u64, 1, CLIENTS_MAX)?;
         check_range("--batch", self.batch as u64, 1, BATCH_MAX)?;
         if !(self.seconds > 0.0 && self.seconds <= 86_400.0) {
-            bail!("--seconds {}: give a time of more than 0 and at most 86400", self.seconds);
+            let seconds = self.seconds;
+            return Err(wrong_usage(&format!(
+                "--seconds {seconds}: give a time of more than 0 and at most 86400"
+            )));
         }
         if self.site == Where::Agent && self.agent.is_none() {
-            bail!("--site agent needs an agent; name it with --agent ADDRESS");
+            return Err(wrong_usage("--site agent needs an agent; name it with --agent ADDRESS"));
         }
         Ok(())
     }

@@ -159,6 +159,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     let options = args.options()?;
     let values = args.output.as_deref().map(|path| ValuesFile::open(path, args.force)).transpose()?;
+    if args.json && values.as_ref().is_some_and(ValuesFile::is_standard_output) {
+        return Err(wrong_usage(
+            "--output - and --json both want the standard output; write the values to a file",
+        ));
+    }
     let text = match args.memory {
         Memory::Dram => {
             refuse_far_settings(args, &configuration)?;
