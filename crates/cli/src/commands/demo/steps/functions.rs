@@ -58,7 +58,7 @@ pub(super) fn three_sites(stage: &mut Stage) -> Result<Finding> {
         .map(|site| per_second(free[site as usize]));
     let how_moved = match moving {
         Some(took) => format!("moved within {}", numbers::time(took)),
-        None => "had moved before, since other programs load this machine".to_owned(),
+        None => "had moved before".to_owned(),
     };
     let text = format!(
         "gets from a hash table: {server} at the memory server, {agent} at the agent, {here} here; then others keep \

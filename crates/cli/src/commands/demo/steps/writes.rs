@@ -33,7 +33,7 @@ pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
         let mut gain = format!("{} {} as fast as all {against}", by.words(), times(chosen, other));
         if chosen < other && matches!(by, By::Tcp) {
             gain +=
-                " (both use that processor there, and the difference was too small to learn in this time)";
+                " (both use it there)";
         }
         gains.push(gain);
         for (what, rate) in [("chosen", chosen), ("offloaded", offloaded), ("unloaded", unloaded)] {
