@@ -27,8 +27,8 @@ pub(super) fn picture(rows: &[Row]) -> String {
     let mut svg = Svg::new(WIDTH, height);
     let title = "Graph applications with a third of the memory they need (seconds, less is better)";
     svg.heading(16.0, 26.0, 15.0, "#222222", title);
-    svg.text(LEFT, 50.0, 12.0, MAPPED, Anchor::Start, "before: files mapped into memory, the kernel pages");
-    svg.text(LEFT + 310.0, 50.0, 12.0, FAR, Anchor::Start, "after: far memory");
+    svg.text(LEFT, 50.0, 12.0, MAPPED, Anchor::Start, "before: files mapped into memory");
+    svg.text(LEFT + 230.0, 50.0, 12.0, FAR, Anchor::Start, "after: far memory");
     for (at, row) in rows.iter().enumerate() {
         let y = TOP + GROUP * at as f64;
         svg.text(LEFT - 10.0, y + BAR + 4.0, 13.0, "#222222", Anchor::End, row.application);

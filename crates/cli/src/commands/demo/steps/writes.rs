@@ -32,8 +32,7 @@ pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
         parts.push(format!("{} {}, {:.0} % {path}", per_second(chosen), by.words(), most * 100.0));
         let mut gain = format!("{} {} as fast as all {against}", by.words(), times(chosen, other));
         if chosen < other && matches!(by, By::Tcp) {
-            gain +=
-                " (both use it there)";
+            gain += " (both use it there)";
         }
         gains.push(gain);
         for (what, rate) in [("chosen", chosen), ("offloaded", offloaded), ("unloaded", unloaded)] {
