@@ -12,7 +12,6 @@ fn live_on(mut options: FarOptions) -> Result<usize, Box<dyn Error>> {
     let far = FarMemory::connect(options)?;
     far.when_lost(|loss| eprintln!("{loss}"))?;
     let mut counters = far.allocate::<u64>(8 << 20)?; // 64 MiB, a quarter of it here at a time
-    println!("counting");
     let patience = Duration::from_secs(60);
     let mut at = 0;
     loop {
@@ -24,6 +23,9 @@ fn live_on(mut options: FarOptions) -> Result<usize, Box<dyn Error>> {
         match counted {
             Err(FarError::Lost { .. }) => break,
             counted => counted?,
+        }
+        if at == 0 {
+            println!("counting");
         }
         at = (at + 40_961) % counters.len();
     }

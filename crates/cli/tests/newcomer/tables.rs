@@ -73,7 +73,8 @@ pub(crate) const BEFORE: &[(&str, &str)] = &[
     ("kv delete", "outboard kv create; outboard kv put greeting hello"),
     (
         "btree get",
-        "outboard btree create; outboard btree insert 17 4; outboard btree create --server tcp:192.0.2.7:7000",
+        "outboard btree create; outboard btree insert 17 4; outboard btree create --server \
+         tcp:192.0.2.7:7000; outboard btree insert 17 4 --server tcp:192.0.2.7:7000",
     ),
     ("btree insert", "outboard btree create"),
     ("btree scan", "outboard btree create --filled 2000 --keys 2000"),
