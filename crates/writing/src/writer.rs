@@ -344,7 +344,7 @@ impl Writer {
         self.batches.push_back(last);
     }
 
-    /// The target has said how far it is. What is said to an earlier attempt is not listened to.
+    /// The target has said how far it is. What is said to an earlier attempt, or to a stranded writer, is not listened to.
     ///
     /// # Errors
     /// If it cannot be true; nothing that it says should be believed then.
@@ -352,10 +352,14 @@ impl Writer {
         if drained.writer != self.identity || drained.attempt > self.attempt {
             return Err(Nonsense);
         }
-        if drained.attempt < self.attempt {
+        // Of a stranded writer some writes have gone another way, so that numbers mean others than the target knows.
+        if drained.attempt < self.attempt || self.is_stranded {
             return Ok(());
         }
-        let last = if self.is_attached { self.settled + self.sent as u64 } else { self.sent_ever };
+        // What was sent before, at most, and never more than waits: whoever says so would have us settle for ever.
+        let waiting = self.settled + self.unloaded.len() as u64;
+        let last =
+            if self.is_attached { self.settled + self.sent as u64 } else { self.sent_ever.min(waiting) };
         if drained.through < self.settled || drained.through > last {
             return Err(Nonsense);
         }

@@ -371,6 +371,29 @@ fn what_a_target_may_have_done_before_it_forgot_the_writer_is_not_called_refused
 }
 
 #[test]
+fn what_is_said_late_to_a_writer_that_was_forgotten_settles_nothing() {
+    let mut writer = Writer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
+    let attempt = writer.attach(Incarnation(1)).attempt;
+    let said = |through| Drained { writer: WriterId([1; 16]), attempt, through, refusals: Vec::new() };
+    writer.drained(Time::ZERO, &said(0)).unwrap();
+    let path = Some(Path::Unload);
+    for offset in [0, 64, 128] {
+        let write = Write { slot: 0, offset, bytes: b"sent", hint: Hint::None, path, signal: true };
+        writer.begin(Time::ZERO, &write).unwrap();
+    }
+    let batch = writer.next_batch().unwrap();
+    writer.batch_sent(&batch);
+    writer.strand();
+    writer.next_stranded(Time::ZERO).unwrap();
+    writer.moved();
+    // Of the two that are left neither is the first or the second, and there is no third.
+    for through in [1, 2, 3] {
+        writer.drained(Time::ZERO, &said(through)).unwrap();
+        assert_eq!(writer.next_ended(), None);
+    }
+}
+
+#[test]
 fn what_was_unloaded_ends_when_the_target_is_lost() {
     let mut world = World::new(3, WriterConfig::default());
     let one = world.write(Some(Path::Unload), 0, 0, &[1; 8]).unwrap();
