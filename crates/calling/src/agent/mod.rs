@@ -47,8 +47,8 @@ impl AgentDesk {
         Self { shared, config, counts, servers, clients, nowhere }
     }
 
-    /// A link to a peer that this agent has dialled is open: only such memory servers can own regions. The agent is known
-    /// there as `caller`, which nobody can guess.
+    /// A link to a peer that this agent has dialled is open: only such memory servers can own regions. The server
+    /// knows the agent as `caller`, a name that no client can guess.
     pub fn on_dialled(
         &mut self,
         link: LinkId,

@@ -205,7 +205,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Puts a call into the batch that the next [`flush`](Self::flush) or [`turn`](Self::turn) sends, and returns its
-    /// name. Without patience nobody looks at the clock.
+    /// name. A call without patience does not look at the clock.
     #[inline]
     pub fn begin(&mut self, begin: &Begin<'_>, clock: impl Fn() -> Time) -> Result<u64, CallBeginError> {
         let number = self.calls.next().ok_or(CallBeginError::Full(NoRoom::UnderWay))?;

@@ -45,8 +45,8 @@ pub(super) struct Known {
     pub(super) only_reads: bool,
     /// Its code says that it can go on as another function, here or at another server.
     pub(super) may_forward: bool,
-    /// Nobody calls it: its registration was not answered in time. An answer may come still, so that its number cannot be
-    /// given to another.
+    /// The caller has given it up: the site did not answer its registration in time. The site may answer still, so the
+    /// dispatcher gives its number to no other function.
     is_given_up: bool,
 }
 
