@@ -5,18 +5,16 @@ use std::time::Duration;
 
 use outboard::AskError;
 use outboard_agent::{StartError, StopError};
-use outboard_link::{AccessError, AddressError, ConnectError, LinkError, Peer, SendError};
+use outboard_link::{AccessError, AddressError, ConnectError, LinkError, SendError};
 use rustix::io::Errno;
 use thiserror::Error;
-
-use crate::characterize::Party;
 
 /// Why a benchmark has no result.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BenchError {
     /// There is no such benchmark or question.
-    #[error("there is no benchmark “{name}”; there are: {}", crate::NAMES.join(", "))]
+    #[error("there is no benchmark “{name}”; there are: {}", outboard_measure::BENCHMARKS.join(", "))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -125,22 +123,6 @@ pub enum BenchError {
     /// The measured daemon did not answer as it should.
     #[error("the measured daemon did not answer")]
     Ask(#[from] AskError),
-    /// Somebody else is at the address.
-    #[error("{found} is no {expected}: give the address of one")]
-    WrongParty {
-        /// Who should be there.
-        expected: Party,
-        /// Who is.
-        found: Peer,
-    },
-    /// The daemon does not take part.
-    #[error("{peer} does not let itself be measured: {why}")]
-    Refused {
-        /// Who.
-        peer: Peer,
-        /// In its own words.
-        why: String,
-    },
     /// The operating system refused.
     #[error("{call} failed")]
     System {

@@ -4,7 +4,6 @@
 //! runs can be compared.
 
 mod calling;
-pub mod characterize;
 mod cluster;
 mod daemon;
 mod daemons;
@@ -22,10 +21,6 @@ mod writing;
 pub use error::BenchError;
 pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
 pub use pair::PeerProgram;
-
-/// The benchmarks there are.
-pub const NAMES: &[&str] =
-    &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling", "steering", "cluster"];
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]

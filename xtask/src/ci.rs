@@ -8,7 +8,9 @@ use clap::ValueEnum;
 use crate::step::Outcome;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{attack, bpf, deb, fuzz, loom, miri, nodes, process, sanitize, setup, simulate, tidy, vm};
+use crate::{
+    attack, bpf, deb, fuzz, loom, miri, mutants, nodes, process, sanitize, setup, simulate, tidy, vm,
+};
 
 /// Run everything that has to hold before a change lands
 ///
@@ -28,15 +30,15 @@ pub(crate) struct Args {
     /// Only these steps, separated by commas
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<Step>,
-    /// Also the steps that take too long for every change: Miri and sanitizers
+    /// Also the steps that take too long for every change: Miri, mutants and sanitizers
     #[arg(long)]
     full: bool,
     /// How long to fuzz each target
     #[arg(long, value_name = "N", default_value_t = 3)]
     fuzz_seconds: u32,
-    /// Which simulated runs
-    #[arg(long, value_name = "A..B", default_value = "0..256")]
-    seeds: simulate::Seeds,
+    /// Which simulated runs: 0..96 by default, some minutes; 0..1024 with --full
+    #[arg(long, value_name = "A..B")]
+    seeds: Option<simulate::Seeds>,
 }
 
 /// The steps, cheapest first, so that the common mistakes show early.
@@ -55,6 +57,7 @@ enum Step {
     Fuzz,
     Attack,
     Simulate,
+    Mutants,
     Nodes,
     Vm,
     Sanitize,
@@ -63,7 +66,7 @@ enum Step {
 impl Step {
     /// Whether it runs only with `--full`, or when it is named.
     fn takes_long(self) -> bool {
-        matches!(self, Self::Miri | Self::Sanitize)
+        matches!(self, Self::Miri | Self::Mutants | Self::Sanitize)
     }
 
     fn title(self) -> &'static str {
@@ -81,6 +84,7 @@ impl Step {
             Self::Fuzz => "fuzz",
             Self::Attack => "attack",
             Self::Simulate => "simulate",
+            Self::Mutants => "mutants",
             Self::Nodes => "nodes",
             Self::Vm => "vm",
             Self::Sanitize => "sanitize",
@@ -111,7 +115,11 @@ impl Step {
             Self::Miri => return miri::run(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),
             Self::Attack => return attack::run(workspace, &attack::Args::for_a_minute()),
-            Self::Simulate => simulate::run(workspace, &simulate::Args::over(args.seeds)),
+            Self::Simulate => simulate::run(
+                workspace,
+                &simulate::Args::over(args.seeds.unwrap_or(simulate::Seeds::usual(args.full))),
+            ),
+            Self::Mutants => return mutants::run(workspace, &mutants::Args::all()),
             Self::Nodes => return nodes::run(workspace, &nodes::Args::tests()),
             Self::Vm => return vm::run(workspace, &vm::Args::whole()),
             Self::Sanitize => return sanitize::run(workspace, &sanitize::Args::all()),

@@ -48,13 +48,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     if process::find_program(&["dpkg-deb"]).is_none() {
         return Ok(Outcome::Skipped("dpkg-deb is missing: this is no Debian machine".to_owned()));
     }
-    let (profile, builds) = if args.debug { ("dev", "debug") } else { ("release", "release") };
-    let build = ["build", "--profile", profile, "-p", "outboard-cli"];
-    let build = process::run(process::cargo(workspace, &build))?;
-    if build != Outcome::Passed {
-        return Ok(build);
-    }
-    let program = workspace.target_dir.join(builds).join("outboard");
+    let program = if args.debug {
+        process::program_of_tests(workspace, "command_line", "outboard")?
+    } else {
+        let build = ["build", "--release", "-p", "outboard-cli", "--message-format=json"];
+        process::program_in(&process::output(process::cargo(workspace, &build))?, "outboard")?
+    };
     // A trial is not to be taken for the package.
     let folder = workspace.target_dir.join(if args.debug { "debian-trial" } else { "debian" });
     let root = folder.join("root");

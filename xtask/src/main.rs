@@ -1,4 +1,4 @@
-//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `bpf`, `fuzz`, `attack`, `simulate`, `loom`,
+//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `flows`, `bpf`, `fuzz`, `attack`, `simulate`, `mutants`, `loom`,
 //! `miri`, `sanitize`, `nodes`, `deb`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
@@ -14,6 +14,7 @@ mod deb;
 mod fuzz;
 mod loom;
 mod miri;
+mod mutants;
 mod nodes;
 mod process;
 mod sanitize;
@@ -53,10 +54,18 @@ enum Command {
     #[command(after_help = "Examples:
   cargo xtask tidy                        every finding as file:line, with what to do about it")]
     Tidy,
+    /// Check that the flows in ARCHITECTURE.md are drawn as they are
+    ///
+    /// Every step names a file and a function that exist, follows from the step before, and a flow passes few files. Part of
+    /// `tidy`; by itself it also shows how long each flow is.
+    #[command(after_help = "Examples:
+  cargo xtask flows                       steps, files and returns of each flow")]
+    Flows,
     Bpf(bpf::Args),
     Fuzz(fuzz::Args),
     Attack(attack::Args),
     Simulate(simulate::Args),
+    Mutants(mutants::Args),
     /// Model-check the lock-free code: all orders in which threads can meet
     ///
     /// Runs the tests in modules named `model` of every package that depends on loom.
@@ -90,10 +99,12 @@ fn main() -> ExitCode {
         Command::Test => test::run(&workspace),
         Command::Ci(args) => ci::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
+        Command::Flows => tidy::flows(&workspace),
         Command::Bpf(args) => bpf::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Attack(args) => attack::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Simulate(args) => simulate::run(&workspace, &args),
+        Command::Mutants(args) => mutants::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Loom => loom::run(&workspace).map(|(outcome, _)| outcome),
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
         Command::Sanitize(args) => sanitize::run(&workspace, &args).map(|(outcome, _)| outcome),

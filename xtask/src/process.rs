@@ -1,9 +1,11 @@
 //! Starts cargo and other programs, with their output streamed while they run.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::step::Outcome;
 use crate::tally::{Counter, Failure, Tally};
@@ -99,6 +101,22 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` did not print UTF-8"))
 }
 
+/// The program `name` as the tests of the workspace have built it, for which `test` is an integration test of its package. Built
+/// by itself it would have other features, and with it everything that it uses would be built once more.
+pub(crate) fn program_of_tests(workspace: &Workspace, test: &str, name: &str) -> Result<PathBuf> {
+    let build = ["test", "--no-run", "--workspace", "--test", test, "--message-format=json"];
+    program_in(&output(cargo(workspace, &build))?, name)
+}
+
+/// The program `name` among those that cargo says it has built.
+pub(crate) fn program_in(messages: &str, name: &str) -> Result<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_it = |message: &Value| message["target"]["name"] == name && message["target"]["kind"][0] == "bin";
+    let mut found =
+        messages.filter(is_it).filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    found.next_back().with_context(|| format!("cargo built no {name}"))
+}
+
 /// Calls `each` with every line of `output`, as it arrives. Bytes that are not UTF-8 are replaced.
 pub(crate) fn for_each_line(output: impl std::io::Read, mut each: impl FnMut(&str)) -> Result<()> {
     let mut reader = BufReader::new(output);
@@ -147,6 +165,17 @@ mod tests {
         let mut command = Command::new("cargo");
         command.args(["test", "-p", "x"]).env("RUSTFLAGS", "--cfg loom -O");
         assert_eq!(show(&command), "RUSTFLAGS=\"--cfg loom -O\" cargo test -p x");
+    }
+
+    #[test]
+    fn a_program_is_found_among_what_cargo_has_built() {
+        let line = |name: &str, kind: &str, path: &str| {
+            format!(r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"executable":{path}}}"#)
+        };
+        let messages =
+            [line("a", "lib", "null"), line("a", "test", "\"/t/a-1\""), line("a", "bin", "\"/t/a\"")];
+        assert_eq!(program_in(&messages.join("\n"), "a").unwrap(), PathBuf::from("/t/a"));
+        assert!(program_in(&messages.join("\n"), "b").is_err());
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! `cargo xtask simulate`: runs the simulator over one seed or a range of them.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 
 use crate::process;
 use crate::step::Outcome;
@@ -65,6 +63,13 @@ pub(crate) struct Seeds {
     end: u64,
 }
 
+impl Seeds {
+    /// As CI plays them. A run of all scenarios takes the machines of the product some three seconds of a core.
+    pub(crate) fn usual(is_full: bool) -> Self {
+        Self { first: 0, end: if is_full { 1024 } else { 96 } }
+    }
+}
+
 impl FromStr for Seeds {
     type Err = String;
 
@@ -84,13 +89,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     if !workspace.has_package(SIMULATOR) {
         return Ok(Outcome::Skipped(format!("the workspace has no package {SIMULATOR}")));
     }
-    let profile = if args.debug { "dev" } else { "release" };
-    // The features of the whole workspace, by which tests have built it; alone it has fewer, and would be built once more.
-    let build = ["build", "--profile", profile, "--workspace", "--bin", SIMULATOR, "--message-format=json"];
-    let text = process::output(process::cargo(workspace, &build))?;
-    let built = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let program = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
-    let program = program.context("cargo built no simulator")?;
+    let program = if args.debug {
+        process::program_of_tests(workspace, "replay", SIMULATOR)?
+    } else {
+        let build = ["build", "--release", "-p", SIMULATOR, "--bin", SIMULATOR, "--message-format=json"];
+        process::program_in(&process::output(process::cargo(workspace, &build))?, SIMULATOR)?
+    };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let runs = args.divided(processors as u64).into_iter().map(|part| {
         let mut command = Command::new(&program);

@@ -6,9 +6,11 @@
 mod banned;
 mod direction;
 mod files;
+mod flows;
 mod length;
 mod manifests;
 mod markdown;
+mod mutants;
 mod source;
 mod tree;
 
@@ -71,10 +73,33 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     })
 }
 
+/// The faults that machines can be given, with the places at which they stand.
+pub(crate) fn mutants(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+    Ok(mutants::list(&Tree::load(&workspace.root)?))
+}
+
+/// Shows how long the flows of ARCHITECTURE.md are, and where they are not drawn as they are.
+pub(crate) fn flows(workspace: &Workspace) -> Result<Outcome> {
+    let tree = Tree::load(&workspace.root)?;
+    for flows::Measure { name, steps, files, returns } in flows::measure(&tree) {
+        println!("{name}: {steps} steps in {files} files, at most {returns} returns to one of them");
+    }
+    let findings = flows::check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    Ok(match findings.len() {
+        0 => Outcome::Passed,
+        count => Outcome::Failed(format!("{count} steps are not as they are drawn")),
+    })
+}
+
 fn check(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
     let mut findings = direction::check(&workspace.packages);
     findings.extend(manifests::check(&workspace.packages, tree));
     findings.extend(markdown::check(tree));
+    findings.extend(flows::check(tree));
+    findings.extend(mutants::check(tree));
     for file in &tree.files {
         findings.extend(files::check(file));
         if let (true, Some(text)) = (file.is_rust(), &file.text) {

@@ -9,7 +9,9 @@ mod task;
 
 use stage::Stage;
 
-use crate::harness::{Effort, Environment, Report, bar};
+use outboard_measure::bar;
+
+use crate::harness::{Effort, Environment, Report};
 use crate::pair::Control;
 use crate::{BenchError, Options};
 

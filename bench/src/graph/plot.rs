@@ -1,6 +1,6 @@
 //! The five applications with a third of their arrays here, as a picture.
 
-use crate::characterize::svg::{Anchor, Svg};
+use outboard_measure::{Anchor, Svg};
 
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 110.0;

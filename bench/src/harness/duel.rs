@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::samples::percentile;
 use super::{Better, Effort, Figure, Progress, Unit};
 use crate::BenchError;
+use outboard_measure::percentile;
 
 /// Which of the two does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,19 +7,15 @@
 
 mod breakdown;
 mod duel;
-mod effort;
-mod environment;
 mod figure;
 mod growth;
 mod progress;
 mod report;
-mod samples;
 
 pub use duel::Side;
 pub(crate) use duel::{Duel, Round};
-pub use effort::Effort;
-pub use environment::Environment;
-pub use figure::{Better, Figure, Unit};
-pub(crate) use progress::{Progress, bar};
+pub use figure::Figure;
+pub(crate) use outboard_measure::percentile;
+pub use outboard_measure::{Better, Effort, Environment, Unit};
+pub(crate) use progress::Progress;
 pub use report::Report;
-pub(crate) use samples::percentile;

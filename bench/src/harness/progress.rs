@@ -2,19 +2,8 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::Effort;
-
-/// A bar of so many steps on standard error, if that is a terminal.
-pub(crate) fn bar(steps: u64) -> ProgressBar {
-    // Drawn rarely: the bar runs on one of the cores that are measured.
-    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(4));
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
+use indicatif::ProgressBar;
+use outboard_measure::{Effort, bar};
 
 /// The bar of a benchmark.
 pub(crate) struct Progress {

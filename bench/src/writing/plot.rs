@@ -5,8 +5,8 @@ use outboard_writing::Path;
 
 use super::model::plan;
 use super::plays::Plays;
-use crate::characterize::svg::{Anchor, Svg};
 use crate::harness::Effort;
+use outboard_measure::{Anchor, Svg};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;

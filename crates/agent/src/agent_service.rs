@@ -7,8 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use outboard_calling::AgentDesk;
 use outboard_driver::calling::draw_caller;
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
+use outboard_link::memory::Buffer;
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_paging::agent::{PagingWorker, STAGE_LEN, SharedPaging};
+use outboard_paging::is_paging;
 use outboard_rendezvous::{Addressed, Rendezvous};
+use outboard_routing::{RoutingWorker, SharedRouting};
 use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Failure, Question};
@@ -19,8 +23,8 @@ use crate::calling::{SharedCalling, ambient};
 use crate::counts::Counts;
 use crate::echo::{echo, not_understood};
 use crate::memory_service::is_writing;
-use crate::paging::{PagingWorker, SharedPaging, is_paging};
-use crate::routing::{RoutingWorker, SharedRouting, is_routing};
+use crate::paging::Numbers;
+use crate::routing::is_routing;
 use crate::status::{Gauge, StatusPage};
 use crate::writing::RelayGauges;
 
@@ -194,6 +198,9 @@ pub(crate) struct AgentService {
     outbox: Outbox,
     peers: HashMap<LinkId, (Peer, Origin)>,
     paging: PagingWorker,
+    shared_paging: Arc<SharedPaging>,
+    /// Where the numbers of paging are shown.
+    numbers: Arc<Numbers>,
     routing: RoutingWorker,
     writing: Relay,
     calling: AgentDesk,
@@ -207,7 +214,7 @@ impl AgentService {
         index: usize,
         shared: Arc<SharedAgent>,
         counts: Arc<Counts>,
-        (paging, routing): (Arc<SharedPaging>, Arc<SharedRouting>),
+        ((paging, numbers), routing): ((Arc<SharedPaging>, Arc<Numbers>), Arc<SharedRouting>),
         dialled: Arc<[usize]>,
     ) -> Self {
         Self {
@@ -218,7 +225,9 @@ impl AgentService {
             counts,
             outbox: Outbox::default(),
             peers: HashMap::new(),
-            paging: PagingWorker::new(index, paging),
+            paging: PagingWorker::new(index, Arc::clone(&paging)),
+            shared_paging: paging,
+            numbers,
             routing: RoutingWorker::new(index, routing),
             dialled,
         }
@@ -251,7 +260,7 @@ impl AgentService {
 impl Service for AgentService {
     type Note = AgentNote;
 
-    fn on_note(&mut self, note: AgentNote, now: Time) {
+    fn on_note(&mut self, note: AgentNote, _now: Time) {
         match note {
             AgentNote::Answer(note) => {
                 let link = LinkId(note.client);
@@ -259,7 +268,7 @@ impl Service for AgentService {
                     self.outbox.answer(link, note.tag, &note.answer);
                 }
             }
-            AgentNote::Paging => self.paging.on_delivery(now),
+            AgentNote::Paging => self.paging.on_delivery(),
             AgentNote::Routing => self.routing.on_delivery(),
         }
     }
@@ -281,7 +290,12 @@ impl Service for AgentService {
                 tracing::warn!("{peer} was restarted: what it held before is gone");
                 self.paging.server_restarted(before);
             }
-            self.paging.on_open(link, peer, true);
+            if peer.intro().role == Role::MemoryServer {
+                match Buffer::allocate(STAGE_LEN) {
+                    Ok(stage) => self.paging.on_server(link, peer, stage),
+                    Err(error) => tracing::warn!("no memory to write back to {peer}: {error}"),
+                }
+            }
             self.writing.on_dialled(link, peer);
             self.calling.on_dialled(link, peer, (draw_caller(), ambient()), &mut self.outbox);
         } else {
@@ -392,7 +406,9 @@ impl Service for AgentService {
     }
 
     fn on_time(&mut self, now: Time) {
-        self.paging.on_time(now);
+        if self.paging.on_time(now) {
+            self.numbers.show(&self.shared_paging.report(now));
+        }
         self.routing.on_time(now);
         if self.shared.rendezvous_due_ns.load(Ordering::Relaxed) <= now.as_nanos() {
             let answers = self.shared.with_rendezvous(|rendezvous| rendezvous.on_time(now));

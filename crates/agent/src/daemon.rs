@@ -23,8 +23,8 @@ use crate::echo::trial_region;
 use crate::files::DataDirectory;
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
-use crate::paging::{PagingConfig, SharedPaging};
-use crate::routing::{RoutingConfig, SharedRouting};
+use crate::paging::{self, Numbers};
+use crate::routing::{AgentHost, config_of, share_routing};
 use crate::status::StatusPage;
 use crate::store::{RegionStore, StoreConfig};
 use crate::threads::Threads;
@@ -263,25 +263,16 @@ impl Daemon {
         let rendezvous = Rendezvous::new(settings.job.join_timeout);
         let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page, &settings.calling));
         let known = Arc::clone(&shared);
-        let paging = SharedPaging::new(
-            PagingConfig::new(agent, &plan),
-            Arc::clone(&parts.exports),
-            &parts.page,
-            Some(parts.clock),
-            move |worker| known.wake(worker),
-        )?;
-        let paging = Arc::new(paging);
+        let config = paging::config(agent, &plan);
+        let numbers = Arc::new(Numbers::new(&parts.page, config.slot_bytes()));
+        let wake = move |worker| known.wake(worker);
+        let paging = Arc::new(paging::shared_paging(config, &parts.exports, parts.clock, wake)?);
         let mut key = [0; 16];
         rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
         let known = Arc::clone(&shared);
         let wake = move |worker| known.wake_for_messages(worker);
-        let routing = SharedRouting::new(
-            RoutingConfig::new(agent, plan.workers),
-            key,
-            &parts.exports,
-            &parts.page,
-            wake,
-        )?;
+        let host = Arc::new(AgentHost::new(&parts.page, wake));
+        let routing = share_routing(config_of(agent, plan.workers), key, &parts.exports, host)?;
         let routing = Arc::new(routing);
         // Every worker has a link of its own to every memory server; to a peer, one of them has.
         let mut dials = Vec::new();
@@ -298,7 +289,8 @@ impl Daemon {
         let dialled: Arc<[usize]> = dialled.into();
         let service = |index| {
             let (shared, counts) = (Arc::clone(&shared), Arc::clone(&parts.counts));
-            let rooms = (Arc::clone(&paging), Arc::clone(&routing));
+            let paging = (Arc::clone(&paging), Arc::clone(&numbers));
+            let rooms = (paging, Arc::clone(&routing));
             AgentService::new(index, shared, counts, rooms, Arc::clone(&dialled))
         };
         let services = (0..plan.workers).map(service).collect();

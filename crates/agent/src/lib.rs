@@ -25,7 +25,5 @@ mod watchdog;
 mod writing;
 
 pub use daemon::{Daemon, StartError, StopError};
-pub use paging::{PagingConfig, PagingWorker, SharedPaging};
-pub use routing::{RoutingConfig, RoutingWorker, SharedRouting};
 pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
-pub use store::{Parting, RegionStore, StoreConfig};
+pub use store::{Gate, Parting, RegionStore, StoreConfig};

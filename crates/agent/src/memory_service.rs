@@ -2,9 +2,10 @@
 
 mod calling;
 mod file_work;
+mod gates;
+mod paging;
 mod served;
 mod steering;
-mod write_backs;
 mod writing;
 
 use std::collections::HashMap;
@@ -14,9 +15,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_settings::CallingSettings;
+use outboard_wire::Time;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, Failure, Question};
-use outboard_wire::{Time, paging};
+use outboard_wire::paging::Request;
 use outboard_writing::{DrainingWorker, Sessions};
 
 use crate::calling::SharedCalling;
@@ -28,9 +30,10 @@ use crate::status::{Gauge, StatusPage};
 use crate::store::{Parting, RegionStore};
 use calling::Calling;
 use file_work::{Asker, FileDone, Turns};
+use gates::Gates;
+use paging::WriteBackGauges;
 use served::{Served, ServedCount};
 use steering::Steering;
-use write_backs::{Gates, WriteBackCounts};
 use writing::{UnloadedGauges, WRITERS_MAX};
 
 pub(crate) use writing::is_writing;
@@ -58,7 +61,7 @@ pub(crate) struct SharedStore {
     served: ServedCount,
     /// The links of each worker.
     links: Vec<Gauge>,
-    write_backs: WriteBackCounts,
+    write_backs: WriteBackGauges,
     writers: Arc<Sessions>,
     unloaded: UnloadedGauges,
     calling: SharedCalling,
@@ -85,7 +88,7 @@ impl SharedStore {
             clients_awaited: page.gauge("clients_awaited"),
             served: ServedCount::new(page),
             links: (0..workers).map(|worker| page.gauge(&format!("links_of_worker_{worker}"))).collect(),
-            write_backs: WriteBackCounts::new(page),
+            write_backs: WriteBackGauges::new(page),
             writers: Arc::new(Sessions::new(WRITERS_MAX)),
             unloaded: UnloadedGauges::new(page),
             calling: SharedCalling::new(page, calling),
@@ -166,7 +169,7 @@ impl Service for MemoryService {
                 self.reply(done.link, done.tag, &done.answer);
             }
             MemoryNote::File(_) => {}
-            MemoryNote::Table => self.calling.desk.tell_table(&mut self.outbox),
+            MemoryNote::Table => self.calling.tell_table(&mut self.outbox),
         }
     }
 
@@ -188,7 +191,7 @@ impl Service for MemoryService {
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
         }
-        if paging::Request::fixed_len(frame.head.kind).is_some() {
+        if Request::fixed_len(frame.head.kind).is_some() {
             return self.page(link, frame);
         }
         if is_calling(frame.head.kind) {
@@ -249,12 +252,13 @@ impl Service for MemoryService {
         }
         self.outbox.forget(link);
         self.draining.on_lost(link);
-        self.calling.desk.on_lost(link);
+        self.calling.on_lost(link);
         self.served.forget(link);
         if let Some(peer) = peer {
             self.counts.went(&peer, by_its_own_will);
         }
     }
+
     fn next_deadline(&self) -> Option<Time> {
         let due = Time::from_nanos(self.store.due.load(Ordering::Acquire));
         Some(due).filter(|due| *due < Time::MAX)

@@ -24,8 +24,9 @@ use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, Server
 use clients::Clients;
 pub use clients::Parting;
 pub(crate) use files::{LoadPlan, SyncPlan};
+pub(crate) use gate::Entered;
+pub use gate::Gate;
 use gate::Keys;
-pub(crate) use gate::{Entered, Gate};
 use holders::{Change, Claim, Holders};
 use region::{Kept, StoredRegion};
 
@@ -112,7 +113,7 @@ impl RegionStore {
     }
 
     /// What those who bring written bytes to a region need.
-    pub(crate) fn gate(&self, region: RegionId) -> Option<&Arc<Gate>> {
+    pub fn gate(&self, region: RegionId) -> Option<&Arc<Gate>> {
         self.regions.get(&region).map(|stored| &stored.gate)
     }
 

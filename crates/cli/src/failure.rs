@@ -1,5 +1,6 @@
 //! How the program says that something went wrong.
 
+use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -11,8 +12,25 @@ use crate::terminal::{self, ReaderGone};
 /// The command line makes no sense.
 const USAGE: u8 = 2;
 
+/// A program that this one has started failed and has said why; it ended with this code.
+#[derive(Debug)]
+pub(crate) struct Silent {
+    pub(crate) code: u8,
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it ended with code {}", self.code)
+    }
+}
+
+impl std::error::Error for Silent {}
+
 /// Prints an error with its causes.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(Silent { code }) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
     if error.is::<ReaderGone>() {
         return ExitCode::SUCCESS;
     }

@@ -22,6 +22,7 @@ pub use distrust::Distrust;
 pub use error::{LinkError, Loss, SendError, Violation};
 pub use link::{Disposition, Frame, Link, WaitOn};
 pub use link_id::{LinkId, Origin};
+pub use outboard_limits::show_size;
 pub use outbox::Outbox;
 pub use peer::Peer;
 pub use remote::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};

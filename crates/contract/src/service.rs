@@ -1,7 +1,5 @@
 //! What a process does with its links.
 
-use std::os::fd::BorrowedFd;
-
 use outboard_wire::Time;
 
 use crate::{Completion, Disposition, Frame, Link, LinkError, LinkId, Origin, Peer, RemoteMemory};
@@ -14,14 +12,8 @@ pub trait Service {
     /// Another thread has sent a note through the worker's handle.
     fn on_note(&mut self, _note: Self::Note, _now: Time) {}
 
-    /// What wakes the worker besides its links and notes, watched from the beginning. Several workers may share it:
-    /// one of those that sleep is woken.
-    fn wakes_on(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    /// Whoever slept on [`wakes_on`](Service::wakes_on) has seen whether there is anything to read. If not, the next
-    /// [`on_turn`](Service::on_turn) need not look for it.
+    /// The worker has slept, on its links and on what else wakes it, and has seen whether that other has anything to read. If
+    /// not, the next [`on_turn`](Service::on_turn) need not look for it.
     fn polled(&mut self, _has_something: bool) {}
 
     /// Does work that comes from elsewhere than links and notes. Called in every turn, before the links have theirs.

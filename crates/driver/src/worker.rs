@@ -1,5 +1,6 @@
 //! The thread that owns links and runs a service over them.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -145,9 +146,6 @@ impl<S: Service> Worker<S> {
         });
         let poller = Poller::new()?;
         poller.add(shared.letters.descriptor(), LETTERS_KEY, Interest::READ)?;
-        if let Some(descriptor) = service.wakes_on() {
-            poller.add_shared(descriptor, SERVICE_KEY)?;
-        }
         let handle = WorkerHandle { shared: Arc::clone(&shared) };
         let worker = Self {
             config,
@@ -162,6 +160,12 @@ impl<S: Service> Worker<S> {
             sorted_at: Time::ZERO,
         };
         Ok((worker, handle))
+    }
+
+    /// Wakes the worker when this becomes readable, besides its links and notes. Several workers may share it: one of those
+    /// that sleep is woken.
+    pub fn wake_on(&self, descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.poller.add_shared(descriptor, SERVICE_KEY)
     }
 
     /// Works until told to stop, and gives the service back.

@@ -1,7 +1,11 @@
-//! Decides what happens to chunks of far memory: the pager in the application, the cache in the agent.
-//! State machines only: no I/O, no clocks, no memory of their own; the rooms above move the bytes.
+//! Far memory: what happens to its chunks in the application, in the agent and in the memory server.
+//! Links are given as traits and time as an argument: no sockets, no clocks, no threads.
 
 #![forbid(unsafe_code)]
 
-pub mod cache;
-pub mod pager;
+pub mod agent;
+pub mod application;
+mod frame;
+pub mod server;
+
+pub use frame::{is_paging, read_reply, read_request};

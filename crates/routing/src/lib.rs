@@ -1,33 +1,34 @@
-//! Fire-and-forget messages between the ranks of a job, as state machines without I/O.
+//! Fire-and-forget messages between the ranks of a job: both ends of the protocol, and the agents between them.
+//! Links are given as traits and time as an argument: no sockets, no clocks, no threads.
+//!
+//! | place | here | its owner |
+//! |---|---|---|
+//! | rank | [`RankService`]: what it sends, keeps and receives, by itself or by an agent; [`Agreement`] and [`Joiner`] above it | `outboard`, in the thread of the application |
+//! | agent | [`RoutingWorker`]: runs into parcels, parcels to their next hops | `agent`, one for each thread |
 //!
 //! A source numbers its runs for each destination and message space and keeps them until the destination has them ([`Outgoing`]). A
 //! destination knows which runs it has, whatever way and however often they come ([`Incoming`]), and puts long messages
-//! together again ([`Joiner`]). So a run can be sent again, and by another way, whenever somebody doubts that it has
+//! together again ([`Joiner`]). So a run can be sent again, and by another way, whenever its source doubts that it has
 //! arrived, and every message is still handled once. When nothing is left to handle anywhere is found out by
 //! [`Quiescence`]; [`Barrier`] only waits until all are there.
 //!
 //! Agents carry runs between those two without looking into them. Whom an agent can reach is in its [`Routes`]; how it
 //! packs runs for the same next hop together, and when it sends them, is [`Packing`]. Whether a rank uses its agent is up to
 //! it or to a [`CarriageChooser`].
+//!
+//! What travels is in [`outboard_wire::routing`]. Memory, keys and what is shown of a router come from its owner.
 
 #![forbid(unsafe_code)]
 
-mod barrier;
-mod carriage;
-mod incoming;
-mod joiner;
-mod outgoing;
-mod packing;
-mod quiescence;
-mod routes;
-mod signal;
+mod agent;
+mod rank;
 
-pub use barrier::Barrier;
-pub use carriage::{Carriage, CarriageChooser};
-pub use incoming::{Incoming, WINDOW};
-pub use joiner::{JoinError, Joiner};
-pub use outgoing::{Kept, NotSent, Outgoing};
-pub use packing::{OpenParcel, Packing, PackingConfig, Room};
-pub use quiescence::{Counts, Quiescence};
-pub use routes::{Neighbour, RouteError, Routes};
-pub use signal::{SIGNAL_LEN, Signal};
+pub use agent::{
+    Neighbour, OpenParcel, Packing, PackingConfig, Room, RouteError, RouterHost, Routes, RoutingConfig,
+    RoutingCounts, RoutingWorker, SharedRouting,
+};
+pub use rank::{
+    Agreement, Arrived, Barrier, Buffers, BundleMemory, Carriage, CarriageChooser, Carried, Counts, Departed,
+    Incoming, JoinError, Joiner, Kept, LETTER_LEN, NotSent, Outgoing, Quiescence, RankConfig, RankService,
+    SIGNAL_LEN, Signal, WINDOW,
+};

@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 mod calling;
-mod courier;
 mod daemons;
 mod digest;
 mod either;
@@ -40,7 +39,6 @@ pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_e
 
 /// Every scenario, in the order in which they are played.
 pub const SCENARIOS: &[Scenario] = &[
-    courier::SCENARIO,
     memory::SCENARIO,
     daemons::SCENARIO,
     steering::SCENARIO,

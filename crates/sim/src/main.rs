@@ -43,7 +43,7 @@ fn after_help() -> String {
     text + "
 Examples:
   outboard-sim --seed 7                                   play all scenarios once
-  outboard-sim --seed 7 --scenario courier --trace        see what happens in one
+  outboard-sim --seed 7 --scenario routing --trace        see what happens in one
   outboard-sim --seeds 0..10000                           look for a run that breaks a promise
 
 Exit codes: 0 all promises kept, 1 one was broken, 2 wrong usage"

@@ -27,10 +27,10 @@ fn program(args: &[&str]) -> Output {
 
 #[test]
 fn the_program_prints_a_line_per_run() {
-    let out = program(&["--seed", "7", "--scenario", "courier"]);
+    let out = program(&["--seed", "7", "--scenario", "routing"]);
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success(), "{text}");
-    assert!(text.starts_with("seed 7: courier ok, "), "{text}");
+    assert!(text.starts_with("seed 7: routing ok, "), "{text}");
     assert!(text.contains(" s virtual, digest ") && text.contains(", faults: "), "{text}");
 }
 
@@ -51,7 +51,7 @@ fn the_program_speaks_json_and_shows_traces() {
 fn wrong_usage_is_told_with_a_reason() {
     for (args, reason) in [
         (&["--seeds", "5..2"][..], "has no seed in it"),
-        (&["--seed", "1", "--scenario", "nonsense"], "there are courier, memory, daemons, steering"),
+        (&["--seed", "1", "--scenario", "nonsense"], "there are memory, daemons, steering"),
         (&[], "--seed <N>"),
         (&["--seed", "1", "--seeds", "0..2"], "cannot be used with"),
     ] {

@@ -15,6 +15,7 @@ mod frame;
 mod handshake;
 mod id;
 pub mod liveness;
+mod mutant;
 pub mod paging;
 mod region;
 pub mod routing;
@@ -30,6 +31,7 @@ pub use handshake::{
     Answer, Auth, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Versions, Wait, Welcome,
 };
 pub use id::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Role, ServerId};
+pub use mutant::mutant;
 pub use region::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, EXTENTS_MAX, Extent, ExtentRole, Grant, RegionDescriptor};
 pub use text::Text;
 pub use time::Time;

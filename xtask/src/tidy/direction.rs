@@ -23,7 +23,8 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/probe", &["crates/limits", "crates/link", "crates/userfaultfd"]),
     ("crates/settings", &["crates/limits", "crates/wire", "crates/link"]),
     // The four services are strangers to each other and to I/O: they see a link only as its traits.
-    ("crates/paging", &["crates/contract", "crates/wire", "crates/steering"]),
+    // It shows sizes to people, and has no other use for limits.
+    ("crates/paging", &["crates/contract", "crates/limits", "crates/wire", "crates/steering"]),
     ("crates/routing", &["crates/contract", "crates/wire", "crates/steering"]),
     ("crates/calling", &["crates/contract", "crates/wire", "crates/steering", "crates/ebpf"]),
     ("crates/writing", &["crates/contract", "crates/wire", "crates/steering"]),
@@ -61,10 +62,13 @@ const RULES: &[(&str, &[&str])] = &[
             SERVICES,
         ],
     ),
+    // What links carry, for whoever asks; benchmarks measure with it.
+    ("crates/measure", &["crates/agent", "crates/outboard", "crates/link", "crates/wire"]),
     (
         "bench",
         &[
             "apps/*",
+            "crates/measure",
             // For questions that one machine cannot answer.
             "crates/sim",
             "crates/ebpf",
@@ -85,8 +89,7 @@ const RULES: &[(&str, &[&str])] = &[
         "crates/cli",
         &[
             "apps/*",
-            "bench",
-            "crates/sim",
+            "crates/measure",
             "crates/ebpf",
             "crates/launch",
             "crates/rendezvous",
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(refused("crates/routing", &[("crates/contract", "normal")]), 0);
         assert_eq!(refused("crates/sim", &[("crates/link", "normal"), ("crates/paging", "normal")]), 0);
         assert_eq!(refused("apps/graph500", &[("crates/outboard", "normal"), ("apps/graphs", "dev")]), 0);
-        assert_eq!(refused("crates/cli", &[("bench", "normal"), ("crates/agent", "normal")]), 0);
+        assert_eq!(refused("crates/cli", &[("crates/measure", "normal"), ("crates/agent", "normal")]), 0);
     }
 
     #[test]

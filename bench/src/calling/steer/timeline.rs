@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outboard::CallSite;
 
-use crate::characterize::svg::{Anchor, Svg};
+use outboard_measure::{Anchor, Svg};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 420.0;

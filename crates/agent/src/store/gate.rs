@@ -1,11 +1,11 @@
-//! Where written chunks come home.
+//! Where written bytes come home.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
-use outboard_link::memory::{Segment, Window};
+use outboard_link::memory::{Mapping, Segment, Window};
+use outboard_paging::server::{Home, WriteEpoch};
 use outboard_wire::control::Sharing;
-use outboard_wire::paging::{Fence, Status, WriteBack};
 use outboard_wire::{Generation, RegionKey, Rights, access};
 use rustix::io::Errno;
 
@@ -85,20 +85,15 @@ fn draw_key() -> Result<RegionKey, Errno> {
     if drawn == key.len() { Ok(RegionKey(key)) } else { Err(Errno::AGAIN) }
 }
 
-/// The epoch of a gate that another has replaced.
-const RETIRED: u64 = u64::MAX;
-
 /// One region, as those who bring written bytes see it. Whoever has it does not need the store, so bytes come home
 /// to different regions, and to different places of one region, at the same time.
-pub(crate) struct Gate {
+pub struct Gate {
     pub(super) generation: Generation,
     pub(super) keys: Keys,
     /// What its users may use of the memory.
     pub(super) size: u64,
     pub(super) memory: Arc<Segment>,
-    /// The write epoch. It is held while bytes are written: once it has changed, none of an earlier epoch are
-    /// written any more.
-    epoch: RwLock<u64>,
+    epoch: WriteEpoch,
     /// How many are inside.
     inside: AtomicU64,
     /// Whether nobody may come in any more.
@@ -134,49 +129,32 @@ impl Gate {
     /// That of a new region.
     pub(super) fn new(generation: Generation, keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { generation, keys, size, memory, epoch: RwLock::new(1), inside, is_shut }
+        Self { generation, keys, size, memory, epoch: WriteEpoch::new(1), inside, is_shut }
     }
 
     /// The same region with other keys. Whoever still has this gate in hand writes nothing by it any more.
     pub(super) fn with_keys(&self, keys: Keys) -> Self {
-        let epoch = RwLock::new(self.retire() + 1);
+        let epoch = WriteEpoch::new(self.retire() + 2);
         let (generation, size, memory) = (self.generation, self.size, Arc::clone(&self.memory));
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { generation, keys, size, memory, epoch, inside, is_shut }
     }
 
-    /// The write epoch, which may have changed already.
-    pub(crate) fn epoch(&self) -> u64 {
-        *self.epoch.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins the next epoch. Waits for those who are writing.
-    pub(super) fn raise(&self) -> u64 {
-        let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
-        *epoch = epoch.saturating_add(1);
-        *epoch
+    pub(super) fn raise(&self) {
+        // Where epochs are over, another gate has replaced this one.
+        let _ = self.epoch.raise();
     }
 
     /// Ends the epochs of this gate, for ever, and returns the last. Waits for those who are writing, and for those who
     /// are inside: a turn of a worker, which is a millisecond at most.
     fn retire(&self) -> u64 {
-        let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
-        let last = std::mem::replace(&mut *epoch, RETIRED) + 1;
+        let last = self.epoch.retire();
         self.is_shut.store(true, Ordering::SeqCst);
         while self.inside.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
         last
-    }
-
-    /// How many bytes its users may use.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// What `key` allows, if it opens this life of the region.
-    pub(crate) fn rights(&self, generation: Generation, key: &RegionKey) -> Option<Rights> {
-        self.keys.rights_of(key).filter(|_| generation == self.generation)
     }
 
     /// Lets somebody in, unless another gate has replaced this one. Whoever is inside must not wait for the store: the
@@ -188,34 +166,6 @@ impl Gate {
         (!self.is_shut.load(Ordering::SeqCst)).then_some(entered)
     }
 
-    fn may_write(&self, generation: Generation, key: &RegionKey) -> Status {
-        match self.keys.rights_of(key).filter(|_| generation == self.generation) {
-            None => Status::NotOpen,
-            Some(rights) if rights.includes(Rights::WRITE) => Status::Done,
-            Some(_) => Status::NoRight,
-        }
-    }
-
-    /// Puts `data` where it belongs, unless its epoch has passed. Returns the epoch too, to those who may write.
-    pub(crate) fn write_back(&self, back: &WriteBack, data: Window<'_>) -> (Status, u64) {
-        let status = self.may_write(back.generation, &back.key);
-        if status != Status::Done {
-            return (status, 0);
-        }
-        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
-        let is_inside = back.offset.checked_add(data.len() as u64).is_some_and(|end| end <= self.size);
-        let status = match () {
-            // An epoch that has not begun is nobody's either.
-            () if back.epoch != *epoch => Status::StaleEpoch,
-            () if !is_inside => Status::OutOfBounds,
-            () => {
-                self.memory.window_mut(back.offset as usize, data.len()).write_window(0, data);
-                Status::Done
-            }
-        };
-        (status, *epoch)
-    }
-
     /// Puts `data` there for whoever may write, whatever the epoch: like a one-sided write, with the same refusals, and
     /// like that it begins no other epoch.
     pub(crate) fn write(
@@ -224,9 +174,8 @@ impl Gate {
         offset: u64,
         data: Window<'_>,
     ) -> access::Status {
-        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
-        let is_this = generation == self.generation && *epoch != RETIRED;
-        match self.keys.rights_of(key).filter(|_| is_this) {
+        let Some(held) = self.epoch.hold() else { return access::Status::NotOpen };
+        match self.rights(generation, key) {
             None => access::Status::NotOpen,
             Some(rights) if !rights.includes(Rights::WRITE) => access::Status::NoRight,
             _ if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.size) => {
@@ -234,18 +183,28 @@ impl Gate {
             }
             _ => {
                 self.memory.window_mut(offset as usize, data.len()).write_window(0, data);
-                drop(epoch);
+                drop(held);
                 access::Status::Done
             }
         }
     }
+}
 
-    /// Begins the next epoch for whoever may write.
-    pub(crate) fn fence(&self, fence: &Fence) -> (Status, u64) {
-        match self.may_write(fence.generation, &fence.key) {
-            Status::Done => (Status::Done, self.raise()),
-            status => (status, 0),
-        }
+impl Home for Gate {
+    fn rights(&self, generation: Generation, key: &RegionKey) -> Option<Rights> {
+        self.keys.rights_of(key).filter(|_| generation == self.generation)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn memory(&self) -> &Mapping {
+        &self.memory
+    }
+
+    fn epoch(&self) -> &WriteEpoch {
+        &self.epoch
     }
 }
 
@@ -269,12 +228,12 @@ mod tests {
     #[test]
     fn a_write_puts_its_bytes_there_and_begins_no_epoch() {
         let gate = gate();
-        let (key, epoch) = (gate.keys.full, gate.epoch());
+        let (key, epoch) = (gate.keys.full, gate.epoch.now());
         assert_eq!(gate.write((Generation(1), &key), 97, Window::from(&b"end"[..])), Status::Done);
         assert_eq!(gate.write((Generation(1), &key), SIZE, Window::from(&[][..])), Status::Done);
         let mut expected = vec![0; 4096];
         expected[97..100].copy_from_slice(b"end");
-        assert_eq!((bytes_of(&gate), gate.epoch()), (expected, epoch));
+        assert_eq!((bytes_of(&gate), gate.epoch.now()), (expected, epoch));
     }
 
     #[test]

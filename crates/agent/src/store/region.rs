@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use outboard_link::Export;
+use outboard_paging::server::Home;
 use outboard_wire::control::{FILE_PREFIX, RegionName, Sharing};
 use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, RegionId, Rights};
 use rustix::io::Errno;
@@ -85,7 +86,7 @@ impl StoredRegion {
         RegionDescriptor {
             grant: Grant { region, generation: self.gate.generation, key, rights, size },
             chunk_log2: self.chunk_log2,
-            epoch: self.gate.epoch(),
+            epoch: self.gate.epoch().now(),
             extents: vec![extent],
         }
     }

@@ -7,6 +7,5 @@ mod fetching;
 mod losing;
 mod random;
 mod statics;
-mod steps;
 mod support;
 mod writing;

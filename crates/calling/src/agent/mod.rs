@@ -11,8 +11,8 @@ use outboard_contract::{
 use outboard_wire::calling::{Allowed, CallerId, OPEN, Open, REGISTER, RegisterRefusal};
 use outboard_wire::{Role, Time};
 
-use crate::remote::{RemoteRegion, is_of_call};
 use crate::{Ambient, CallingDesk, DeskCounts, ExecutorConfig, FindRegion, Refused, SharedCalls};
+use crate::{RemoteRegion, is_of_call};
 use server::ServerSide;
 
 /// What one worker of an agent does about calls.

@@ -58,7 +58,12 @@ fn fits(events: &[Event]) -> bool {
                 take(&[at], next);
                 continue;
             }
+            // Of deletes that may have happened one is as good as another.
+            let mut is_first_delete = true;
             for (before, perhaps) in may_be_next().filter(|(_, event)| event.ended.is_none()) {
+                if matches!(perhaps.op, Op::Delete(_)) && !std::mem::take(&mut is_first_delete) {
+                    continue;
+                }
                 if let Some(next) = perhaps.changes_to().and_then(|value| apply(event.op, value)) {
                     take(&[before, at], next);
                 }

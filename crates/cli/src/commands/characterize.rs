@@ -7,9 +7,9 @@ mod view;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use outboard_bench::Effort;
-use outboard_bench::characterize::{Party, Target, characterize};
 use outboard_link::Address;
+use outboard_measure::Effort;
+use outboard_measure::characterize::{Party, Target, characterize};
 
 use crate::config_flags::{ConfigFlags, Tool};
 use crate::terminal;

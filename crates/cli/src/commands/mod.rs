@@ -5,7 +5,6 @@ mod agent;
 mod app;
 mod app_rank;
 mod bench;
-mod bench_peer;
 mod bpf;
 mod btree;
 mod characterize;
@@ -44,8 +43,7 @@ pub(crate) enum Command {
     AppRank(app_rank::Args),
     Advise(advise::Args),
     Bpf(bpf::Args),
-    Bench(bench::Args),
-    BenchPeer(bench_peer::Args),
+    Bench(outboard_measure::BenchArgs),
     Characterize(characterize::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -71,8 +69,7 @@ impl Command {
             Self::AppRank(args) => app_rank::run(&args),
             Self::Advise(args) => advise::run(&args),
             Self::Bpf(args) => bpf::run(&args),
-            Self::Bench(args) => bench::run(&args),
-            Self::BenchPeer(args) => bench_peer::run(&args),
+            Self::Bench(_) => bench::run(),
             Self::Characterize(args) => characterize::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Completions(args) => completions::run(&args),

@@ -49,6 +49,10 @@ impl Machine {
         let bin = self.0.join("bin");
         let copy = |from: &Path, name: &str| fs::copy(from, bin.join(name)).unwrap();
         copy(Path::new(env!("CARGO_BIN_EXE_outboard")), "outboard");
+        let benchmarks = Path::new(env!("CARGO_BIN_EXE_outboard")).with_file_name("outboard-bench");
+        if benchmarks.is_file() {
+            copy(&benchmarks, "outboard-bench");
+        }
         copy(&env::current_exe().unwrap(), "test");
         let example = |name: &str| {
             let test = bin.join("test");

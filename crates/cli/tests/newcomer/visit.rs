@@ -180,6 +180,12 @@ impl<'a> Visit<'a> {
             self.lacks = true;
             return Ok(());
         }
+        if command.starts_with("outboard bench ") && !self.has("outboard-bench") {
+            println!(
+                "skipped: {command}: cargo build -p outboard-bench, or cargo test --workspace, makes outboard-bench"
+            );
+            return Ok(());
+        }
         if let Some((_, name)) = command.split_once("-c ").filter(|_| command.starts_with("clang ")) {
             fs::write(self.folder.join(name.split(' ').next().unwrap_or(name)), &self.source).unwrap();
         }

@@ -3,7 +3,6 @@
 // Also outside test functions a test fails by panicking, and prints the seed that repeats it.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod bench;
 mod closed;
 mod crowd;
 mod daemon;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use crate::place::Place;
 
 /// How long anything may take on a busy machine that has no deadline of its own.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A child and what it has said so far. Dropping it kills it.
 pub(crate) struct Process {

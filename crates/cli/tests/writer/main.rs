@@ -156,28 +156,3 @@ fn completions_that_nobody_asks_for_are_bounded_and_none_is_lost() {
     writer.flush().unwrap();
     assert_eq!(std::iter::from_fn(|| writer.poll()).count(), 1);
 }
-
-#[test]
-fn the_benchmark_has_all_its_figures_and_draws_them() {
-    let file = std::env::temp_dir().join(format!("outboard-writing-{}.svg", std::process::id()));
-    let arguments = ["bench", "writing", "--tiny", "--json", "--plot", file.to_str().expect("a plain path")];
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_outboard")).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let figures = report["figures"].as_array().expect("figures");
-    for name in [
-        "writing.model.skewed.adaptive_over_offload",
-        "writing.model.zipf14.adaptive_over_best_fixed",
-        "writing.model.phases.of_clairvoyant_gain",
-        "writing.shm.cold.per_cpu_second",
-        "writing.shm.hot.adaptive_over_offload",
-        "writing.shm.hot.over_bare_link",
-        "writing.shm.cold.over_bare_link",
-        "writing.decision_ns",
-    ] {
-        assert!(figures.iter().any(|figure| figure["name"] == name), "{name} is missing");
-    }
-    let picture = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
-    assert!(picture.starts_with("<svg") && picture.contains("clairvoyant"), "{picture}");
-}

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::copy::{copy_between_shared, copy_from_shared, copy_to_shared};
 
@@ -101,6 +102,19 @@ impl<'a> Window<'a> {
     #[inline]
     pub fn word(&self, offset: usize) -> u64 {
         u64::from_le_bytes(self.array(offset))
+    }
+
+    /// The first `count` words, each loaded whole, in the byte order of this machine.
+    ///
+    /// # Panics
+    /// If they are not all inside the window, or not aligned.
+    #[inline]
+    pub fn words(&self, count: usize) -> impl Iterator<Item = u64> + use<'a> {
+        check(0, count.saturating_mul(8), self.len);
+        let start = self.start.cast::<u64>();
+        assert!(start.is_aligned(), "words that are not aligned");
+        // SAFETY: inside the window and aligned; an atomic load is sound beside any other access.
+        (0..count).map(move |at| unsafe { AtomicU64::from_ptr(start.add(at).as_ptr()).load(Relaxed) })
     }
 
     /// A copy of everything.

@@ -1,50 +1,32 @@
-//! Far memory behind plain pointers: userfaultfd, the threads that answer its faults, and the links they fetch by.
+//! Far memory behind plain pointers, as far as it is a matter of the kernel: userfaultfd, the threads that answer its faults,
+//! signals, clocks and the mapping of memory.
 //!
-//! What happens to a chunk is decided by `outboard_paging::pager`; this module moves the bytes. A thread that
-//! resolves faults never allocates per fault, never logs, never touches far memory, and takes no lock that an
-//! application can hold while it faults.
+//! What the threads do is `outboard_paging::application`, which moves chunks by a [`Space`] and its links.
 
-mod bypass;
-#[expect(unsafe_code)]
-mod chunks;
-mod config;
-mod errands;
-#[expect(unsafe_code)]
-mod fingerprint;
-mod flight;
-mod introductions;
-mod jobs;
-#[expect(unsafe_code)]
 mod losses;
 #[expect(unsafe_code)]
 mod mapping;
-mod mistakes;
-mod news;
 #[cfg_attr(test, expect(unsafe_code))]
 mod page_map;
-mod pages;
-mod parked;
-mod pins;
-mod region;
-mod requests;
-mod service;
-mod side;
+#[expect(unsafe_code)]
+mod process;
 #[expect(unsafe_code)]
 mod space;
-mod stats;
-mod stripes;
 mod threads;
 mod tries;
 #[expect(unsafe_code)]
 mod uninterrupted;
 
-pub use config::{OnLoss, PagingConfig};
-pub use losses::{Loss, LossListener, LossReason};
-pub use pages::{Pages, PagingError};
-pub use region::{PagedRegion, Path, Pattern, RegionSpec};
-pub use service::{PagerNote, PagerService};
-pub use space::Mover;
-pub use stats::{PagingStats, RegionTraffic, Traffic};
-pub use stripes::Stripes;
+pub use losses::LossListener;
+pub use outboard_paging::application::{
+    Loss, LossReason, OnLoss, PagedRegion, PagingConfig, PagingError, PagingStats, Path, Pattern, RegionSpec,
+    RegionTraffic, Stripes, Traffic,
+};
+pub use process::{check, default_threads, open};
+pub use space::{Mover, Space, SpaceConfig};
 pub use threads::{PagerThreads, Peers, ThreadsError};
 pub use tries::Missing;
+pub use uninterrupted::Uninterrupted;
+
+/// All far memory of this process. Fault threads and the application share it.
+pub type Pages = outboard_paging::application::Pages<Space>;

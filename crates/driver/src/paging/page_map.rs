@@ -51,82 +51,108 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use outboard_userfaultfd::{Messages, Wake};
+    use outboard_userfaultfd::Wake;
     use rustix::mm::Advice;
 
+    use outboard_link::memory::Buffer;
+    use outboard_paging::application::{AddressRange, Faults, Held, PageSpace, Span};
+
     use super::super::Mover;
-    use super::super::space::{Held, Pool, Range, Space};
+    use super::super::space::{Space, SpaceConfig};
     use super::*;
 
     const PAGES: usize = 4;
     const BYTE: u8 = 0x5a;
 
-    /// A chunk that is in its frame, and the place that it can be moved to. `None` if nothing can be moved here.
-    fn chunk() -> Option<(Space, Pool, Range)> {
-        let Ok(space) = Space::open(None) else {
-            println!("skipped: userfaultfd is not allowed here");
-            return None;
-        };
-        if space.mover() != Mover::Move {
-            println!("skipped: this kernel has no UFFDIO_MOVE");
-            return None;
+    /// A chunk that is in its frame, and the place that it can be moved to.
+    struct Chunk {
+        space: Space,
+        _kept: (Buffer, AddressRange),
+        frame: usize,
+        place: usize,
+        len: usize,
+    }
+
+    impl Chunk {
+        /// `None` if nothing can be moved here.
+        fn new() -> Option<Self> {
+            let Ok(space) = Space::open(SpaceConfig::default()) else {
+                println!("skipped: userfaultfd is not allowed here");
+                return None;
+            };
+            if space.mover() != Mover::Move {
+                println!("skipped: this kernel has no UFFDIO_MOVE");
+                return None;
+            }
+            let len = PAGES * rustix::param::page_size();
+            let buffer = space.make_frames(len, 1).unwrap();
+            let range = space.make_range(len).unwrap();
+            buffer.window_mut().write(0, &vec![BYTE; len]);
+            let (frame, place) = (buffer.start().addr().get(), range.span().start);
+            Some(Self { space, _kept: (buffer, range), frame, place, len })
         }
-        let len = PAGES * rustix::param::page_size();
-        let pool = space.pool(len, 1, None).unwrap();
-        let range = space.range(len).unwrap();
-        // SAFETY: the frame is memory of the pool that nothing else uses.
-        unsafe { ptr::write_bytes(pool.address(0) as *mut u8, BYTE, len) };
-        Some((space, pool, range))
+
+        fn move_in(&self, len: usize) -> Result<(), rustix::io::Errno> {
+            // SAFETY: the frame and the place of this chunk, which nothing else uses.
+            unsafe { self.space.bring_in(self.frame, self.place, len, Wake::Now) }
+        }
+
+        fn move_out(&self, len: usize) -> Result<(), Held> {
+            // SAFETY: as above.
+            unsafe { self.space.take_out(self.place, self.frame, len) }
+        }
     }
 
     #[test]
     fn only_pages_that_are_there_and_not_here_any_more_have_moved() {
-        let Some((space, pool, range)) = chunk() else { return };
+        let Some(chunk) = Chunk::new() else { return };
         let map = PageMap::open();
         let page = rustix::param::page_size();
-        let (frame, place, len) = (pool.address(0), range.start(), range.len());
+        let Chunk { frame, place, len, .. } = chunk;
         assert_eq!((map.count(frame, len), map.count(place, len)), (Some(PAGES), Some(0)));
         assert_eq!(map.moved(frame, place, len), 0);
-        space.move_in(frame, place, 2 * page).unwrap();
+        chunk.move_in(2 * page).unwrap();
         assert_eq!(map.moved(frame, place, len), 2 * page);
         assert_eq!(map.moved(frame + page, place + page, len - page), page);
         assert_eq!(map.moved(place, frame, len), 0);
         // Neither here nor there: it was thrown away, and nothing has moved.
-        space.discard(frame, len);
+        // SAFETY: what is left in the frame is not wanted.
+        unsafe { rustix::mm::madvise(frame as *mut c_void, len, Advice::LinuxDontNeed).unwrap() };
         assert_eq!(map.moved(frame + 2 * page, place + 2 * page, page), 0);
         // A destination that was full is still refused.
-        space.clear(frame, page);
-        assert!(space.move_in(frame, place, page).is_err());
-        assert!(space.move_out(place, frame, page).is_err());
+        // SAFETY: the first page of the frame, which nothing else uses.
+        unsafe { ptr::write_bytes(frame as *mut u8, 0, page) };
+        assert!(chunk.move_in(page).is_err());
+        assert!(chunk.move_out(page).is_err());
         assert_eq!(PageMap(None).moved(frame, place, len), 0);
     }
 
     /// What the kernel answers to a move that it has made already is the same as in its mistake.
     #[test]
     fn a_move_that_the_kernel_has_made_and_denies_counts() {
-        let Some((space, pool, range)) = chunk() else { return };
+        let Some(chunk) = Chunk::new() else { return };
         let page = rustix::param::page_size();
-        let (frame, place, len) = (pool.address(0), range.start(), range.len());
+        let Chunk { ref space, frame, place, len, .. } = chunk;
         // SAFETY: a byte of the range, which is there until this thread has ended.
         let waiting = thread::spawn(move || unsafe { ptr::read_volatile(place as *const u8) });
-        let mut messages = Messages::default();
-        while !space.read(&mut messages) {
+        let mut faults = Faults::default();
+        while !space.read_faults(&mut faults) {
             thread::yield_now();
         }
         // SAFETY: the frame is full, and its place empty.
         unsafe { space.userfaultfd().relocate(frame, place, 2 * page, Wake::Later).unwrap() };
-        let moved = space.move_in(frame, place, len);
+        let moved = chunk.move_in(len);
         let deadline = Instant::now() + Duration::from_secs(20);
         while moved.is_ok() && !waiting.is_finished() && Instant::now() < deadline {
             thread::yield_now();
         }
         let was_woken = waiting.is_finished();
-        space.wake(place, len);
+        space.wake(Span { start: place, len });
         assert_eq!(waiting.join().unwrap(), BYTE);
         assert_eq!((moved, was_woken), (Ok(()), true));
         // SAFETY: the place is full, and its frame empty.
         unsafe { space.userfaultfd().relocate(place, frame, len, Wake::Later).unwrap() };
-        space.move_out(place, frame, len).unwrap();
+        chunk.move_out(len).unwrap();
         let map = PageMap::open();
         assert_eq!((map.count(frame, len), map.count(place, len)), (Some(PAGES), Some(0)));
     }
@@ -135,8 +161,8 @@ mod tests {
     #[test]
     fn a_chunk_moves_while_the_kernel_changes_its_entries() {
         const ROUNDS: usize = 100_000;
-        let Some((space, pool, range)) = chunk() else { return };
-        let (frame, place, len) = (pool.address(0), range.start(), range.len());
+        let Some(chunk) = Chunk::new() else { return };
+        let Chunk { frame, len, .. } = chunk;
         let is_over = AtomicBool::new(false);
         let moved = thread::scope(|scope| {
             scope.spawn(|| {
@@ -147,9 +173,9 @@ mod tests {
                 }
             });
             let moved = (0..ROUNDS).try_for_each(|_| {
-                space.move_in(frame, place, len).map_err(|errno| format!("in: {errno}"))?;
+                chunk.move_in(len).map_err(|errno| format!("in: {errno}"))?;
                 loop {
-                    match space.move_out(place, frame, len) {
+                    match chunk.move_out(len) {
                         Ok(()) => return Ok(()),
                         Err(Held::Busy) => {}
                         Err(held) => return Err(format!("out: {held:?}")),

@@ -1,65 +1,26 @@
-//! Address ranges whose page faults are ours, and the frames that pages come from and go to.
+//! Address ranges whose page faults are ours, and the frames that pages come from and go to: what the pager asks of memory, done
+//! by the kernel.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
 
+use outboard_link::Clock;
 use outboard_link::memory::Buffer;
-use outboard_userfaultfd::{Features, Messages, Route, Stopped, Userfaultfd, Wake, Watch};
+use outboard_paging::application::{
+    AddressRange, CHUNK_MAX, Cause, Change, Fault, Faults, FrameSpan, Held, PAGE, PageSpace, Place, Span,
+};
+use outboard_userfaultfd::{self as kernel, Features, Messages, Route, Stopped, Userfaultfd, Wake, Watch};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MprotectFlags};
 
-use super::fingerprint::PAGE;
-use super::jobs::CHUNK_MAX;
+use super::losses::Bulletin;
 use super::mapping::Mapping;
 use super::page_map::PageMap;
 
 /// How often an operation that the kernel is too busy for is tried again before the chunk counts as held.
 const ATTEMPTS_MAX: usize = 1000;
-
-/// Frames of one size, whose pages are moved into regions and back.
-#[derive(Debug)]
-pub(super) struct Pool {
-    start: usize,
-    frame_bytes: usize,
-    frames: usize,
-    buffer: Buffer,
-}
-
-impl Pool {
-    /// Where a frame begins in [`buffer`](Pool::buffer).
-    pub(super) fn offset(&self, slot: u32) -> usize {
-        assert!((slot as usize) < self.frames, "frame {slot} of {}", self.frames);
-        slot as usize * self.frame_bytes
-    }
-
-    /// Its address.
-    pub(super) fn address(&self, slot: u32) -> usize {
-        self.start + self.offset(slot)
-    }
-
-    /// All frames, for links to fill and to read from.
-    pub(super) fn buffer(&self) -> &Buffer {
-        &self.buffer
-    }
-}
-
-/// A region's place among this process's addresses. The kernel forgets its registration with it, and whoever waits
-/// there goes on.
-#[derive(Debug)]
-pub(super) struct Range {
-    mapping: Mapping,
-}
-
-impl Range {
-    pub(super) fn start(&self) -> usize {
-        self.mapping.start
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.mapping.len
-    }
-}
 
 /// How pages get in and out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,29 +31,38 @@ pub enum Mover {
     Copy,
 }
 
-/// Why a chunk could not be moved out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
-    /// The kernel holds its pages for somebody; later perhaps.
-    Busy,
-    /// Something is wrong.
-    Failed(Errno),
+/// How a space is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpaceConfig {
+    /// How pages get in and out; default the best that the kernel has.
+    pub mover: Option<Mover>,
+    /// The NUMA node whose memory the buffer is made of; default wherever the kernel puts it.
+    pub node: Option<u32>,
 }
 
 /// The userfaultfd of this process and what is done with it.
 #[derive(Debug)]
-pub(super) struct Space {
+pub struct Space {
     userfaultfd: Arc<Userfaultfd>,
     route: Route,
     mover: Mover,
     can_protect: bool,
     can_poison: bool,
     page_map: PageMap,
+    node: Option<u32>,
+    /// Which process this is the far memory of. A child has a copy of everything here, and no far memory.
+    pub(super) process: u32,
+    /// The clock of all fault threads.
+    pub(super) clock: Clock,
+    /// What has been lost for good.
+    pub(super) bulletin: Bulletin,
+    /// How often a save has ended, a region was opened somewhere, or the like.
+    pub(super) news: (Mutex<u64>, Condvar),
 }
 
 impl Space {
     /// Gets a userfaultfd with all that this kernel offers.
-    pub(super) fn open(mover: Option<Mover>) -> Result<Self, Errno> {
+    pub(super) fn open(SpaceConfig { mover, node }: SpaceConfig) -> Result<Self, Errno> {
         let (probe, route) = Userfaultfd::open_best()?;
         let there = probe.agree(Features::NONE)?;
         let userfaultfd = Userfaultfd::open(route)?;
@@ -115,6 +85,11 @@ impl Space {
             can_protect: can(Features::PAGEFAULT_FLAG_WP),
             can_poison: can(Features::POISON),
             page_map: PageMap::open(),
+            node,
+            process: std::process::id(),
+            clock: Clock::start(),
+            bulletin: Bulletin::default(),
+            news: (Mutex::new(0), Condvar::new()),
         })
     }
 
@@ -122,90 +97,53 @@ impl Space {
         &self.userfaultfd
     }
 
-    pub(super) fn route(&self) -> Route {
+    /// How the userfaultfd was got.
+    pub fn route(&self) -> Route {
         self.route
     }
 
-    pub(super) fn mover(&self) -> Mover {
+    /// How pages get in and out.
+    pub fn mover(&self) -> Mover {
         self.mover
     }
 
-    /// Whether no store is made to a chunk while it leaves its region.
-    pub(super) fn stops_stores(&self) -> bool {
-        self.mover == Mover::Move || self.can_protect
+    /// Whether system calls can be given absent pages of far memory.
+    pub fn serves_the_kernel(&self) -> bool {
+        self.route.serves_the_kernel()
     }
 
-    /// Takes what the kernel has to tell: faults that wait, and ranges that were taken away.
-    pub(super) fn read(&self, messages: &mut Messages) -> bool {
-        // An error here leaves the faults where they are; there is none that a retry would not show again.
-        self.userfaultfd.read(messages).unwrap_or(false)
-    }
-
-    /// Makes a pool of `frames` frames, none of which has memory yet.
-    pub(super) fn pool(&self, frame_bytes: usize, frames: usize, node: Option<u32>) -> Result<Pool, Errno> {
-        let mut mapping = Mapping::new(frame_bytes * frames)?;
-        if let Some(node) = node {
-            mapping.prefer_node(node)?;
-        }
-        if self.mover == Mover::Move {
-            // SAFETY: only stores to protected pages would wait, and no page of a pool is ever protected. Pages can
-            // be moved to registered memory alone.
-            unsafe { mapping.register(&self.userfaultfd, Watch::Protected)? };
-        }
-        let start = mapping.start;
-        let at = NonNull::new(start as *mut u8).ok_or(Errno::NOMEM)?;
-        // SAFETY: the mapping is the buffer's owner, and no references into it are ever made.
-        let buffer = unsafe { Buffer::from_raw(at, mapping.len, Box::new(mapping)) };
-        Ok(Pool { start, frame_bytes, frames, buffer })
-    }
-
-    /// Makes a place for a region. Touching it waits for an answer from now on.
-    pub(super) fn range(&self, len: usize) -> Result<Range, Errno> {
-        let mut mapping = Mapping::new(len)?;
-        let watch = if self.can_protect { Watch::MissingAndProtected } else { Watch::Missing };
-        // SAFETY: nobody knows the address yet; whoever is told is told that touching it waits.
-        unsafe { mapping.register(&self.userfaultfd, watch)? };
-        Ok(Range { mapping })
-    }
-
-    /// Moves a full frame into its absent place in the region and wakes whoever waits there.
-    pub(super) fn move_in(&self, frame: usize, place: usize, len: usize) -> Result<(), Errno> {
-        self.bring_in(frame, place, len, Wake::Now)
-    }
-
-    /// The same for a region that may only be read: whoever waits there goes on when stores to it are stopped.
-    pub(super) fn move_in_protected(&self, frame: usize, place: usize, len: usize) -> Result<(), Errno> {
-        self.bring_in(frame, place, len, Wake::Later)?;
-        self.protect(place, len);
-        self.wake(place, len);
-        Ok(())
-    }
-
-    /// Makes stores to a chunk of a read-only region wait.
-    pub(super) fn protect(&self, place: usize, len: usize) {
-        if self.can_protect {
-            // It is refused for memory that is not registered, where nobody stores.
-            let _ = self.userfaultfd.protect(place, len);
-        }
-    }
-
-    fn bring_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
+    /// Brings `len` bytes from a frame to a place.
+    ///
+    /// # Safety
+    ///
+    /// Both are mapped by this space, and the bytes of the frame are of no other use.
+    pub(super) unsafe fn bring_in(
+        &self,
+        frame: usize,
+        place: usize,
+        len: usize,
+        wake: Wake,
+    ) -> Result<(), Errno> {
         match self.mover {
-            Mover::Move => self.relocate(frame, place, len, wake).map_err(|stopped| stopped.errno),
+            // SAFETY: by the contract above.
+            Mover::Move => unsafe { self.relocate(frame, place, len, wake) }.map_err(|stopped| stopped.errno),
             Mover::Copy => {
-                self.copy_in(frame, place, len, wake)?;
+                // SAFETY: by the contract above.
+                unsafe { self.copy_in(frame, place, len, wake)? };
                 // Its memory is in the region now; twice it would be more than the buffer.
-                self.discard(frame, len);
-                Ok(())
+                // SAFETY: by the contract above.
+                unsafe { throw_away(frame, len) }
             }
         }
     }
 
-    fn copy_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
+    /// # Safety
+    ///
+    /// As for [`bring_in`](Self::bring_in).
+    unsafe fn copy_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
         let mut done = 0;
         for _ in 0..ATTEMPTS_MAX {
-            // SAFETY: the frame is full and its seat belongs to the caller; the place is registered and absent, and
-            // whoever waits there waits for exactly this.
+            // SAFETY: by the contract above; a place that is not absent is refused.
             match unsafe { self.userfaultfd.copy(frame + done, place + done, len - done, false, wake) } {
                 Ok(()) => return Ok(()),
                 Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
@@ -215,13 +153,17 @@ impl Space {
         Err(Errno::AGAIN)
     }
 
-    /// Moves pages from a frame to a place or back. The caller has the seat of both: what is moved is there, and where it
-    /// goes is registered and empty.
-    fn relocate(&self, from: usize, to: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
+    /// Moves pages from a frame to a place or back.
+    ///
+    /// # Safety
+    ///
+    /// Both are mapped by this space.
+    unsafe fn relocate(&self, from: usize, to: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
         let mut done = 0;
         let mut is_denied = false;
         for _ in 0..ATTEMPTS_MAX {
-            // SAFETY: by the contract above; whoever uses the chunk waits for it to come.
+            // SAFETY: by the contract above; those who use the chunk wait for it to come, and a destination that is not empty
+            // is refused.
             match unsafe { self.userfaultfd.relocate(from + done, to + done, len - done, wake) } {
                 Ok(()) => done = len,
                 Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
@@ -239,7 +181,7 @@ impl Space {
             }
             if done == len {
                 if is_denied && wake == Wake::Now {
-                    self.wake(to, len);
+                    self.wake(Span { start: to, len });
                 }
                 return Ok(());
             }
@@ -247,124 +189,221 @@ impl Space {
         Err(Stopped { done, errno: Errno::AGAIN })
     }
 
-    /// Moves a chunk out of the region into its empty frame. When it returns, no store can reach the bytes.
-    pub(super) fn move_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
-        match self.mover {
-            Mover::Move => self.relocate_out(place, frame, len),
-            Mover::Copy => self.copy_out(place, frame, len),
+    /// Takes `len` bytes from a place into a frame. When it returns, no store can reach them.
+    ///
+    /// # Safety
+    ///
+    /// Both are mapped by this space, and what is in the frame is of no use.
+    pub(super) unsafe fn take_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
+        if self.mover == Mover::Copy {
+            // SAFETY: by the contract above.
+            return unsafe { self.copy_out(place, frame, len) };
         }
-    }
-
-    fn relocate_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
-        let Err(Stopped { done, errno: failed }) = self.relocate(place, frame, len, Wake::Later) else {
+        // SAFETY: by the contract above.
+        let Err(Stopped { done, errno: failed }) = (unsafe { self.relocate(place, frame, len, Wake::Later) })
+        else {
             return Ok(());
         };
         // A part of it may be out already: put it back, so that the chunk is whole again.
-        let back = if done > 0 { self.move_in(frame, place, done) } else { Ok(()) };
+        // SAFETY: by the contract above.
+        let back = if done > 0 { unsafe { self.bring_in(frame, place, done, Wake::Now) } } else { Ok(()) };
         match (failed, back) {
             (Errno::BUSY | Errno::AGAIN, Ok(())) => Err(Held::Busy),
-            (_, Err(errno)) | (errno, Ok(())) => Err(Held::Failed(errno)),
+            (_, Err(errno)) | (errno, Ok(())) => Err(held(errno)),
         }
     }
 
-    fn copy_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
-        // Whoever reads a page that was thrown away waits for one who waits for this shard.
-        if self.has_hole(place, len) {
-            return Err(Held::Failed(Errno::NOENT));
+    /// # Safety
+    ///
+    /// As for [`take_out`](Self::take_out).
+    unsafe fn copy_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
+        // A thread that reads a page that was thrown away waits for one that waits for this shard.
+        if self.has_absent(Span { start: place, len }) {
+            return Err(held(Errno::NOENT));
         }
         if self.can_protect {
-            self.userfaultfd.protect(place, len).map_err(Held::Failed)?;
+            self.userfaultfd.protect(place, len).map_err(held)?;
         }
-        // SAFETY: both ranges are mapped by us; stores to the chunk wait, so its bytes are at rest.
+        // SAFETY: by the contract above; stores to the chunk wait, so its bytes are at rest.
         unsafe { ptr::copy_nonoverlapping(place as *const u8, frame as *mut u8, len) };
-        // SAFETY: its bytes are in the frame; whoever touches it waits for it to come back.
-        let gone = unsafe { rustix::mm::madvise(place as *mut c_void, len, Advice::LinuxDontNeed) };
+        // SAFETY: its bytes are in the frame; those who touch it wait for it to come back.
+        let gone = unsafe { throw_away(place, len) };
         // Those who waited to store find it absent.
         let woken = self.userfaultfd.wake(place, len);
-        gone.and(woken).map_err(Held::Failed)
+        gone.and(woken).map_err(held)
     }
 
-    /// Lets a store to a page of a read-only region end as it does in any read-only memory.
-    pub(super) fn forbid(&self, page: usize, len: usize) {
+    fn has_absent(&self, Span { start, len }: Span) -> bool {
+        let page = rustix::param::page_size();
+        let is_absent = |at| self.can_poison && self.userfaultfd.poison(at, page, Wake::Later).is_ok();
+        (start..start + len).step_by(page).filter(|at| is_absent(*at)).count() > 0
+    }
+}
+
+fn held(errno: Errno) -> Held {
+    match errno {
+        Errno::NOENT => Held::Torn(errno.into()),
+        errno => Held::Failed(errno.into()),
+    }
+}
+
+/// Gives the memory of pages back to the system.
+///
+/// # Safety
+///
+/// They are mapped by a space, and what is in them is not wanted.
+unsafe fn throw_away(start: usize, len: usize) -> Result<(), Errno> {
+    // SAFETY: by the contract above.
+    unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxDontNeed) }
+}
+
+impl PageSpace for Space {
+    #[inline]
+    fn page_bytes(&self) -> usize {
+        rustix::param::page_size()
+    }
+
+    fn stops_stores(&self) -> bool {
+        self.mover == Mover::Move || self.can_protect
+    }
+
+    fn can_poison(&self) -> bool {
+        self.can_poison
+    }
+
+    fn make_frames(&self, frame_bytes: usize, count: usize) -> io::Result<Buffer> {
+        let mut mapping = Mapping::new(frame_bytes * count)?;
+        if let Some(node) = self.node {
+            mapping.prefer_node(node)?;
+        }
+        if self.mover == Mover::Move {
+            // SAFETY: only stores to protected pages would wait, and no page of a frame is ever protected. Pages can
+            // be moved to registered memory alone.
+            unsafe { mapping.register(&self.userfaultfd, Watch::Protected)? };
+        }
+        let start = NonNull::new(mapping.start as *mut u8).ok_or(Errno::NOMEM)?;
+        // SAFETY: the mapping is the buffer's owner, and no references into it are ever made.
+        Ok(unsafe { Buffer::from_raw(start, mapping.len, Box::new(mapping)) })
+    }
+
+    fn make_range(&self, len: usize) -> io::Result<AddressRange> {
+        let mut mapping = Mapping::new(len)?;
+        let watch = if self.can_protect { Watch::MissingAndProtected } else { Watch::Missing };
+        // SAFETY: nobody knows the address yet; whoever is told is told that touching it waits.
+        unsafe { mapping.register(&self.userfaultfd, watch)? };
+        let span = Span { start: mapping.start, len: mapping.len };
+        Ok(AddressRange::new(span, Box::new(mapping)))
+    }
+
+    fn read_faults(&self, faults: &mut Faults) -> bool {
+        let mut messages = Messages::default();
+        // An error here leaves the faults where they are; there is none that a retry would not show again.
+        let has_something = self.userfaultfd.read(&mut messages).unwrap_or(false);
+        faults.list.clear();
+        faults.list.extend(messages.faults().map(|kernel::Fault { address, cause }| {
+            let cause = match cause {
+                kernel::Cause::Read => Cause::Read,
+                kernel::Cause::Write => Cause::Write,
+                kernel::Cause::Protected => Cause::Protected,
+            };
+            Fault { address, cause }
+        }));
+        faults.change = messages.changes().next().map(|change| match change {
+            kernel::Change::Unmapped { range } => Change { range, moved_to: None },
+            kernel::Change::Moved { range, to } => Change { range, moved_to: Some(to) },
+        });
+        faults.is_full = messages.is_full();
+        has_something
+    }
+
+    fn move_in(&self, frame: FrameSpan<'_>, place: Place<'_>, is_writable: bool) -> io::Result<()> {
+        let (from, to, len) = (frame.start(), place.start(), place.len());
+        let wake = if is_writable { Wake::Now } else { Wake::Later };
+        // SAFETY: frames are mapped by this space, and places while they are known. What is in the frame is the chunk, which
+        // nobody looks for there once it is in its place.
+        unsafe { self.bring_in(from, to, len, wake)? };
+        if !is_writable {
+            // Those who wait go on when stores are stopped.
+            self.protect(place);
+            self.wake(place.span());
+        }
+        Ok(())
+    }
+
+    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held> {
+        // SAFETY: frames are mapped by this space, and places while they are known; the frame of a chunk that is in its place
+        // holds nothing.
+        unsafe { self.take_out(place.start(), frame.start(), place.len()) }
+    }
+
+    fn protect(&self, place: Place<'_>) {
+        if self.can_protect {
+            // It is refused for memory that is not registered, where nobody stores.
+            let _ = self.userfaultfd.protect(place.start(), place.len());
+        }
+    }
+
+    fn forbid(&self, page: Place<'_>) {
+        let start = page.start() as *mut c_void;
         // SAFETY: takes a right away from memory of ours that is meant to be read only.
-        let _ = unsafe { rustix::mm::mprotect(page as *mut c_void, len, MprotectFlags::READ) };
-        self.wake(page, len);
+        let _ = unsafe { rustix::mm::mprotect(start, page.len(), MprotectFlags::READ) };
+        self.wake(page.span());
     }
 
-    /// Takes [`forbid`](Space::forbid) back, for pages can only be moved from where they can be written.
-    pub(super) fn permit(&self, place: usize, len: usize) {
+    fn permit(&self, place: Place<'_>) {
         let rights = MprotectFlags::READ | MprotectFlags::WRITE;
         // SAFETY: gives back a right that the mapping was made with.
-        let _ = unsafe { rustix::mm::mprotect(place as *mut c_void, len, rights) };
+        let _ = unsafe { rustix::mm::mprotect(place.start() as *mut c_void, place.len(), rights) };
     }
 
-    /// Lets whoever waits there try again.
-    pub(super) fn wake(&self, place: usize, len: usize) {
+    fn wake(&self, span: Span) {
         // Only ranges that are not registered are refused, and nobody waits there.
-        let _ = self.userfaultfd.wake(place, len);
+        let _ = self.userfaultfd.wake(span.start, span.len);
     }
 
-    /// Makes an absent chunk raise SIGBUS where it is touched. Returns false if this kernel cannot.
-    pub(super) fn poison(&self, place: usize, len: usize) -> bool {
+    fn poison(&self, span: Span) -> bool {
         if !self.can_poison {
             return false;
         }
-        let poisoned = self.userfaultfd.poison(place, len, Wake::Now);
-        self.wake(place, len);
+        let poisoned = self.userfaultfd.poison(span.start, span.len, Wake::Now);
+        self.wake(span);
         // What is there already is poisoned already, or good.
         matches!(poisoned, Ok(()) | Err(Stopped { errno: Errno::EXIST, .. }))
     }
 
-    /// Whether this kernel can make pages raise SIGBUS.
-    pub(super) fn can_poison(&self) -> bool {
-        self.can_poison
+    fn has_hole(&self, place: Place<'_>) -> bool {
+        self.has_absent(place.span())
     }
 
-    /// Whether pages that should be there are not, because somebody has thrown them away. Those raise SIGBUS from now on,
-    /// once whoever waits there is woken. A kernel that cannot do that does not tell.
-    pub(super) fn has_hole(&self, place: usize, len: usize) -> bool {
-        let page = rustix::param::page_size();
-        let is_absent = |at| self.can_poison && self.userfaultfd.poison(at, page, Wake::Later).is_ok();
-        (place..place + len).step_by(page).filter(|at| is_absent(*at)).count() > 0
-    }
-
-    /// Whether all pages are in memory. Those that were swapped out are not, no more than those that were thrown away.
-    pub(super) fn is_in_memory(&self, place: usize, len: usize) -> bool {
+    fn is_present(&self, place: Place<'_>) -> bool {
         let mut pages = [0_u8; CHUNK_MAX / PAGE];
-        let count = len / rustix::param::page_size();
-        assert!(count <= pages.len(), "{len} bytes are more than a chunk");
-        // SAFETY: only looks, and writes one byte for each page of the span.
-        let looked = unsafe { libc::mincore(place as *mut c_void, len, pages.as_mut_ptr()) };
+        let count = place.len() / rustix::param::page_size();
+        assert!(count <= pages.len(), "{place:?} is more than a chunk");
+        // SAFETY: only looks, and writes one byte for each page of the place.
+        let looked = unsafe { libc::mincore(place.start() as *mut c_void, place.len(), pages.as_mut_ptr()) };
         looked == 0 && pages[..count].iter().all(|page| page & 1 == 1)
     }
 
-    /// What is at a chunk's place and in its frame, for the report of a move that failed.
-    pub(super) fn survey(&self, place: usize, frame: usize, len: usize) -> String {
-        let (Some(here), Some(there)) = (self.page_map.count(place, len), self.page_map.count(frame, len))
+    fn discard_frame(&self, frame: FrameSpan<'_>) {
+        // SAFETY: frames are mapped by this space, and the pager has no use for what is in this one.
+        let _ = unsafe { throw_away(frame.start(), frame.len()) };
+    }
+
+    fn discard(&self, place: Place<'_>) {
+        // SAFETY: places are mapped while they are known; those who touch the chunk wait until it has been fetched.
+        let _ = unsafe { throw_away(place.start(), place.len()) };
+    }
+
+    fn survey(&self, place: Place<'_>, frame: FrameSpan<'_>) -> String {
+        let (place, len) = (place.start(), place.len());
+        let (Some(here), Some(there)) =
+            (self.page_map.count(place, len), self.page_map.count(frame.start(), len))
         else {
             return "/proc/self/pagemap cannot be read".to_owned();
         };
-        // SAFETY: frames are mapped and never protected, and this process ends.
-        let is_clear = (frame..frame + len).all(|at| unsafe { ptr::read_volatile(at as *const u8) } == 0);
+        let is_clear = frame.bytes().words(len / 8).all(|word| word == 0);
         let holding = if is_clear { "zeros" } else { "other bytes than zeros" };
         let all = len / rustix::param::page_size();
         format!("of its {all} pages, {here} are in the place and {there} in the buffer, where {holding} are")
-    }
-
-    /// Fills a part of a frame with zeros.
-    pub(super) fn clear(&self, start: usize, len: usize) {
-        // SAFETY: the caller has the seat of this frame, and nobody else reads or writes there.
-        unsafe { ptr::write_bytes(start as *mut u8, 0, len) };
-    }
-
-    /// Gives the memory of a frame, or of a chunk that can be fetched again, back to the system.
-    pub(super) fn discard(&self, start: usize, len: usize) {
-        // SAFETY: what is there is not wanted; whoever touches the chunk waits until it has been fetched.
-        let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxDontNeed) };
-    }
-
-    /// Whether system calls can be given absent pages.
-    pub(super) fn serves_the_kernel(&self) -> bool {
-        self.route.serves_the_kernel()
     }
 }

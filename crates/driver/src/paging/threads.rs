@@ -1,15 +1,18 @@
 //! The threads that answer faults, and the one that keeps them connected.
 
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outboard_link::{Address, Exports, Identity};
+use outboard_paging::application::{PagedRegion, Pager, PagerNote};
 use thiserror::Error;
 
+use super::Pages;
+use super::process::say;
 use super::tries::Counted;
 use super::uninterrupted::Uninterrupted;
-use super::{PagedRegion, PagerNote, PagerService, Pages};
 use crate::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig, WorkerHandle};
 
 /// Why fault threads cannot work.
@@ -78,13 +81,14 @@ pub struct PagerThreads {
 impl PagerThreads {
     /// Starts them and waits until each has its links to the memory servers.
     pub fn start(pages: &Arc<Pages>, peers: &Peers, patience: Duration) -> Result<Self, ThreadsError> {
-        let clock = pages.clock;
+        let clock = pages.space().clock;
         let mut threads = Vec::new();
         let mut workers = Vec::new();
         let mut dials = Vec::new();
-        for index in 0..pages.config.threads.max(1) {
-            let (worker, handle) = Worker::new(peers.worker, clock, PagerService::new(Arc::clone(pages)))
+        for index in 0..pages.config().threads.max(1) {
+            let (worker, handle) = Worker::new(peers.worker, clock, Pager::new(Arc::clone(pages)))
                 .map_err(std::io::Error::from)?;
+            worker.wake_on(pages.space().userfaultfd().as_fd()).map_err(std::io::Error::from)?;
             dials.extend(peers.servers.iter().map(|server| peers.dial(server, index)));
             threads.push(spawn(format!("outboard-pager-{index}"), move || {
                 let _last_resort = LastResort;
@@ -124,7 +128,7 @@ impl PagerThreads {
                 let address = self.servers[server].clone();
                 return Err(ThreadsError::NotConnected { address, patience, reason });
             }
-            self.pages.wait_for_news(Duration::from_millis(5));
+            self.pages.space().wait_for_news(Duration::from_millis(5));
         }
         Ok(())
     }
@@ -140,16 +144,20 @@ impl PagerThreads {
                 let address = self.servers[region.spec().at].clone();
                 return Err(ThreadsError::NotOpened { address, name, patience });
             }
-            self.pages.wait_for_news(Duration::from_millis(5));
+            self.pages.space().wait_for_news(Duration::from_millis(5));
         }
         Ok(())
     }
 
     /// Takes an object's place back. What was not flushed is given up. Nothing may point into it any more.
     pub fn unmap(&self, parts: &[Arc<PagedRegion>], patience: Duration) {
-        parts.iter().for_each(|part| self.pages.begin_closing(part));
+        self.pages.begin_closing(parts);
         self.look();
-        self.pages.unmap(parts, patience);
+        let deadline = Instant::now() + patience;
+        while self.pages.forget(parts) > 0 && Instant::now() <= deadline {
+            self.pages.space().wait_for_news(Duration::from_millis(1));
+        }
+        self.pages.unmap(parts);
         // Its places in the buffer are free for others, who may have waited for them.
         self.look();
     }
@@ -183,7 +191,7 @@ impl Drop for PagerThreads {
             // One that panicked has nothing left to end.
             let _ = thread.join();
         }
-        self.pages.bulletin.close();
+        self.pages.space().bulletin.close();
     }
 }
 
@@ -193,7 +201,7 @@ struct LastResort;
 impl Drop for LastResort {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            super::service::say("outboard: nobody answers page faults any more; the process cannot go on\n");
+            say("outboard: nobody answers page faults any more; the process cannot go on\n");
             std::process::abort();
         }
     }

@@ -4,11 +4,12 @@
 //! fault threads take, they wait for each other.
 
 /// While it lives, signals to this thread wait. Whoever takes locks of fault threads has one.
-pub(super) struct Uninterrupted {
+pub struct Uninterrupted {
     before: libc::sigset_t,
 }
 
 impl Uninterrupted {
+    /// Lets signals to this thread wait.
     pub(super) fn new() -> Self {
         // SAFETY: sets are plain data that the calls below fill.
         let (mut all, mut before) = unsafe { (core::mem::zeroed(), core::mem::zeroed()) };

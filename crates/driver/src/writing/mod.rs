@@ -1,10 +1,8 @@
 //! The links of a writer, on the real clock: one to the memory server, by which writes are offloaded, and where an agent
 //! drains, one to the agent. The thread that writes steps them; nothing here has one of its own.
 
-mod agent_link;
 mod writer_links;
 
-pub use agent_link::AgentLink;
 pub use writer_links::WriterLinks;
 
 use outboard_wire::writing::WriterId;

@@ -6,25 +6,26 @@ use outboard_link::{AccessError, Clock, Link, LinkError, Loss, Peer, RemoteMemor
 use outboard_wire::{Grant, Time};
 use outboard_writing::{BeginError, Initiator, Path, Write, WriteId, WriterConfig};
 
-use super::agent_link::on_agent;
-use super::{AgentLink, draw_identity};
+use super::draw_identity;
 
 /// How many frames are taken in one turn.
 const FRAMES_PER_TURN: usize = 64;
+/// What both links are told in the end.
+const DONE: &str = "the writer is done";
 /// The longest sleep while there are two links to listen to.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A writer with a link to the memory server and perhaps one to an agent that drains.
-pub struct WriterLinks<L> {
+/// A writer with a link `L` to the memory server and perhaps a link `A` to an agent that drains.
+pub struct WriterLinks<L, A> {
     initiator: Initiator,
     link: L,
-    agent: Option<AgentLink>,
+    agent: Option<A>,
     waiter: Waiter,
 }
 
-impl<L: Link + RemoteMemory> WriterLinks<L> {
+impl<L: Link + RemoteMemory, A: Link> WriterLinks<L, A> {
     /// A writer over `link`, whose unloaded writes go by `agent` as long as that is there.
-    pub fn new(link: L, agent: Option<AgentLink>, config: WriterConfig) -> Self {
+    pub fn new(link: L, agent: Option<A>, config: WriterConfig) -> Self {
         let waiter = Waiter::new();
         let initiator = Initiator::new(&link, agent.is_some(), draw_identity, config, waiter.clock.now());
         let mut links = Self { initiator, link, agent, waiter };
@@ -103,7 +104,7 @@ impl<L: Link + RemoteMemory> WriterLinks<L> {
         let mut moved = link.progress(now)?;
         moved |= link.receive(FRAMES_PER_TURN, |frame| initiator.on_server_frame(&frame))? > 0;
         let heard = match agent {
-            Some(agent) => on_agent!(agent, link => hear(link.as_mut(), initiator, now)),
+            Some(agent) => hear(agent, initiator, now),
             None => Ok(false),
         };
         link.flush()?;
@@ -120,12 +121,12 @@ impl<L: Link + RemoteMemory> WriterLinks<L> {
     fn send(&mut self) {
         let Self { initiator, link, agent, .. } = self;
         if let Some(agent) = agent {
-            on_agent!(agent, link => initiator.send_to_relay(link.as_mut()));
+            initiator.send_to_relay(agent);
         }
         if !initiator.has_relay()
-            && let Some(agent) = agent.take()
+            && let Some(mut agent) = agent.take()
         {
-            close(agent);
+            agent.close(DONE);
         }
         if let Err(error) = initiator.send_to_server(link) {
             self.lose(error);
@@ -138,9 +139,9 @@ impl<L: Link + RemoteMemory> WriterLinks<L> {
     }
 
     /// Has unloaded writes go by another agent from now on.
-    pub fn drain_by(&mut self, agent: AgentLink) {
-        if let Some(former) = self.agent.replace(agent) {
-            close(former);
+    pub fn drain_by(&mut self, agent: A) {
+        if let Some(mut former) = self.agent.replace(agent) {
+            former.close(DONE);
         }
         self.initiator.drain_by(true);
         self.send();
@@ -172,7 +173,7 @@ impl<L: Link + RemoteMemory> WriterLinks<L> {
 
     /// Who drains what is unloaded at present: an agent, or the server itself.
     pub fn drained_by(&self) -> &Peer {
-        self.agent.as_ref().map_or(self.link.peer(), AgentLink::peer)
+        self.agent.as_ref().map_or(self.link.peer(), Link::peer)
     }
 
     /// Who is awaited when something takes long.
@@ -183,13 +184,13 @@ impl<L: Link + RemoteMemory> WriterLinks<L> {
     /// Says goodbye. Writes that are under way may be lost.
     pub fn close(&mut self) {
         match &mut self.agent {
-            Some(agent) => on_agent!(agent, link => self.initiator.leave(link.as_mut())),
+            Some(agent) => self.initiator.leave(agent),
             None => self.initiator.leave(&mut self.link),
         }
-        if let Some(agent) = self.agent.take() {
-            close(agent);
+        if let Some(mut agent) = self.agent.take() {
+            agent.close(DONE);
         }
-        self.link.close("the writer is done");
+        self.link.close(DONE);
     }
 }
 
@@ -199,10 +200,6 @@ fn hear<K: Link>(link: &mut K, initiator: &mut Initiator, now: Time) -> Result<b
     let taken = link.receive(FRAMES_PER_TURN, |frame| initiator.on_relay_frame(&frame))?;
     link.flush()?;
     Ok(moved | (taken > 0))
-}
-
-fn close(mut agent: AgentLink) {
-    on_agent!(&mut agent, link => link.close("the writer is done"));
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use outboard_steering::Site as CallSite;
 use outboard_wire::calling::{Failure, TrapReason};
 use thiserror::Error;
 
-use super::any::AnyDispatcher;
+use super::servers::AnyDispatcher;
 use crate::find::FindError;
 
 /// Why a call has no reply.

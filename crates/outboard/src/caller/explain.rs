@@ -5,7 +5,7 @@ use std::time::Duration;
 use outboard_calling::{NoRoom, Placement, SiteReport, slot_of};
 use outboard_steering::Site;
 
-use super::any::AnyDispatcher;
+use super::servers::AnyDispatcher;
 use super::{Caller, NoRoomBecause};
 
 impl Caller {

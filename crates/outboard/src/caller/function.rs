@@ -76,17 +76,12 @@ impl FunctionHandle {
 
     #[inline]
     pub(super) fn without_key(self, arguments: &[u8], patience: Option<Duration>) -> Begin<'_> {
-        Begin { handle: self.handle, slot: self.slot, arguments, patience }
+        self.in_slot(self.slot, arguments, patience)
     }
 
     #[inline]
-    pub(super) fn with_key<'a>(
-        self,
-        key: &[u8],
-        arguments: &'a [u8],
-        patience: Option<Duration>,
-    ) -> Begin<'a> {
-        Begin { handle: self.handle, slot: slot_of(key), arguments, patience }
+    pub(super) fn in_slot(self, slot: u8, arguments: &[u8], patience: Option<Duration>) -> Begin<'_> {
+        Begin { handle: self.handle, slot, arguments, patience }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Calls of functions that run where regions are.
 
-mod any;
-mod crossing;
+mod connect;
 mod error;
 mod explain;
 mod function;
@@ -10,7 +9,7 @@ mod servers;
 
 use std::time::Duration;
 
-use outboard_calling::{Begin, CallBeginError};
+use outboard_calling::{Begin, CallBeginError, slot_of};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{LinkSettings, Settings};
 use outboard_wire::calling::SERVERS_MAX;
@@ -26,8 +25,7 @@ pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 
 use crate::find::{FindError, Found};
 use crate::job::Job;
-use any::AnyDispatcher;
-use servers::Servers;
+use servers::{AnyDispatcher, Servers};
 
 /// How a [`Caller`] works.
 #[derive(Clone, Debug)]
@@ -238,7 +236,8 @@ impl Caller {
         arguments: &[u8],
     ) -> Result<CallReply, CallError> {
         let patience = self.patience;
-        let id = self.begin_this(function.server, function.with_key(key, arguments, Some(patience)))?;
+        let id =
+            self.begin_this(function.server, function.in_slot(slot_of(key), arguments, Some(patience)))?;
         self.await_end(id, patience)
     }
 
@@ -270,7 +269,7 @@ impl Caller {
         key: &[u8],
         arguments: &[u8],
     ) -> Result<CallId, CallError> {
-        self.begin_this(function.server, function.with_key(key, arguments, None))
+        self.begin_this(function.server, function.in_slot(slot_of(key), arguments, None))
     }
 
     /// Begins a call that ends in an error when there is no answer within `patience`. One that has waited at the

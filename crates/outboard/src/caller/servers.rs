@@ -1,15 +1,170 @@
 //! The memory servers of one caller, and the calls that go on from one to another.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_calling::{Begin, CallBeginError, CallEnded, FunctionImage, NoRoom, RegisterError, Wanted};
-use outboard_link::{Clock, LinkError, Loss};
+use outboard_calling::{
+    Ashore, Begin, CallBeginError, CallEnded, CallOutcome, Crossing, FunctionImage, Leaving, NoRoom,
+    NotCrossed, Placement, RegisterError, Shore, SiteReport, SlotTable, Wanted,
+};
+use outboard_driver::calling::CallerThread;
+use outboard_link::ofi::OfiLink;
+use outboard_link::shm::ShmLink;
+use outboard_link::tcp::TcpLink;
+use outboard_link::{Clock, Link, LinkError, Loss, Peer, WaitOn, sleep_on};
+use outboard_steering::Site;
 use outboard_wire::Time;
 
-use super::any::AnyDispatcher;
-use super::crossing::{Crosser, Crossing, Forsaken};
 use super::{CallCompletion, CallError, CallId, CallReply};
+use crate::any_link::AnyLink;
+
+/// How long to look for answers before sleeping, where looking costs no system call.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// A caller over one kind of link to its memory server. Chosen once, when connecting.
+pub(super) enum AnyDispatcher {
+    Shm(Box<CallerThread<ShmLink, AnyLink>>),
+    /// Shared with the thread that shows that we live while the application computes.
+    Tcp(Arc<Mutex<CallerThread<TcpLink, AnyLink>>>),
+    /// As over TCP.
+    Ofi(Arc<Mutex<CallerThread<OfiLink, AnyLink>>>),
+}
+
+macro_rules! on {
+    ($any:expr, $site:ident => $body:expr) => {
+        match $any {
+            AnyDispatcher::Shm($site) => $body,
+            AnyDispatcher::Tcp(shared) => {
+                let $site = &mut *lock(shared);
+                $body
+            }
+            AnyDispatcher::Ofi(shared) => {
+                let $site = &mut *lock(shared);
+                $body
+            }
+        }
+    };
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AnyDispatcher {
+    pub(super) fn register(
+        &mut self,
+        image: &FunctionImage,
+        wanted: Wanted,
+        patience: Duration,
+    ) -> Result<u32, RegisterError> {
+        on!(self, site => site.register(image, wanted, patience))
+    }
+
+    #[inline]
+    pub(super) fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
+        on!(self, site => site.begin(begin))
+    }
+
+    pub(super) fn flush(&mut self) {
+        on!(self, site => site.dispatcher.flush());
+    }
+
+    #[inline]
+    pub(super) fn turn(&mut self, tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+        on!(self, site => site.turn(tell))
+    }
+
+    pub(super) fn turn_and_keep(&mut self) -> bool {
+        on!(self, site => site.turn_and_keep())
+    }
+
+    pub(super) fn next_kept(&mut self) -> Option<CallEnded> {
+        on!(self, site => site.dispatcher.next_kept())
+    }
+
+    /// Sleeps until there may be something to do for one of them or at what is named, for `span` at most.
+    pub(super) fn sleep<'a>(all: &'a mut [Self], on: Vec<WaitOn<'a>>, span: Duration) {
+        let Some((first, others)) = all.split_first_mut() else {
+            // A loss is told by the calls that it ends.
+            let _ = sleep_on(on, span);
+            return;
+        };
+        on!(first, site => {
+            if let Some(span) = site.prepare_to_sleep(span) {
+                let on = on.into_iter().chain(site.wait_on()).collect();
+                Self::sleep(others, on, span);
+            }
+        });
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        on!(self, site => site.dispatcher.under_way())
+    }
+
+    pub(super) fn lost(&self) -> Option<LinkError> {
+        on!(self, site => site.dispatcher.lost().cloned())
+    }
+
+    pub(super) fn peer(&self) -> Peer {
+        on!(self, site => site.dispatcher.link().peer().clone())
+    }
+
+    /// Whom calls at a site wait for.
+    pub(super) fn peer_at(&self, at: Site) -> Peer {
+        on!(self, site => site.dispatcher.peer_at(at).clone())
+    }
+
+    pub(super) fn sites(&self) -> [SiteReport; 3] {
+        on!(self, site => site.dispatcher.sites())
+    }
+
+    pub(super) fn open_here(&mut self) {
+        on!(self, site => site.dispatcher.open_here());
+    }
+
+    pub(super) fn table(&self) -> SlotTable {
+        on!(self, site => *site.dispatcher.table())
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        on!(self, site => site.dispatcher.placement())
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        on!(self, site => site.clock())
+    }
+
+    pub(super) fn spin(&self) -> Duration {
+        match self {
+            Self::Shm(_) => outboard_limits::spin(SPIN),
+            Self::Tcp(_) | Self::Ofi(_) => Duration::ZERO,
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        on!(self, site => site.dispatcher.close());
+    }
+}
+
+impl Shore for AnyDispatcher {
+    fn now(&self) -> Time {
+        self.clock().now()
+    }
+
+    #[inline]
+    fn next_leaving(&mut self) -> Option<Leaving> {
+        on!(self, site => site.dispatcher.next_leaving())
+    }
+
+    fn take_over(&mut self, leaving: Leaving, until: Option<Time>) -> Result<(), (Leaving, CallBeginError)> {
+        on!(self, site => site.take_over(leaving, until))
+    }
+
+    fn server_given_up(&self) -> u64 {
+        on!(self, site => site.dispatcher.server_given_up())
+    }
+}
 
 /// All servers that a caller has opened.
 pub(super) struct Servers {
@@ -26,7 +181,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// The first one, with for how long it may take nothing.
+    /// The first server, and how long it may take nothing before it is given up.
     pub(super) fn new(first: AnyDispatcher, silence_max: Duration) -> Self {
         let mut servers = Self {
             all: Vec::new(),
@@ -144,54 +299,21 @@ impl Servers {
     /// Has calls go on that are between two servers. Returns whether any does.
     #[inline]
     fn cross(&mut self) -> bool {
-        for at in 0..self.all.len() {
-            while let Some(leaving) = self.all[at].next_leaving() {
-                let left = leaving.until.map(|until| until.since(self.all[at].clock().now()));
-                self.crossing.push(leaving, left.map(|left| self.clock().now() + left));
-            }
-        }
-        if self.crossing.is_empty() { false } else { self.cross_now() }
-    }
-
-    #[cold]
-    fn cross_now(&mut self) -> bool {
-        let (now, mut moved) = (self.clock().now(), false);
-        for _ in 0..self.crossing.look(now, |server| self.all[server].server_given_up()) {
-            let Some(call) = self.crossing.next() else { break };
-            let Crosser { leaving, until, .. } = &call;
-            let id = leaving.id;
-            let error = match self.all.get_mut(leaving.server as usize) {
-                None => CallError::new(leaving.without_server(), self.first()),
-                Some(server) if until.is_some_and(|until| until <= now) => {
-                    CallError::Deadline { peer: server.peer(), may_have_run: true }
+        let mut ashore = Vec::new();
+        let moved = self.crossing.cross(&mut self.all, |call| ashore.push(call));
+        for NotCrossed { id, server, why } in ashore {
+            let server = &self.all[server];
+            let may_have_run = true;
+            let error = match why {
+                Ashore::Fault(fault) => CallError::new(fault, server),
+                Ashore::Late => CallError::Deadline { peer: server.peer(), may_have_run },
+                Ashore::Lost(error) => CallError::SiteLost { error, may_have_run },
+                Ashore::Stuck(silent) => {
+                    let loss = Loss::Stalled { silent, awaited: "room for calls" };
+                    CallError::SiteLost { error: LinkError { peer: server.peer(), loss }, may_have_run }
                 }
-                Some(server) => match take_over(server, call, now) {
-                    Ok(()) => {
-                        moved = true;
-                        continue;
-                    }
-                    Err((call, error)) => match (call.leaving.fault(&error), error) {
-                        (Some(_), CallBeginError::Lost(error)) => {
-                            CallError::SiteLost { error, may_have_run: true }
-                        }
-                        (Some(fault), _) => CallError::new(fault, server),
-                        (None, error) => {
-                            let is_watched = matches!(error, CallBeginError::Full(NoRoom::UnderWay));
-                            self.crossing.wait_on(call, is_watched);
-                            continue;
-                        }
-                    },
-                },
             };
             self.ended.push_back(CallCompletion { id: CallId(id), result: Err(error) });
-            moved = true;
-        }
-        for Forsaken { id, server, waited } in self.crossing.give_up() {
-            let loss = Loss::Stalled { silent: waited, awaited: "room for calls" };
-            let error = LinkError { peer: self.all[server].peer(), loss };
-            let result = Err(CallError::SiteLost { error, may_have_run: true });
-            self.ended.push_back(CallCompletion { id: CallId(id), result });
-            moved = true;
         }
         moved
     }
@@ -248,17 +370,4 @@ impl Servers {
     pub(super) fn close(&mut self) {
         self.all.iter_mut().for_each(AnyDispatcher::close);
     }
-}
-
-/// Has a call go on there. It is given back if it cannot.
-// It is large only then.
-#[allow(clippy::result_large_err)]
-fn take_over(
-    server: &mut AnyDispatcher,
-    Crosser { leaving, until, since }: Crosser,
-    now: Time,
-) -> Result<(), (Crosser, CallBeginError)> {
-    let there = server.clock().now();
-    let taken = server.take_over(leaving, until.map(|until| there + until.since(now)));
-    taken.map_err(|(leaving, error)| (Crosser { leaving, until, since }, error))
 }

@@ -128,9 +128,9 @@ impl FarMapping {
         for (part, chunks) in self.chunks(&span)? {
             let region = &self.regions[part];
             match advice {
-                Advice::Normal => region.set_pattern(Pattern::Normal),
-                Advice::Sequential => region.set_pattern(Pattern::Sequential),
-                Advice::Random => region.set_pattern(Pattern::Random),
+                Advice::Normal => self.shared.pages.set_pattern(region, Pattern::Normal),
+                Advice::Sequential => self.shared.pages.set_pattern(region, Pattern::Sequential),
+                Advice::Random => self.shared.pages.set_pattern(region, Pattern::Random),
                 Advice::WillNeed => self.shared.threads.will_need(region, chunks.start, chunks.end),
                 Advice::DontNeed => self.shared.pages.dont_need(region, chunks.start, chunks.end),
             }
@@ -236,7 +236,7 @@ impl FarMapping {
 
     /// Waits until a chunk is here.
     fn touch(&self, part: usize, index: u32) {
-        let place = self.regions[part].place(index);
+        let place = self.regions[part].addresses_of(index).start;
         // SAFETY: inside the region, which is mapped as long as `self`; another thread may write the byte, and what it is
         // does not matter.
         unsafe { (place as *const u8).read_volatile() };

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use outboard_driver::FrontDeskConfig;
 use outboard_driver::WorkerConfig;
-use outboard_driver::paging::{Mover, PagedRegion, PagerThreads, Pages, PagingStats, Peers, RegionSpec};
+use outboard_driver::paging::{
+    self, Mover, PagedRegion, PagerThreads, Pages, PagingStats, Peers, RegionSpec, SpaceConfig,
+};
 use outboard_link::Address;
 use outboard_wire::Rights;
 
@@ -34,6 +36,8 @@ pub(super) struct Shared {
     pub(super) stripe: usize,
     /// At which server the next object begins.
     pub(super) next_server: AtomicUsize,
+    /// How pages are to get in and out, if that was said.
+    mover: Option<Mover>,
     has_agent: bool,
     pub(super) patience: Duration,
 }
@@ -82,7 +86,7 @@ impl Shared {
                 return Err(FarError::NotFlushed { server, name: spec.name.clone(), unsaved, patience });
             }
             self.threads.look();
-            self.pages.wait_for_news(Duration::from_millis(2));
+            self.pages.space().wait_for_news(Duration::from_millis(2));
         }
     }
 }
@@ -111,7 +115,8 @@ impl FarMemory {
     pub fn connect(options: FarOptions) -> Result<Self, FarError> {
         // What makes no sense, and what this machine cannot do, is said before anybody is disturbed.
         options.check()?;
-        let pages = Arc::new(Pages::new(options.paging())?);
+        let space = SpaceConfig { mover: options.mover, node: options.node };
+        let pages = paging::open(options.paging(), space)?;
         let servers: Vec<Address> = options.servers().cloned().collect();
         let controls = servers.iter().map(|server| Control::connect(server, &options));
         let controls = controls.collect::<Result<Vec<_>, _>>()?;
@@ -132,7 +137,9 @@ impl FarMemory {
         let threads = PagerThreads::start(&pages, &peers, patience)?;
         let has_agent = peers.agent.is_some();
         let (stripe, next_server) = (options.stripe, AtomicUsize::new(0));
-        let shared = Shared { pages, threads, controls, servers, stripe, next_server, has_agent, patience };
+        let mover = options.mover;
+        let shared =
+            Shared { pages, threads, controls, servers, stripe, next_server, mover, has_agent, patience };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -209,7 +216,7 @@ impl FarMemory {
             if Instant::now() > deadline {
                 return false;
             }
-            self.shared.pages.wait_for_news(Duration::from_millis(5));
+            self.shared.pages.space().wait_for_news(Duration::from_millis(5));
         }
         true
     }
@@ -240,13 +247,13 @@ impl FarMemory {
         let pages = &self.shared.pages;
         let mut lines = vec![format!(
             "pages are {}; faults come through {}{}",
-            match (pages.mover(), pages.config().mover) {
+            match (pages.space().mover(), self.shared.mover) {
                 (Mover::Move, _) => "moved",
                 (Mover::Copy, None) => "copied: this kernel cannot move them",
                 (Mover::Copy, Some(_)) => "copied, as configured",
             },
-            pages.route(),
-            if pages.serves_the_kernel() {
+            pages.space().route(),
+            if pages.space().serves_the_kernel() {
                 ""
             } else {
                 ": system calls given far memory that is not here fail with EFAULT, so prefault or pin it"

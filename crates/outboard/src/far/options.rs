@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use outboard_driver::paging::PagingConfig;
+use outboard_driver::paging::{self, PagingConfig, default_threads};
 pub use outboard_driver::paging::{Mover, OnLoss, Path};
 use outboard_limits::{Allowance, MemoryLimits};
 use outboard_link::shaped::Wire;
@@ -226,7 +226,7 @@ impl FarOptions {
                 return Err(FarError::NoNode { node, there });
             }
         }
-        Ok(self.paging().check()?)
+        Ok(paging::check(&self.paging())?)
     }
 
     /// Whether the buffer fits into the memory of this machine, and into what the memory cgroup of this process allows.
@@ -251,17 +251,14 @@ impl FarOptions {
     }
 
     pub(super) fn paging(&self) -> PagingConfig {
-        let defaults = PagingConfig::with_buffer(self.buffer.of(self.footprint));
+        let threads = self.threads.unwrap_or_else(|| self.usual_threads(default_threads())).max(1);
         PagingConfig {
-            threads: self.threads.unwrap_or_else(|| self.usual_threads(defaults.threads)).max(1),
             servers: 1 + self.others.len(),
             chunk: self.chunk,
             ahead: self.ahead,
             grace: self.grace,
             on_loss: self.on_loss,
-            mover: self.mover,
-            node: self.node,
-            ..defaults
+            ..PagingConfig::new(self.buffer.of(self.footprint), threads)
         }
     }
 }

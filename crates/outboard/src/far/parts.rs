@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use outboard_driver::paging::{RegionSpec, Stripes};
-use outboard_paging::pager::SizeClass;
+use outboard_paging::application::chunks::SizeClass;
 use outboard_wire::Rights;
 use outboard_wire::control::{Failure, Sharing};
 

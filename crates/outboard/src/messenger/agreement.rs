@@ -2,17 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use outboard_routing::{SIGNAL_LEN, Signal};
-
 use super::bundle::Bundle;
 use super::error::{MessengerError, SendError};
 use super::lanes::Lane;
 use super::messages::Messenger;
 
-/// Stands for the barrier where a signal names a space.
-const BARRIER: u8 = u8::MAX;
-/// A signal with the space that it is about.
-const LETTER_LEN: usize = SIGNAL_LEN + 8;
 /// How often a rank that has nothing to do looks again before it lets others run, and before it sleeps.
 const LOOKS: u32 = 64;
 const YIELDS: u32 = 2_000;
@@ -53,24 +47,16 @@ impl Messenger {
     /// [asks](Self::poll_quiesce) only when it has nothing of its own left to send.
     pub fn begin_quiesce(&mut self, space: u8) -> Result<(), MessengerError> {
         self.check_space(space)?;
-        self.quiescence[usize::from(space)].enter();
+        self.agreement.begin(Some(space));
         Ok(())
     }
 
     /// Whether everything has been handled everywhere since [`begin_quiesce`](Self::begin_quiesce). Go on receiving until then.
     pub fn poll_quiesce(&mut self, space: u8) -> Result<bool, MessengerError> {
         self.flush_in(space)?;
-        let set = usize::from(space);
-        if self.is_idle(set) {
-            self.quiescence[set].on_idle(self.counts[set]);
-        }
-        while let Some((to, signal)) = self.quiescence[set].poll_action() {
-            self.signals.push_back((to, space, signal));
-        }
+        self.agreement.advance(Some(space), self.is_idle(usize::from(space)));
         self.drain_signals();
-        let quiescence = &self.quiescence[set];
-        let (is_quiet, absentee) = (quiescence.is_quiet(), quiescence.absentee());
-        self.unless_absent(is_quiet, absentee)
+        self.is_agreed(Some(space))
     }
 
     /// Whether this rank has nothing of a space that others do not know of: also what has just left the backlog may lie in
@@ -88,42 +74,27 @@ impl Messenger {
 
     /// Begins what [`barrier`](Self::barrier) waits for.
     pub fn begin_barrier(&mut self) {
-        self.barrier.enter();
+        self.agreement.begin(None);
     }
 
     /// Whether all ranks have come since [`begin_barrier`](Self::begin_barrier).
     pub fn poll_barrier(&mut self) -> Result<bool, MessengerError> {
         self.progress()?;
-        while let Some((to, signal)) = self.barrier.poll_action() {
-            self.signals.push_back((to, BARRIER, signal));
-        }
+        self.agreement.advance(None, true);
         self.drain_signals();
-        let (is_open, absentee) = (self.barrier.is_open(), self.barrier.absentee());
-        self.unless_absent(is_open, absentee)
+        self.is_agreed(None)
     }
 
     /// Whether it is over, unless it never will be.
-    fn unless_absent(&mut self, is_over: bool, absentee: Option<u32>) -> Result<bool, MessengerError> {
-        if is_over {
+    fn is_agreed(&mut self, space: Option<u8>) -> Result<bool, MessengerError> {
+        if self.agreement.is_over(space) {
             return Ok(true);
         }
-        if let Some(rank) = absentee {
+        if let Some(rank) = self.agreement.absentee(space) {
             return Err(SendError::Departed { rank, why: "it has left".to_owned() }.into());
         }
         self.fail_if_lost()?;
         Ok(false)
-    }
-
-    /// Tells all ranks that this one comes to nothing more.
-    pub(super) fn say_that_it_leaves(&mut self) {
-        let rounds = self.quiescence.iter().map(|quiescence| quiescence.rounds());
-        let rounds: Vec<(u8, u64)> = (0..).zip(rounds).chain([(BARRIER, self.barrier.rounds())]).collect();
-        for rank in (0..self.ranks).filter(|rank| *rank != self.rank) {
-            for (space, round) in &rounds {
-                self.signals.push_back((rank, *space, Signal::Leaving { round: *round }));
-            }
-        }
-        self.drain_signals();
     }
 
     pub(super) fn wait_for(
@@ -202,14 +173,11 @@ impl Messenger {
     pub(super) fn drain_signals(&mut self) -> bool {
         let set = usize::from(self.spaces);
         let mut moved = false;
-        while let Some((to, space, signal)) = self.signals.pop_front() {
-            let mut letter = [0; LETTER_LEN];
-            letter[0] = space;
-            letter[8..].copy_from_slice(&signal.encode());
+        while let Some((to, letter)) = self.agreement.letter() {
             if !self.send_signal(to, &letter) {
-                self.signals.push_front((to, space, signal));
                 break;
             }
+            self.agreement.letter_sent();
             moved = true;
         }
         if moved {
@@ -226,20 +194,13 @@ impl Messenger {
         let set = usize::from(self.spaces);
         while let Some(item) = self.inbox[set].pop_front() {
             let source = item.source;
-            let letters: Vec<(u8, Signal)> = self.with_bytes(&item, |this, bytes| {
+            self.with_bytes(&item, |this, bytes| {
                 let bundle = Bundle::new((source, this.rank), bytes, item.form);
-                let messages = bundle.messages().map_while(Result::ok);
-                let letter = |message: &[u8]| Some((*message.first()?, Signal::decode(message.get(8..)?)?));
-                messages.filter_map(letter).collect()
+                for letter in bundle.messages().map_while(Result::ok) {
+                    this.agreement.on_letter(source, letter);
+                }
             });
             self.finish(set, item);
-            for (space, signal) in letters {
-                self.has_left[source as usize] |= matches!(signal, Signal::Leaving { .. });
-                match self.quiescence.get_mut(usize::from(space)) {
-                    Some(quiescence) => quiescence.on_signal(source, signal),
-                    None => self.barrier.on_signal(source, signal),
-                }
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! As long as all messages of a bundle are of one size, none has a head: for messages of eight bytes that is half of what is
 //! written, travels and is read. The first one of another size gives all of them heads.
 
-use outboard_driver::routing::Buffers;
+use outboard_routing::Buffers;
 use outboard_wire::Rank;
 use outboard_wire::routing::{Form, MessageHead};
 

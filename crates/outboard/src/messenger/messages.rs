@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use outboard_driver::routing::{Arrived, Buffers, RankConfig, RankService};
+use outboard_driver::routing::take_buffers;
 use outboard_driver::{Worker, WorkerConfig};
 use outboard_link::Clock;
-use outboard_routing::{Barrier, Counts, Joiner, Quiescence, Signal};
+use outboard_routing::{Agreement, Arrived, Joiner, RankConfig, RankService};
 use outboard_settings::Placement;
 use outboard_wire::RegionId;
 
@@ -40,19 +40,14 @@ pub struct Messenger {
     pub(super) bundle_bytes: usize,
     /// What has arrived, for each space.
     pub(super) inbox: Vec<VecDeque<Item>>,
-    pub(super) counts: Vec<Counts>,
-    pub(super) quiescence: Vec<Quiescence>,
-    pub(super) barrier: Barrier,
+    pub(super) agreement: Agreement,
     pub(super) joiners: Vec<Joiner>,
     /// A rank that sent parts of a message that make none, until somebody is told.
     pub(super) nonsense: Option<(u32, String)>,
-    /// Which ranks have said that they leave.
-    pub(super) has_left: Vec<bool>,
     /// How many of those that have departed whoever pauses was told of.
     pub(super) departed_told: usize,
     /// What waits for bundles, for each space.
     pub(super) backlogs: Vec<Backlog>,
-    pub(super) signals: VecDeque<(u32, u8, Signal)>,
     pub(super) next_number: u64,
     pub(super) is_in_handler: bool,
     /// How often in a row there was nothing to handle while there was no room.
@@ -76,13 +71,14 @@ impl Messenger {
         let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
         let sets = usize::from(options.spaces) + 1;
         let begun_max = Joiner::most(options.spaces.into(), options.longest, bundle_bytes);
-        let buffers = Buffers::new(&exports, BUNDLES, bundle_bytes, (sending, receiving), (sets, ranks))?;
+        let buffers = take_buffers(&exports, BUNDLES, bundle_bytes, (sending, receiving), (sets, ranks))?;
         let config = RankConfig {
             job: job.id(),
             rank,
             spaces: options.spaces,
             members: job.members().iter().map(|member| member.incarnation).collect(),
             deadline: job.link().deadline,
+            agent_patience: job.link().deadline,
         };
         let clock = Clock::start();
         let (worker, handle) = Worker::new(WorkerConfig::default(), clock, RankService::new(config, buffers))
@@ -99,15 +95,11 @@ impl Messenger {
             spaces: options.spaces,
             bundle_bytes,
             inbox: (0..sets).map(|_| VecDeque::new()).collect(),
-            counts: vec![Counts::default(); sets],
-            quiescence: (0..options.spaces).map(|_| Quiescence::new(rank, ranks)).collect(),
-            barrier: Barrier::new(rank, ranks),
+            agreement: Agreement::new(rank, ranks, options.spaces),
             joiners: (0..ranks).map(|_| Joiner::new(options.longest, begun_max)).collect(),
             nonsense: None,
-            has_left: vec![false; ranks as usize],
             departed_told: 0,
             backlogs: (0..options.spaces).map(|_| Backlog::default()).collect(),
-            signals: VecDeque::new(),
             next_number: 0,
             is_in_handler: false,
             idle: 0,
@@ -194,7 +186,8 @@ impl Drop for Messenger {
     /// Delivers what was sent, as long as somebody takes it.
     fn drop(&mut self) {
         let began = Instant::now();
-        self.say_that_it_leaves();
+        self.agreement.leave();
+        self.drain_signals();
         for space in 0..self.spaces {
             let _ = self.flush_in(space);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_driver::routing::Buffers;
+use outboard_routing::Buffers;
 use outboard_settings::{MessagesSettings, Placement, Settings};
 
 use super::error::MessengerError;

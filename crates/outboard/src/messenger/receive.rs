@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use outboard_driver::routing::Arrived;
+use outboard_routing::Arrived;
 use outboard_wire::routing::{Form, Fragment, MessageHead};
 
 use super::bundle::Bundle;
@@ -118,7 +118,7 @@ impl Messenger {
             // Its parts were counted as they came.
             Place::Here(_) => return,
         }
-        self.counts[set].handled += u64::from(item.len);
+        self.agreement.handled(set, item.len);
     }
 
     /// Lends the bytes of a bundle out.

@@ -72,7 +72,7 @@ impl Messenger {
         {
             return Err(SendError::Departed { rank, why: departed.why.clone() });
         }
-        if self.has_left[rank as usize] {
+        if self.agreement.has_left(rank) {
             return Err(SendError::Departed { rank, why: "it has left".to_owned() });
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Messenger {
     }
 
     pub(super) fn dispatch(&mut self, set: usize, rank: u32, (buffer, len): (u32, u32), form: Form) {
-        self.counts[set].sent += u64::from(len);
+        self.agreement.sent(set, len);
         self.stats.bundles_sent += 1;
         self.stats.bytes_sent += u64::from(len);
         if set < usize::from(self.spaces) {

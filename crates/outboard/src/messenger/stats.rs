@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use outboard_driver::routing::Carried;
+use outboard_routing::Carried;
 use outboard_settings::Placement;
 
 use super::messages::Messenger;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_driver::writing::{AgentLink, WriterLinks};
+use outboard_driver::writing::WriterLinks;
 use outboard_link::ofi::{self, OfiLink};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
@@ -15,17 +15,18 @@ use outboard_wire::{Grant, Time};
 use outboard_writing::{BeginError, Completed, PolicyExplanation, Write, WriteId, WriterCounts};
 
 use super::WriterOptions;
+use crate::any_link::AnyLink;
 
 /// How long to look for answers before sleeping, where looking costs no system call.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// A writer over one kind of link. Chosen once, when connecting.
 pub(super) enum AnyWriter {
-    Shm(Box<WriterLinks<ShmLink>>),
+    Shm(Box<WriterLinks<ShmLink, AnyLink>>),
     /// Shared with the thread that shows that we live while the application computes.
-    Tcp(Arc<Mutex<WriterLinks<TcpLink>>>),
+    Tcp(Arc<Mutex<WriterLinks<TcpLink, AnyLink>>>),
     /// As over TCP.
-    Ofi(Arc<Mutex<WriterLinks<OfiLink>>>),
+    Ofi(Arc<Mutex<WriterLinks<OfiLink, AnyLink>>>),
 }
 
 macro_rules! on {
@@ -44,14 +45,16 @@ macro_rules! on {
     };
 }
 
-fn lock<L: Link + RemoteMemory>(shared: &Mutex<WriterLinks<L>>) -> MutexGuard<'_, WriterLinks<L>> {
+fn lock<L: Link + RemoteMemory>(
+    shared: &Mutex<WriterLinks<L, AnyLink>>,
+) -> MutexGuard<'_, WriterLinks<L, AnyLink>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Apart from the rest, so that a write that ends at once is no more than a few checks and a copy.
 #[inline(never)]
 fn begin_shared<L: Link + RemoteMemory>(
-    shared: &Mutex<WriterLinks<L>>,
+    shared: &Mutex<WriterLinks<L, AnyLink>>,
     write: Write<'_>,
 ) -> Result<WriteId, BeginError> {
     lock(shared).begin(&write)
@@ -66,7 +69,7 @@ impl AnyWriter {
     ) -> Result<Self, ConnectError> {
         let config = options.config();
         let agent = options.agent.as_ref().and_then(|agent| {
-            let link = dial(agent, identity.clone(), settings);
+            let link = AnyLink::connect(agent, identity.clone(), settings);
             link.inspect_err(|error| tracing::warn!("unloading without the agent: {error}")).ok()
         });
         let exports = Exports::new();
@@ -98,7 +101,7 @@ impl AnyWriter {
         identity: Identity,
         settings: &LinkSettings,
     ) -> Result<(), ConnectError> {
-        let agent = dial(address, identity, settings)?;
+        let agent = AnyLink::connect(address, identity, settings)?;
         on!(self, writer => writer.drain_by(agent));
         Ok(())
     }
@@ -194,21 +197,8 @@ impl AnyWriter {
     }
 }
 
-fn dial(address: &Address, identity: Identity, settings: &LinkSettings) -> Result<AgentLink, ConnectError> {
-    let exports = Exports::new();
-    Ok(match address {
-        Address::Tcp(socket) => {
-            AgentLink::Tcp(Box::new(tcp::connect(*socket, identity, exports, settings.tcp())?))
-        }
-        Address::Ofi(socket) => {
-            AgentLink::Ofi(Box::new(ofi::connect(*socket, identity, exports, settings.ofi())?))
-        }
-        address => AgentLink::Shm(Box::new(shm::connect(address, identity, exports, settings.shm())?)),
-    })
-}
-
 /// Lets the link show that it lives while the application computes and makes no calls. Ends with the writer.
-fn keep_alive<L>(shared: &Arc<Mutex<WriterLinks<L>>>, pause: Duration)
+fn keep_alive<L>(shared: &Arc<Mutex<WriterLinks<L, AnyLink>>>, pause: Duration)
 where
     L: Link + RemoteMemory + Send + 'static,
 {

@@ -1,256 +1,376 @@
-//! A caller: one get, put or delete after the other, each where the table says.
+//! A caller: the dispatchers of the product, one for each memory server, and an application that calls functions there.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::rc::Rc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_calling::{Outcome, SlotTable, slot_of};
-use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
-use outboard_steering::Site;
-use outboard_wire::calling::{
-    CALL, Call, FAILED, Failed, Failure, OBSERVED, Observed, REPLY, Reply, Seen, TABLE, Table, TrapReason,
+use outboard_calling::{
+    Begin, CallOutcome, Crossing, Dispatcher, DispatcherConfig, Fault, Function, Placement, SiteLink,
 };
-use outboard_wire::{FrameHead, Role, Time};
+use outboard_driver::{LinkId, Origin, Service};
+use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
+use outboard_steering::Site;
+use outboard_wire::{Role, Time};
 
-use super::agent::Afar;
-use super::history::{Event, Op};
-use super::{desk, table};
+use super::agent::{ambient, draw_caller};
+use super::books::{Books, Deed};
+use super::functions::{Name, table_call};
+use super::history::Op;
+use super::port::Port;
+use super::post::{Post, Session};
 use crate::{Boot, Recorder};
 
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_millis(60);
-/// One of so many calls goes to any site.
-const PROBE_ONE_OF: u8 = 16;
-/// How often the server is told what was seen of sites.
-const REPORT_EVERY: Duration = Duration::from_millis(1);
+/// Names of calls begin with the number of the server where they began, as in the library.
+const NUMBER_SHIFT: u32 = 56;
+/// How many operations on tables there are in one life of a caller.
+const TABLE_CALLS_MAX: u32 = 25;
+/// How much later than its time a call may be told to be late where everybody runs as soon as possible: some turns.
+const LATENESS_MAX: Duration = Duration::from_micros(50);
 
-/// Everything that was done, by everybody.
-#[derive(Default)]
-pub(super) struct History {
-    pub(super) events: Vec<Event>,
-    /// A clock that shows which of two things was first.
-    pub(super) now: u64,
-    /// Calls that were answered by each site.
-    pub(super) answered: [u64; 3],
-}
-
-/// What a caller does.
-#[derive(Clone, Copy)]
+/// What an application does.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     pub(super) keys: u8,
-    pub(super) calls: u32,
-    /// Takes a put for done whose answer did not come. It must not.
-    pub(super) is_rash: bool,
+    /// The mean time between two bursts of calls, and how many calls there are in one at most.
+    pub(super) pause: Duration,
+    pub(super) burst: usize,
+    pub(super) under_way_max: usize,
+    pub(super) placement: Placement,
+    pub(super) is_open_here: bool,
+    pub(super) silence_max: Duration,
+    /// How many frames have room on the way to a link.
+    pub(super) room: usize,
+    /// Frames come twice now and then.
+    pub(super) repeats: bool,
+    /// Until when it calls.
+    pub(super) until: Time,
 }
 
-/// What a site says of a call.
-type Answer = Result<(u64, Vec<u8>), Failure>;
-
-struct UnderWay {
-    event: usize,
-    call: u64,
-    site: Site,
-    began: Time,
-    until: Time,
-    /// What is not sent yet.
-    frame: Option<(FrameHead, Vec<u8>)>,
+impl Habits {
+    pub(super) fn draw(random: &mut Rng, until: Time, repeats: bool) -> Self {
+        let placement = match random.u8(..8) {
+            0 => Placement::Hinted(Site::ALL[random.usize(..3)]),
+            1 => Placement::Fixed(Site::Server),
+            _ => Placement::Steered,
+        };
+        Self {
+            keys: random.u8(2..6),
+            pause: Duration::from_micros(random.u64(50..3000)),
+            burst: random.usize(1..4),
+            under_way_max: 1 << random.u32(1..6),
+            placement,
+            is_open_here: random.bool(),
+            silence_max: Duration::from_millis(random.u64(15..150)),
+            room: random.usize(4..64),
+            repeats,
+            until,
+        }
+    }
 }
 
-/// One process. Its next life goes on where the last one ended, with calls of other numbers.
+/// A call that has begun.
+struct Begun {
+    deed: Deed,
+    until: Option<Time>,
+}
+
+/// How a call ended, until the books know.
+type Ended = (u64, Result<(u64, Vec<u8>), Fault>);
+
+/// A call that the application wants to make.
+struct Wish {
+    /// At which server.
+    at: usize,
+    name: Name,
+    arguments: Vec<u8>,
+    key: Vec<u8>,
+    deed: Deed,
+}
+
+/// One process.
 pub(super) struct Caller {
     recorder: Recorder,
-    history: Rc<RefCell<History>>,
-    left: Rc<RefCell<u32>>,
+    books: Books,
     habits: Habits,
     random: Rng,
-    table: SlotTable,
-    server: Option<LinkId>,
-    agent: Option<LinkId>,
-    here: Afar,
-    next_call: u64,
-    under_way: Option<UnderWay>,
+    posts: Vec<Post>,
+    crossing: Crossing,
+    begun: BTreeMap<u64, Begun>,
+    table_calls_left: u32,
     next_at: Time,
-    observed: Observed,
-    report_at: Time,
-    answers: VecDeque<(u64, Answer)>,
+    looked_at: Time,
+    /// Takes puts for done whose answers did not come. It must not.
+    #[cfg(test)]
+    pub(super) is_rash: bool,
 }
 
 impl Caller {
     pub(super) fn new(
         boot: Boot,
-        recorder: Recorder,
-        (history, left): (Rc<RefCell<History>>, Rc<RefCell<u32>>),
+        servers: usize,
+        (recorder, books): (Recorder, Books),
         habits: Habits,
     ) -> Self {
-        let mut random = boot.random;
+        let mut crossing = Crossing::default();
+        (0..servers).for_each(|_| crossing.add_server(habits.silence_max));
         Self {
             recorder,
-            history,
-            left,
+            books,
             habits,
-            table: SlotTable::default(),
-            server: None,
-            agent: None,
-            here: Afar::new(&mut random),
-            random,
-            next_call: 1,
-            under_way: None,
+            random: boot.random,
+            posts: (0..servers).map(|_| Post::default()).collect(),
+            crossing,
+            begun: BTreeMap::new(),
+            table_calls_left: TABLE_CALLS_MAX,
             next_at: boot.now,
-            observed: Observed::default(),
-            report_at: boot.now,
-            answers: VecDeque::new(),
+            looked_at: boot.now,
+            #[cfg(test)]
+            is_rash: false,
         }
     }
 
-    fn begin(&mut self, now: Time) {
-        let key = self.random.u8(1..=self.habits.keys);
-        let meant = self.table.site(slot_of(&[key, self.random.u8(..8)]));
-        // Some calls show what calls cost at other sites.
-        let is_probe = self.random.u8(..PROBE_ONE_OF) == 0;
-        let meant = if is_probe { Site::ALL[self.random.usize(..Site::ALL.len())] } else { meant };
-        let site = match meant {
-            Site::Agent if self.agent.is_some() => Site::Agent,
-            Site::Application if self.here.region.is_some() && self.server.is_some() => Site::Application,
-            _ if self.server.is_some() => Site::Server,
-            _ => return,
-        };
-        *self.left.borrow_mut() -= 1;
-        let mut history = self.history.borrow_mut();
-        history.now += 1;
-        let op = match self.random.u8(..8) {
-            0..3 => Op::Get(None),
-            3..6 => Op::Put(history.now),
-            _ => Op::Delete(false),
-        };
-        let (began, event) = (history.now, history.events.len());
-        history.events.push(Event { key, op, began, ended: None, did_nothing: false });
-        drop(history);
-        let (handle, arguments) = table::arguments(key, op);
-        let call = Call { call: self.next_call, handle, patience_us: 0 };
-        self.next_call += 1;
-        let mut frame = None;
-        if let (Site::Application, Some(region)) = (site, &self.here.region) {
-            let client = table::open(&mut self.here.executor, region);
-            let fill = |buffer: &mut [u8]| buffer.copy_from_slice(&arguments);
-            // A new client has room for a call.
-            let _ = self.here.executor.submit(now, client, &call, (arguments.len(), fill));
-        } else {
-            frame = Some((FrameHead::new(CALL), [call.encode().as_slice(), &arguments].concat()));
-        }
-        let until = now + PATIENCE;
-        self.under_way = Some(UnderWay { event, call: call.call, site, began: now, until, frame });
+    /// Whether it has called what it wanted, and all of that has ended.
+    pub(super) fn is_done(&self, now: Time) -> bool {
+        now >= self.habits.until && self.begun.is_empty()
     }
 
-    /// Whatever was said of the call that is under way.
-    fn settle(&mut self, now: Time) {
-        while let Some((call, result)) = self.answers.pop_front() {
-            let Some(under_way) = self.under_way.take_if(|under_way| under_way.call == call) else {
-                continue;
-            };
-            let mut history = self.history.borrow_mut();
-            history.now += 1;
-            history.answered[under_way.site as usize] += 1;
-            let seen = &mut self.observed.sites[under_way.site as usize];
-            seen.calls += 1;
-            seen.round_trips_ns += now.since(under_way.began).as_nanos() as u64;
-            let ended = history.now;
-            let event = &mut history.events[under_way.event];
-            match result {
-                Ok((value, reply)) => match table::read(event.op, value, &reply) {
-                    Ok(op) => {
-                        event.did_nothing = op.is_none();
-                        event.op = op.unwrap_or(event.op);
-                        event.ended = Some(ended);
-                    }
-                    Err(promise) => self.recorder.fail(promise),
-                },
-                Err(Failure::NoFunction) => event.did_nothing = true,
-                // The site has lost the server in the middle of it.
-                Err(Failure::Trapped { reason: TrapReason::NotReached, .. }) => {
-                    event.did_nothing = matches!(event.op, Op::Get(_));
-                }
-                Err(failure) => self.recorder.fail(format!("functions do not fail: {failure:?}")),
+    fn port<L: Link>(&mut self, link: &L) -> Port {
+        let repeats = self.habits.repeats.then(|| self.random.fork());
+        Port::new(link, self.habits.room, repeats)
+    }
+
+    /// Begins to call at a server that is there.
+    fn meet<L: Link>(&mut self, at: usize, link: &L, now: Time) {
+        let server = self.port(link);
+        let incarnation = link.peer().incarnation();
+        let (caller, habits) = (draw_caller(&mut self.random), self.habits);
+        let config = DispatcherConfig {
+            under_way_max: habits.under_way_max,
+            placement: habits.placement,
+            silence_max: habits.silence_max,
+            ambient: ambient(&mut self.random),
+        };
+        let post = &mut self.posts[at];
+        let agent = post.unused_agent.take();
+        let end = agent.clone().map(|port| SiteLink::new(port, caller, incarnation));
+        let mut dispatcher = Dispatcher::new(server.clone(), end, caller, config)
+            .with_first_id((at as u64) << NUMBER_SHIFT | (now.as_nanos() / 1000) << 16);
+        if habits.is_open_here {
+            dispatcher.open_here();
+        }
+        let (handles, is_registering) = (Vec::new(), false);
+        post.session = Some(Session {
+            dispatcher,
+            caller,
+            server,
+            incarnation,
+            agent,
+            handles,
+            is_registering,
+            epoch: 0,
+        });
+    }
+
+    /// Lets every dispatcher do what there is to do. Returns whether anything moved.
+    fn work(&mut self, now: Time) -> bool {
+        let (mut moved, mut ended): (bool, Vec<Ended>) = (false, Vec::new());
+        let tell = |ended: &mut Vec<Ended>, id, outcome: CallOutcome<'_>| {
+            ended.push((id, outcome.map(|(value, reply)| (value, reply.to_vec()))));
+        };
+        for post in &mut self.posts {
+            post.now = now;
+            let Some(session) = &mut post.session else { continue };
+            moved |= session.register(now);
+            moved |= session.dispatcher.turn(|| now, |id, outcome| tell(&mut ended, id, outcome));
+            let epoch = session.dispatcher.table().epoch();
+            self.recorder.expect(epoch >= session.epoch, || {
+                format!("a newer table replaces an older one, but {epoch} came after {}", session.epoch)
+            });
+            session.epoch = epoch;
+            if let Some(image) = session.dispatcher.unprepared() {
+                let (name, prepared) = (image.name(), Function::prepare(image));
+                session.dispatcher.prepared(name, prepared);
             }
-            drop(history);
-            self.next_at = now + Duration::from_micros(self.random.u64(1..300));
+            if session.dispatcher.wants_agent() {
+                let agent = post.unused_agent.take();
+                let whose = (session.caller, session.incarnation);
+                let found = agent.clone().map(|port| SiteLink::new(port, whose.0, whose.1));
+                session.agent = agent.or(session.agent.take());
+                session.dispatcher.dialled(found);
+            }
+        }
+        let crossed = &mut ended;
+        moved |= self.crossing.cross(&mut self.posts, |ashore| {
+            crossed.push((ashore.id, Err(Fault::Lost { may_have_run: true })));
+        });
+        for (id, result) in ended {
+            self.settle(id, result, now);
+        }
+        self.close_lost_sessions();
+        moved
+    }
+
+    /// A server that is gone comes back as another, when its last call was told.
+    fn close_lost_sessions(&mut self) {
+        for post in &mut self.posts {
+            let is_over = post.server.is_none()
+                && post.session.as_ref().is_some_and(|session| session.dispatcher.under_way() == 0);
+            if is_over {
+                post.session = None;
+                // What the agent says late must not be taken for an answer to another dispatcher.
+                post.leaves_agent = post.agent.is_some() && post.unused_agent.is_none();
+            }
         }
     }
 
-    /// Tells the server what was seen of sites, when it is time.
-    fn report<L: Link>(&mut self, link: &mut L, now: Time) -> Result<bool, LinkError> {
-        if now < self.report_at {
-            return Ok(false);
-        }
-        self.report_at = now + REPORT_EVERY;
-        let mut observed = std::mem::take(&mut self.observed);
-        let usable = [self.here.region.is_some(), self.agent.is_some(), true];
-        for (site, seen) in Site::ALL.into_iter().zip(&mut observed.sites) {
-            let here = self.under_way.as_ref().filter(|under_way| under_way.site == site);
-            let oldest_ns = here.map_or(0, |under_way| now.since(under_way.began).as_nanos() as u64);
-            *seen = Seen { is_usable: usable[site as usize], oldest_ns, ..*seen };
-        }
-        match link.send(FrameHead::new(OBSERVED), &observed.encode()) {
-            Ok(()) => Ok(true),
-            Err(SendError::Lost(lost)) => Err(lost),
-            // What is not said now is said the next time, of other calls.
-            Err(_) => Ok(false),
+    fn settle(&mut self, id: u64, result: Result<(u64, Vec<u8>), Fault>, now: Time) {
+        let Some(Begun { deed, until }) = self.begun.remove(&id) else {
+            return self.recorder.fail(format!("every call ends once, but {id:#x} did again: {result:?}"));
+        };
+        match result {
+            Ok((value, reply)) => self.books.replied(deed, value, &reply),
+            Err(fault) => {
+                let is_late = until.is_some_and(|until| until <= now);
+                let late = until.map_or(Duration::ZERO, |until| now.since(until));
+                self.recorder.expect(!self.books.is_fair || late <= LATENESS_MAX, || {
+                    format!("nobody waits for long after a call's time is over, but {late:?}")
+                });
+                self.books.failed(deed, fault, is_late);
+                #[cfg(test)]
+                if self.is_rash {
+                    self.books.pretend_done(deed);
+                }
+            }
         }
     }
 
-    /// Nothing will be heard of the call that is under way; whether it happens is open.
-    fn give_up(&mut self, now: Time) {
-        let Some(under_way) = self.under_way.take() else { return };
-        self.next_at = now;
-        let mut history = self.history.borrow_mut();
-        history.now += 1;
-        let ended = history.now;
-        let event = &mut history.events[under_way.event];
-        match event.op {
-            // Nobody can tell whether it was read, and nobody needs to know.
-            Op::Get(_) => event.did_nothing = true,
-            Op::Put(_) if self.habits.is_rash => event.ended = Some(ended),
-            _ => event.did_nothing = under_way.frame.is_some(),
+    /// No call is awaited whose time is over.
+    fn look_for_forgotten(&self, now: Time) {
+        let forgotten = self.begun.values().filter(|begun| begun.until.is_some_and(|until| until <= now));
+        let count = forgotten.count();
+        self.recorder.expect(count == 0, || format!("nobody waits for ever, but {count} calls are late"));
+    }
+
+    /// What the application wants next.
+    fn draw_call(&mut self) -> Option<Wish> {
+        let at = self.random.usize(..self.posts.len());
+        let session = self.posts[at].session.as_ref().filter(|session| session.is_ready())?;
+        let incarnation = session.incarnation;
+        let kind = self.random.u8(..10);
+        // One after the other, and not too many: to judge a history takes long.
+        let is_at_table = self.begun.values().any(|begun| matches!(begun.deed, Deed::Table(_)));
+        if kind < 5 && !is_at_table && self.table_calls_left > 0 {
+            self.table_calls_left -= 1;
+            let key = self.random.u8(1..=self.habits.keys);
+            let op = [Op::Get(None), Op::Put(0), Op::Delete(false)][self.random.usize(..3)];
+            let (deed, op) = self.books.begin_table(incarnation, key, op);
+            let (name, arguments) = table_call(key, op);
+            return Some(Wish { at, name, arguments, key: vec![key, self.random.u8(..8)], deed });
         }
+        let (here, reads) = (self.books.next_cell()?, self.random.u64(..4));
+        let key = vec![self.random.u8(..)];
+        let to = self.random.usize(..self.posts.len());
+        let there = self.posts[to].session.as_ref().filter(|session| session.is_ready());
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        match there {
+            Some(there) if kind > 7 && to != at => {
+                let (mark, cell) = (there.handles[Name::Mark as usize], self.books.next_cell()?);
+                let arguments = words(&[here, to as u64, mark.into(), cell, reads]);
+                let deed = Deed::Marks { here, there: Some(cell) };
+                Some(Wish { at, name: Name::Hop, arguments, key, deed })
+            }
+            _ => {
+                let deed = Deed::Marks { here, there: None };
+                Some(Wish { at, name: Name::Mark, arguments: words(&[here, reads]), key, deed })
+            }
+        }
+    }
+
+    /// Begins some calls.
+    fn call(&mut self, now: Time) {
+        for _ in 0..self.random.usize(1..=self.habits.burst) {
+            let Some(Wish { at, name, arguments, key, deed }) = self.draw_call() else { continue };
+            let patience = match self.random.u8(..4) {
+                0 => Some(Duration::from_micros(self.random.u64(1..40))),
+                1 => Some(Duration::from_micros(self.random.u64(1000..60_000))),
+                _ => None,
+            };
+            let Some(session) = &mut self.posts[at].session else { continue };
+            let handle = session.handles[name as usize];
+            let begin =
+                Begin { handle, slot: outboard_calling::slot_of(&key), arguments: &arguments, patience };
+            match session.dispatcher.begin(&begin, || now) {
+                Ok(id) => {
+                    let until = patience.map(|patience| now + patience);
+                    self.begun.insert(id, Begun { deed, until });
+                }
+                Err(_) => self.books.not_begun(deed),
+            }
+        }
+        self.next_at = now + self.habits.pause.mul_f64(0.5 + self.random.f64());
+    }
+
+    fn post_of(&mut self, link: LinkId) -> Option<(usize, bool)> {
+        let is_it = |post: &Post| post.server == Some(link) || post.agent == Some(link);
+        let at = self.posts.iter().position(is_it)?;
+        Some((at, self.posts[at].server == Some(link)))
+    }
+
+    /// The port that a link belongs to.
+    fn port_of(&mut self, link: LinkId) -> Option<&Port> {
+        let (at, is_server) = self.post_of(link)?;
+        let post = &self.posts[at];
+        match (&post.session, is_server) {
+            (Some(session), true) => Some(&session.server),
+            (Some(session), false) if post.unused_agent.is_none() => session.agent.as_ref(),
+            (_, false) => post.unused_agent.as_ref(),
+            (None, true) => None,
+        }
+    }
+}
+
+impl Drop for Caller {
+    /// A process dies with what it has under way.
+    fn drop(&mut self) {
+        self.begun.values().for_each(|begun| self.books.orphan(begun.deed));
     }
 }
 
 impl Service for Caller {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
-        let is_server = peer.intro().role == Role::MemoryServer;
-        *(if is_server { &mut self.server } else { &mut self.agent }) = Some(link);
-    }
-
-    fn on_frame(&mut self, _: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
-        let bytes = frame.payload.to_vec();
-        match frame.head.kind {
-            TABLE => match Table::decode(&bytes).map(|table| SlotTable::from_wire(&table)) {
-                Ok(table) if table.epoch() >= self.table.epoch() => self.table = table,
-                Ok(_) => {}
-                Err(error) => self.recorder.fail(format!("tables can be read: {error}")),
-            },
-            REPLY => {
-                if let Ok((Reply { call, value }, reply)) = Reply::decode(&bytes) {
-                    self.answers.push_back((call, Ok((value, reply.to_vec()))));
-                }
-            }
-            FAILED => {
-                if let Ok(Failed { call, failure }) = Failed::decode(&bytes) {
-                    self.answers.push_back((call, Err(failure)));
-                }
-            }
-            _ => {}
+    fn on_turn(&mut self, now: Time) -> bool {
+        self.looked_at = now;
+        let mut moved = self.work(now);
+        self.look_for_forgotten(now);
+        if now >= self.next_at && now < self.habits.until {
+            self.call(now);
+            moved = true;
         }
-        self.settle(now);
-        Disposition::Taken
+        moved
     }
 
-    fn on_completion(&mut self, _: LinkId, completion: Completion, _: Time) {
-        self.here.on_completion(&completion);
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _: Time) {
+        let Origin::Dialled(_) = origin else { return };
+        if peer.intro().role == Role::Agent {
+            if let Some(post) = self.posts.iter_mut().find(|post| post.agent.is_none()) {
+                post.agent = Some(link);
+            }
+        } else {
+            // The servers' names end with their numbers.
+            let number = peer.intro().name.as_str().trim_start_matches("server ").parse().unwrap_or(0);
+            self.posts[number].server = Some(link);
+        }
+    }
+
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _: Time) -> Disposition {
+        self.port_of(link).map_or(Disposition::Taken, |port| port.arrive(frame))
+    }
+
+    fn on_completion(&mut self, link: LinkId, completion: Completion, _: Time) {
+        if let Some(port) = self.port_of(link) {
+            port.complete(completion);
+        }
     }
 
     fn send<L: Link + RemoteMemory>(
@@ -259,54 +379,48 @@ impl Service for Caller {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
-        let mut moved = false;
-        if self.server == Some(id) {
-            let Self { here, answers, .. } = self;
-            moved |= here.run(link, now, |Outcome { call, result, .. }| {
-                let result = result.map(|(value, reply)| (value, reply.to_vec()));
-                answers.push_back((call, result.map_err(desk::failure)));
-            })?;
-            self.settle(now);
-            moved |= self.report(link, now)?;
+        let Some((at, is_server)) = self.post_of(id) else { return Ok(false) };
+        let post = &mut self.posts[at];
+        if is_server && post.session.is_none() {
+            self.meet(at, link, now);
+            return Ok(true);
         }
-        let (server, agent) = (self.server, self.agent);
-        let Some(under_way) = &mut self.under_way else { return Ok(moved) };
-        let goes_by = if under_way.site == Site::Agent { agent } else { server };
-        if goes_by == Some(id)
-            && let Some((head, payload)) = &under_way.frame
-        {
-            match link.send(*head, payload) {
-                Ok(()) => (moved, under_way.frame) = (true, None),
-                Err(SendError::Lost(lost)) => return Err(lost),
-                Err(_) => {}
-            }
+        if !is_server && std::mem::take(&mut post.leaves_agent) {
+            return Err(LinkError { peer: link.peer().clone(), loss: Loss::ClosedHere });
         }
-        Ok(moved)
+        let has_agent = post.unused_agent.is_some()
+            || post.session.as_ref().and_then(|session| session.agent.as_ref()).is_some_and(Port::is_open);
+        if !is_server && !has_agent {
+            let port = self.port(link);
+            self.posts[at].unused_agent = Some(port);
+        }
+        self.port_of(id).map_or(Ok(false), |port| port.pump(link))
     }
 
-    fn on_lost(&mut self, link: LinkId, _: &LinkError, now: Time) {
-        let is_agent = self.agent.take_if(|agent| *agent == link).is_some();
-        if self.server.take_if(|server| *server == link).is_some() {
-            self.here = Afar::new(&mut self.random);
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, _: Time) {
+        let Some((at, is_server)) = self.post_of(link) else { return };
+        if let Some(port) = self.port_of(link) {
+            port.lose(error);
         }
-        if self.under_way.as_ref().is_some_and(|under_way| (under_way.site == Site::Agent) == is_agent) {
-            self.give_up(now);
+        let post = &mut self.posts[at];
+        if is_server {
+            post.server = None;
+        } else {
+            (post.agent, post.unused_agent, post.leaves_agent) = (None, None, false);
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        match &self.under_way {
-            Some(under_way) => Some(under_way.until.min(self.report_at)),
-            None => (*self.left.borrow() > 0 && self.server.is_some()).then_some(self.next_at),
-        }
+        let ports = self.posts.iter().filter_map(|post| post.session.as_ref());
+        let has_news = ports
+            .clone()
+            .any(|session| session.server.has_news() || session.agent.as_ref().is_some_and(Port::has_news));
+        let due = ports.filter_map(|session| session.dispatcher.next_deadline());
+        let calls = (self.next_at < self.habits.until).then_some(self.next_at);
+        let soon = self.looked_at + Duration::from_micros(5);
+        let news = has_news.then_some(soon);
+        due.chain(calls).chain(news).chain(self.crossing.next_deadline()).min().map(|due| due.max(soon))
     }
 
-    fn on_time(&mut self, now: Time) {
-        if self.under_way.as_ref().is_some_and(|under_way| under_way.until <= now) {
-            self.give_up(now);
-        }
-        if self.under_way.is_none() && now >= self.next_at && *self.left.borrow() > 0 {
-            self.begin(now);
-        }
-    }
+    fn on_time(&mut self, _: Time) {}
 }

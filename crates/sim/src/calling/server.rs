@@ -1,4 +1,4 @@
-//! The memory server: runs calls on its own memory, and moves slots about.
+//! A memory server: the desks of the product, on memory of its own, and slots that move about.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,65 +7,74 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_calling::{
-    Access, CallerNumber, Client, Controller, ControllerConfig, Executor, ExecutorConfig, Operation, Outcome,
-    Site, SlotTable, Ticket,
+    Access, CallingDesk, ControllerConfig, ExecutorConfig, FindRegion, MeterReader, Operation, Refused,
+    SharedController, Site, SlotDesk, SlotTable, Ticket,
 };
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::memory::Segment;
 use outboard_link::{Disposition, Export, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_steering::{Reason, Site as Where};
-use outboard_wire::calling::{CALL, OBSERVED, Observed, TABLE, TrapReason};
-use outboard_wire::{FrameHead, Rights, Time};
+use outboard_wire::calling::{
+    ASK, Allowed, CallerId, RegisterRefusal, TABLE as SLOTS, TrapReason, is_calling,
+};
+use outboard_wire::{FrameHead, RegionId, Rights, Role, Time};
 
-use super::desk::{answer, submit};
-use super::table::{self, GENERATION, KEY, REGION, SIZE};
+use super::agent::shared_calls;
+use super::books::Books;
+use super::functions::{CELLS, GENERATION, KEY, TABLE, header, size_of};
 use crate::{Boot, Recorder};
 
-/// How much is done in one turn: little, so that calls of different sites mingle.
-const FUEL_PER_TURN: u64 = 500;
+/// The memory of a server. Every access ends at once.
+struct Memory {
+    regions: BTreeMap<RegionId, Arc<Segment>>,
+}
 
-/// The memory of the server. Every access ends at once.
-struct Direct(Arc<Segment>);
-
-impl Direct {
-    fn with(&self, offset: u64, length: usize, use_it: impl FnOnce(&Segment, usize) -> u64) -> Access {
-        match offset.checked_add(length as u64) {
-            Some(end) if end <= SIZE as u64 => Access::Done(use_it(&self.0, offset as usize)),
+impl Memory {
+    fn with(
+        &self,
+        region: RegionId,
+        (offset, length): (u64, usize),
+        use_it: impl FnOnce(&Segment, usize) -> u64,
+    ) -> Access {
+        match (self.regions.get(&region), offset.checked_add(length as u64)) {
+            (Some(memory), Some(end)) if end <= size_of(region) as u64 => {
+                Access::Done(use_it(memory, offset as usize))
+            }
             _ => Access::Refused(TrapReason::OutOfBounds),
         }
     }
 }
 
-impl Site for Direct {
-    type Region = ();
+impl Site for Memory {
+    type Region = RegionId;
 
-    fn read(&mut self, (): &(), offset: u64, into: &mut [u8]) -> Access {
-        self.with(offset, into.len(), |memory, at| {
+    fn read(&mut self, region: &RegionId, offset: u64, into: &mut [u8]) -> Access {
+        self.with(*region, (offset, into.len()), |memory, at| {
             memory.window(at, into.len()).read(0, into);
             0
         })
     }
 
-    fn write(&mut self, (): &(), offset: u64, from: &[u8]) -> Access {
-        self.with(offset, from.len(), |memory, at| {
+    fn write(&mut self, region: &RegionId, offset: u64, from: &[u8]) -> Access {
+        self.with(*region, (offset, from.len()), |memory, at| {
             memory.window_mut(at, from.len()).write(0, from);
             0
         })
     }
 
-    fn compare_swap(&mut self, (): &(), offset: u64, (expected, desired): (u64, u64)) -> Access {
-        self.with(offset, 8, |memory, at| {
+    fn compare_swap(&mut self, region: &RegionId, offset: u64, (expected, desired): (u64, u64)) -> Access {
+        self.with(*region, (offset, 8), |memory, at| {
             let word = memory.word(at);
             let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
             swapped.unwrap_or_else(|found| found)
         })
     }
 
-    fn fetch_add(&mut self, (): &(), offset: u64, addend: u64) -> Access {
-        self.with(offset, 8, |memory, at| memory.word(at).fetch_add(addend, Ordering::SeqCst))
+    fn fetch_add(&mut self, region: &RegionId, offset: u64, addend: u64) -> Access {
+        self.with(*region, (offset, 8), |memory, at| memory.word(at).fetch_add(addend, Ordering::SeqCst))
     }
 
-    fn begin(&mut self, _: Ticket, (): &(), _: Operation<'_>) {
+    fn begin(&mut self, _: Ticket, _: &RegionId, _: Operation<'_>) {
         unreachable!("no access of this site takes longer");
     }
 
@@ -80,89 +89,97 @@ impl Site for Direct {
     fn log(&mut self, _: &[u8]) {}
 }
 
-/// Runs calls, and tells everybody where slots are.
-pub(super) struct Server {
-    site: Direct,
-    executor: Executor<()>,
-    outbox: Outbox,
-    clients: BTreeMap<LinkId, Client>,
-    links: Vec<LinkId>,
-    mover: Mover,
-    recorder: Recorder,
+/// The regions of a server, as callers ask for them.
+struct Regions;
+
+impl FindRegion for Regions {
+    type Region = RegionId;
+
+    fn find(&mut self, _: CallerId, allowed: &Allowed) -> Result<Option<RegionId>, Refused> {
+        let Allowed { region, generation, key, .. } = *allowed;
+        if [TABLE, CELLS].contains(&region) && generation == GENERATION && key == KEY {
+            return Ok(Some(region));
+        }
+        Err((RegisterRefusal::NoRegion, format!("no {region} here")))
+    }
 }
 
 /// Who moves slots.
 enum Mover {
     /// Chance, far more often than anybody would.
-    Chance { table: Box<SlotTable>, random: Rng, at: Time, every: Duration },
-    /// What does it in earnest, by what callers tell, and when it did.
-    Controller { controller: Box<Controller>, shifts: Vec<Time> },
+    Chance { table: Box<SlotTable>, random: Rng, at: Time, every: Duration, asked: Vec<LinkId> },
+    /// The controller, by what callers and agents tell, and when it moved some by choice.
+    Controller { controller: Arc<SharedController>, reader: MeterReader, shifts: Vec<Time> },
 }
 
-impl Mover {
-    fn table(&self) -> &SlotTable {
-        match self {
-            Self::Chance { table, .. } => table,
-            Self::Controller { controller, .. } => controller.table(),
-        }
-    }
+/// One thread of the server.
+struct Worker {
+    desk: CallingDesk<RegionId>,
+    slots: SlotDesk,
+}
+
+/// Runs calls by several workers that take turns in one node, and tells everybody where slots are.
+pub(super) struct Server {
+    memory: Memory,
+    workers: Vec<Worker>,
+    /// Which worker has a link, and who is at its other end.
+    owners: BTreeMap<LinkId, (usize, Role)>,
+    next_owner: usize,
+    outbox: Outbox,
+    mover: Mover,
+    recorder: Recorder,
 }
 
 impl Server {
-    pub(super) fn new(mut boot: Boot, recorder: Recorder) -> Self {
-        // Without a page of memory there is nothing to simulate.
-        let memory = Arc::new(Segment::create(c"outboard-sim", SIZE).expect("a page of memory"));
-        let header = table::header();
-        memory.window_mut(0, header.len()).write(0, &header);
-        let keys = vec![(KEY, Rights::ALL)];
-        boot.exports.add(Export {
-            region: REGION,
-            generation: GENERATION,
-            memory: Arc::clone(&memory),
-            keys,
-        });
-        Self {
-            site: Direct(memory),
-            executor: Executor::new(ExecutorConfig::default()),
-            outbox: Outbox::default(),
-            clients: BTreeMap::new(),
-            links: Vec::new(),
-            mover: if boot.random.bool() {
-                let every = Duration::from_micros(boot.random.u64(200..20_000));
-                Mover::Chance { table: Box::default(), random: boot.random, at: boot.now, every }
-            } else {
-                let controller = Controller::new(ControllerConfig::default(), boot.now);
-                Mover::Controller { controller: Box::new(controller), shifts: Vec::new() }
-            },
-            recorder,
+    pub(super) fn new(mut boot: Boot, recorder: Recorder, books: &Books) -> Self {
+        let mut regions = BTreeMap::new();
+        for region in [TABLE, CELLS] {
+            // Without some pages of memory there is nothing to simulate.
+            let memory =
+                Arc::new(Segment::create(c"outboard-sim", size_of(region)).expect("pages of memory"));
+            let keys = vec![(KEY, Rights::ALL)];
+            boot.exports.add(Export { region, generation: GENERATION, memory: Arc::clone(&memory), keys });
+            regions.insert(region, memory);
         }
+        let header = header();
+        regions[&TABLE].window_mut(0, header.len()).write(0, &header);
+        books.own(Arc::clone(&regions[&CELLS]));
+        let (calls, controller) = (shared_calls(), SharedController::new(ControllerConfig::default(), || {}));
+        let workers: Vec<Worker> = (0..boot.random.usize(1..=2))
+            .map(|_| {
+                let desk = CallingDesk::new(Arc::clone(&calls), ExecutorConfig::default());
+                Worker { desk, slots: SlotDesk::new(Arc::clone(&controller)) }
+            })
+            .collect();
+        let mover = if boot.random.bool() {
+            let every = Duration::from_micros(boot.random.u64(100..10_000));
+            Mover::Chance {
+                table: Box::default(),
+                random: boot.random,
+                at: boot.now,
+                every,
+                asked: Vec::new(),
+            }
+        } else {
+            let reader = MeterReader::new(workers.iter().map(|worker| Arc::clone(worker.desk.meter())));
+            Mover::Controller { controller, reader, shifts: Vec::new() }
+        };
+        let (memory, owners, outbox) = (Memory { regions }, BTreeMap::new(), Outbox::default());
+        Self { memory, workers, owners, next_owner: 0, outbox, mover, recorder }
     }
 
-    /// Moves slots. Returns whether any were.
-    fn move_slots(&mut self, now: Time) -> bool {
-        let before = self.mover.table().epoch();
-        match &mut self.mover {
-            Mover::Chance { table, random, at, every } => {
-                *at = now + *every;
-                let (first, last) = (random.u8(..), random.u8(..));
-                table.assign(first.min(last)..=first.max(last), Where::ALL[random.usize(..3)]);
+    fn tell_table(&mut self) {
+        let Self { mover, workers, outbox, .. } = self;
+        match mover {
+            Mover::Chance { table, asked, .. } => {
+                let bytes = table.to_wire().encode();
+                workers.iter_mut().for_each(|worker| worker.desk.set_label(table.label()));
+                asked.iter().for_each(|link| outbox.push_copy(*link, FrameHead::new(SLOTS), &bytes));
             }
-            Mover::Controller { controller, shifts } => {
-                let total = controller.shifts_total();
-                controller.on_time(now);
-                let is_choice =
-                    controller.shifts().next().is_some_and(|shift| shift.reason == Reason::Cheaper);
-                if controller.shifts_total() > total && is_choice {
-                    shifts.push(now);
-                    check_budget(shifts, &self.recorder);
-                }
+            Mover::Controller { .. } => {
+                workers.iter_mut().for_each(|worker| worker.slots.tell_table(&mut worker.desk, outbox));
             }
         }
-        self.mover.table().epoch() > before
-    }
-
-    fn push_table(&mut self, link: LinkId) {
-        self.outbox.push_copy(link, FrameHead::new(TABLE), &self.mover.table().to_wire().encode());
     }
 }
 
@@ -170,37 +187,39 @@ impl Service for Server {
     type Note = ();
 
     fn on_turn(&mut self, now: Time) -> bool {
-        if self.executor.is_idle() {
-            return false;
-        }
-        let Self { site, executor, outbox, links, .. } = self;
-        executor.run(now, site, FUEL_PER_TURN, |outcome: Outcome<'_>| answer(outbox, links, outcome));
-        true
+        let Self { workers, memory, outbox, .. } = self;
+        let mut moved = false;
+        workers.iter_mut().for_each(|worker| moved |= worker.desk.run(now, memory, outbox));
+        moved
     }
 
-    fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, _: Time) {
-        let client = table::open(&mut self.executor, &());
-        if client.index() >= self.links.len() {
-            self.links.resize(client.index() + 1, link);
-        }
-        self.links[client.index()] = link;
-        self.clients.insert(link, client);
-        self.push_table(link);
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
+        self.owners.insert(link, (self.next_owner % self.workers.len(), peer.intro().role));
+        self.next_owner += 1;
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
-        if let (OBSERVED, Mover::Controller { controller, .. }) = (frame.head.kind, &mut self.mover) {
-            match Observed::decode(&frame.payload.to_vec()) {
-                Ok(observed) => controller.on_observed(now, CallerNumber(link.0), &observed),
-                Err(error) => self.recorder.fail(format!("reports can be read: {error}")),
-            }
+        let Some((owner, role)) = self.owners.get(&link).copied() else { return Disposition::Taken };
+        if !self.outbox.has_room(link) {
+            return Disposition::Deferred;
         }
-        match self.clients.get(&link) {
-            Some(client) if frame.head.kind == CALL => {
-                submit(&mut self.executor, (*client, link), frame, now, &mut self.outbox)
+        let Worker { desk, slots } = &mut self.workers[owner];
+        match (frame.head.kind, &mut self.mover) {
+            (ASK, Mover::Chance { table, asked, .. }) => {
+                asked.push(link);
+                self.outbox.push_copy(link, FrameHead::new(SLOTS), &table.to_wire().encode());
             }
-            _ => Disposition::Taken,
+            (kind, Mover::Controller { .. }) if SlotDesk::is_about_slots(kind) => {
+                slots.on_frame((link, frame, now), role == Role::Agent, desk, &mut self.outbox);
+            }
+            (kind, _) if SlotDesk::is_about_slots(kind) => {}
+            (kind, _) if is_calling(kind) => {
+                return desk.on_frame((link, frame, now), &mut Regions, &mut self.outbox);
+            }
+            // The only other question that callers have.
+            _ => self.outbox.push_copy(link, frame.head, &frame.payload.to_vec()),
         }
+        Disposition::Taken
     }
 
     fn send<L: Link + RemoteMemory>(&mut self, id: LinkId, link: &mut L, _: Time) -> Result<bool, LinkError> {
@@ -209,22 +228,45 @@ impl Service for Server {
 
     fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
         self.outbox.forget(link);
-        if let Some(client) = self.clients.remove(&link) {
-            self.executor.close(client);
+        if let Some((owner, _)) = self.owners.remove(&link) {
+            self.workers[owner].desk.on_lost(link);
+            self.workers[owner].slots.on_lost(link);
+        }
+        if let Mover::Chance { asked, .. } = &mut self.mover {
+            asked.retain(|other| *other != link);
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
         match &self.mover {
             Mover::Chance { at, .. } => Some(*at),
-            Mover::Controller { controller, .. } => controller.next_deadline(),
+            Mover::Controller { controller, .. } => controller.lock().next_deadline(),
         }
     }
 
     fn on_time(&mut self, now: Time) {
-        if self.move_slots(now) {
-            let links: Vec<LinkId> = self.clients.keys().copied().collect();
-            links.into_iter().for_each(|link| self.push_table(link));
+        let has_moved = match &mut self.mover {
+            Mover::Chance { table, random, at, every, .. } if now >= *at => {
+                *at = now + *every;
+                let (first, last) = (random.u8(..), random.u8(..));
+                table.assign(first.min(last)..=first.max(last), Where::ALL[random.usize(..3)]) > 0
+            }
+            Mover::Chance { .. } => false,
+            Mover::Controller { controller, reader, shifts } => {
+                let mut controller = controller.lock();
+                let total = controller.shifts_total();
+                controller.on_load(now, Where::Server, &reader.read(now));
+                let has_moved = controller.on_time(now);
+                let is_choice = controller.shifts().next().is_some_and(|it| it.reason == Reason::Cheaper);
+                if controller.shifts_total() > total && is_choice {
+                    shifts.push(now);
+                    check_budget(shifts, &self.recorder);
+                }
+                has_moved
+            }
+        };
+        if has_moved {
+            self.tell_table();
         }
     }
 }

@@ -2,45 +2,54 @@
 
 use std::collections::BTreeSet;
 
-use outboard_paging::pager::State;
+use outboard_paging::application::chunks::State;
 
 use super::application::Application;
 
 impl Application {
     /// Frames are conserved, no two chunks share one, and a chunk is in its region or in its frame.
     pub(super) fn audit(&mut self) {
-        let (mut frames, mut keys, mut residents) = (BTreeSet::new(), BTreeSet::new(), 0);
-        for shard in 0..self.pages.cells.len() {
-            let cell = &self.pages.cells[shard];
-            let (used, budget) = (cell.shard.used(), self.shape.config.budget);
-            let seats: Vec<_> =
-                cell.shard.seats().map(|(seat, key, state)| (cell.shard.frame(seat), key, state)).collect();
-            let taken: usize = seats.iter().map(|(frame, ..)| frame.class.bytes()).sum();
-            self.recorder.expect(taken <= used && used <= budget, || {
-                format!("chunks have frames within the budget: {taken} of {used} of {budget} bytes")
-            });
-            for (frame, key, state) in seats {
-                let is_new = frames.insert((shard, frame.class, frame.slot)) && keys.insert(key);
+        let budget = self.far.pages.config().buffer;
+        let (mut frames, mut keys, mut residents, mut taken, mut used) =
+            (BTreeSet::new(), BTreeSet::new(), 0, 0, 0);
+        let objects = self.far.objects.iter().filter(|object| !object.is_closing);
+        let regions: Vec<_> = objects.flat_map(|object| &object.parts).collect();
+        for (shard, cell) in self.far.pages.cells().enumerate() {
+            let cell = cell.shard();
+            used += cell.used();
+            for (seat, key, state) in cell.seats() {
+                let frame = self.far.pages.frame(shard, cell.frame(seat));
+                taken += frame.len();
+                let is_new = frames.insert(frame.start()) && keys.insert(key);
                 self.recorder
-                    .expect(is_new, || format!("each chunk has a frame of its own: {key:?} has {frame:?}"));
+                    .expect(is_new, || format!("each chunk has a frame of its own: {key:?} has not"));
+                let Some(region) = regions.iter().find(|region| region.number() == key.region) else {
+                    continue;
+                };
                 let is_here = matches!(state, State::Resident | State::Returned);
                 residents += usize::from(is_here);
-                let is_right = self.pages.space.is_resident(key) == is_here
-                    && self.pages.space.is_lent(shard, frame, key) == is_here;
+                let addresses = region.addresses_of(key.index);
+                let mut space = self.far.space().state();
+                let is_right = space.holds(addresses) == is_here
+                    && space.lent_to(frame) == is_here.then_some(addresses.start);
                 self.recorder.expect(is_right, || {
                     format!("a chunk is in its region or in its frame, and its state says where: {key:?} {state:?}")
                 });
             }
         }
-        let (there, lent) = (self.pages.space.residents(), self.pages.space.lent());
-        self.recorder.expect(there == residents && lent == residents, || {
-            format!(
-                "bytes belong to chunks: {there} in regions, {lent} frames without, {residents} residents"
-            )
+        self.recorder.expect(taken <= used && used <= budget, || {
+            format!("chunks have frames within the buffer: {taken} of {used} of {budget} bytes")
         });
-        if let Some(key) = self.chores.pinned() {
-            let is_there = self.pages.space.is_resident(key);
-            self.recorder.expect(is_there, || format!("what is pinned stays: {key:?} does not"));
+        let mut space = self.far.space().state();
+        let lent = space.lent();
+        self.recorder.expect(lent == residents, || {
+            format!("bytes belong to chunks: {lent} frames are without, {residents} chunks are in regions")
+        });
+        space.objections.drain(..).for_each(|objection| self.recorder.fail(objection));
+        if let Some((object, part, chunk)) = self.chores.pinned() {
+            let is_there = space.holds(self.far.objects[object].parts[part].addresses_of(chunk));
+            self.recorder
+                .expect(is_there, || format!("what is pinned stays: chunk {chunk} of object {object}"));
         }
     }
 }

@@ -1,27 +1,30 @@
-//! What the application does besides loading and storing: it flushes, pins, dismisses, unmaps and maps again.
+//! What the application does besides loading and storing: it flushes, pins, dismisses, asks ahead, unmaps and maps again.
 
 use std::time::Duration;
 
-use outboard_paging::pager::{Access, ChunkKey, State};
+use outboard_driver::Service;
+use outboard_paging::application::PagerNote;
 use outboard_wire::Time;
 
 use super::application::Application;
-use super::layout::{PLANS, REGIONS};
+use super::layout::OBJECTS;
 
 /// How long it waits before it looks again whether something has ended.
 const POLL: Duration = Duration::from_micros(300);
 
 /// A chunk that is kept in its region.
 struct Pin {
-    key: ChunkKey,
+    object: usize,
+    part: usize,
+    chunk: u32,
     until: Time,
     is_there: bool,
 }
 
 /// What is being done.
 pub(super) struct Chores {
-    /// What was stored when a flush began, for each region that is being flushed.
-    flushes: [Option<Vec<u64>>; REGIONS],
+    /// What was stored when a flush began, for each object that is being flushed.
+    flushes: [Option<Vec<u64>>; OBJECTS],
     pin: Option<Pin>,
     next_at: Time,
     until: Time,
@@ -43,19 +46,19 @@ impl Chores {
         (!self.are_done()).then_some(self.next_at)
     }
 
-    /// The chunk that must be in its region now.
-    pub(super) fn pinned(&self) -> Option<ChunkKey> {
+    /// The chunk that must be in its region now: by its object, part and number.
+    pub(super) fn pinned(&self) -> Option<(usize, usize, u32)> {
         let pin = self.pin.as_ref().filter(|pin| pin.is_there)?;
         // A flush moves it out for a while.
-        self.flushes[super::pages::region_of(pin.key.region)].is_none().then_some(pin.key)
+        self.flushes[pin.object].is_none().then_some((pin.object, pin.part, pin.chunk))
     }
 }
 
 impl Application {
-    /// Returns whether anything was done.
-    pub(super) fn do_chores(&mut self, now: Time) -> bool {
+    /// Does what is due.
+    pub(super) fn do_chores(&mut self, now: Time) {
         if now < self.chores.next_at {
-            return self.flush();
+            return;
         }
         self.chores.next_at = now + POLL;
         self.keep_pin(now);
@@ -63,127 +66,112 @@ impl Application {
             self.begin_chore(now);
         } else if self.walkers.are_done()
             && !self.chores.is_last_flush_begun
-            && self.pages.mappings.iter().all(|mapping| !mapping.is_leaving)
+            && self.far.objects.iter().all(|object| !object.is_leaving)
             && self.chores.flushes.iter().all(Option::is_none)
         {
             self.unpin();
             self.chores.is_last_flush_begun = true;
-            (0..REGIONS).for_each(|region| self.begin_flush(region));
+            (0..OBJECTS).for_each(|object| self.begin_flush(object));
         }
-        self.flush();
-        false
+        (0..OBJECTS).for_each(|object| self.go_on(object));
     }
 
     fn begin_chore(&mut self, now: Time) {
-        let region = self.random.usize(..REGIONS);
-        let index = self.random.u32(..PLANS[region].chunks);
-        let mapping = &mut self.pages.mappings[region];
-        let key = ChunkKey { region: mapping.number, index };
-        if mapping.is_leaving {
+        let object = self.random.usize(..OBJECTS);
+        let part = self.random.usize(..self.far.objects[object].parts.len());
+        let region = &self.far.objects[object].parts[part];
+        let chunk = self.random.u32(..region.chunks());
+        if self.far.objects[object].is_leaving {
             return;
         }
-        match self.random.u8(..64) {
-            0 => self.begin_flush(region),
-            1..=3 if self.chores.pin.as_ref().is_none_or(|pin| pin.key != key) => self.pages.dismiss(key),
-            9 if self.chores.pin.is_none() => {
-                let until = now + Duration::from_micros(self.random.u64(..20_000));
-                self.chores.pin = Some(Pin { key, until, is_there: false });
+        match self.random.u8(..48) {
+            0 => self.begin_flush(object),
+            1..=3 => self.far.pages.dont_need(region, chunk, chunk + 1),
+            4 => {
+                let (region, first, end) = (region.clone(), chunk, chunk + 3);
+                let lane = self.random.usize(..self.pagers.len());
+                self.pagers[lane].on_note(PagerNote::WillNeed { region, first, end }, now);
             }
-            // Rarely, for nobody can use the region meanwhile.
+            9 if self.chores.pin.is_none()
+                && self.far.pages.reserve_pins(region, chunk..chunk + 1).is_ok() =>
+            {
+                let until = now + Duration::from_micros(self.random.u64(..20_000));
+                self.chores.pin = Some(Pin { object, part, chunk, until, is_there: false });
+            }
+            // Rarely, for nobody can use the object meanwhile.
             10 if self.random.u8(..4) == 0 => {
-                (mapping.is_leaving, mapping.is_given_up) = (true, self.random.bool());
-                if self.chores.pin.as_ref().is_some_and(|pin| pin.key.region == key.region) {
+                if self.chores.pin.as_ref().is_some_and(|pin| pin.object == object) {
                     self.unpin();
                 }
+                self.far.objects[object].is_leaving = true;
+                self.far.objects[object].is_given_up = self.random.bool();
             }
             _ => {}
         }
     }
 
-    fn begin_flush(&mut self, region: usize) {
-        if self.chores.flushes[region].is_none() && self.pages.is_writable(region) {
-            let number = self.pages.mappings[region].number;
-            self.recorder.note("flush", &[("region", number.into())]);
-            self.chores.flushes[region] = Some(self.pages.model.stored(region));
-            self.pages.cells.iter_mut().for_each(|cell| cell.shard.owe(number));
+    fn begin_flush(&mut self, object: usize) {
+        if self.chores.flushes[object].is_none() && self.far.is_writable(object) {
+            self.recorder.note("flush", &[("object", object as u64)]);
+            self.chores.flushes[object] = Some(self.far.model.stored(object));
+            self.far.objects[object].parts.iter().for_each(|part| self.far.pages.begin_flush(part));
         }
     }
 
-    /// Goes on with flushes, and with unmapping what was flushed for that.
-    fn flush(&mut self) -> bool {
-        let mut moved = false;
-        for region in 0..REGIONS {
-            let (number, is_leaving) =
-                (self.pages.mappings[region].number, self.pages.mappings[region].is_leaving);
-            if self.chores.flushes[region].is_some() && self.pages.write_back(number) == 0 {
-                let stored = self.chores.flushes[region].take().unwrap_or_default();
-                self.recorder.note("flushed", &[("region", number.into())]);
-                self.pages.model.flushed(region, &stored);
-                // Nobody has stored anything since it was left, if the flush began then.
-                let all = self.pages.model.stored(region);
-                self.pages.mappings[region].is_closing |=
-                    is_leaving && stored == all && !self.walkers.waits_in(number);
-                moved = true;
+    /// Goes on with a flush, and with unmapping what was flushed for that.
+    fn go_on(&mut self, object: usize) {
+        let parts = &self.far.objects[object].parts;
+        if self.chores.flushes[object].is_some() {
+            let unsaved = parts.iter().filter(|part| !part.is_lost());
+            if unsaved.map(|part| self.far.pages.write_back(part)).sum::<usize>() > 0 {
+                return;
             }
-            if !is_leaving || self.chores.flushes[region].is_some() {
-                continue;
+            let stored = self.chores.flushes[object].take().unwrap_or_default();
+            self.recorder.note("flushed", &[("object", object as u64)]);
+            self.far.compare(object, &stored);
+        }
+        let state = &self.far.objects[object];
+        if !state.is_leaving || self.walkers.waits_in(&state.parts[0].addresses()) {
+            return;
+        }
+        if state.parts.iter().any(|part| part.is_lost()) {
+            // What is lost is not mapped again.
+            (self.far.objects[object].is_leaving, self.far.objects[object].is_closing) = (false, false);
+        } else if state.is_closing {
+            // Now and then it has no patience with what is under way.
+            if self.far.pages.forget(&state.parts) == 0 || self.random.u8(..32) == 0 {
+                self.far.pages.unmap(&state.parts);
+                self.recorder.note("mapped anew", &[("object", object as u64)]);
+                self.far.map(object, state.is_given_up);
             }
-            if self.pages.mappings[region].is_closing {
-                moved |= self.unmap(region);
-            } else if !self.walkers.waits_in(number) {
-                let mapping = &mut self.pages.mappings[region];
-                mapping.is_closing = mapping.is_given_up;
-                if !mapping.is_closing {
-                    self.begin_flush(region);
-                }
-                self.pages.mappings[region].is_closing |= self.chores.flushes[region].is_none();
-            }
+        } else if state.is_given_up || state.is_flushed || !self.far.is_writable(object) {
+            self.far.close(object);
+        } else {
+            self.far.objects[object].is_flushed = true;
+            self.begin_flush(object);
         }
-        moved
-    }
-
-    /// Drops all chunks of a region; when the last has gone, the region is mapped anew.
-    fn unmap(&mut self, region: usize) -> bool {
-        let number = self.pages.mappings[region].number;
-        for job in self.lanes.iter_mut().flat_map(|lane| lane.drain(number)).collect::<Vec<_>>() {
-            self.pages.cells[job.shard].shard.failed(job.seat);
-        }
-        let mut under_way = 0;
-        for (shard, cell) in self.pages.cells.iter_mut().enumerate() {
-            let seats: Vec<_> = cell.shard.seats().collect();
-            for (seat, key, state) in seats {
-                if key.region == number && state == State::Resident {
-                    self.pages.space.unmap(shard, cell.shard.frame(seat), key);
-                }
-            }
-            under_way += cell.shard.forget(number);
-        }
-        let is_over = under_way == 0 && self.pages.mappings[region].fencing == 0;
-        if is_over {
-            self.recorder.note("mapped anew", &[("region", number.into())]);
-            self.pages.map_anew(region);
-        }
-        is_over
     }
 
     fn keep_pin(&mut self, now: Time) {
         let Some(pin) = &mut self.chores.pin else { return };
-        if now >= pin.until && pin.is_there {
+        let region = &self.far.objects[pin.object].parts[pin.part];
+        if (now >= pin.until && pin.is_there) || region.is_lost() {
             return self.unpin();
         }
         if !pin.is_there {
-            let shard = self.pages.shard_of(pin.key);
-            pin.is_there = self.pages.cells[shard].shard.pin(pin.key, true);
+            pin.is_there = self.far.pages.pin(region, pin.chunk, true);
             if !pin.is_there {
-                self.walkers.faults.push_back((pin.key, Access::Read));
+                let address = region.addresses_of(pin.chunk).start;
+                self.far.space().state().touch(address, None);
             }
         }
     }
 
     fn unpin(&mut self) {
-        if let Some(pin) = self.chores.pin.take() {
-            let shard = self.pages.shard_of(pin.key);
-            self.pages.cells[shard].shard.pin(pin.key, false);
+        if let Some(Pin { object, part, chunk, .. }) = self.chores.pin.take() {
+            let region = &self.far.objects[object].parts[part];
+            self.far.pages.pin(region, chunk, false);
+            self.far.pages.release_pins(region, chunk..chunk + 1);
         }
     }
 }

@@ -1,40 +1,46 @@
 //! An application pages far memory in and out over links that break, and every load sees the newest store.
 //!
-//! Its threads load and store words of regions that are larger than the memory it has for them. Fault threads with
-//! links of their own fetch chunks one-sidedly from a memory server and send changed ones home, as the pager's
-//! machines say: what is moved, compared, saved, rescued, pinned, flushed and unmapped here is what the driver does
-//! with pages of the kernel. Frames are conserved, no chunk is saved twice at a time, a flush has brought home all
-//! that was stored before it, and nobody waits for ever once links last.
+//! Its threads load and store words of objects that are larger than the memory it has for them. The [pagers] of its fault
+//! threads, the same that run in a process, fetch chunks from memory servers and by an agent and send changed ones home; what
+//! is simulated is the memory, in which threads wait for absent pages, and the servers. Links break, the agent crashes or falls
+//! silent, servers are late, and one may die for good. Frames are conserved, no store is lost, a flush has brought home all that
+//! was stored before it, nobody waits for ever, and only what a server has taken along is told to be lost.
+//!
+//! [pagers]: outboard_paging::application::Pager
 
 mod application;
 mod audit;
 mod chores;
-mod errands;
-mod jobs;
-mod lane;
 mod layout;
 mod model;
-mod pages;
 mod server;
+mod silence;
 mod space;
 #[cfg(test)]
 mod tests;
 mod walkers;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
-use crate::{Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances};
+use crate::paging_cache::agent;
+use crate::{
+    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances,
+};
 use application::Application;
 use layout::Shape;
+use model::Memories;
 use server::Server;
+use silence::Silent;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "pager",
-    about: "threads in far memory see what they stored last, however chunks and links come and go",
+    about: "threads in far memory see what they stored last, however chunks, links, agent and servers come and go",
     play,
 };
 
@@ -42,21 +48,28 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const STORM: Duration = Duration::from_millis(120);
 /// How long threads go on after that.
 const CALM: Duration = Duration::from_millis(20);
-/// How long the last faults and the last flush may take.
-const AFTERMATH: Duration = Duration::from_millis(12 * LINK_DEADLINE.as_millis() as u64);
+/// How long the last faults and the last flush may take: an agent that is silent is given up after less than a second.
+const AFTERMATH: Duration = Duration::from_millis(30 * LINK_DEADLINE.as_millis() as u64);
 /// How long what was sent before a link was lost may still be on its way.
 const ECHO: Duration = Duration::from_millis(20);
 
 fn play(seed: u64, recorder: &Recorder) -> Hardships {
     let setting = Setting::draw(&mut chances(seed, "pager"));
-    play_with(seed, recorder, setting, |application| application, |application| application)
+    play_with(
+        seed,
+        recorder,
+        setting,
+        |server| server,
+        (|application| application, |application| application),
+    )
 }
 
 /// What differs from one run to the next.
 struct Setting {
     weather: Weather,
     shape: Shape,
-    /// How long the server's threads are late at most.
+    cache: agent::Shape,
+    /// How long the servers' threads are late at most.
     late_max: Duration,
 }
 
@@ -69,31 +82,57 @@ impl Setting {
             weather.plan.close = 0.002 + 0.05 * random.f64().powi(2);
         }
         let late_max = Duration::from_millis([0, 0, 2, 10, 20][random.usize(..5)]);
-        Self { weather, shape: Shape::draw(random), late_max }
+        let (shape, cache) = (Shape::draw(random), agent::Shape::draw(random));
+        if shape.loses_a_server {
+            weather.crash_every = Some(Duration::from_millis(random.u64(20..100)));
+            // It comes back and has nothing, or never comes back.
+            weather.down = if random.bool() { weather.down } else { AFTERMATH * 4 };
+        }
+        Self { weather, shape, cache, late_max }
     }
 }
 
-/// Plays with an application that may be wrong on purpose; `look` finds it in whatever hides it.
-fn play_with<A: Service + 'static>(
+/// Plays with a server and an application that may be wrong on purpose; `look` finds the application in whatever hides it.
+fn play_with<S: Service + 'static, A: Service + 'static>(
     seed: u64,
     recorder: &Recorder,
     setting: Setting,
-    hide: impl Fn(Application) -> A + 'static,
-    look: impl Fn(&A) -> &Application,
+    hide_server: fn(Server) -> S,
+    (hide, look): (impl Fn(Application) -> A + 'static, impl Fn(&A) -> &Application),
 ) -> Hardships {
-    let Setting { weather, shape, late_max } = setting;
+    let Setting { weather, shape, cache, late_max } = setting;
     let until = Time::ZERO + STORM + CALM;
     let mut world = World::new(seed, weather, recorder.clone());
-    let regions = model::regions();
-    let (own, book) = (regions.clone(), recorder.clone());
-    // With either of them the bytes would be gone, which is not what this is about.
-    let server = world.add(NodeSpec::immortal("server", Role::MemoryServer), move |boot| {
-        Either::One(Server::new(boot, own.clone(), late_max))
-    });
+    let memories: Memories = Rc::new(RefCell::new((0..shape.servers).map(|_| None).collect()));
+    let mut servers = Vec::new();
+    for number in 0..shape.servers {
+        let memories = Rc::clone(&memories);
+        let (name, is_mortal) = (format!("server {number}"), shape.loses_a_server && number == 0);
+        let spec = if is_mortal { NodeSpec::mortal } else { NodeSpec::immortal };
+        servers.push(world.add(spec(name, Role::MemoryServer), move |boot| {
+            let server = Server::new(boot, number, &shape, Rc::clone(&memories), late_max);
+            Either::One(Either::One(hide_server(server)))
+        }));
+    }
+    // Objects are mapped at servers that are there.
+    world.run_until(Time::ZERO + Duration::from_micros(1), |_| memories.borrow().iter().all(Option::is_some));
+    let book = recorder.clone();
     let application = world.add(NodeSpec::immortal("application", Role::Application), move |boot| {
-        Either::Other(hide(Application::new(boot, book.clone(), regions.clone(), shape, until)))
+        let memories = Rc::clone(&memories);
+        Either::Other(hide(Application::new(boot, book.clone(), memories, shape, until)))
     });
-    (0..shape.lanes).for_each(|_| world.connect(application, server));
+    for _ in 0..shape.lanes {
+        servers.iter().for_each(|server| world.connect(application, *server));
+    }
+    if shape.has_agent {
+        let agent = world.add(NodeSpec::mortal("agent", Role::Agent), move |boot: Boot| {
+            Either::One(Either::Other(Silent::new(agent::Agent::new(&boot, cache), shape.silence)))
+        });
+        (0..shape.lanes).for_each(|_| world.connect(application, agent));
+        for server in &servers {
+            (0..agent::WORKERS).for_each(|_| world.connect(agent, *server));
+        }
+    }
     world.run_until(Time::ZERO + STORM, |_| false);
     world.calm();
     let done = world.run_until(until + AFTERMATH, |world| match world.service(application) {

@@ -7,18 +7,17 @@ use std::time::Duration;
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Outbox, Service};
 use outboard_link::{Disposition, Export, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_wire::paging::{FIXED_LEN_MAX, Reply, Request, Status};
-use outboard_wire::{FrameHead, Time};
+use outboard_wire::{Generation, RegionKey, Time};
 
-use super::layout::{REGIONS, RIGHTS, grant};
-use super::model::Regions;
+use super::layout::{RIGHTS, Shape};
+use super::model::{Memories, Memory};
 use crate::Boot;
 
-/// Answers write-backs and fences as memory servers do. Its links have threads of their own, and each is late now and
+/// Answers write-backs and fences by the product's half of the protocol. Its links have threads of their own, and each is late now and
 /// then: what has come by one link may be done long after what comes by another, also if the link is lost meanwhile.
 pub(super) struct Server {
-    regions: Regions,
-    epochs: [u64; REGIONS],
+    number: usize,
+    memories: Memories,
     outbox: Outbox,
     random: Rng,
     /// How long a thread is late at most; never if zero.
@@ -28,20 +27,28 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(boot: Boot, regions: Regions, late_max: Duration) -> Self {
-        for (number, region) in regions.iter().enumerate() {
-            let grant = grant(number);
-            let (memory, keys) = (Arc::clone(region), vec![(grant.key, RIGHTS)]);
-            boot.exports.add(Export { region: grant.region, generation: grant.generation, memory, keys });
+    pub(super) fn new(
+        boot: Boot,
+        number: usize,
+        shape: &Shape,
+        memories: Memories,
+        late_max: Duration,
+    ) -> Self {
+        let memory = Memory::new(boot.incarnation, number, shape);
+        for (region, known) in &memory.regions {
+            let (bytes, keys) = (Arc::clone(&known.bytes), vec![(RegionKey([region.0 as u8; 16]), RIGHTS)]);
+            boot.exports.add(Export { region: *region, generation: Generation(1), memory: bytes, keys });
         }
-        Self {
-            regions,
-            epochs: [1; REGIONS],
-            outbox: Outbox::default(),
-            random: boot.random,
-            late_max,
-            busy_until: BTreeMap::new(),
-        }
+        memories.borrow_mut()[number] = Some(memory);
+        let (outbox, random, busy_until) = (Outbox::default(), boot.random, BTreeMap::new());
+        Self { number, memories, outbox, random, late_max, busy_until }
+    }
+
+    /// The write epoch of a region.
+    #[cfg(test)]
+    pub(super) fn epoch(&self, region: outboard_wire::RegionId) -> u64 {
+        let memories = self.memories.borrow();
+        memories[self.number].as_ref().map_or(0, |memory| memory.regions[&region].epoch.now())
     }
 
     /// Whether the thread of a link has time for a frame.
@@ -56,27 +63,6 @@ impl Server {
         self.busy_until.remove(&link);
         false
     }
-
-    fn serve(&mut self, request: &Request, frame: &Frame<'_>, fixed_len: usize) -> Option<Reply> {
-        match request {
-            Request::WriteBack(back) => {
-                let region = (back.region.0 as usize).checked_sub(1)?;
-                let epoch = *self.epochs.get(region)?;
-                if back.epoch != epoch {
-                    return Some(Reply::Written { status: Status::StaleEpoch, epoch });
-                }
-                let data = frame.payload.part(fixed_len, back.length as usize);
-                self.regions[region].window_mut(back.offset as usize, data.len()).write_window(0, data);
-                Some(Reply::Written { status: Status::Done, epoch })
-            }
-            Request::Fence(fence) => {
-                let epoch = self.epochs.get_mut((fence.region.0 as usize).checked_sub(1)?)?;
-                *epoch += 1;
-                Some(Reply::Fenced { status: Status::Done, epoch: *epoch })
-            }
-            _ => None,
-        }
-    }
 }
 
 impl Service for Server {
@@ -88,16 +74,11 @@ impl Service for Server {
         if !self.outbox.has_room(link) || self.is_busy(link, now) {
             return Disposition::Deferred;
         }
-        let kind = frame.head.kind;
-        let Some(len) = Request::fixed_len(kind) else { return Disposition::Taken };
-        let mut fixed = [0; FIXED_LEN_MAX];
-        frame.payload.read(0, &mut fixed[..len]);
-        let request = Request::decode(kind, &fixed[..len], frame.payload.len() - len);
-        let reply = request.ok().and_then(|request| self.serve(&request, &frame, len));
-        if let Some(reply) = reply {
-            let head = FrameHead::new(reply.kind()).with_tag(frame.head.tag);
-            self.outbox.push_copy(link, head, reply.encode().as_bytes());
-        }
+        let memories = self.memories.borrow();
+        let regions = memories[self.number].as_ref().map(|memory| &memory.regions);
+        outboard_paging::server::on_frame(link, &frame, &mut self.outbox, |region| {
+            regions?.get(&region).cloned()
+        });
         Disposition::Taken
     }
 

@@ -1,144 +1,311 @@
-//! The memory of the application: chunks in their regions, and the frames that they are moved from and to.
+//! The memory of the application: pages that are there or not, threads that wait at them, and frames.
 //!
-//! As with pages that are moved, bytes are in one place at a time. What is left behind is rubbish, so that whoever
-//! looks there all the same finds something else than what was stored.
+//! As with pages that are moved, bytes are in one place at a time. What is left behind is rubbish, so that a machine that looks
+//! there all the same finds something else than what was stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fastrand::Rng;
 use outboard_link::memory::Buffer;
-use outboard_paging::pager::{ChunkKey, Frame, SizeClass};
+use outboard_paging::application::{
+    AddressRange, Cause, Fault, Faults, FrameSpan, Held, Loss, PAGE, PageSpace, Place, Process, Span,
+};
+use outboard_wire::Time;
 
-use super::layout::{PAGE, PLANS, WORD};
-use crate::Recorder;
+use super::layout::WORD;
 
 const RUBBISH: u8 = 0xee;
 
-/// The frames of one size in one shard.
-struct Pool {
-    buffer: Buffer,
-    /// Which chunk was moved from each frame into its region.
-    lent: Vec<Option<ChunkKey>>,
+/// What a thread meets that touches a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// What was there.
+    Word(u64),
+    /// It waits.
+    Waits,
+    /// It is told that what was there is lost.
+    Lost,
+    /// It is told that it may not store there.
+    Forbidden,
 }
 
-/// The memory of the application.
-pub(super) struct Space {
-    recorder: Recorder,
-    /// Chunks in their regions.
-    resident: BTreeMap<ChunkKey, Vec<u8>>,
-    /// By shard and size.
-    pools: Vec<Pool>,
+/// A page of a region that is there.
+struct Page {
+    bytes: Vec<u8>,
+    is_protected: bool,
 }
 
-impl Space {
-    pub(super) fn new(recorder: Recorder, shards: usize, budget: usize) -> Self {
-        let pool = |class: SizeClass| {
-            let frames = budget / class.bytes();
-            // Without some pages of memory there is nothing to simulate.
-            let buffer = Buffer::allocate(frames * class.bytes()).expect("some pages of memory");
-            Pool { buffer, lent: vec![None; frames] }
+/// Everything that is in memory.
+#[derive(Default)]
+pub(super) struct State {
+    next_range: usize,
+    /// By address.
+    pages: BTreeMap<usize, Page>,
+    poisoned: BTreeSet<usize>,
+    forbidden: BTreeSet<usize>,
+    /// Which place the bytes of a frame were moved to, by the frame's address in the simulator.
+    lent: BTreeMap<usize, usize>,
+    /// Threads that wait and were not seen yet.
+    pub(super) faults: VecDeque<Fault>,
+    /// Where threads may go on.
+    pub(super) woken: Vec<Span>,
+    /// What nobody may do and was done.
+    pub(super) objections: Vec<String>,
+    pub(super) losses: usize,
+    random: Rng,
+    busy_one_in: u32,
+}
+
+fn pages_of(span: Span) -> impl Iterator<Item = usize> {
+    (span.start..span.start + span.len).step_by(PAGE)
+}
+
+impl State {
+    /// Loads a word, and stores one there if there is one.
+    pub(super) fn touch(&mut self, address: usize, store: Option<u64>) -> Touched {
+        let at = address & !(PAGE - 1);
+        if self.poisoned.contains(&at) {
+            return Touched::Lost;
+        }
+        if store.is_some() && self.forbidden.contains(&at) {
+            return Touched::Forbidden;
+        }
+        let cause = match (self.pages.get_mut(&at), store) {
+            (None, None) => Cause::Read,
+            (None, Some(_)) => Cause::Write,
+            (Some(page), Some(_)) if page.is_protected => Cause::Protected,
+            (Some(page), store) => {
+                let word = &mut page.bytes[address - at..address - at + WORD];
+                let found = u64::from_le_bytes(std::array::from_fn(|byte| word[byte]));
+                if let Some(value) = store {
+                    word.copy_from_slice(&value.to_le_bytes());
+                }
+                return Touched::Word(found);
+            }
         };
-        let pools = (0..shards).flat_map(|_| PLANS.iter().map(|plan| pool(plan.class))).collect();
-        Self { recorder, resident: BTreeMap::new(), pools }
+        self.faults.push_back(Fault { address, cause });
+        Touched::Waits
     }
 
-    fn pool(&mut self, shard: usize, frame: Frame) -> &mut Pool {
-        let class = PLANS.iter().position(|plan| plan.class == frame.class);
-        &mut self.pools[shard * PLANS.len() + class.expect("chunks are of known sizes")]
-    }
-
-    /// The memory that a frame is part of, and where it begins.
-    pub(super) fn buffer(&mut self, shard: usize, frame: Frame) -> (Buffer, usize) {
-        let pool = self.pool(shard, frame);
-        assert!((frame.slot as usize) < pool.lent.len(), "{frame:?} is beyond its pool");
-        (pool.buffer.clone(), frame.slot as usize * frame.class.bytes())
-    }
-
-    fn copy(&mut self, shard: usize, frame: Frame) -> Vec<u8> {
-        let (buffer, at) = self.buffer(shard, frame);
-        buffer.window().part(at, frame.class.bytes()).to_vec()
-    }
-
-    fn fill(&mut self, shard: usize, frame: Frame, bytes: &[u8]) {
-        let (buffer, at) = self.buffer(shard, frame);
-        buffer.window_mut().part(at, bytes.len()).write(0, bytes);
-    }
-
-    /// One page of a frame.
-    pub(super) fn page(&mut self, shard: usize, frame: Frame, page: usize) -> Vec<u8> {
-        let (buffer, at) = self.buffer(shard, frame);
-        buffer.window().part(at + page * PAGE, PAGE).to_vec()
-    }
-
-    /// The end of a frame, behind the end of the region, is empty.
-    pub(super) fn clear(&mut self, shard: usize, frame: Frame, from: usize) {
-        let (buffer, at) = self.buffer(shard, frame);
-        let len = frame.class.bytes() - from;
-        buffer.window_mut().part(at + from, len).write(0, &vec![0; len]);
-    }
-
-    /// Moves a chunk from its frame into its region.
-    pub(super) fn move_in(&mut self, shard: usize, frame: Frame, key: ChunkKey) {
-        let bytes = self.copy(shard, frame);
-        let lent = self.pool(shard, frame).lent[frame.slot as usize].replace(key);
-        self.recorder
-            .expect(lent.is_none(), || format!("{frame:?} has no bytes for {key:?}: {lent:?} has them"));
-        self.fill(shard, frame, &vec![RUBBISH; bytes.len()]);
-        let there = self.resident.insert(key, bytes);
-        self.recorder.expect(there.is_none(), || format!("{key:?} is moved to where it is already"));
-    }
-
-    /// Moves a chunk from its region into its frame.
-    pub(super) fn move_out(&mut self, shard: usize, frame: Frame, key: ChunkKey) {
-        let lent = self.pool(shard, frame).lent[frame.slot as usize].take();
-        self.recorder.expect(lent == Some(key), || format!("{frame:?} is of {lent:?}, not of {key:?}"));
-        match self.resident.remove(&key) {
-            Some(bytes) => self.fill(shard, frame, &bytes),
-            None => self.recorder.fail(format!("{key:?} is moved from where it is not")),
+    /// Whether all pages of a span are there. None of them, if not all.
+    pub(super) fn holds(&mut self, span: Span) -> bool {
+        let count = pages_of(span).filter(|at| self.pages.contains_key(at)).count();
+        if count != 0 && count != span.len / PAGE {
+            self.objections.push(format!("chunks move as a whole, but {count} pages of one are there"));
         }
+        count > 0
     }
 
-    /// The region of a chunk is unmapped, and its bytes are gone.
-    pub(super) fn unmap(&mut self, shard: usize, frame: Frame, key: ChunkKey) {
-        self.move_out(shard, frame, key);
-        self.fill(shard, frame, &vec![RUBBISH; frame.class.bytes()]);
-    }
-
-    /// A frame's memory is given back.
-    pub(super) fn discard(&mut self, shard: usize, frame: Frame) {
-        let lent = self.pool(shard, frame).lent[frame.slot as usize];
-        self.recorder.expect(lent.is_none(), || format!("{frame:?} is given back while {lent:?} is of it"));
-        self.fill(shard, frame, &vec![0; frame.class.bytes()]);
-    }
-
-    /// What a thread finds at a place; nothing if it has to wait for it.
-    pub(super) fn load(&self, key: ChunkKey, offset: usize) -> Option<u64> {
-        let bytes = self.resident.get(&key)?[offset..].first_chunk::<WORD>()?;
-        Some(u64::from_le_bytes(*bytes))
-    }
-
-    /// Stores a word, if its chunk is there.
-    pub(super) fn store(&mut self, key: ChunkKey, offset: usize, value: u64) {
-        if let Some(bytes) = self.resident.get_mut(&key) {
-            bytes[offset..offset + WORD].copy_from_slice(&value.to_le_bytes());
-        }
-    }
-
-    pub(super) fn is_resident(&self, key: ChunkKey) -> bool {
-        self.resident.contains_key(&key)
-    }
-
-    /// How many chunks are in their regions.
-    pub(super) fn residents(&self) -> usize {
-        self.resident.len()
-    }
-
-    /// Whether a frame has no bytes because its chunk is in the region.
-    pub(super) fn is_lent(&mut self, shard: usize, frame: Frame, key: ChunkKey) -> bool {
-        self.pool(shard, frame).lent[frame.slot as usize] == Some(key)
-    }
-
-    /// How many frames have their chunks in regions.
+    /// How many chunks are in their places, by the frames that they were moved from.
     pub(super) fn lent(&self) -> usize {
-        self.pools.iter().map(|pool| pool.lent.iter().flatten().count()).sum()
+        self.lent.len()
+    }
+
+    /// To which place the bytes of a frame were moved.
+    pub(super) fn lent_to(&self, frame: FrameSpan<'_>) -> Option<usize> {
+        self.lent.get(&frame.start()).copied()
+    }
+
+    /// A range is about to be unmapped: what is there is of no use to anybody.
+    pub(super) fn leave(&mut self, span: Span) {
+        self.lent.retain(|_, place| !(span.start..span.start + span.len).contains(place));
+    }
+
+    fn unmap(&mut self, span: Span) {
+        self.leave(span);
+        let is_inside = |at: usize| (span.start..span.start + span.len).contains(&at);
+        self.pages.retain(|at, _| !is_inside(*at));
+        self.poisoned.retain(|at| !is_inside(*at));
+        self.forbidden.retain(|at| !is_inside(*at));
+    }
+}
+
+/// The memory of the application. Clones are the same memory.
+#[derive(Clone)]
+pub(super) struct SimSpace(Arc<Mutex<State>>);
+
+impl SimSpace {
+    pub(super) fn new(random: Rng, busy_one_in: u32) -> Self {
+        let state = State { next_range: 1 << 30, random, busy_one_in, ..State::default() };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Addresses that are free again when it is dropped.
+struct Mapped {
+    space: SimSpace,
+    span: Span,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.space.state().unmap(self.span);
+    }
+}
+
+fn fill(frame: FrameSpan<'_>, bytes: &[u8]) {
+    frame.buffer().window_mut().part(frame.at(), bytes.len()).write(0, bytes);
+}
+
+impl Process for SimSpace {
+    type Uninterrupted = ();
+
+    fn uninterrupted(&self) {}
+
+    fn time(&self, turn: Time) -> Time {
+        turn
+    }
+
+    fn announce(&self) {}
+
+    fn lost(&self, _: Loss) {
+        self.state().losses += 1;
+    }
+
+    fn say(&self, _: &str) {}
+
+    fn end(&self, why: &str) -> ! {
+        panic!("the application ends: {why}");
+    }
+
+    fn abort(&self, why: &str) -> ! {
+        panic!("the application aborts: {why}");
+    }
+}
+
+impl PageSpace for SimSpace {
+    fn page_bytes(&self) -> usize {
+        PAGE
+    }
+
+    fn stops_stores(&self) -> bool {
+        true
+    }
+
+    fn can_poison(&self) -> bool {
+        true
+    }
+
+    fn make_frames(&self, frame_bytes: usize, count: usize) -> io::Result<Buffer> {
+        Ok(Buffer::allocate(frame_bytes * count)?)
+    }
+
+    fn make_range(&self, len: usize) -> io::Result<AddressRange> {
+        let mut state = self.state();
+        let span = Span { start: state.next_range, len };
+        // No two ranges touch, and none is used again.
+        state.next_range += len + PAGE;
+        Ok(AddressRange::new(span, Box::new(Mapped { space: self.clone(), span })))
+    }
+
+    fn read_faults(&self, faults: &mut Faults) -> bool {
+        let mut state = self.state();
+        let count = state.random.usize(1..=4).min(state.faults.len());
+        faults.list.clear();
+        faults.list.extend(state.faults.drain(..count));
+        faults.is_full = !state.faults.is_empty();
+        count > 0
+    }
+
+    fn move_in(&self, frame: FrameSpan<'_>, place: Place<'_>, is_writable: bool) -> io::Result<()> {
+        let mut state = self.state();
+        let is_taken = |at: &usize| state.pages.contains_key(at) || state.poisoned.contains(at);
+        if let Some(at) = pages_of(place.span()).find(is_taken) {
+            state.objections.push(format!("a chunk is moved to where one is already: {at:#x}"));
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if state.lent.insert(frame.start(), place.start()).is_some() {
+            state.objections.push("a frame is moved whose bytes are elsewhere".to_owned());
+        }
+        let bytes = frame.bytes().to_vec();
+        for (at, bytes) in pages_of(place.span()).zip(bytes.chunks(PAGE)) {
+            state.pages.insert(at, Page { bytes: bytes.to_vec(), is_protected: !is_writable });
+        }
+        fill(frame, &vec![RUBBISH; bytes.len()]);
+        state.woken.push(place.span());
+        Ok(())
+    }
+
+    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held> {
+        let mut state = self.state();
+        let busy_one_in = state.busy_one_in;
+        if busy_one_in > 0 && state.random.u32(..busy_one_in) == 0 {
+            return Err(Held::Busy);
+        }
+        if state.lent.remove(&frame.start()) != Some(place.start()) {
+            state.objections.push("a chunk is moved into the frame of another".to_owned());
+        }
+        for (number, at) in pages_of(place.span()).enumerate() {
+            let Some(page) = state.pages.remove(&at) else {
+                return Err(Held::Torn(io::ErrorKind::NotFound.into()));
+            };
+            fill(frame.part(number * PAGE, PAGE), &page.bytes);
+        }
+        Ok(())
+    }
+
+    fn protect(&self, place: Place<'_>) {
+        let mut state = self.state();
+        for at in pages_of(place.span()) {
+            state.pages.entry(at).and_modify(|page| page.is_protected = true);
+        }
+    }
+
+    fn forbid(&self, page: Place<'_>) {
+        let mut state = self.state();
+        state.forbidden.insert(page.start());
+        state.woken.push(page.span());
+    }
+
+    fn permit(&self, place: Place<'_>) {
+        let mut state = self.state();
+        pages_of(place.span()).for_each(|at| _ = state.forbidden.remove(&at));
+    }
+
+    fn wake(&self, span: Span) {
+        self.state().woken.push(span);
+    }
+
+    fn poison(&self, span: Span) -> bool {
+        let mut state = self.state();
+        for at in pages_of(span) {
+            if !state.pages.contains_key(&at) {
+                state.poisoned.insert(at);
+            }
+        }
+        state.woken.push(span);
+        true
+    }
+
+    fn has_hole(&self, place: Place<'_>) -> bool {
+        let state = self.state();
+        pages_of(place.span()).any(|at| !state.pages.contains_key(&at))
+    }
+
+    fn is_present(&self, place: Place<'_>) -> bool {
+        !self.has_hole(place)
+    }
+
+    fn discard_frame(&self, frame: FrameSpan<'_>) {
+        if self.state().lent.contains_key(&frame.start()) {
+            self.state().objections.push("a frame is given back whose chunk is in use".to_owned());
+        }
+        fill(frame, &vec![0; frame.len()]);
+    }
+
+    fn discard(&self, place: Place<'_>) {
+        let mut state = self.state();
+        pages_of(place.span()).for_each(|at| _ = state.pages.remove(&at));
+        state.lent.retain(|_, lent| *lent != place.start());
+    }
+
+    fn survey(&self, _: Place<'_>, _: FrameSpan<'_>) -> String {
+        "of its pages nothing is known".to_owned()
     }
 }

@@ -1,95 +1,106 @@
-//! The threads that load and store words, and wait where a chunk is absent.
+//! The threads that load and store words, and wait where a page is absent.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_paging::pager::{Access, ChunkKey};
+use outboard_paging::application::{Span, Whereabouts};
 use outboard_wire::Time;
 
-use super::layout::{PLANS, REGIONS};
-use super::pages::Pages;
+use super::application::Far;
+use super::layout::{OBJECTS, PLANS, WORD};
+use super::space::Touched;
 
 /// How many words a thread touches without pause, at most.
 const BURST: usize = 6;
-
-/// Which part of a region many threads use.
+/// Which part of an object many threads use.
 const HOT: usize = 8;
+/// How long a thread waits before it looks again for what it does not touch.
+const LOOK: Duration = Duration::from_micros(300);
 
 /// What a thread is about to do.
 #[derive(Clone, Copy)]
 struct Step {
-    region: usize,
+    object: usize,
     word: usize,
-    access: Access,
+    stores: bool,
+    /// Whether it would rather have an error than wait in a page fault.
+    tries: bool,
+}
+
+/// How a step ended.
+enum End {
+    Done,
+    /// The thread waits at an address until it is woken.
+    Waits(usize),
+    /// The thread looks again later.
+    Later,
 }
 
 /// One thread.
 struct Walker {
-    region: usize,
+    object: usize,
     word: usize,
     /// In words; threads that go on by the same stride are read ahead of.
     stride: isize,
     step: Option<Step>,
-    /// The chunk that it waits for.
-    waits_for: Option<ChunkKey>,
+    waits_at: Option<usize>,
     next_at: Time,
 }
 
-/// All threads, and the faults of theirs that nobody has looked at.
+/// All threads.
 pub(super) struct Walkers {
     walkers: Vec<Walker>,
-    pub(super) faults: VecDeque<(ChunkKey, Access)>,
     random: Rng,
     /// How long one pauses at most, in microseconds.
     pause_max: u64,
     /// When they stop.
     until: Time,
+    /// How often one was told that what it wanted is lost.
+    pub(super) told_of_loss: u64,
 }
 
 impl Walkers {
     pub(super) fn new(count: usize, mut random: Rng, now: Time, until: Time) -> Self {
-        let walker = || Walker { region: 0, word: 0, stride: 1, step: None, waits_for: None, next_at: now };
+        let walker = || Walker { object: 0, word: 0, stride: 1, step: None, waits_at: None, next_at: now };
         let walkers = std::iter::repeat_with(walker).take(count).collect();
         let pause_max = [150, 800, 3000][random.usize(..3)];
-        Self { walkers, faults: VecDeque::new(), random, pause_max, until }
+        Self { walkers, random, pause_max, until, told_of_loss: 0 }
     }
 
     /// Lets the threads run whose time has come. Returns whether there was one.
-    pub(super) fn run(&mut self, now: Time, pages: &mut Pages) -> bool {
+    pub(super) fn run(&mut self, now: Time, far: &mut Far) -> bool {
         let mut any = false;
         for index in 0..self.walkers.len() {
-            if self.walkers[index].waits_for.is_none() && self.walkers[index].next_at <= now {
-                any |= self.walk(index, now, pages);
+            if self.walkers[index].waits_at.is_none() && self.walkers[index].next_at <= now {
+                any |= self.walk(index, now, far);
             }
         }
         any
     }
 
-    fn walk(&mut self, index: usize, now: Time, pages: &mut Pages) -> bool {
+    fn walk(&mut self, index: usize, now: Time, far: &mut Far) -> bool {
         for _ in 0..self.random.usize(1..=BURST) {
             let walker = &mut self.walkers[index];
-            let Some(step) =
-                walker.step.or_else(|| (now < self.until).then(|| choose(walker, &mut self.random, pages)))
+            let may_begin = now < self.until;
+            let Some(step) = walker.step.or_else(|| may_begin.then(|| choose(walker, &mut self.random, far)))
             else {
                 walker.next_at = Time::MAX;
                 return false;
             };
             walker.step = Some(step);
-            if pages.mappings[step.region].is_leaving {
+            if far.objects[step.object].is_leaving {
                 break;
             }
-            match pages.touch(step.region, step.word, step.access) {
-                Ok(key) => {
-                    walker.step = None;
-                    // Some say that they will not come back, and some of them do.
-                    if step.access == Access::Write && self.random.u8(..6) == 0 {
-                        pages.dismiss(key);
-                    }
+            let end = if step.tries { self.try_step(step, far) } else { self.touch(step, far) };
+            let walker = &mut self.walkers[index];
+            match end {
+                End::Done => walker.step = None,
+                End::Waits(address) => {
+                    walker.waits_at = Some(address);
+                    return true;
                 }
-                Err(absent) => {
-                    walker.waits_for = Some(absent);
-                    self.faults.push_back((absent, step.access));
+                End::Later => {
+                    walker.next_at = now + LOOK;
                     return true;
                 }
             }
@@ -99,52 +110,121 @@ impl Walkers {
         true
     }
 
-    /// Whoever waits for a chunk tries again.
-    pub(super) fn wake(&mut self, key: ChunkKey, now: Time) {
-        for walker in self.walkers.iter_mut().filter(|walker| walker.waits_for == Some(key)) {
-            walker.waits_for = None;
+    fn touch(&mut self, step: Step, far: &mut Far) -> End {
+        let Step { object, word, stores, .. } = step;
+        let address = far.objects[object].parts[0].start() + word * WORD;
+        let store = stores.then(|| far.model.next());
+        let touched = far.space().state().touch(address, store);
+        match touched {
+            Touched::Word(found) => {
+                far.model.load(object, word, found);
+                if stores {
+                    far.model.store(object, word);
+                    // Some say that they will not come back, and some of them do.
+                    if self.random.u8(..6) == 0 {
+                        let (part, chunk) = far.chunk_of(object, word);
+                        far.pages.dont_need(&far.objects[object].parts[part], chunk, chunk + 1);
+                    }
+                }
+            }
+            Touched::Waits => return End::Waits(address),
+            Touched::Lost => {
+                self.told_of_loss += 1;
+                let part = far.model.part_of(object, word);
+                if !far.objects[object].parts[part].is_lost() {
+                    far.object_to(format!(
+                        "only what is lost is told to be, not word {word} of object {object}"
+                    ));
+                }
+            }
+            Touched::Forbidden if far.is_writable(object) => {
+                far.object_to(format!("object {object} may be written"));
+            }
+            Touched::Forbidden => {}
+        }
+        End::Done
+    }
+
+    /// Has a chunk stay while it is used, without ever waiting in a fault.
+    fn try_step(&mut self, step: Step, far: &mut Far) -> End {
+        let Step { object, word, .. } = step;
+        let (part, chunk) = far.chunk_of(object, word);
+        let region = &far.objects[object].parts[part];
+        let span = Span { start: far.objects[object].parts[0].start() + word * WORD, len: WORD };
+        match far.pages.hold((region, chunk), span) {
+            Whereabouts::Held => {
+                let end = self.touch(step, far);
+                far.pages.release(&far.objects[object].parts[part], chunk);
+                if !matches!(end, End::Done) {
+                    far.object_to("what is held is there".to_owned());
+                }
+            }
+            Whereabouts::Lost => self.told_of_loss += 1,
+            Whereabouts::ThrownAway => far.object_to("nobody has thrown anything away".to_owned()),
+            Whereabouts::Coming => return End::Later,
+            Whereabouts::Absent => {
+                far.wanted.push((object, part, chunk));
+                return End::Later;
+            }
+        }
+        End::Done
+    }
+
+    /// Those who wait within a span try again.
+    pub(super) fn wake(&mut self, span: Span, now: Time) {
+        let is_inside = |at: &usize| (span.start..span.start + span.len).contains(at);
+        for walker in self.walkers.iter_mut().filter(|walker| walker.waits_at.as_ref().is_some_and(is_inside))
+        {
+            walker.waits_at = None;
             let late = if self.random.bool() { 0 } else { self.random.u64(..3000) };
             walker.next_at = now + Duration::from_nanos(late);
         }
     }
 
-    /// What they wait for.
-    pub(super) fn waiting(&self) -> Vec<ChunkKey> {
-        self.walkers.iter().filter_map(|walker| walker.waits_for).collect()
+    /// How many wait in a fault.
+    pub(super) fn waiting(&self) -> usize {
+        self.walkers.iter().filter(|walker| walker.waits_at.is_some()).count()
     }
 
-    /// Whether a thread waits for something in a mapping.
-    pub(super) fn waits_in(&self, number: u32) -> bool {
-        self.walkers.iter().filter_map(|walker| walker.waits_for).any(|key| key.region == number)
+    /// How many would rather have an error than wait, and have not got what they want.
+    pub(super) fn trying(&self) -> u32 {
+        let tries = |walker: &&Walker| walker.step.is_some_and(|step| step.tries);
+        self.walkers.iter().filter(tries).count() as u32
+    }
+
+    /// Whether a thread waits within a span.
+    pub(super) fn waits_in(&self, span: &std::ops::Range<usize>) -> bool {
+        self.walkers.iter().any(|walker| walker.waits_at.is_some_and(|at| span.contains(&at)))
     }
 
     /// Whether they have all stopped.
     pub(super) fn are_done(&self) -> bool {
-        self.walkers.iter().all(|walker| walker.waits_for.is_none() && walker.next_at == Time::MAX)
+        self.walkers.iter().all(|walker| walker.waits_at.is_none() && walker.next_at == Time::MAX)
     }
 
     /// When one of them runs next.
     pub(super) fn next_at(&self) -> Option<Time> {
-        let ready = self.walkers.iter().filter(|walker| walker.waits_for.is_none());
+        let ready = self.walkers.iter().filter(|walker| walker.waits_at.is_none());
         ready.map(|walker| walker.next_at).filter(|at| *at < Time::MAX).min()
     }
 }
 
 /// Where a thread goes next: mostly on, now and then elsewhere.
-fn choose(walker: &mut Walker, random: &mut Rng, pages: &Pages) -> Step {
+fn choose(walker: &mut Walker, random: &mut Rng, far: &Far) -> Step {
     if random.u8(..24) == 0 {
-        walker.region = random.usize(..REGIONS);
-        walker.word = random.usize(..PLANS[walker.region].words());
-        walker.stride = [0, 0, 1, 16, 16, 64, -16, 128, -128][random.usize(..9)];
+        walker.object = random.usize(..OBJECTS);
+        walker.word = random.usize(..PLANS[walker.object].words());
+        walker.stride = [0, 0, 1, 256, 512, 512, -512, 1024, -1024][random.usize(..9)];
     }
-    let words = PLANS[walker.region].words();
+    let words = PLANS[walker.object].words();
     walker.word = match walker.stride {
         // What all come back to again and again is changed again while it is saved.
         0 if random.bool() => random.usize(..words / HOT),
         0 => random.usize(..words),
         stride => (walker.word as isize + stride).rem_euclid(words as isize) as usize,
     };
-    let writes = pages.is_writable(walker.region) && random.u8(..3) == 0;
-    let access = if writes { Access::Write } else { Access::Read };
-    Step { region: walker.region, word: walker.word, access }
+    // Now and then somebody stores where that is not allowed.
+    let stores = random.u8(..if far.is_writable(walker.object) { 3 } else { 200 }) == 0;
+    let tries = far.is_writable(walker.object) && random.u8(..16) == 0;
+    Step { object: walker.object, word: walker.word, stores, tries }
 }

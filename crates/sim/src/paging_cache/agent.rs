@@ -2,71 +2,113 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fastrand::Rng;
-use outboard_agent::{PagingConfig, PagingWorker, SharedPaging, StatusPage};
 use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_paging::cache::{CacheConfig, Forwarding, PrefetchConfig};
-use outboard_wire::{Role, Time};
+use outboard_link::memory::{Buffer, Segment};
+use outboard_link::{Completion, Disposition, Export, Exports, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_paging::agent::cache::{CacheConfig, Forwarding, PrefetchConfig};
+use outboard_paging::agent::{Lent, PagingConfig, PagingWorker, STAGE_LEN, SharedPaging, Surroundings};
+use outboard_wire::{Generation, Grant, Incarnation, RegionId, RegionKey, Rights, Role, Time};
 
 use crate::Boot;
 
 /// How many workers an agent has.
-pub(super) const WORKERS: usize = 2;
+pub(crate) const WORKERS: usize = 2;
 
 /// What differs from one run to the next.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     slots: u32,
     forwarding: Forwarding,
     depth_max: u32,
 }
 
 impl Shape {
-    pub(super) fn draw(random: &mut Rng) -> Self {
+    pub(crate) fn draw(random: &mut Rng) -> Self {
         let forwarding = Forwarding::ALL[random.usize(..3)];
         Self { slots: random.u32(0..6), forwarding, depth_max: random.u32(0..3) }
     }
 }
 
-/// Two workers of an agent, who share its cache.
-pub(super) struct Agent {
+/// Virtual time, and copies that are exported from this node.
+pub(crate) struct Process {
+    pub(crate) exports: Arc<Exports>,
+    pub(crate) woken: Arc<[AtomicBool; WORKERS]>,
+    /// How many copies there are.
+    pub(crate) lent: Arc<AtomicUsize>,
+}
+
+impl Surroundings for Process {
+    fn time(&self, turn: Time) -> Time {
+        turn
+    }
+
+    fn wake(&self, worker: usize) {
+        self.woken[worker].store(true, Ordering::Relaxed);
+    }
+
+    fn lend(&self, region: RegionId, size: u64) -> Option<Lent> {
+        let (generation, key, rights) = (Generation(1), RegionKey([region.0 as u8; 16]), Rights::READ);
+        let memory = Segment::create(c"outboard-sim", (size as usize).next_multiple_of(4096)).ok()?;
+        let (memory, keys) = (Arc::new(memory), vec![(key, rights)]);
+        self.exports.add(Export { region, generation, memory: Arc::clone(&memory), keys });
+        self.lent.fetch_add(1, Ordering::Relaxed);
+        Some(Lent { grant: Grant { region, generation, key, rights, size }, memory: memory.into_buffer() })
+    }
+
+    fn take_back(&self, copy: RegionId) {
+        self.exports.remove(copy);
+        self.lent.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Two workers of an agent, which share its cache.
+pub(crate) struct Agent {
     shared: Arc<SharedPaging>,
     workers: Vec<PagingWorker>,
     /// Which worker has a link.
     owners: BTreeMap<LinkId, usize>,
-    next_owner: [usize; 2],
+    next_owner: usize,
     woken: Arc<[AtomicBool; WORKERS]>,
+    lent: Arc<AtomicUsize>,
+    /// Which life of the server was seen last.
+    server: Option<Incarnation>,
 }
 
 impl Agent {
-    pub(super) fn new(boot: &Boot, shape: Shape) -> Self {
+    pub(crate) fn new(boot: &Boot, shape: Shape) -> Self {
         let Shape { slots, forwarding, depth_max } = shape;
         let prefetch = PrefetchConfig { depth_max, in_flight_max: 16384, read_max: 4096, demand_max: 2 };
         let cache = CacheConfig { slots: slots.max(1), entry_log2: 13, prefetch, ..CacheConfig::default() };
-        let config = PagingConfig {
-            workers: WORKERS,
-            slots,
-            cache,
-            forwarding,
-            static_max: 64 << 10,
-            has_room: |_| true,
+        let config = PagingConfig { workers: WORKERS, slots, cache, forwarding, static_max: 100 << 10 };
+        let (woken, lent) = (Arc::<[AtomicBool; WORKERS]>::default(), Arc::<AtomicUsize>::default());
+        let process = Process {
+            exports: Arc::clone(&boot.exports),
+            woken: Arc::clone(&woken),
+            lent: Arc::clone(&lent),
         };
-        let woken: Arc<[AtomicBool; WORKERS]> = Arc::default();
-        let wakes = Arc::clone(&woken);
-        let wake = move |worker: usize| wakes[worker].store(true, Ordering::Relaxed);
         // Without some pages of memory there is nothing to simulate.
-        let page = StatusPage::create(Role::Agent, "agent").expect("a page of memory");
-        let shared = SharedPaging::new(config, Arc::clone(&boot.exports), &page, None, wake);
-        let shared = Arc::new(shared.expect("some pages of memory"));
+        let memory = config.memory_len().and_then(|len| Buffer::allocate(len).ok()).expect("some memory");
+        let shared = Arc::new(SharedPaging::new(config, memory, process));
         let workers = (0..WORKERS).map(|index| PagingWorker::new(index, Arc::clone(&shared))).collect();
-        Self { shared, workers, owners: BTreeMap::new(), next_owner: [0; 2], woken }
+        Self { shared, workers, owners: BTreeMap::new(), next_owner: 0, woken, lent, server: None }
     }
 
-    pub(super) fn pins(&self) -> u64 {
-        self.shared.pins()
+    /// What it holds for applications, in words; none if that is nothing.
+    pub(super) fn holds(&self, now: Time) -> Option<String> {
+        let (pins, lent) = (self.shared.pins(), self.lent.load(Ordering::Relaxed));
+        let workers = self.workers.iter().map(PagingWorker::held).sum::<usize>();
+        let report = self.shared.report(now);
+        let held = (pins, lent, workers, report.regions.len(), report.static_bytes);
+        (held != (0, 0, 0, 0, 0)).then(|| {
+            format!(
+                "{pins} pins, {lent} copies, {workers} things of its workers, {} regions, {} bytes of copies",
+                report.regions.len(),
+                report.static_bytes
+            )
+        })
     }
 
     fn worker(&mut self, link: LinkId) -> Option<&mut PagingWorker> {
@@ -74,11 +116,11 @@ impl Agent {
         self.workers.get_mut(index)
     }
 
-    fn deliver(&mut self, now: Time) -> bool {
+    fn deliver(&mut self) -> bool {
         let mut any = false;
         for (index, woken) in self.woken.iter().enumerate() {
             if woken.swap(false, Ordering::Relaxed) {
-                self.workers[index].on_delivery(now);
+                self.workers[index].on_delivery();
                 any = true;
             }
         }
@@ -90,16 +132,21 @@ impl Service for Agent {
     type Note = ();
 
     fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _: Time) {
-        let is_server = peer.intro().role == Role::MemoryServer;
-        let next = &mut self.next_owner[usize::from(is_server)];
         // Each worker has one link to the server: a new one goes to the worker that has none.
         let owner = match origin {
             Origin::Dialled(dial) => dial % WORKERS,
-            Origin::Accepted => *next % WORKERS,
+            Origin::Accepted => self.next_owner % WORKERS,
         };
-        *next += 1;
+        self.next_owner += 1;
         self.owners.insert(link, owner);
-        self.workers[owner].on_open(link, peer, is_server);
+        if peer.intro().role == Role::MemoryServer {
+            let before = self.server.replace(peer.incarnation());
+            if let Some(before) = before.filter(|before| *before != peer.incarnation()) {
+                self.workers[owner].server_restarted(before);
+            }
+            let stage = Buffer::allocate(STAGE_LEN).expect("some memory");
+            self.workers[owner].on_server(link, peer, stage);
+        }
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
@@ -118,7 +165,7 @@ impl Service for Agent {
         link: &mut L,
         now: Time,
     ) -> Result<bool, LinkError> {
-        let mut moved = self.deliver(now);
+        let mut moved = self.deliver();
         if let Some(worker) = self.worker(id) {
             moved |= worker.send(id, link, now)?;
         }
@@ -139,7 +186,10 @@ impl Service for Agent {
     }
 
     fn on_time(&mut self, now: Time) {
-        self.deliver(now);
-        self.workers.iter_mut().for_each(|worker| worker.on_time(now));
+        self.deliver();
+        for worker in &mut self.workers {
+            // Nobody looks at the numbers.
+            let _ = worker.on_time(now);
+        }
     }
 }

@@ -1,214 +1,341 @@
-//! An application: fetches, writes back, and finds its way when the agent does not help.
+//! An application: leases a region, fetches and writes back, and finds its way when the agent does not help.
+//!
+//! What the product's pager does is played elsewhere; this is the least that obeys the protocol, in any order of requests.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_paging::read_reply;
+use outboard_wire::control::{ControlAnswer, Failure, Question, RegionName, Sharing};
 use outboard_wire::paging::{
-    Attach, CacheMode, FIXED_LEN_MAX, Fence, Fetch, Reply, Request, Status, Urgency, WriteBack,
+    Attach, CacheMode, Detach, FIXED_LEN_MAX, Fence, Fetch, Refusal, Reply, Request, Status, Urgency,
+    WriteBack,
 };
-use outboard_wire::{FrameHead, Grant, Incarnation, Role, Time};
+use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, Rights, Role, Time};
 
-use super::layout::{CHUNK_LOG2, GRAINS, RIGHTS, grant, span};
-use super::server::Region;
-use crate::{Boot, Recorder};
+use super::books::Books;
+use super::layout::{CHUNK_LOG2, GRAINS, SIZE, span, stamped};
+use crate::Boot;
 
 /// How many requests are under way at most.
 const DEPTH: usize = 8;
+/// How long an application waits before it asks again for what it was refused.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long an agent may say nothing before it is given up.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// How an application can use a region: all of it, or to read.
+const WRITER: Rights = Rights::READ.and(Rights::WRITE);
 
-/// How the region stands at the agent.
+/// How far an application is with its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Not attached; the server has to be told to refuse what the agent may still send.
-    Fenced { is_asked: bool },
-    /// What was not acknowledged is on its way to the server.
+    /// It has none, and asks for one later.
+    Away,
+    /// It has asked the server for one, under this tag.
+    Asking(u32),
+    /// The server has to be told to refuse what the agent may still send.
+    Fencing { is_asked: bool },
+    /// What was not acknowledged is on its way to the server itself; then the region is attached at the agent.
     Saving,
-    /// It is being attached, under this tag.
+    /// It is being attached at the agent, under this tag.
     Attaching(u32),
     /// It is used through the agent.
     Attached,
+    /// It is given back to the server, if that was asked.
+    Releasing { is_asked: bool },
+}
+
+/// A lease of a region.
+struct Lease {
+    descriptor: RegionDescriptor,
+    rights: Rights,
+    epoch: u64,
+    session: usize,
+    /// When it is given back.
+    until: Time,
 }
 
 /// Bytes that the server may not have.
 struct Unsaved {
     grains: Range<usize>,
-    bytes: Vec<u8>,
+    stamp: u64,
     /// Under which tag they were sent; none if they were not, or nobody will answer.
     tag: Option<u32>,
 }
 
-/// Uses one region.
+/// A frame that waits for its link.
+struct Outgoing {
+    to: Role,
+    head: FrameHead,
+    payload: Vec<u8>,
+}
+
+/// Uses one region after the other.
 pub(super) struct Application {
-    grant: Grant,
-    recorder: Recorder,
+    process: Incarnation,
+    regions: usize,
+    books: Books,
     random: Rng,
-    server_life: Rc<RefCell<Option<Incarnation>>>,
     server: Option<LinkId>,
     agent: Option<LinkId>,
     standing: Standing,
-    epoch: u64,
-    mode: CacheMode,
-    /// What the server is known to have.
-    known: Vec<u8>,
-    number: usize,
+    lease: Option<Lease>,
+    /// What was asked for last.
+    asked: (RegionName, Rights),
     /// Fetches under way through the agent, by tag.
     fetching: BTreeMap<u32, Range<usize>>,
     unsaved: Vec<Unsaved>,
-    outgoing: Vec<(Role, u32, Request, Vec<u8>)>,
+    outgoing: Vec<Outgoing>,
     next_tag: u32,
     next_at: Time,
+    /// When the agent was last heard of while something was expected of it.
+    heard_at: Time,
     at: usize,
     until: Time,
 }
 
 impl Application {
-    pub(super) fn new(
-        boot: Boot,
-        number: usize,
-        recorder: Recorder,
-        server_life: Rc<RefCell<Option<Incarnation>>>,
-        until: Time,
-    ) -> Self {
-        let grant = grant(number);
-        let mut random = boot.random;
-        let modes =
-            [CacheMode::Off, CacheMode::Static, CacheMode::Dynamic, CacheMode::Dynamic, CacheMode::Auto];
-        let mode = modes[random.usize(..modes.len())];
+    pub(super) fn new(boot: Boot, regions: usize, books: Books, until: Time) -> Self {
         Self {
-            known: vec![0; grant.size as usize],
-            grant,
-            recorder,
-            random,
-            server_life,
+            process: boot.incarnation,
+            regions,
+            books,
+            random: boot.random,
             server: None,
             agent: None,
-            standing: Standing::Saving,
-            epoch: 1,
-            mode,
-            number,
+            standing: Standing::Away,
+            lease: None,
+            asked: (RegionName::new(""), WRITER),
             fetching: BTreeMap::new(),
             unsaved: Vec::new(),
             outgoing: Vec::new(),
             next_tag: 1,
             next_at: boot.now,
+            heard_at: boot.now,
             at: 0,
             until,
         }
     }
 
-    /// Whether nothing is under way and nothing more will be.
-    pub(super) fn is_idle(&self, now: Time) -> bool {
-        let is_done = self.fetching.is_empty() && self.unsaved.is_empty() && self.outgoing.is_empty();
-        now >= self.until && is_done && self.standing == Standing::Attached
+    /// Whether it has nothing and wants nothing any more.
+    pub(super) fn is_done(&self, now: Time) -> bool {
+        now >= self.until && self.standing == Standing::Away
     }
 
-    /// Looks whether the server has what was acknowledged.
-    pub(super) fn compare(&self, memory: &[Region]) {
-        let bytes = memory[self.number].bytes.window(0, self.known.len()).to_vec();
-        self.recorder.expect(bytes == self.known, || {
-            format!("what was acknowledged is at the server, but not for application {}", self.number)
-        });
-    }
-
-    fn tag(&mut self) -> u32 {
+    fn send(&mut self, to: Role, head: FrameHead, payload: Vec<u8>) -> u32 {
         self.next_tag += 1;
+        let head = head.with_tag(self.next_tag);
+        // Now and then a frame is sent twice: a process that has forgotten that it has asked asks again. A
+        // write-back is not: the second could come home after what its sender has written meanwhile by itself.
+        let is_repeatable = to == Role::Agent && payload.len() <= FIXED_LEN_MAX;
+        if is_repeatable && self.random.u8(..24) == 0 {
+            self.outgoing.push(Outgoing { to, head, payload: payload.clone() });
+        }
+        self.outgoing.push(Outgoing { to, head, payload });
         self.next_tag
     }
 
-    fn is_busy(&self, grains: &Range<usize>) -> bool {
-        let meets = |other: &Range<usize>| other.start < grains.end && grains.start < other.end;
-        self.fetching.values().any(meets) || self.unsaved.iter().any(|unsaved| meets(&unsaved.grains))
+    fn request(&mut self, to: Role, request: &Request, data: &[u8]) -> u32 {
+        let payload = [request.encode().as_bytes(), data].concat();
+        self.send(to, FrameHead::new(request.kind()), payload)
     }
 
-    fn send_later(&mut self, to: Role, request: Request, data: Vec<u8>) -> u32 {
-        let tag = self.tag();
-        self.outgoing.push((to, tag, request, data));
-        tag
+    fn question(&mut self, question: &Question) -> u32 {
+        let mut payload = Vec::new();
+        question.encode(&mut payload);
+        self.send(Role::MemoryServer, FrameHead::new(question.kind()), payload)
     }
 
-    fn write_back(&self, unsaved: &Unsaved) -> Request {
-        let Grant { region, generation, key, .. } = self.grant;
-        let offset = span(unsaved.grains.clone()).start as u64;
-        let (epoch, length) = (self.epoch, unsaved.bytes.len() as u32);
-        Request::WriteBack(WriteBack { region, generation, key, epoch, offset, length })
-    }
-
-    /// Begins a fetch or a write-back through the agent.
-    fn act(&mut self) {
+    /// Begins a fetch or a write-back through the agent, or has the region cached in another way.
+    fn act(&mut self, now: Time) {
+        let Some(lease) = &self.lease else { return };
+        let (Grant { region, generation, .. }, writes) = (lease.descriptor.grant, lease.rights == WRITER);
+        let session = lease.session;
+        match self.random.u8(..100) {
+            0 => return self.leave_agent(),
+            // Only while nothing is under way: the product's pager never has a region cached otherwise meanwhile.
+            1..4 if self.fetching.is_empty() && self.unsaved.is_empty() => {
+                self.attach();
+                return;
+            }
+            4 if writes && self.fetching.is_empty() && self.unsaved.is_empty() => return self.bypass_agent(),
+            _ => {}
+        }
         // Runs with jumps, so that something is read ahead.
         let jump = self.random.u8(..6) == 0;
         self.at = if jump { self.random.usize(..GRAINS) } else { (self.at + 1) % GRAINS };
-        let count = self.random.usize(1..=4).min(GRAINS - self.at);
-        let grains = self.at..self.at + count;
-        if self.is_busy(&grains) {
+        let grains = self.at..(self.at + self.random.usize(1..=4)).min(GRAINS);
+        let meets = |other: &Range<usize>| other.start < grains.end && grains.start < other.end;
+        if self.unsaved.iter().any(|unsaved| meets(&unsaved.grains)) {
             return;
         }
-        let place = span(grains.clone());
-        if self.random.u8(..3) == 0 {
-            let bytes = vec![self.random.u8(1..); place.len()];
-            let mut unsaved = Unsaved { grains, bytes, tag: None };
-            let request = self.write_back(&unsaved);
-            unsaved.tag = Some(self.send_later(Role::Agent, request, unsaved.bytes.clone()));
+        if self.fetching.is_empty() && self.unsaved.is_empty() {
+            self.heard_at = now;
+        }
+        if writes && self.random.u8(..3) == 0 {
+            if self.fetching.values().any(meets) {
+                return;
+            }
+            let stamp = self.books.write(session, grains.clone());
+            let mut unsaved = Unsaved { grains, stamp, tag: None };
+            unsaved.tag = self.write_back(Role::Agent, &unsaved);
             self.unsaved.push(unsaved);
         } else {
-            let Grant { region, generation, .. } = self.grant;
+            let place = span(grains.clone());
             let (offset, length, urgency) = (place.start as u64, place.len() as u32, Urgency::Demand);
             let fetch = Request::Fetch(Fetch { region, generation, offset, length, urgency });
-            let tag = self.send_later(Role::Agent, fetch, Vec::new());
+            let tag = self.request(Role::Agent, &fetch, &[]);
             self.fetching.insert(tag, grains);
         }
     }
 
+    /// Detaches the region while nothing is under way, and writes to the server itself. A new epoch begins before it attaches
+    /// again, as the product's pager sees to: an agent may still have the region by a request that came twice.
+    fn bypass_agent(&mut self) {
+        let Some(session) = self.lease.as_ref().map(|lease| lease.session) else { return };
+        self.detach();
+        let grain = self.random.usize(..GRAINS);
+        let grains = grain..grain + 1;
+        let stamp = self.books.write(session, grains.clone());
+        self.unsaved.push(Unsaved { grains, stamp, tag: None });
+        self.standing = Standing::Fencing { is_asked: false };
+    }
+
+    fn write_back(&mut self, to: Role, unsaved: &Unsaved) -> Option<u32> {
+        let lease = self.lease.as_ref()?;
+        let (Grant { region, generation, key, .. }, epoch) = (lease.descriptor.grant, lease.epoch);
+        let data = stamped(unsaved.grains.clone(), unsaved.stamp);
+        let (offset, length) = (span(unsaved.grains.clone()).start as u64, data.len() as u32);
+        let back = WriteBack { region, generation, key, epoch, offset, length };
+        Some(self.request(to, &Request::WriteBack(back), &data))
+    }
+
+    /// Attaches the region at the agent, once more or in another way.
+    fn attach(&mut self) -> Option<u32> {
+        let modes =
+            [CacheMode::Off, CacheMode::Static, CacheMode::Static, CacheMode::Dynamic, CacheMode::Auto];
+        let mode = modes[self.random.usize(..modes.len())];
+        let Lease { descriptor, rights, epoch, .. } = self.lease.as_ref()?;
+        let (grant, server, rights) = (descriptor.grant, descriptor.extents.first()?.incarnation, *rights);
+        let attach = Attach { grant, server, chunk_log2: CHUNK_LOG2, rights, mode, epoch: *epoch };
+        Some(self.request(Role::Agent, &Request::Attach(attach), &[]))
+    }
+
     /// Nothing more goes through the agent until the server has been told to refuse what it may still send.
     fn leave_agent(&mut self) {
-        self.standing = Standing::Fenced { is_asked: false };
+        let writes = self.lease.as_ref().is_some_and(|lease| lease.rights == WRITER);
+        self.standing = if writes { Standing::Fencing { is_asked: false } } else { Standing::Saving };
         self.fetching.clear();
         self.outgoing.clear();
         self.unsaved.iter_mut().for_each(|unsaved| unsaved.tag = None);
     }
 
+    /// The lease is no more, and with it what was to be written.
+    fn lose_lease(&mut self) {
+        self.leave_agent();
+        self.detach();
+        (self.lease, self.standing) = (None, Standing::Away);
+        self.unsaved.clear();
+    }
+
+    fn detach(&mut self) {
+        if let (Some(Grant { region, generation, .. }), true) = (self.grant(), self.agent.is_some()) {
+            self.request(Role::Agent, &Request::Detach(Detach { region, generation }), &[]);
+        }
+    }
+
+    /// The region is given back.
+    fn release(&mut self) {
+        self.detach();
+        self.standing = Standing::Releasing { is_asked: false };
+    }
+
     /// Does what the present standing asks for.
     fn advance(&mut self, now: Time) {
-        let Grant { region, generation, key, .. } = self.grant;
+        let is_over = self.lease.as_ref().is_some_and(|lease| now >= lease.until.min(self.until));
+        let is_quiet = self.fetching.is_empty() && self.unsaved.is_empty();
         match self.standing {
-            Standing::Fenced { is_asked: false } if self.server.is_some() => {
-                self.standing = Standing::Fenced { is_asked: true };
-                self.send_later(
-                    Role::MemoryServer,
-                    Request::Fence(Fence { region, generation, key }),
-                    Vec::new(),
-                );
+            Standing::Away if self.server.is_some() && now >= self.next_at && now < self.until => self.ask(),
+            Standing::Fencing { is_asked: false } if self.server.is_some() => {
+                let Some(Grant { region, generation, key, .. }) = self.grant() else { return };
+                self.request(Role::MemoryServer, &Request::Fence(Fence { region, generation, key }), &[]);
+                self.standing = Standing::Fencing { is_asked: true };
             }
-            Standing::Saving if self.unsaved.is_empty() && now < self.next_at => {}
-            Standing::Saving if self.unsaved.is_empty() => {
-                let server = *self.server_life.borrow();
-                if let (Some(_), Some(server)) = (self.agent, server) {
-                    let attach = Attach {
-                        grant: self.grant,
-                        server,
-                        chunk_log2: CHUNK_LOG2,
-                        rights: RIGHTS,
-                        mode: self.mode,
-                        epoch: self.epoch,
-                    };
-                    let tag = self.send_later(Role::Agent, Request::Attach(attach), Vec::new());
-                    self.standing = Standing::Attaching(tag);
+            Standing::Saving if self.unsaved.is_empty() && is_over => self.release(),
+            Standing::Saving if self.unsaved.is_empty() && self.agent.is_some() && now >= self.next_at => {
+                self.heard_at = now;
+                self.standing = self.attach().map_or(Standing::Away, Standing::Attaching);
+            }
+            Standing::Saving if self.server.is_some() && !self.unsaved.is_empty() => {
+                let mut unsaved = std::mem::take(&mut self.unsaved);
+                for it in unsaved.iter_mut().filter(|it| it.tag.is_none()) {
+                    it.tag = self.write_back(Role::MemoryServer, it);
+                }
+                self.unsaved = unsaved;
+            }
+            Standing::Attached if is_over && is_quiet => self.release(),
+            Standing::Attached if !is_quiet && now >= self.heard_at + PATIENCE => self.leave_agent(),
+            Standing::Attaching(_) if now >= self.heard_at + PATIENCE => self.leave_agent(),
+            Standing::Attached if !is_over && now >= self.next_at => {
+                let pause = if self.random.u8(..) < 96 { 0 } else { self.random.u64(1..400) };
+                self.next_at = now + Duration::from_micros(pause);
+                if self.fetching.len() + self.unsaved.len() < DEPTH {
+                    self.act(now);
                 }
             }
-            Standing::Saving if self.server.is_some() => {
-                for index in 0..self.unsaved.len() {
-                    if self.unsaved[index].tag.is_none() {
-                        let request = self.write_back(&self.unsaved[index]);
-                        let bytes = self.unsaved[index].bytes.clone();
-                        self.unsaved[index].tag = Some(self.send_later(Role::MemoryServer, request, bytes));
-                    }
-                }
+            Standing::Releasing { is_asked: false } if self.server.is_some() => {
+                let Some(Grant { region, generation, .. }) = self.grant() else { return };
+                self.question(&Question::Release { region, generation });
+                self.standing = Standing::Releasing { is_asked: true };
             }
+            _ => {}
+        }
+    }
+
+    fn grant(&self) -> Option<Grant> {
+        self.lease.as_ref().map(|lease| lease.descriptor.grant)
+    }
+
+    /// Asks the server for a region.
+    fn ask(&mut self) {
+        let name = RegionName::new(&format!("region {}", self.random.usize(..self.regions)));
+        let rights = if self.random.u8(..3) == 0 { Rights::READ } else { WRITER };
+        self.asked = (name, rights);
+        let tag = self.question(&Question::OpenNamed { name, rights, sharing: Sharing::Leased });
+        self.standing = Standing::Asking(tag);
+    }
+
+    fn on_answer(&mut self, now: Time, tag: u32, answer: ControlAnswer) {
+        match (self.standing, answer) {
+            (Standing::Asking(asked), ControlAnswer::Region(descriptor)) if asked == tag => {
+                let Some(session) = self.books.session(self.process) else { return };
+                let until = now + Duration::from_millis(self.random.u64(5..120));
+                let (epoch, rights) = (descriptor.epoch, self.asked.1);
+                self.lease = Some(Lease { descriptor, rights, epoch, session, until });
+                self.standing = Standing::Saving;
+            }
+            (Standing::Asking(asked), ControlAnswer::Failed { failure: Failure::NoSuchRegion, .. })
+                if asked == tag =>
+            {
+                let (name, sharing) = (self.asked.0, Sharing::Leased);
+                self.asked.1 = WRITER;
+                let (size, chunk_log2) = (SIZE as u64, CHUNK_LOG2);
+                let tag = self.question(&Question::Reserve { size, chunk_log2, name, sharing });
+                self.standing = Standing::Asking(tag);
+            }
+            (Standing::Asking(asked), _) if asked == tag => {
+                self.standing = Standing::Away;
+                self.next_at = now + PAUSE;
+            }
+            // Given as often as it was asked for, released as often.
+            (Standing::Releasing { .. }, ControlAnswer::Released) => {
+                self.standing = Standing::Releasing { is_asked: false };
+            }
+            (Standing::Releasing { .. }, _) => self.lose_lease(),
             _ => {}
         }
     }
@@ -219,47 +346,46 @@ impl Application {
                 self.standing = Standing::Attached;
             }
             // It has no server at present: tried again after a while.
-            Reply::Refused { .. } if self.standing == Standing::Attaching(tag) => {
+            Reply::Refused { reason: Refusal::NoServer, .. } if self.standing == Standing::Attaching(tag) => {
                 self.standing = Standing::Saving;
-                self.next_at = now + Duration::from_millis(1);
+                self.next_at = now + PAUSE;
             }
-            Reply::Fenced { epoch, .. } => {
-                if self.standing == (Standing::Fenced { is_asked: true }) {
-                    self.epoch = epoch;
-                    self.standing = Standing::Saving;
+            Reply::Refused { .. } if self.standing == Standing::Attaching(tag) => {
+                self.next_at = now + PAUSE;
+                match self.lease.as_ref().map(|lease| lease.rights) {
+                    Some(WRITER) => self.leave_agent(),
+                    _ => self.release(),
+                }
+            }
+            Reply::Fenced { status, epoch } if self.standing == (Standing::Fencing { is_asked: true }) => {
+                match (status, &mut self.lease) {
+                    (Status::Done, Some(lease)) => (lease.epoch, self.standing) = (epoch, Standing::Saving),
+                    _ => self.lose_lease(),
                 }
             }
             Reply::Fetched { status, .. } => {
-                let Some(grains) = self.fetching.remove(&tag) else { return };
+                let (Some(grains), Some(lease)) = (self.fetching.remove(&tag), &self.lease) else { return };
                 match status {
-                    Status::Done => self.check(grains, data),
-                    Status::Unavailable => {}
-                    other => {
-                        self.recorder.fail(format!("what is asked for rightly is brought, not {other:?}"))
-                    }
+                    Status::Done => self.books.fetched(lease.session, grains, data),
+                    Status::Unavailable | Status::Busy | Status::NotOpen => self.leave_agent(),
+                    other => self
+                        .books
+                        .recorder()
+                        .fail(format!("what is asked for rightly is brought, not {other:?}")),
                 }
             }
-            Reply::Written { status, .. } => self.on_written(tag, status),
-            Reply::Attached { .. } | Reply::Refused { .. } => {}
-        }
-    }
-
-    fn check(&self, grains: Range<usize>, data: &[u8]) {
-        let place = span(grains.clone());
-        let expected = &self.known[place];
-        self.recorder.expect(data == expected, || {
-            let (got, wanted) = (data.first(), expected.first());
-            format!("what is fetched is what was written last: {grains:?} is {got:?} instead of {wanted:?}")
-        });
-    }
-
-    fn on_written(&mut self, tag: u32, status: Status) {
-        let Some(at) = self.unsaved.iter().position(|unsaved| unsaved.tag == Some(tag)) else { return };
-        if status == Status::Done {
-            let Unsaved { grains, bytes, .. } = self.unsaved.swap_remove(at);
-            self.known[span(grains)].copy_from_slice(&bytes);
-        } else {
-            self.leave_agent();
+            Reply::Written { status, .. } => {
+                let at = self.unsaved.iter().position(|unsaved| unsaved.tag == Some(tag));
+                let (Some(at), Some(lease)) = (at, &self.lease) else { return };
+                match status {
+                    Status::Done => {
+                        let unsaved = self.unsaved.swap_remove(at);
+                        self.books.written(lease.session, unsaved.stamp);
+                    }
+                    _ => self.leave_agent(),
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -268,23 +394,28 @@ impl Service for Application {
     type Note = ();
 
     fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
-        match peer.intro().role {
-            Role::Agent => self.agent = Some(link),
-            _ => self.server = Some(link),
+        if peer.intro().role == Role::Agent {
+            self.agent = Some(link);
+            return;
+        }
+        self.server = Some(link);
+        let extent = self.lease.as_ref().and_then(|lease| lease.descriptor.extents.first());
+        if extent.is_some_and(|extent| extent.incarnation != peer.incarnation()) {
+            self.lose_lease();
         }
     }
 
-    fn on_frame(&mut self, _: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
-        let kind = frame.head.kind;
-        let Some(len) = Reply::fixed_len(kind).filter(|len| *len <= frame.payload.len()) else {
-            return Disposition::Taken;
-        };
-        let mut fixed = [0; FIXED_LEN_MAX];
-        frame.payload.read(0, &mut fixed[..len]);
-        let data = frame.payload.part(len, frame.payload.len() - len).to_vec();
-        match Reply::decode(kind, &fixed[..len], data.len()) {
-            Ok(reply) => self.on_reply(now, frame.head.tag, reply, &data),
-            Err(error) => self.recorder.fail(format!("replies can be read: {error}")),
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
+        if self.agent == Some(link) {
+            self.heard_at = now;
+        }
+        let tag = frame.head.tag;
+        match read_reply(&frame) {
+            Some((reply, data)) => self.on_reply(now, tag, reply, &data.to_vec()),
+            None => match ControlAnswer::decode(frame.head.kind, &frame.payload.to_vec()) {
+                Ok(answer) => self.on_answer(now, tag, answer),
+                Err(error) => self.books.recorder().fail(format!("answers can be read: {error}")),
+            },
         }
         Disposition::Taken
     }
@@ -296,19 +427,10 @@ impl Service for Application {
         now: Time,
     ) -> Result<bool, LinkError> {
         self.advance(now);
-        let under_way = self.fetching.len() + self.unsaved.len();
-        let is_time = now >= self.next_at && now < self.until;
-        if self.standing == Standing::Attached && is_time && under_way < DEPTH {
-            let pause = if self.random.u8(..) < 96 { 0 } else { self.random.u64(1..400) };
-            self.next_at = now + Duration::from_micros(pause);
-            self.act();
-        }
         let role = if self.agent == Some(id) { Role::Agent } else { Role::MemoryServer };
         let mut moved = false;
-        while let Some(at) = self.outgoing.iter().position(|(to, ..)| *to == role) {
-            let (_, tag, request, data) = &self.outgoing[at];
-            let payload = [request.encode().as_bytes(), data].concat();
-            match link.send(FrameHead::new(request.kind()).with_tag(*tag), &payload) {
+        while let Some(at) = self.outgoing.iter().position(|outgoing| outgoing.to == role) {
+            match link.send(self.outgoing[at].head, &self.outgoing[at].payload) {
                 Ok(()) => drop(self.outgoing.remove(at)),
                 Err(SendError::Lost(error)) => return Err(error),
                 Err(_) => break,
@@ -318,36 +440,45 @@ impl Service for Application {
         Ok(moved)
     }
 
-    fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
-        if self.agent == Some(link) {
+    fn on_lost(&mut self, link: LinkId, _: &LinkError, now: Time) {
+        let role = if self.agent == Some(link) { Role::Agent } else { Role::MemoryServer };
+        self.outgoing.retain(|outgoing| outgoing.to != role);
+        if role == Role::Agent {
             self.agent = None;
             if matches!(self.standing, Standing::Attached | Standing::Attaching(_)) {
                 self.leave_agent();
             }
-        } else if self.server == Some(link) {
-            self.server = None;
+            return;
+        }
+        self.server = None;
+        match self.standing {
             // What was sent there may still arrive, after what is sent next.
-            if matches!(self.standing, Standing::Fenced { .. } | Standing::Saving) {
-                self.leave_agent();
+            Standing::Fencing { .. } | Standing::Saving => self.leave_agent(),
+            Standing::Releasing { .. } => self.standing = Standing::Releasing { is_asked: false },
+            Standing::Asking(_) => {
+                self.standing = Standing::Away;
+                self.next_at = now + PAUSE;
             }
+            Standing::Away | Standing::Attaching(_) | Standing::Attached => {}
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let is_waiting = match self.standing {
-            Standing::Attached => self.next_at < self.until,
-            Standing::Saving => {
-                self.unsaved.is_empty() && self.agent.is_some() && self.server_life.borrow().is_some()
-            }
-            _ => false,
-        };
-        is_waiting.then_some(self.next_at)
+        let is_quiet = self.fetching.is_empty() && self.unsaved.is_empty();
+        match self.standing {
+            Standing::Away if self.next_at < self.until && self.server.is_some() => Some(self.next_at),
+            Standing::Saving if self.unsaved.is_empty() && self.agent.is_some() => Some(self.next_at),
+            Standing::Attached if is_quiet => Some(self.next_at),
+            Standing::Attached => Some(self.next_at.max(self.heard_at).min(self.heard_at + PATIENCE)),
+            Standing::Attaching(_) => Some(self.heard_at + PATIENCE),
+            _ => None,
+        }
     }
 
     fn on_time(&mut self, now: Time) {
         // Looked at again when something has ended, or after a while.
-        if self.standing == Standing::Attached && self.fetching.len() + self.unsaved.len() >= DEPTH {
-            self.next_at = now + Duration::from_micros(200);
+        if self.fetching.len() + self.unsaved.len() >= DEPTH {
+            self.next_at = self.next_at.max(now + Duration::from_micros(200));
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights};
-
+/// How many regions there are at most.
+pub(super) const REGIONS_MAX: usize = 3;
 /// How many applications there are at most.
-pub(super) const APPLICATIONS_MAX: usize = 3;
+pub(super) const APPLICATIONS_MAX: usize = 4;
 /// What is fetched and written back at once, in bytes: four in a piece.
 pub(super) const GRAIN: usize = 1 << 10;
 /// How many grains a region has.
@@ -14,21 +14,19 @@ pub(super) const GRAINS: usize = 40;
 pub(super) const SIZE: usize = GRAINS * GRAIN - 24;
 /// The unit of movement, as a power of two.
 pub(super) const CHUNK_LOG2: u8 = 12;
-/// What may be done with a region.
-pub(super) const RIGHTS: Rights = Rights::READ.and(Rights::WRITE);
 
 /// Where grains lie.
 pub(super) fn span(grains: Range<usize>) -> Range<usize> {
     grains.start * GRAIN..(grains.end * GRAIN).min(SIZE)
 }
 
-/// What opens an application's region.
-pub(super) fn grant(application: usize) -> Grant {
-    Grant {
-        region: RegionId(application as u64 + 1),
-        generation: Generation(1),
-        key: RegionKey([application as u8 + 1; 16]),
-        rights: RIGHTS,
-        size: SIZE as u64,
-    }
+/// Every word of what a write-back puts into these grains is its stamp.
+pub(super) fn stamped(grains: Range<usize>, stamp: u64) -> Vec<u8> {
+    stamp.to_le_bytes().repeat(span(grains).len() / 8)
+}
+
+/// The stamp that a grain holds; none if it holds several.
+pub(super) fn stamp_of(bytes: &[u8]) -> Option<u64> {
+    let first = u64::from_le_bytes(*bytes.first_chunk()?);
+    (bytes[8..] == bytes[..bytes.len() - 8]).then_some(first)
 }

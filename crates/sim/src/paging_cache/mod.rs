@@ -1,37 +1,45 @@
-//! Applications use far memory through an agent that caches it, and what they fetch is what they wrote last.
+//! Applications use far memory through an agent that caches it, and what they fetch is what was written last.
 //!
-//! Each has a region of its own at a memory server. It fetches and writes back through the agent while it can. When the
-//! agent is lost or says no, the application fences it off at the server, sends what was not acknowledged itself,
-//! and attaches its region at the agent anew. Links break, the agent crashes and forgets everything; nothing that was
-//! acknowledged is lost, nothing older is ever fetched, and in the end nothing is left under way.
+//! The agent's workers, the server's store and its half of paging are those of the product. Applications lease regions, one to
+//! write or many to read, fetch and write back through the agent while they can, and change how a region is cached in the
+//! middle of that. When the agent is lost, slow or says no, an application fences it off at the server, sends what was not
+//! acknowledged itself, and attaches its region at the agent anew. Links break, agent, server and applications crash and
+//! forget everything; nothing that was acknowledged is lost, nothing older is ever fetched, and in the end the agent holds
+//! nothing of applications that are gone.
 
-mod agent;
+pub(crate) mod agent;
 mod application;
+mod books;
+#[cfg(test)]
+mod copies;
 mod layout;
 mod server;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances,
+    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
+    chances,
 };
 use agent::Agent;
 use application::Application;
-use layout::APPLICATIONS_MAX;
+use books::Books;
+use layout::{APPLICATIONS_MAX, REGIONS_MAX};
 use server::Server;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "paging",
-    about: "far memory through an agent's cache is what was written last, whatever becomes of agent and links",
+    about: "far memory through an agent's cache is what was written last, whatever becomes of agent, server and links",
     play,
 };
+
+/// The nodes of the scenario: the server, the agent, and the applications.
+type Nodes<A> = Either<Either<Server, A>, Application>;
 
 /// How long things go wrong.
 const STORM: Duration = Duration::from_millis(300);
@@ -54,54 +62,51 @@ fn play_with<A: Service + 'static>(
     let mut random = chances(seed, "paging");
     let weather = Weather::draw(&mut random, Loss::Honest);
     let until = Time::ZERO + STORM + CALM;
-    let mut world = World::new(seed, weather, recorder.clone());
-    let life = Rc::new(RefCell::new(None));
-    let known = Rc::clone(&life);
-    // If the server goes, so do the regions: that it does not come back is not what this is about.
-    let server = world.add(NodeSpec::immortal("server", Role::MemoryServer), move |boot| {
-        let server = Server::new(&boot);
-        *known.borrow_mut() = Some(boot.incarnation);
-        Either::One(Either::One(server))
-    });
+    let mut world: World<Nodes<A>> = World::new(seed, weather, recorder.clone());
+    let books = Books::new(recorder.clone());
+    // Where the server crashes, every region begins anew: most runs are about the others.
+    let is_mortal = random.u8(..3) == 0;
+    let (linger, known) = (Duration::from_millis(random.u64(10..300)), books.clone());
+    let spec = NodeSpec { is_mortal, ..NodeSpec::mortal("server", Role::MemoryServer) };
+    let server =
+        world.add(spec, move |boot| Either::One(Either::One(Server::new(&boot, known.clone(), linger))));
     let shape = agent::Shape::draw(&mut random);
     let agent = world.add(NodeSpec::mortal("agent", Role::Agent), move |boot: Boot| {
         Either::One(Either::Other(hide(Agent::new(&boot, shape))))
     });
     (0..agent::WORKERS).for_each(|_| world.connect(agent, server));
-    let mut applications = Vec::new();
-    for number in 0..random.usize(1..=APPLICATIONS_MAX) {
-        let (known, life) = (recorder.clone(), Rc::clone(&life));
-        let spec = NodeSpec::immortal(format!("application {number}"), Role::Application);
-        let boot =
-            move |boot| Either::Other(Application::new(boot, number, known.clone(), Rc::clone(&life), until));
-        let application = world.add(spec, boot);
-        world.connect(application, agent);
-        world.connect(application, server);
-        applications.push(application);
-    }
+    let regions = random.usize(1..=REGIONS_MAX);
+    let applications: Vec<NodeId> = (0..random.usize(1..=APPLICATIONS_MAX))
+        .map(|number| {
+            let books = books.clone();
+            let spec = NodeSpec::mortal(format!("application {number}"), Role::Application);
+            let boot = move |boot| Either::Other(Application::new(boot, regions, books.clone(), until));
+            let application = world.add(spec, boot);
+            world.connect(application, agent);
+            world.connect(application, server);
+            application
+        })
+        .collect();
     world.run_until(Time::ZERO + STORM, |_| false);
     world.calm();
     // The agent may still read ahead when nobody asks any more, and then it holds nothing.
-    let pins = |world: &World<_>| match world.service(agent) {
-        Some(Either::One(Either::Other(agent))) => look(agent).pins(),
-        _ => u64::MAX,
+    let held = |world: &World<Nodes<A>>| match world.service(agent) {
+        Some(Either::One(Either::Other(agent))) => look(agent).holds(world.now()),
+        _ => Some("no agent".to_owned()),
+    };
+    let is_done = |world: &World<Nodes<A>>, node: &NodeId| match world.service(*node) {
+        Some(Either::Other(application)) => application.is_done(world.now()),
+        _ => false,
     };
     let done = world.run_until(until + AFTERMATH, |world| {
-        let mut nodes = applications.iter();
-        let is_idle = nodes.all(|node| match world.service(*node) {
-            Some(Either::Other(application)) => application.is_idle(world.now()),
-            _ => false,
-        });
-        is_idle && pins(world) == 0
+        applications.iter().all(|node| is_done(world, node)) && held(world).is_none()
     });
-    let held = pins(&world);
-    recorder.expect(done, || format!("everything ends within {AFTERMATH:?}, but {held} pins are left"));
-    for node in applications {
-        if let (Some(Either::One(Either::One(server))), Some(Either::Other(application))) =
-            (world.service(server), world.service(node))
-        {
-            application.compare(&server.memory);
-        }
-    }
+    let (held, left) = (held(&world), applications.iter().filter(|node| !is_done(&world, node)).count());
+    recorder.expect(done, || {
+        format!(
+            "everything ends within {AFTERMATH:?}, but {left} applications are left, the agent holds {held:?}"
+        )
+    });
+    recorder.note("done", &[("written", books.compare())]);
     world.hardships()
 }

@@ -1,85 +1,95 @@
-//! The memory server: regions, write-backs and fences.
+//! The memory server: its store and its half of paging, as they are in the product.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
+use outboard_agent::{Parting, RegionStore, StoreConfig};
 use outboard_driver::{LinkId, Origin, Outbox, Service};
-use outboard_link::memory::Segment;
-use outboard_link::{Disposition, Export, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_wire::paging::{FIXED_LEN_MAX, Reply, Request, Status};
-use outboard_wire::{FrameHead, RegionId, Time};
+use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
+use outboard_paging::{is_paging, read_request, server};
+use outboard_wire::control::{ControlAnswer, Question};
+use outboard_wire::paging::Request;
+use outboard_wire::{Incarnation, Rights, ServerId, Time};
 
-use super::layout::{APPLICATIONS_MAX, RIGHTS, SIZE, grant};
+use super::books::Books;
+use super::layout::GRAIN;
 use crate::Boot;
 
-/// The bytes of one region and its write epoch.
-pub(super) struct Region {
-    pub(super) bytes: Arc<Segment>,
-    epoch: u64,
-}
-
-/// Answers write-backs and fences as memory servers do.
+/// Leases regions, and takes what is written back to them.
 pub(super) struct Server {
-    pub(super) memory: Vec<Region>,
+    life: Incarnation,
+    store: RegionStore,
     outbox: Outbox,
+    processes: BTreeMap<LinkId, Incarnation>,
+    books: Books,
 }
 
 impl Server {
-    pub(super) fn new(boot: &Boot) -> Self {
-        let region = |application| {
-            // Without some pages of memory there is nothing to simulate.
-            let len = SIZE.next_multiple_of(4096);
-            let bytes = Arc::new(Segment::create(c"outboard-sim", len).expect("some pages of memory"));
-            let grant = grant(application);
-            let (memory, keys) = (Arc::clone(&bytes), vec![(grant.key, RIGHTS)]);
-            boot.exports.add(Export { region: grant.region, generation: grant.generation, memory, keys });
-            Region { bytes, epoch: 1 }
+    /// A process whose links are lost keeps its leases for `linger`.
+    pub(super) fn new(boot: &Boot, books: Books, linger: Duration) -> Self {
+        books.server_starts();
+        let config = StoreConfig {
+            server: ServerId(1),
+            incarnation: boot.incarnation,
+            capacity: u64::MAX,
+            regions_max: usize::MAX,
+            linger,
         };
-        Self { memory: (0..APPLICATIONS_MAX).map(region).collect(), outbox: Outbox::default() }
-    }
-
-    fn region(&mut self, region: RegionId) -> Option<&mut Region> {
-        self.memory.get_mut(usize::try_from(region.0).ok()?.checked_sub(1)?)
-    }
-
-    fn serve(&mut self, request: &Request, frame: &Frame<'_>, fixed_len: usize) -> Option<Reply> {
-        match request {
-            Request::WriteBack(back) => {
-                let region = self.region(back.region)?;
-                if back.epoch < region.epoch {
-                    return Some(Reply::Written { status: Status::StaleEpoch, epoch: region.epoch });
-                }
-                let data = frame.payload.part(fixed_len, back.length as usize);
-                region.bytes.window_mut(back.offset as usize, data.len()).write_window(0, data);
-                Some(Reply::Written { status: Status::Done, epoch: region.epoch })
-            }
-            Request::Fence(fence) => {
-                let region = self.region(fence.region)?;
-                region.epoch += 1;
-                Some(Reply::Fenced { status: Status::Done, epoch: region.epoch })
-            }
-            _ => None,
+        Self {
+            life: boot.incarnation,
+            store: RegionStore::new(config, boot.exports.clone()),
+            outbox: Outbox::default(),
+            processes: BTreeMap::new(),
+            books,
         }
+    }
+
+    fn answer(&mut self, link: LinkId, tag: u32, question: &Question, now: Time) {
+        let Some(process) = self.processes.get(&link).copied() else { return };
+        let answer = self.store.answer(now, process, question);
+        match (&answer, question) {
+            (ControlAnswer::Region(descriptor), Question::OpenNamed { .. } | Question::Reserve { .. }) => {
+                let region = descriptor.grant.region;
+                let writes = !matches!(question, Question::OpenNamed { rights, .. } if !rights.includes(Rights::WRITE));
+                if let Some(gate) = self.store.gate(region) {
+                    self.books.leased((self.life, region), process, gate, writes);
+                }
+            }
+            (ControlAnswer::Released, Question::Release { region, .. }) => {
+                self.books.released((self.life, *region), process);
+            }
+            _ => {}
+        }
+        self.outbox.answer(link, tag, &answer);
     }
 }
 
 impl Service for Server {
     type Note = ();
 
-    fn on_open(&mut self, _: LinkId, _: &Peer, _: Origin, _: Time) {}
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
+        self.processes.insert(link, peer.incarnation());
+        self.store.link_opened(now, peer.incarnation(), 1, &peer.to_string());
+    }
 
-    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, _: Time) -> Disposition {
+    fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
         }
-        let kind = frame.head.kind;
-        let Some(len) = Request::fixed_len(kind) else { return Disposition::Taken };
-        let mut fixed = [0; FIXED_LEN_MAX];
-        frame.payload.read(0, &mut fixed[..len]);
-        let request = Request::decode(kind, &fixed[..len], frame.payload.len() - len);
-        let reply = request.ok().and_then(|request| self.serve(&request, &frame, len));
-        if let Some(reply) = reply {
-            let head = FrameHead::new(reply.kind()).with_tag(frame.head.tag);
-            self.outbox.push_copy(link, head, reply.encode().as_bytes());
+        if is_paging(frame.head.kind) {
+            let store = &self.store;
+            let returned =
+                server::on_frame(link, &frame, &mut self.outbox, |region| store.gate(region).cloned());
+            if let (1, Some((Request::WriteBack(back), _))) = (returned.done, read_request(&frame)) {
+                let (start, len) = (back.offset as usize, back.length as usize);
+                let grains = start / GRAIN..(start + len).div_ceil(GRAIN);
+                self.books.look((self.life, back.region), grains);
+            }
+            return Disposition::Taken;
+        }
+        match Question::decode(frame.head.kind, &frame.payload.to_vec()) {
+            Ok(question) => self.answer(link, frame.head.tag, &question, now),
+            Err(error) => self.books.recorder().fail(format!("what was asked can be read: {error}")),
         }
         Disposition::Taken
     }
@@ -88,7 +98,18 @@ impl Service for Server {
         self.outbox.send(id, link)
     }
 
-    fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
+    fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         self.outbox.forget(link);
+        if let Some(process) = self.processes.remove(&link) {
+            self.store.link_lost(now, process, Parting::of(error));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.store.next_deadline()
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.store.on_time(now);
     }
 }

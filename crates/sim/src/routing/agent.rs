@@ -1,37 +1,82 @@
 //! The agent: its workers, as they run in threads, taking turns in one node.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use outboard_agent::{RoutingConfig, RoutingWorker, SharedRouting, StatusPage};
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_wire::{Role, Time};
+use outboard_routing::{RouterHost, RoutingConfig, RoutingCounts, RoutingWorker, SharedRouting};
+use outboard_wire::{Rank, Time};
 
+use super::books::Books;
+use super::layout::Layout;
+use super::near::{Exported, NearLink};
 use crate::Boot;
+
+/// The process around a router.
+struct Host {
+    woken: Vec<AtomicBool>,
+    /// What the router says of its peers.
+    warnings: Mutex<Vec<String>>,
+}
+
+impl RouterHost for Host {
+    fn wake(&self, worker: usize) {
+        self.woken[worker].store(true, Ordering::Relaxed);
+    }
+
+    fn warn(&self, text: &str) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }
+
+    fn attached(&self, _: Rank) {}
+    fn detached(&self) {}
+    fn count(&self, _: RoutingCounts) {}
+}
 
 /// An agent that carries messages.
 pub(super) struct Agent {
+    node: u32,
+    layout: Layout,
+    books: Books,
+    exported: Exported,
     workers: Vec<RoutingWorker>,
     /// Which worker has a link.
     owners: BTreeMap<LinkId, usize>,
     next_owner: usize,
-    woken: Arc<[AtomicBool]>,
+    host: Arc<Host>,
 }
 
 impl Agent {
-    pub(super) fn new(boot: &mut Boot, config: RoutingConfig) -> Self {
-        let woken: Arc<[AtomicBool]> = (0..config.workers).map(|_| AtomicBool::new(false)).collect();
-        let wakes = Arc::clone(&woken);
-        let wake = move |worker: usize| wakes[worker].store(true, Ordering::Relaxed);
-        // Without some pages of memory there is nothing to simulate.
-        let page = StatusPage::create(Role::Agent, "agent").expect("a page of memory");
-        let key = [boot.random.u8(..); 16];
-        let shared = SharedRouting::new(config, key, &boot.exports, &page, wake);
-        let shared = Arc::new(shared.expect("some pages of memory"));
+    pub(super) fn new(
+        mut boot: Boot,
+        node: u32,
+        layout: Layout,
+        config: RoutingConfig,
+        (books, exported): (Books, Exported),
+    ) -> Self {
+        let woken = (0..config.workers).map(|_| AtomicBool::new(false)).collect();
+        let host = Arc::new(Host { woken, warnings: Mutex::default() });
+        let memory = exported.allocate(config.memory_bytes(), &mut boot.random);
+        let shared = Arc::new(SharedRouting::new(config, memory, Arc::clone(&host) as Arc<dyn RouterHost>));
         let workers = (0..config.workers).map(|index| RoutingWorker::new(index, Arc::clone(&shared)));
-        Self { workers: workers.collect(), owners: BTreeMap::new(), next_owner: 0, woken }
+        let workers = workers.collect();
+        Self { node, layout, books, exported, workers, owners: BTreeMap::new(), next_owner: 0, host }
+    }
+
+    /// What it has kept although nothing is under way.
+    pub(super) fn leftovers(&self) -> Option<String> {
+        let kept: usize = self.workers.iter().map(RoutingWorker::kept).sum();
+        (kept > 0).then(|| format!("agent {} has {kept} runs and parcels", self.node))
+    }
+
+    /// An agent finds nothing wrong with honest peers.
+    fn check_peers(&self) {
+        let warnings = self.host.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(warning) = warnings.first() {
+            self.books.fail(format!("no honest peer is given up, but {warning}"));
+        }
     }
 
     fn worker(&mut self, link: LinkId) -> Option<&mut RoutingWorker> {
@@ -41,7 +86,7 @@ impl Agent {
 
     fn deliver(&mut self) -> bool {
         let mut any = false;
-        for (index, woken) in self.woken.iter().enumerate() {
+        for (index, woken) in self.host.woken.iter().enumerate() {
             if woken.swap(false, Ordering::Relaxed) {
                 self.workers[index].on_delivery();
                 any = true;
@@ -55,6 +100,7 @@ impl Service for Agent {
     type Note = ();
 
     fn on_turn(&mut self, now: Time) -> bool {
+        self.check_peers();
         let mut moved = self.deliver();
         self.workers.iter_mut().for_each(|worker| moved |= worker.on_turn(now));
         moved
@@ -84,10 +130,15 @@ impl Service for Agent {
         now: Time,
     ) -> Result<bool, LinkError> {
         let mut moved = self.deliver();
-        if let Some(worker) = self.worker(id) {
-            moved |= worker.send(id, link, now)?;
+        let is_near = self.layout.is_near(self.node, link.peer());
+        let exported = self.exported.clone();
+        let Some(worker) = self.worker(id) else { return Ok(moved) };
+        if !is_near {
+            return Ok(moved | worker.send(id, link, now)?);
         }
-        Ok(moved)
+        let mut near = NearLink::new(link, &exported);
+        moved |= worker.send(id, &mut near, now)?;
+        Ok(moved | (near.completions(|completion| worker.on_completion(id, &completion)) > 0))
     }
 
     fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
@@ -98,7 +149,7 @@ impl Service for Agent {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let is_woken = self.woken.iter().any(|woken| woken.load(Ordering::Relaxed));
+        let is_woken = self.host.woken.iter().any(|woken| woken.load(Ordering::Relaxed));
         let at_once = is_woken.then_some(Time::ZERO);
         self.workers.iter().filter_map(RoutingWorker::next_deadline).chain(at_once).min()
     }

@@ -1,40 +1,41 @@
-//! Ranks send messages to each other, themselves and by agents, and every message arrives once.
+//! Ranks send messages to each other, themselves and by agents, and every message is handled once.
 //!
-//! Ranks are connected with each other and each with an agent, agents with each other, some of them only by others. Links
-//! break, agents crash and forget everything, ranks change their mind about who carries their messages in the middle of it.
-//! What is sent again by another way meets what was sent before; nothing is handled twice, nothing is left under way, and
-//! no rank takes another one for dead.
+//! The machines of ranks and agents are those of the product. Ranks are connected with each other and each with an agent,
+//! agents with each other, some of them only by others; some processes share a node and map each other's memory. Links
+//! break, agents crash and forget everything, fall silent or are slow, ranks change their mind about who carries their
+//! messages in the middle of it. What is sent again by another way meets what was sent before. Every message is handled once,
+//! in its rank and space; a space is quiet only when all of it was handled; and in the end nobody has anything left.
 
 mod agent;
-mod ledger;
-mod rank;
+mod application;
+mod books;
+mod layout;
+mod near;
 mod study;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_agent::RoutingConfig;
 use outboard_driver::Service;
-use outboard_driver::routing::RankConfig;
-use outboard_routing::{Carriage, PackingConfig};
-use outboard_wire::{Incarnation, JobId, Role, Time};
+use outboard_routing::{Carriage, PackingConfig, RoutingConfig};
+use outboard_wire::{Role, Time};
 
 use crate::{
     Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
     chances,
 };
 use agent::Agent;
-use ledger::Ledger;
-use rank::{Habits, RankNode};
+use application::{Habits, Mood, RankNode};
+use books::Books;
+use layout::{Layout, Near, rank_name};
+use near::Exported;
 pub use study::{BundleStudy, bundle_study};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "routing",
-    about: "messages between ranks arrive once, whoever carries them and whatever becomes of agents and links",
+    about: "messages between ranks are handled once, whoever carries them and whatever becomes of agents and links",
     play,
 };
 
@@ -44,28 +45,7 @@ const STORM: Duration = Duration::from_millis(200);
 const AFTERMATH: Duration = Duration::from_millis(20 * LINK_DEADLINE.as_millis() as u64);
 
 fn play(seed: u64, recorder: &Recorder) -> Hardships {
-    play_with(seed, recorder, |rank| rank, |rank| rank)
-}
-
-/// The incarnation that a node which never crashes will have.
-fn incarnation_of(seed: u64, name: &str) -> Incarnation {
-    Incarnation(chances(seed, &format!("{name}/1")).u64(1..))
-}
-
-fn rank_name(rank: u32) -> String {
-    format!("rank {rank}")
-}
-
-/// How ranks know each other.
-fn rank_config(seed: u64, rank: u32, ranks: u32, spaces: u8) -> RankConfig {
-    RankConfig {
-        job: JobId(0),
-        rank,
-        spaces,
-        members: (0..ranks).map(|rank| incarnation_of(seed, &rank_name(rank))).collect(),
-        // Links come back sooner or later.
-        deadline: Duration::from_secs(3600),
-    }
+    play_with(seed, recorder, (|agent| agent, |agent| agent), (|rank| rank, |rank| rank))
 }
 
 fn draw_agents(random: &mut Rng) -> RoutingConfig {
@@ -81,72 +61,112 @@ fn draw_agents(random: &mut Rng) -> RoutingConfig {
     }
 }
 
-/// Plays with ranks that may be wrong on purpose; `look` finds them in whatever hides them.
-fn play_with<R: Service + 'static>(
-    seed: u64,
-    recorder: &Recorder,
-    hide: impl Fn(RankNode) -> R + Clone + 'static,
-    look: impl Fn(&R) -> &RankNode,
-) -> Hardships {
-    let mut random = chances(seed, "routing");
-    let mut weather = Weather::draw(&mut random, Loss::Honest);
-    // No link repeats frames, but whoever sends again by another way does.
-    weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 };
-    let mut world: World<Either<R, Agent>> = World::new(seed, weather, recorder.clone());
-    let (ranks, agents) = (random.u32(2..=6), random.usize(1..=3));
-    let habits = Habits {
-        messages: random.u64(100..800),
+fn draw_habits(random: &mut Rng) -> Habits {
+    let moods = [
+        Mood::Steady(Carriage::Inline),
+        Mood::Steady(Carriage::Agent),
+        Mood::Steady(Carriage::Agent),
+        Mood::Fickle,
+        Mood::Chooses,
+    ];
+    Habits {
+        phases: random.u32(1..=3),
+        messages: random.u32(50..400),
         pause: Duration::from_micros(random.u64(1..2000)),
         spaces: random.u8(1..=3),
-        is_fickle: random.bool(),
-        carriage: Carriage::Agent,
-    };
-    let ledger = Rc::new(RefCell::new(Ledger::default()));
-    let nodes: Vec<NodeId> = (0..ranks)
+        mood: moods[random.usize(..moods.len())],
+        long_one_in: random.u32(3..40),
+        agent_patience: Duration::from_millis(random.u64(4..200)),
+    }
+}
+
+/// What goes wrong, and which processes share a node where it may.
+fn draw_weather(random: &mut Rng) -> (Weather, Near) {
+    let mut weather = Weather::draw(random, Loss::Honest);
+    let near = [Near::None, Near::Agents, Near::Ranks][random.usize(..3)];
+    match near {
+        // No link repeats frames, but whoever sends again by another way does.
+        Near::None => weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 },
+        Near::Agents => {}
+        // Nothing but the end of a process cuts a link within a node, and ranks do not end.
+        Near::Ranks => {
+            weather.plan.close = 0.0;
+            weather.pause_max = weather.pause_max.min(LINK_DEADLINE / 2);
+        }
+    }
+    (weather, near)
+}
+
+/// Plays with machines that may be wrong on purpose; the second function of each pair finds the machine in whatever hides it.
+fn play_with<A: Service + 'static, R: Service + 'static>(
+    seed: u64,
+    recorder: &Recorder,
+    (hide_agent, look_at_agent): (impl Fn(Agent) -> A + Clone + 'static, impl Fn(&A) -> &Agent),
+    (hide_rank, look_at_rank): (impl Fn(RankNode) -> R + Clone + 'static, impl Fn(&R) -> &RankNode),
+) -> Hardships {
+    let mut random = chances(seed, "routing");
+    let (weather, near) = draw_weather(&mut random);
+    let mut world: World<Either<R, A>> = World::new(seed, weather, recorder.clone());
+    let layout = Layout { seed, ranks: random.u32(2..=6), agents: random.u32(1..=3), near };
+    let (habits, config) = (draw_habits(&mut random), draw_agents(&mut random));
+    let (books, exported) = (Books::new(recorder.clone(), layout.ranks), Exported::default());
+    let ranks: Vec<NodeId> = (0..layout.ranks)
         .map(|rank| {
-            let (known, ledger, hide) = (recorder.clone(), Rc::clone(&ledger), hide.clone());
-            let spec = NodeSpec::immortal(rank_name(rank), Role::Application);
-            world.add(spec, move |boot: Boot| {
-                let config = rank_config(seed, rank, ranks, habits.spaces);
-                Either::One(hide(RankNode::new(boot, config, habits, known.clone(), Rc::clone(&ledger))))
+            let (known, hide) = ((books.clone(), exported.clone()), hide_rank.clone());
+            world.add(NodeSpec::immortal(rank_name(rank), Role::Application), move |boot: Boot| {
+                Either::One(hide(RankNode::new(boot, rank, layout, habits, known.clone())))
             })
         })
         .collect();
-    let config = draw_agents(&mut random);
-    let agents: Vec<NodeId> = (0..agents)
-        .map(|number| {
-            let spec = NodeSpec::mortal(format!("agent {number}"), Role::Agent);
-            world.add(spec, move |mut boot: Boot| Either::Other(Agent::new(&mut boot, config)))
+    let agents: Vec<NodeId> = (layout.ranks..layout.ranks + layout.agents)
+        .map(|node| {
+            let (known, hide) = ((books.clone(), exported.clone()), hide_agent.clone());
+            world.add(NodeSpec::mortal(format!("agent {node}"), Role::Agent), move |boot: Boot| {
+                Either::Other(hide(Agent::new(boot, node, layout, config, known.clone())))
+            })
         })
         .collect();
-    for (index, node) in nodes.iter().enumerate() {
-        nodes[..index].iter().for_each(|lower| world.connect(*node, *lower));
-        world.connect(*node, agents[index % agents.len()]);
-    }
-    for (index, agent) in agents.iter().enumerate() {
-        // With relays a row of them is enough.
-        let first = if config.relays { index.saturating_sub(1) } else { 0 };
-        agents[first..index].iter().for_each(|other| world.connect(*agent, *other));
-    }
+    connect(&mut world, layout, config.relays);
     world.run_until(Time::ZERO + STORM, |_| false);
     world.calm();
-    let until = world.now() + habits.pause * (4 * habits.messages as u32) + AFTERMATH;
-    let done = world.run_until(until, |world| {
-        nodes.iter().all(|node| match world.service(*node) {
-            Some(Either::One(rank)) => look(rank).is_done(),
-            _ => false,
-        })
-    });
-    let rank_of = |node: &NodeId| match world.service(*node) {
-        Some(Either::One(rank)) => Some(look(rank)),
-        _ => None,
+    let until = world.now() + habits.pause * (4 * habits.messages * habits.phases) + AFTERMATH;
+    let is_done = |world: &World<Either<R, A>>| {
+        let mut nodes = ranks.iter().map(|node| world.service(*node));
+        nodes.all(|node| matches!(node, Some(Either::One(rank)) if look_at_rank(rank).is_done()))
     };
-    let carried = nodes.iter().filter_map(rank_of).map(RankNode::carried).sum();
-    recorder.note("done", &[("carried", carried)]);
-    let left = ledger.borrow().under_way();
-    recorder.expect(done && left == 0, || format!("everything arrives, but {left} messages have not"));
-    let expected = u64::from(ranks) * habits.messages;
-    let arrived = ledger.borrow().has_arrived() as u64;
-    recorder.expect(arrived == expected, || format!("{expected} messages were sent, {arrived} arrived"));
+    let done = world.run_until(until, is_done);
+    let handled = books.close();
+    recorder
+        .expect(done, || format!("all ranks come to the end, within {AFTERMATH:?} after the last message"));
+    let leftovers = |world: &World<Either<R, A>>| {
+        ranks.iter().chain(&agents).find_map(|node| match world.service(*node)? {
+            Either::One(rank) => look_at_rank(rank).leftovers(),
+            Either::Other(agent) => look_at_agent(agent).leftovers(),
+        })
+    };
+    let is_clean = world.run_until(until + AFTERMATH, |world| leftovers(world).is_none());
+    recorder.expect(is_clean, || {
+        format!("in the end nothing is kept and agents reach all, but {:?}", leftovers(&world))
+    });
+    let carried = ranks.iter().filter_map(|node| match world.service(*node)? {
+        Either::One(rank) => Some(look_at_rank(rank).carried()),
+        Either::Other(_) => None,
+    });
+    recorder.note("done", &[("handled", handled), ("carried", carried.sum())]);
     world.hardships()
+}
+
+/// Connects ranks with each other and with their agents, and agents with each other.
+fn connect<S: Service>(world: &mut World<S>, layout: Layout, has_relays: bool) {
+    let node = |number: u32| NodeId(number as usize);
+    for rank in 0..layout.ranks {
+        (0..rank).for_each(|lower| world.connect(node(rank), node(lower)));
+        world.connect(node(rank), node(layout.agent_of(rank)));
+    }
+    for agent in 0..layout.agents {
+        // With relays a row of them is enough.
+        let first = if has_relays { agent.saturating_sub(1) } else { 0 };
+        (first..agent)
+            .for_each(|other| world.connect(node(layout.ranks + agent), node(layout.ranks + other)));
+    }
 }

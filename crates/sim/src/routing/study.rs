@@ -10,17 +10,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_agent::RoutingConfig;
-use outboard_driver::routing::{Arrived, Buffers, RankService};
 use outboard_driver::{LinkId, Origin, Service};
 use outboard_link::loopback::FaultPlan;
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_routing::{Carriage, PackingConfig};
+use outboard_routing::{Arrived, Buffers, Carriage, PackingConfig, RankService, RoutingConfig};
 use outboard_wire::routing::{Form, MessageHead};
-use outboard_wire::{Rank, RegionId, Role, Time};
+use outboard_wire::{Rank, Role, Time};
 
 use super::agent::Agent;
-use super::{rank_config, rank_name};
+use super::books::Books;
+use super::layout::{Layout, Near, rank_name};
+use super::near::Exported;
 use crate::{Boot, Either, NodeId, NodeSpec, Recorder, Weather, World};
 
 /// Ranks of a node.
@@ -37,6 +37,8 @@ const MESSAGES_PER_TICK: u32 = 80;
 const FLUSH: Duration = Duration::from_micros(100);
 /// How long the wire takes.
 const DELAY: Duration = Duration::from_micros(5);
+/// Longer than anything takes.
+const FOR_EVER: Duration = Duration::from_secs(3600);
 /// How long it may take until everybody is connected.
 const CONNECTED: Duration = Duration::from_secs(1);
 /// What is not counted, until agents know how much to expect: half of the span, but no longer.
@@ -60,15 +62,18 @@ pub struct BundleStudy {
 /// Watches so many nodes for so long.
 pub fn bundle_study(nodes: u32, span: Duration, seed: u64) -> BundleStudy {
     let ranks = nodes * RANKS_PER_NODE;
+    let layout = Layout { seed, ranks, agents: nodes, near: Near::None };
     let plan = FaultPlan { delay_min: DELAY, delay_max: DELAY, ..FaultPlan::none() };
     let weather = Weather { plan, ..Weather::fair() };
-    let mut world: World<Either<Sender, Agent>> = World::new(seed, weather, Recorder::new(1));
+    let recorder = Recorder::new(1);
+    let mut world: World<Either<Sender, Agent>> = World::new(seed, weather, recorder.clone());
+    let books = Books::new(recorder, ranks);
     let book = Rc::new(RefCell::new(Vec::new()));
     let mut senders = Vec::new();
     for rank in 0..ranks {
         let book = Rc::clone(&book);
         senders.push(world.add(NodeSpec::immortal(rank_name(rank), Role::Application), move |boot| {
-            Either::One(Sender::new(boot, seed, (rank, ranks), Rc::clone(&book)))
+            Either::One(Sender::new(boot, layout, rank, Rc::clone(&book)))
         }));
     }
     let config = RoutingConfig {
@@ -81,7 +86,10 @@ pub fn bundle_study(nodes: u32, span: Duration, seed: u64) -> BundleStudy {
     let agents: Vec<NodeId> = (0..nodes)
         .map(|number| {
             let spec = NodeSpec::immortal(format!("agent {number}"), Role::Agent);
-            world.add(spec, move |mut boot: Boot| Either::Other(Agent::new(&mut boot, config)))
+            let known = (books.clone(), Exported::default());
+            world.add(spec, move |boot: Boot| {
+                Either::Other(Agent::new(boot, ranks + number, layout, config, known.clone()))
+            })
         })
         .collect();
     for (index, agent) in agents.iter().enumerate() {
@@ -147,13 +155,12 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(boot: Boot, seed: u64, (rank, ranks): (u32, u32), book: Rc<RefCell<Vec<u64>>>) -> Self {
+    fn new(mut boot: Boot, layout: Layout, rank: u32, book: Rc<RefCell<Vec<u64>>>) -> Self {
+        let ranks = layout.ranks;
         let (sending, receiving) = Buffers::least(2, ranks);
         let counts = (sending + 2 * ranks + 64, receiving + 64);
-        let buffers = Buffers::new(&boot.exports, RegionId(1), BUNDLE, counts, (2, ranks));
-        // Without some pages of memory there is nothing to simulate.
-        let buffers = buffers.expect("some pages of memory");
-        let mut service = RankService::new(rank_config(seed, rank, ranks, 1), buffers);
+        let buffers = Exported::default().take_buffers(BUNDLE, counts, (2, ranks), &mut boot.random);
+        let mut service = RankService::new(layout.rank_config(rank, 1, FOR_EVER), buffers);
         service.set_carriage(Carriage::Agent);
         let (tick_at, flush_at) = (boot.now, boot.now);
         let lanes = vec![Lane::default(); ranks as usize];
@@ -179,7 +186,8 @@ impl Sender {
             *lane = Lane { buffer, len: 0, is_open: true };
         }
         let head = MessageHead { size: (MESSAGE - MessageHead::LEN) as u32, rank: Rank(to) };
-        let mut window = buffers.outgoing().window_mut(buffers.offset(lane.buffer) + lane.len, MESSAGE);
+        let mut window =
+            buffers.outgoing().window_mut().part(buffers.offset(lane.buffer) + lane.len, MESSAGE);
         window.write(0, &head.word().to_le_bytes());
         window.write(MessageHead::LEN, &now.as_nanos().to_le_bytes());
         lane.len += MESSAGE;

@@ -4,7 +4,7 @@ use outboard_steering::Preference;
 use outboard_wire::Time;
 
 use super::{Begun, Ended, Fault, NotYet, Write, WriteId, Writer};
-use crate::policy::Lesson;
+use crate::writer::policy::Lesson;
 use crate::{Path, Span};
 
 /// What to do for a write over a link whose one-sided writes end at once.

@@ -4,8 +4,8 @@ use outboard_wire::Time;
 
 use super::WriteId;
 use crate::Span;
-use crate::policy::Lesson;
-use crate::span::PageCounts;
+use crate::writer::policy::Lesson;
+use crate::writer::span::PageCounts;
 
 /// A one-sided write under way.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use outboard_wire::writing::{EntryHead, WriterId};
 use super::Writer;
 use super::offloads::Offload;
 use crate::Span;
-use crate::policy::Lesson;
+use crate::writer::policy::Lesson;
 
 /// An unloaded write that is to be written one-sidedly instead.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outboard_paging::server::Home;
 use outboard_wire::paging::{Fence, Status, WriteBack};
 
 use super::*;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outboard_paging::server::Home;
 use outboard_wire::paging::{Fence, Status, WriteBack};
 
 use super::*;
@@ -209,7 +210,7 @@ fn nothing_of_an_earlier_epoch_is_written_once_a_fence_is_answered() {
     let gate = Arc::clone(store.gate(id).unwrap());
     let back = |epoch| WriteBack { region: id, generation, key, epoch, offset: 0, length: LEN as u32 };
     for round in 0..200u32 {
-        let old = gate.epoch();
+        let old = gate.epoch().now();
         let (late, new) = (vec![1; LEN], vec![2; LEN]);
         let has_begun = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
 //! Daemons that live as long as a measurement.
 
 use anyhow::{Context, Result};
-use outboard_bench::characterize::{Party, Target};
 use outboard_launch::Piece;
 use outboard_link::Address;
+use outboard_measure::characterize::{Party, Target};
 use outboard_settings::{LogLevel, Settings, default_socket};
 
 use crate::children::{Child, GRACE};

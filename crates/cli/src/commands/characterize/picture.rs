@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use outboard_bench::characterize::{Characterization, chart};
+use outboard_measure::characterize::{Characterization, chart};
 use rustix::fs::{Access, access};
 
 /// A place where a picture can be put, as far as can be told before there is one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table};
-use outboard_bench::characterize::{Characterization, Leg, Operation, SIZES};
+use outboard_measure::characterize::{Characterization, Leg, Operation, SIZES};
 
 use crate::{numbers, terminal};
 

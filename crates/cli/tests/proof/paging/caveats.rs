@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::time::Duration;
 
 use outboard::{Advice, FarMapping, FarMemory, FarOptions, Path, RegionOptions};
-use outboard_paging::pager::{Event, State};
+use outboard_paging::application::chunks::{Event, State};
 use outboard_wire::Rights;
 
 use super::acts::NAME;

@@ -3,7 +3,7 @@
 use std::thread;
 
 use outboard::{Advice, FarMapping, FarMemory, Path, RegionOptions};
-use outboard_paging::pager::{Event, State, TRANSITIONS};
+use outboard_paging::application::chunks::{Event, State, TRANSITIONS};
 
 use super::{await_edge, connect, options, words};
 use crate::daemon::Daemon;

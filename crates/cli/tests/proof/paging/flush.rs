@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use outboard::{Advice, Client, FarMapping, FarMemory, FarOptions, Memory, Path, RegionOptions};
-use outboard_paging::pager::{Event, State};
+use outboard_paging::application::chunks::{Event, State};
 use outboard_wire::Rights;
 
 use super::{await_edge, connect, options, words};

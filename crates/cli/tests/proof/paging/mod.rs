@@ -23,7 +23,7 @@ pub(crate) use held::Locked;
 pub(crate) use living_on::Example;
 pub(crate) use misuse::Misuse;
 use outboard::{Address, Buffer, FarMapping, FarMemory, FarOptions};
-use outboard_paging::pager::{Event, State, edge};
+use outboard_paging::application::chunks::{Event, State, edge};
 pub(crate) use user::User;
 
 use crate::daemon::await_state;

@@ -77,7 +77,7 @@ fn a_region_that_is_opened_while_the_writer_is_refused_does_not_attach_it() {
     std::thread::scope(|scope| {
         let server = scope.spawn(|| refuse_all(accept(&listener, clock), clock));
         let link = shm::connect(&address, identity("writer"), Exports::new(), Config::default()).unwrap();
-        let mut writer = WriterLinks::new(link, None, WriterConfig::default());
+        let mut writer = WriterLinks::new(link, None::<ShmLink>, WriterConfig::default());
         let until = Instant::now() + PATIENCE;
         while !writer.initiator().is_stranded() {
             assert!(Instant::now() < until, "the refusal is never heard");

@@ -1,0 +1,26 @@
+//! The application's pager: which chunks are here, which go, which must be saved first.
+//!
+//! Chunks live in *seats*: stretches of a pool, each as large as its chunk. A chunk that the application uses is
+//! *resident*: its pages have been moved from the seat into the region. A chunk that seems no longer needed is
+//! moved out, back into its seat, and stands *aside*: touched again, it is moved in without asking anybody;
+//! otherwise its seat is taken for another chunk. Userfaultfd shows no reference bits, so this second chance is
+//! how recency is learnt: being moved aside and back costs a short fault, and marks the chunk as hot.
+//!
+//! A [`Shard`] holds the state of a share of all chunks and is used by one thread at a time. It moves no bytes: its
+//! caller does what the answers say and reports back.
+
+mod answer;
+mod chunk;
+mod debts;
+mod holds;
+mod lists;
+mod room;
+mod shard;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, Counts, Placement, ShardConfig};
+pub use chunk::{Access, ChunkKey, Frame, SeatId, SizeClass};
+pub use shard::Shard;
+pub use state::{Event, State, TRANSITIONS, edge};
