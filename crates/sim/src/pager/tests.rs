@@ -9,6 +9,7 @@ use outboard_wire::paging::{FIXED_LEN_MAX, Reply, Request, Status};
 use outboard_wire::{FrameHead, Time};
 
 use super::application::Application;
+use super::layout::WORD;
 use super::server::Server;
 use super::*;
 use crate::wrong::Wrong;
@@ -110,9 +111,9 @@ fn a_fault_that_is_not_heard_is_noticed() {
 
 #[test]
 fn a_store_that_is_lost_is_noticed() {
-    // As if it had been made while the page left.
+    // As if a store had been made while the page left. The word is the one that every thread loads first.
     assert_noticed(OLD, |application| {
-        let address = application.far.objects[0].parts[0].start();
+        let address = application.far.objects[0].parts[0].start() + WORD;
         application.far.space().state().touch(address, Some(7));
     });
 }
