@@ -3,7 +3,7 @@
 use outboard::Settings;
 use outboard_agent::Daemon;
 use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, Forwarding, OrAuto};
+use outboard_settings::{ByteSize, ForwardingChoice, OrAuto};
 use outboard_wire::Role;
 use serde::{Deserialize, Serialize};
 
@@ -130,9 +130,9 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
                 settings.agent.cache = ByteSize(*cache).into();
             }
             settings.agent.forwarding = match forwards {
-                Forwards::Serial => Forwarding::Serial,
-                Forwards::Batched => Forwarding::Batched,
-                Forwards::Pipelined => Forwarding::Pipelined,
+                Forwards::Serial => ForwardingChoice::Serial,
+                Forwards::Batched => ForwardingChoice::Batched,
+                Forwards::Pipelined => ForwardingChoice::Pipelined,
             };
             let wrong =
                 |error: outboard_link::shaped::WireError| BenchError::PeerFailed { why: error.to_string() };

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use outboard::AskError;
+use outboard::{AskError, OpenError};
 use outboard_agent::{StartError, StopError};
-use outboard_link::{AccessError, AddressError, ConnectError, LinkError, SendError};
+use outboard_link::{AccessError, AddressError, ConnectError, FrameSendError, LinkError};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -18,6 +18,14 @@ pub enum BenchError {
     Unknown {
         /// What was asked for.
         name: String,
+    },
+    /// A recording cannot be played.
+    #[error("cannot play {file}: {why}")]
+    Recording {
+        /// Which file.
+        file: String,
+        /// Why.
+        why: String,
     },
     /// The second process could not be started.
     #[error("cannot start {program} as the second process")]
@@ -88,6 +96,14 @@ pub enum BenchError {
         /// What went wrong.
         why: String,
     },
+    /// GAP's programs cannot be built or run.
+    #[error(
+        "GAP does not work: {why}; give --gap a clone of https://github.com/sbeamer/gapbs, or leave it out"
+    )]
+    Gap {
+        /// What its compiler or a program of it said.
+        why: String,
+    },
     /// The picture cannot be written.
     #[error("cannot write the picture to {file}")]
     Plot {
@@ -110,10 +126,13 @@ pub enum BenchError {
     Link(#[from] LinkError),
     /// A frame was refused.
     #[error("the measured link refused a frame")]
-    Send(#[from] SendError),
+    Send(#[from] FrameSendError),
     /// A one-sided access was refused.
     #[error("the measured link refused an access")]
     Access(#[from] AccessError),
+    /// A write failed.
+    #[error("the measured writer does not write")]
+    Write(#[from] outboard::WriteError),
     /// The measured daemon could not be started.
     #[error("the measured daemon cannot be started")]
     Daemon(#[from] StartError),
@@ -123,6 +142,9 @@ pub enum BenchError {
     /// The measured daemon did not answer as it should.
     #[error("the measured daemon did not answer")]
     Ask(#[from] AskError),
+    /// The memory server cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The operating system refused.
     #[error("{call} failed")]
     System {

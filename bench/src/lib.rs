@@ -9,7 +9,9 @@ mod daemon;
 mod daemons;
 mod ebpf;
 mod error;
+mod far;
 mod graph;
+mod group;
 mod harness;
 mod link;
 mod paging;
@@ -19,24 +21,28 @@ mod routing;
 mod writing;
 
 pub use error::BenchError;
-pub use harness::{Better, Effort, Environment, Figure, Report, Side, Unit};
+pub use harness::{BenchReport, Better, Effort, Environment, Figure, Side, Unit};
 pub use pair::PeerProgram;
 
 /// How to run a benchmark.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// How long to measure.
     pub effort: Effort,
     /// How the second process is started.
     pub peer: PeerProgram,
     /// Where to draw what was measured, if the benchmark has a picture.
     pub plot: Option<std::path::PathBuf>,
+    /// A recording of far memory that is played in place of the benchmark, if that plays any.
+    pub play: Option<std::path::PathBuf>,
+    /// Where the source of the GAP benchmark suite lies, if it is a rival.
+    pub gap: Option<std::path::PathBuf>,
 }
 
 /// Runs the benchmark `name`.
-pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
+pub fn run(name: &str, options: &BenchOptions) -> Result<BenchReport, BenchError> {
     if let Some(file) = &options.plot {
-        // Whoever named a wrong place learns it before anything is measured. What is there stays until it is replaced.
+        // A user who named a wrong place learns it before anything is measured. What is there stays until it is replaced.
         let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
         opened.map_err(|source| BenchError::Plot { file: file.display().to_string(), source })?;
     }
@@ -45,6 +51,7 @@ pub fn run(name: &str, options: &Options) -> Result<Report, BenchError> {
         "cluster" => cluster::run(options),
         "daemon" => daemon::run(options),
         "paging" => paging::run(options),
+        "far" => far::run(options),
         "graph" => graph::run(options),
         "routing" => routing::run(options),
         "ebpf" => ebpf::run(options),
@@ -61,6 +68,7 @@ pub fn serve(question: &str) -> Result<(), BenchError> {
         .or_else(|| cluster::serve(question))
         .or_else(|| daemon::serve(question))
         .or_else(|| daemons::serve(question))
+        .or_else(|| far::serve(question))
         .or_else(|| graph::serve(question))
         .or_else(|| routing::serve(question))
         .or_else(|| calling::serve(question));
@@ -75,7 +83,8 @@ mod tests {
     fn a_picture_that_cannot_be_written_is_an_error_before_anything_is_begun() {
         let nowhere = std::path::Path::new("/nonexistent");
         let peer = PeerProgram { path: nowhere.join("peer"), arguments: Vec::new() };
-        let options = Options { effort: Effort::Tiny, peer, plot: Some(nowhere.join("picture.svg")) };
+        let plot = Some(nowhere.join("picture.svg"));
+        let options = BenchOptions { effort: Effort::Tiny, peer, plot, play: None, gap: None };
         for name in ["calling", "steering", "writing"] {
             // Without the peer nothing can be measured.
             let error = run(name, &options).map(|report| report.to_string()).unwrap_err();

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use outboard_bench::{Options, PeerProgram};
+use outboard_bench::{BenchOptions, PeerProgram};
 use outboard_driver::raise_descriptor_limit;
 use outboard_measure::BenchArgs;
 
@@ -62,11 +62,23 @@ fn run(args: &BenchArgs) -> Result<()> {
             "only `outboard bench graph`, `writing`, `calling` and `steering` draw a picture; leave out --plot"
         );
     }
+    if args.play.is_some() && args.name != "far" {
+        anyhow::bail!("only `outboard bench far` plays what far memory has recorded; leave out --play");
+    }
+    if args.gap.is_some() && args.name != "graph" {
+        anyhow::bail!("only `outboard bench graph` compares with GAP; leave out --gap");
+    }
     // A crowd of clients needs more than the usual, in both processes.
     raise_descriptor_limit();
     let path = std::env::current_exe().context("cannot find this program to start its second process")?;
     let peer = PeerProgram { path, arguments: vec!["peer".to_owned()] };
-    let options = Options { effort: args.effort(), peer, plot: args.plot.clone() };
+    let options = BenchOptions {
+        effort: args.effort(),
+        peer,
+        plot: args.plot.clone(),
+        play: args.play.clone(),
+        gap: args.gap.clone(),
+    };
     let report = outboard_bench::run(&args.name, &options)
         .with_context(|| format!("the benchmark {} has no result", args.name))?;
     let text = if args.json { report.to_json() } else { report.to_string() };

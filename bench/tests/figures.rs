@@ -29,6 +29,7 @@ fn wrong_usage_ends_with_code_two_and_a_picture_of_nothing_with_one() {
         (&["--fast", "link"], 2, "--fast"),
         (&[], 2, "NAME"),
         (&["link", "--tiny", "--plot", "x.svg"], 1, "leave out --plot"),
+        (&["link", "--tiny", "--gap", "gapbs"], 1, "leave out --gap"),
         (&["peer", "echo"], 1, "there is no benchmark"),
     ] {
         let output = outboard_bench(arguments);
@@ -86,13 +87,50 @@ fn bench_paging_gives_every_figure_beside_its_yardstick() {
         "paging.fault_64KiB.shm.write.p50",
         "paging.fault_64KiB.tcp.readonly.p50",
         "paging.fault_4KiB.shm.readonly.p50",
+        "paging.fault_4KiB.shm.unbound.p50",
+        "paging.fault_64KiB.shm.unbound.p50",
         "paging.scan.tcp.bandwidth",
         "paging.faults.4threads.rate",
+        "paging.faults.8threads.rate",
     ] {
         let figure = figures.iter().find(|figure| figure["name"] == name).expect(name);
         for field in ["value", "ratio"] {
             assert!(figure[field].as_f64().is_some_and(|number| number > 0.0), "{figure}");
         }
+    }
+}
+
+#[test]
+fn bench_far_gives_every_figure_or_says_why_not() {
+    let json = bench("far");
+    let figures = json["figures"].as_array().unwrap();
+    for name in [
+        "far.fits.random",
+        "far.fits.scan",
+        "far.near_fit.random",
+        "far.first_touch",
+        "far.random_4KiB.third.shm",
+        "far.random_4KiB.third.shm.over_hand_over",
+        "far.scan.third.shm",
+        "far.pagerank_like.third",
+    ] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).expect(name);
+        for field in ["value", "ratio"] {
+            assert!(figure[field].as_f64().is_some_and(|number| number > 0.0), "{figure}");
+        }
+    }
+    let written_back = figures.iter().find(|figure| figure["name"] == "far.fits.written_back").unwrap();
+    assert!(written_back["value"].is_number() && written_back["unit"] == "bytes", "{written_back}");
+    let (figures, notes) = (json["figures"].to_string(), json["environment"]["notes"].to_string());
+    for (figure, rival) in [("over_swap", "a swap file"), ("over_zram", "zram")] {
+        let is_skipped = notes.contains("skipped") && notes.contains(rival);
+        assert!(figures.contains(figure) != is_skipped, "{figure}: {json}");
+    }
+    for entry in std::fs::read_dir("/var/tmp").into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let owner = name.strip_prefix("outboard-bench-swap-");
+        let is_left = owner.is_some_and(|owner| !std::path::Path::new("/proc").join(owner).exists());
+        assert!(!is_left, "{name} is left behind");
     }
 }
 
@@ -155,6 +193,7 @@ fn every_graph_application_has_its_figures_with_best_and_median() {
         for what in [
             "far_over_mmap",
             "far_over_dram",
+            "far_over_dram.shm",
             "agent_over_direct",
             "agent_over_direct.shaped",
             "dynamic_cache.hit_rate",
@@ -169,6 +208,10 @@ fn every_graph_application_has_its_figures_with_best_and_median() {
             assert!(figure["best"].is_number() && figure["median"] == figure["value"], "{figure}");
         }
     }
+    let saved = "graph.pagerank.static_cache.traffic_saved.of_all.sparse";
+    assert!(figures.iter().any(|figure| figure["name"] == saved && figure["value"].is_number()));
+    // GAP's source is nowhere on this machine.
+    assert!(report["environment"]["notes"].to_string().contains("--gap"), "{report}");
 }
 
 #[test]

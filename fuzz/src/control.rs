@@ -1,13 +1,15 @@
 //! The decoders of what clients ask of daemons.
 
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question, Sharing};
+use outboard_wire::control::{
+    ControlAnswer, ControlFailure, JobSecret, ListedRegion, Member, Question, RegionSharing,
+};
 use outboard_wire::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Text};
 
-use crate::Verdict;
+use crate::FuzzVerdict;
 use crate::wire::{kind_bytes, refused, region_seeds, returns, split_kind};
 
-pub(crate) fn question(bytes: &[u8]) -> Verdict {
-    let Some((kind, payload)) = split_kind(bytes) else { return Verdict::Refused };
+pub(crate) fn question(bytes: &[u8]) -> FuzzVerdict {
+    let Some((kind, payload)) = split_kind(bytes) else { return FuzzVerdict::Refused };
     match Question::decode(kind, payload) {
         Ok(question) => {
             assert!(Question::is_question(kind) && question.kind() == kind);
@@ -29,11 +31,25 @@ pub(crate) fn question_seeds() -> Vec<Vec<u8>> {
             size: 1 << 20,
             chunk_log2: 16,
             name: Text::new("graph"),
-            sharing: Sharing::Together,
+            sharing: RegionSharing::Together,
         },
-        Question::OpenNamed { name: Text::new("graph"), rights: Rights::READ, sharing: Sharing::Leased },
+        Question::OpenNamed {
+            name: Text::new("graph"),
+            rights: Rights::READ,
+            sharing: RegionSharing::Leased,
+        },
+        Question::ReserveSparse {
+            size: 1 << 40,
+            chunk_log2: 12,
+            name: Text::new(""),
+            sharing: RegionSharing::Leased,
+        },
         Question::Free { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
-        Question::Load { path: Text::new("graphs/web.bin"), rights: Rights::READ, sharing: Sharing::Leased },
+        Question::Load {
+            path: Text::new("graphs/web.bin"),
+            rights: Rights::READ,
+            sharing: RegionSharing::Leased,
+        },
         Question::Release { region: RegionId(1), generation: Generation(1) },
         Question::Sync { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
         Question::Populate { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
@@ -48,8 +64,8 @@ pub(crate) fn question_seeds() -> Vec<Vec<u8>> {
     questions.map(encode).to_vec()
 }
 
-pub(crate) fn control_answer(bytes: &[u8]) -> Verdict {
-    let Some((kind, payload)) = split_kind(bytes) else { return Verdict::Refused };
+pub(crate) fn control_answer(bytes: &[u8]) -> FuzzVerdict {
+    let Some((kind, payload)) = split_kind(bytes) else { return FuzzVerdict::Refused };
     match ControlAnswer::decode(kind, payload) {
         Ok(answer) => {
             assert!(ControlAnswer::is_answer(kind) && answer.kind() == kind);
@@ -75,7 +91,7 @@ pub(crate) fn control_answer_seeds() -> Vec<Vec<u8>> {
         ControlAnswer::Synced { bytes: 1 << 20 },
         ControlAnswer::Regions { regions: vec![listed; 3], more: true },
         ControlAnswer::Members(vec![member(); 2]),
-        ControlAnswer::failed(Failure::NoCapacity, "none left"),
+        ControlAnswer::failed(ControlFailure::NoCapacity, "none left"),
     ];
     let mut seeds: Vec<Vec<u8>> = answers
         .iter()
@@ -87,7 +103,8 @@ pub(crate) fn control_answer_seeds() -> Vec<Vec<u8>> {
         .collect();
     // A region answer is a descriptor and nothing else.
     if let Some(descriptor) = region_seeds().into_iter().find(|seed| is_whole_descriptor(seed)) {
-        let region = [kind_bytes(outboard_wire::Kind::new(outboard_wire::Room::Control, 32)), descriptor];
+        let region =
+            [kind_bytes(outboard_wire::FrameKind::new(outboard_wire::Room::Control, 32)), descriptor];
         seeds.push(region.concat());
     }
     seeds

@@ -6,11 +6,11 @@ use outboard_ebpf::elf::load;
 use outboard_ebpf::insn::encode;
 use outboard_ebpf::text::{assemble, disassemble};
 use outboard_ebpf::{
-    Answer, Argument, Compiled, Compiler, Continuation, Executor, Exit, FunctionId, Helper, HelperMemory,
-    Helpers, Host, Instance, Interpreter, Parts, Program, Quantity, Returns,
+    Argument, Compiled, Compiler, Continuation, Engine, Exit, FunctionId, Helper, HelperAnswer, HelperHost,
+    HelperMemory, Helpers, Instance, Interpreter, Parts, Program, Quantity, Returns,
 };
 
-use crate::Verdict;
+use crate::FuzzVerdict;
 use crate::wire::refused;
 
 const FUEL: u64 = 2000;
@@ -20,17 +20,22 @@ struct Site {
     waits: bool,
 }
 
-impl Host for Site {
-    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Site {
+    fn call(
+        &mut self,
+        helper: &Helper,
+        &arguments: &[u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> HelperAnswer {
         if helper.may_suspend && self.waits {
-            return Answer::Pending;
+            return HelperAnswer::Pending;
         }
         match memory.grant(32) {
             Ok((address, buffer)) => {
                 buffer.fill(arguments[0] as u8);
-                Answer::Value(address)
+                HelperAnswer::Value(address)
             }
-            Err(_) => Answer::Value(arguments[0]),
+            Err(_) => HelperAnswer::Value(arguments[0]),
         }
     }
 }
@@ -68,14 +73,14 @@ fn agree(program: Program) {
     }
 }
 
-fn run(executor: &dyn Executor, entry: FunctionId) -> (Exit, u64, Vec<u8>) {
+fn run(executor: &dyn Engine, entry: FunctionId) -> (Exit, u64, Vec<u8>) {
     let mut instance = Instance::default();
     assert_eq!(instance.set_context(&[0x5a; 40]), Ok(()));
     let exit = executor.start(&mut instance, entry, &mut Site { waits: false }, FUEL);
     (exit, instance.fuel(), instance.context().to_vec())
 }
 
-pub(crate) fn program(bytes: &[u8]) -> Verdict {
+pub(crate) fn program(bytes: &[u8]) -> FuzzVerdict {
     let parts = match Parts::from_bytes(bytes) {
         Ok(parts) => parts,
         Err(error) => return refused(error),
@@ -84,7 +89,7 @@ pub(crate) fn program(bytes: &[u8]) -> Verdict {
     match Program::new(parts, helpers()) {
         Ok(program) => {
             agree(program);
-            Verdict::Decoded
+            FuzzVerdict::Decoded
         }
         Err(error) => refused(error),
     }
@@ -125,13 +130,13 @@ pub(crate) fn program_seeds() -> Vec<Vec<u8>> {
     texts.into_iter().flatten().map(|parts| encode(&parts.code)).collect()
 }
 
-pub(crate) fn text(bytes: &[u8]) -> Verdict {
-    let Ok(text) = std::str::from_utf8(bytes) else { return Verdict::Refused };
+pub(crate) fn text(bytes: &[u8]) -> FuzzVerdict {
+    let Ok(text) = std::str::from_utf8(bytes) else { return FuzzVerdict::Refused };
     match assemble(text, &helpers()) {
         Ok(parts) => {
             let again = disassemble(&parts, &helpers());
             assert_eq!(assemble(&again, &helpers()), Ok(parts));
-            Verdict::Decoded
+            FuzzVerdict::Decoded
         }
         Err(error) => refused(error),
     }
@@ -141,11 +146,11 @@ pub(crate) fn text_seeds() -> Vec<Vec<u8>> {
     vec![TEXT.as_bytes().to_vec()]
 }
 
-pub(crate) fn object(bytes: &[u8]) -> Verdict {
+pub(crate) fn object(bytes: &[u8]) -> FuzzVerdict {
     match load(bytes, &helpers()) {
         Ok(program) => {
             agree(program);
-            Verdict::Decoded
+            FuzzVerdict::Decoded
         }
         Err(error) => refused(error),
     }
@@ -158,13 +163,13 @@ pub(crate) fn object_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-pub(crate) fn continuation(bytes: &[u8]) -> Verdict {
+pub(crate) fn continuation(bytes: &[u8]) -> FuzzVerdict {
     let continuation = match Continuation::parse(bytes) {
         Ok(continuation) => continuation,
         Err(error) => return refused(error),
     };
     let mut exits = Vec::new();
-    for executor in [&Interpreter::new(TRAVELLER.clone()) as &dyn Executor, &*TRAVELLER_COMPILED] {
+    for executor in [&Interpreter::new(TRAVELLER.clone()) as &dyn Engine, &*TRAVELLER_COMPILED] {
         let mut instance = Instance::default();
         if let Err(error) = instance.restore(&TRAVELLER, &continuation, u64::MAX) {
             return refused(error);
@@ -177,7 +182,7 @@ pub(crate) fn continuation(bytes: &[u8]) -> Verdict {
         exits.push((exit, instance.fuel(), instance.context().to_vec()));
     }
     assert_eq!(exits[0], exits[1]);
-    Verdict::Decoded
+    FuzzVerdict::Decoded
 }
 
 pub(crate) fn continuation_seeds() -> Vec<Vec<u8>> {

@@ -1,40 +1,46 @@
 //! The decoders of `outboard-wire`.
 //!
-//! The same three promises for each: no bytes make it panic, what it accepts encodes to the same bytes again,
+//! Three promises for each: no bytes make it panic, what it accepts encodes to the same bytes again,
 //! and what it accepts can be shown to a person.
 
 use std::fmt::Debug;
 
-use outboard_wire::access::{Reply, Request, Slot, Span, Status};
+use outboard_wire::access::{AccessReply, AccessRequest, AccessStatus, RegionSpan, Slot};
 use outboard_wire::liveness::Liveness;
-use outboard_wire::trial::Wanted;
+use outboard_wire::trial::TrialLength;
 use outboard_wire::{
-    Answer, Auth, Extent, ExtentRole, Flow, FrameHead, FrameHeader, Generation, Grant, Hello, Incarnation,
-    Introduction, JobId, Kind, Rank, Refusal, RefusalReason, RegionDescriptor, RegionId, RegionKey, Rights,
-    Role, Room, ServerId, Text, Versions, Wait, Welcome,
+    Auth, DecodeError, Extent, ExtentRole, Flow, FrameHead, FrameHeader, FrameKind, Generation, Grant,
+    HandshakeAnswer, Hello, Incarnation, Introduction, JobId, Rank, Refusal, RefusalReason, RegionDescriptor,
+    RegionId, RegionKey, Rights, Role, Room, ServerId, Text, Versions, Wait, Welcome,
 };
 
-use crate::Verdict;
+use crate::FuzzVerdict;
 
 /// Checks that what was decoded from `bytes` encodes to them again, and can be shown.
 #[track_caller]
-pub(crate) fn returns(decoded: &impl Debug, bytes: &[u8], encoded: &[u8]) -> Verdict {
+pub(crate) fn returns(decoded: &impl Debug, bytes: &[u8], encoded: &[u8]) -> FuzzVerdict {
     assert_eq!(encoded, bytes, "{decoded:?} does not encode to the bytes it was decoded from");
     assert!(!format!("{decoded:?}").is_empty());
-    Verdict::Decoded
+    FuzzVerdict::Decoded
+}
+
+/// What a newer build has added is left out of what is encoded again; the rest returns.
+fn returns_in_part<T: Debug + PartialEq>(decoded: &T, again: Result<T, DecodeError>) -> FuzzVerdict {
+    assert_eq!(Ok(decoded), again.as_ref());
+    FuzzVerdict::Decoded
 }
 
 /// Shows an error, as a log line would.
-pub(crate) fn refused(error: impl std::error::Error) -> Verdict {
+pub(crate) fn refused(error: impl std::error::Error) -> FuzzVerdict {
     assert!(!error.to_string().is_empty());
-    Verdict::Refused
+    FuzzVerdict::Refused
 }
 
 fn header_bytes(header: FrameHeader) -> Vec<u8> {
     header.to_words().iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-pub(crate) fn frame_header(bytes: &[u8]) -> Verdict {
+pub(crate) fn frame_header(bytes: &[u8]) -> FuzzVerdict {
     let header = match FrameHeader::decode(bytes) {
         Ok(header) => header,
         Err(error) => return refused(error),
@@ -45,17 +51,21 @@ pub(crate) fn frame_header(bytes: &[u8]) -> Verdict {
 }
 
 pub(crate) fn frame_header_seeds() -> Vec<Vec<u8>> {
-    let head = FrameHead::new(Kind::new(Room::Trial, 3)).with_tag(0x0102_0304).with_flow(Flow(7));
+    let head = FrameHead::new(FrameKind::new(Room::Trial, 3)).with_tag(0x0102_0304).with_flow(Flow(7));
     [0, 64, u32::MAX].map(|payload_len| header_bytes(FrameHeader::new(head, payload_len))).to_vec()
 }
 
-pub(crate) fn hello(bytes: &[u8]) -> Verdict {
+pub(crate) fn hello(bytes: &[u8]) -> FuzzVerdict {
     match Hello::decode(bytes) {
         Ok(hello) => {
             if let Some(version) = hello.versions.common(Versions::OURS) {
-                assert!((Versions::OURS.min..=Versions::OURS.max).contains(&version));
+                assert!(Versions::OURS.include(version) && hello.versions.include(version));
             }
-            returns(&hello, bytes, &hello.encode())
+            assert_eq!(Hello::versions_in(bytes), Ok(hello.versions));
+            match hello.versions.max > Versions::NEWEST {
+                true => returns_in_part(&hello, Hello::decode(&hello.encode())),
+                false => returns(&hello, bytes, &hello.encode()),
+            }
         }
         Err(error) => refused(error),
     }
@@ -67,11 +77,16 @@ pub(crate) fn hello_seeds() -> Vec<Vec<u8>> {
     vec![hello.encode().to_vec(), newer.encode().to_vec()]
 }
 
-pub(crate) fn answer(bytes: &[u8]) -> Verdict {
-    match Answer::decode(bytes) {
-        Ok(Answer::Welcome(welcome)) => returns(&welcome, bytes, &welcome.encode()),
-        Ok(Answer::Refusal(refusal)) => returns(&refusal, bytes, &refusal.encode()),
-        Ok(Answer::Wait(wait)) => returns(&wait, bytes, &wait.encode()),
+pub(crate) fn answer(bytes: &[u8]) -> FuzzVerdict {
+    match HandshakeAnswer::decode(bytes) {
+        Ok(HandshakeAnswer::Welcome(welcome)) => returns(&welcome, bytes, &welcome.encode()),
+        Ok(HandshakeAnswer::Refusal(refusal))
+            if refusal.versions.max > Versions::NEWEST || refusal.reason == RefusalReason::Other =>
+        {
+            returns_in_part(&HandshakeAnswer::Refusal(refusal), HandshakeAnswer::decode(&refusal.encode()))
+        }
+        Ok(HandshakeAnswer::Refusal(refusal)) => returns(&refusal, bytes, &refusal.encode()),
+        Ok(HandshakeAnswer::Wait(wait)) => returns(&wait, bytes, &wait.encode()),
         Err(error) => refused(error),
     }
 }
@@ -83,7 +98,7 @@ pub(crate) fn answer_seeds() -> Vec<Vec<u8>> {
     vec![welcome.encode().to_vec(), refusal.encode().to_vec(), Wait.encode().to_vec()]
 }
 
-pub(crate) fn region(bytes: &[u8]) -> Verdict {
+pub(crate) fn region(bytes: &[u8]) -> FuzzVerdict {
     let (descriptor, rest) = match RegionDescriptor::decode_prefix(bytes) {
         Ok(decoded) => decoded,
         Err(error) => return refused(error),
@@ -124,8 +139,8 @@ pub(crate) fn region_seeds() -> Vec<Vec<u8>> {
     cases.map(encode).to_vec()
 }
 
-pub(crate) fn liveness(bytes: &[u8]) -> Verdict {
-    let Some((kind, payload)) = split_kind(bytes) else { return Verdict::Refused };
+pub(crate) fn liveness(bytes: &[u8]) -> FuzzVerdict {
+    let Some((kind, payload)) = split_kind(bytes) else { return FuzzVerdict::Refused };
     match Liveness::decode(kind, payload) {
         Ok(message) => {
             assert!(Liveness::reads(kind) && message.kind() == kind);
@@ -148,14 +163,14 @@ pub(crate) fn liveness_seeds() -> Vec<Vec<u8>> {
 }
 
 /// The kind, how many bytes of data the frame has behind the fixed part, the fixed part.
-pub(crate) fn request(bytes: &[u8]) -> Verdict {
-    let Some((kind, rest)) = split_kind(bytes) else { return Verdict::Refused };
-    let Some((data_len, fixed)) = rest.split_first_chunk() else { return Verdict::Refused };
+pub(crate) fn request(bytes: &[u8]) -> FuzzVerdict {
+    let Some((kind, rest)) = split_kind(bytes) else { return FuzzVerdict::Refused };
+    let Some((data_len, fixed)) = rest.split_first_chunk() else { return FuzzVerdict::Refused };
     let data_len = u32::from_le_bytes(*data_len) as usize;
-    match Request::decode(kind, fixed, data_len) {
+    match AccessRequest::decode(kind, fixed, data_len) {
         Ok(request) => {
             assert_eq!(request.kind(), kind);
-            assert_eq!(Request::fixed_len(kind), Some(fixed.len()));
+            assert_eq!(AccessRequest::fixed_len(kind), Some(fixed.len()));
             returns(&request, fixed, request.encode().as_bytes())
         }
         Err(error) => refused(error),
@@ -163,23 +178,23 @@ pub(crate) fn request(bytes: &[u8]) -> Verdict {
 }
 
 pub(crate) fn request_seeds() -> Vec<Vec<u8>> {
-    let span = Span { slot: Slot(3), offset: 0x1000, len: 8 };
+    let span = RegionSpan { slot: Slot(3), offset: 0x1000, len: 8 };
     let requests = [
-        Request::Open {
+        AccessRequest::Open {
             region: RegionId(5),
             generation: Generation(1),
             rights: Rights::READ,
             key: RegionKey([7; 16]),
         },
-        Request::Close { slot: Slot(3) },
-        Request::Withdrawn { slot: Slot(3) },
-        Request::Read(span),
-        Request::Write(span),
-        Request::CompareSwap { span, expected: 1, desired: 2 },
-        Request::FetchAdd { span, addend: u64::MAX },
+        AccessRequest::Close { slot: Slot(3) },
+        AccessRequest::Withdrawn { slot: Slot(3) },
+        AccessRequest::Read(span),
+        AccessRequest::Write(span),
+        AccessRequest::CompareSwap { span, expected: 1, desired: 2 },
+        AccessRequest::FetchAdd { span, addend: u64::MAX },
     ];
-    let encode = |request: Request| {
-        let data_len = if let Request::Write(span) = request { span.len } else { 0 };
+    let encode = |request: AccessRequest| {
+        let data_len = if let AccessRequest::Write(span) = request { span.len } else { 0 };
         let mut bytes = kind_bytes(request.kind());
         bytes.extend_from_slice(&data_len.to_le_bytes());
         bytes.extend_from_slice(request.encode().as_bytes());
@@ -188,12 +203,12 @@ pub(crate) fn request_seeds() -> Vec<Vec<u8>> {
     requests.map(encode).to_vec()
 }
 
-pub(crate) fn reply(bytes: &[u8]) -> Verdict {
-    let Some((kind, fixed)) = split_kind(bytes) else { return Verdict::Refused };
-    match Reply::decode(kind, fixed) {
+pub(crate) fn reply(bytes: &[u8]) -> FuzzVerdict {
+    let Some((kind, fixed)) = split_kind(bytes) else { return FuzzVerdict::Refused };
+    match AccessReply::decode(kind, fixed) {
         Ok(reply) => {
-            assert!(Reply::is_reply(kind) && reply.kind() == kind);
-            assert_eq!(fixed.len(), Reply::FIXED_LEN);
+            assert!(AccessReply::is_reply(kind) && reply.kind() == kind);
+            assert_eq!(fixed.len(), AccessReply::FIXED_LEN);
             returns(&reply, fixed, reply.encode().as_bytes())
         }
         Err(error) => refused(error),
@@ -201,29 +216,29 @@ pub(crate) fn reply(bytes: &[u8]) -> Verdict {
 }
 
 pub(crate) fn reply_seeds() -> Vec<Vec<u8>> {
-    let opened = Reply::Opened { status: Status::Done, slot: Slot(3), size: 1 << 30 };
-    let encode = |reply: Reply| [kind_bytes(reply.kind()), reply.encode().as_bytes().to_vec()].concat();
-    [opened, Reply::Done { status: Status::OutOfBounds, old: 9 }].map(encode).to_vec()
+    let opened = AccessReply::Opened { status: AccessStatus::Done, slot: Slot(3), size: 1 << 30 };
+    let encode = |reply: AccessReply| [kind_bytes(reply.kind()), reply.encode().as_bytes().to_vec()].concat();
+    [opened, AccessReply::Done { status: AccessStatus::OutOfBounds, old: 9 }].map(encode).to_vec()
 }
 
-pub(crate) fn trial(bytes: &[u8]) -> Verdict {
-    match Wanted::decode(bytes) {
+pub(crate) fn trial(bytes: &[u8]) -> FuzzVerdict {
+    match TrialLength::decode(bytes) {
         Ok(wanted) => returns(&wanted, bytes, &wanted.encode()),
         Err(error) => refused(error),
     }
 }
 
 pub(crate) fn trial_seeds() -> Vec<Vec<u8>> {
-    [0, 1 << 16, u64::MAX].map(|len| Wanted(len).encode().to_vec()).to_vec()
+    [0, 1 << 16, u64::MAX].map(|len| TrialLength(len).encode().to_vec()).to_vec()
 }
 
 /// Decoders that are told the frame's kind get it from the first two bytes of an input.
-pub(crate) fn split_kind(bytes: &[u8]) -> Option<(Kind, &[u8])> {
+pub(crate) fn split_kind(bytes: &[u8]) -> Option<(FrameKind, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk()?;
-    Some((Kind(u16::from_le_bytes(*kind)), rest))
+    Some((FrameKind(u16::from_le_bytes(*kind)), rest))
 }
 
-pub(crate) fn kind_bytes(kind: Kind) -> Vec<u8> {
+pub(crate) fn kind_bytes(kind: FrameKind) -> Vec<u8> {
     kind.0.to_le_bytes().to_vec()
 }
 

@@ -1,19 +1,21 @@
 //! The decoders of what travels between writers and those who drain for them.
 
-use outboard_wire::access::Status;
-use outboard_wire::writing::{Attach, Batch, Drained, EntryHead, Leave, Present, Refusal, WriterId};
+use outboard_wire::access::AccessStatus;
+use outboard_wire::writing::{
+    AttachWriter, Batch, Drained, EntryHead, Leave, Present, RefusedEntry, WriterId,
+};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey};
 use outboard_writing::Drainer;
 
-use crate::Verdict;
+use crate::FuzzVerdict;
 use crate::routing::same;
 use crate::wire::refused;
 
 /// Which decoder, then its bytes.
-pub(crate) fn writing(bytes: &[u8]) -> Verdict {
-    let Some((which, bytes)) = bytes.split_first() else { return Verdict::Refused };
+pub(crate) fn writing(bytes: &[u8]) -> FuzzVerdict {
+    let Some((which, bytes)) = bytes.split_first() else { return FuzzVerdict::Refused };
     match which {
-        0 => same(Attach::decode(bytes), |message| Attach::decode(&message.encode())),
+        0 => same(AttachWriter::decode(bytes), |message| AttachWriter::decode(&message.encode())),
         1 => same(Present::decode(bytes), |message| Present::decode(&message.encode())),
         2 => same(Leave::decode(bytes), |message| Leave::decode(&message.encode())),
         3 => same(Batch::decode(bytes), |message| Batch::decode(&message.encode())),
@@ -23,14 +25,14 @@ pub(crate) fn writing(bytes: &[u8]) -> Verdict {
             Drained::decode(&encoded)
         }),
         5 => drained(bytes),
-        _ => Verdict::Refused,
+        _ => FuzzVerdict::Refused,
     }
 }
 
 /// A batch is drained as a memory server does: no entry reaches beyond the bytes that are there, and all of them are
 /// settled if they could be.
-fn drained(bytes: &[u8]) -> Verdict {
-    let Some((head, entries)) = bytes.split_at_checked(Batch::LEN) else { return Verdict::Refused };
+fn drained(bytes: &[u8]) -> FuzzVerdict {
+    let Some((head, entries)) = bytes.split_at_checked(Batch::LEN) else { return FuzzVerdict::Refused };
     let batch = match Batch::decode(head) {
         Ok(batch) => batch,
         Err(error) => return refused(error),
@@ -42,17 +44,17 @@ fn drained(bytes: &[u8]) -> Verdict {
     let answer = drainer.drain(&batch, entries.into(), |arrival| {
         assert!(arrival.bytes.len() <= entries.len());
         applied += 1;
-        if arrival.region.is_some() { Status::Done } else { Status::NotOpen }
+        if arrival.region.is_some() { AccessStatus::Done } else { AccessStatus::NotOpen }
     });
     let Ok(answer) = answer else {
         assert_eq!(applied, 0, "nothing is done of a batch that is malformed");
-        return Verdict::Refused;
+        return FuzzVerdict::Refused;
     };
     let is_next = batch.first == 1 && batch.attempt == drainer.attempt();
     assert_eq!(applied, if is_next { batch.count } else { 0 });
     assert_eq!(answer.through, u64::from(applied));
     assert!(answer.refusals.iter().all(|refusal| (1..=answer.through).contains(&refusal.sequence)));
-    Verdict::Decoded
+    FuzzVerdict::Decoded
 }
 
 pub(crate) fn writing_seeds() -> Vec<Vec<u8>> {
@@ -64,10 +66,10 @@ pub(crate) fn writing_seeds() -> Vec<Vec<u8>> {
         [&head.encode()[..], &vec![9; EntryHead::stride(len) - EntryHead::LEN]].concat()
     };
     let mut answer = Vec::new();
-    let refusals = vec![Refusal { sequence: 4, status: Status::OutOfBounds }];
+    let refusals = vec![RefusedEntry { sequence: 4, status: AccessStatus::OutOfBounds }];
     Drained { writer, attempt, through: 9, refusals }.encode(&mut answer);
     let seeds: [(u8, Vec<u8>); 6] = [
-        (0, Attach { writer, attempt, server: Incarnation(11) }.encode().to_vec()),
+        (0, AttachWriter { writer, attempt, server: Incarnation(11) }.encode().to_vec()),
         (1, Present { writer, attempt, slot: 3, region, generation, key }.encode().to_vec()),
         (2, Leave { writer, attempt }.encode().to_vec()),
         (3, batch.encode().to_vec()),

@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::process;
 use crate::step::Outcome;
 use crate::tally::Tally;
+use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 
 /// The test that plays rounds until its time is up, and what it reads from its environment.
@@ -16,7 +17,7 @@ const ONLY: &str = "ATTACK_ONLY";
 /// Attack daemons with everything that can be done wrong, beside honest clients
 ///
 /// Plays rounds. In each, daemons are started, honest clients use them and check every result, and attackers do from a
-/// seed what nobody should. A finding prints the seed of its round, and `--seed` plays that round first.
+/// seed a fault. A finding prints the seed of its round, and `--seed` plays that round first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask attack --minutes 30              look for something that does harm
@@ -40,6 +41,11 @@ impl Args {
         Self { minutes: 1, seed: Some(5), only: None }
     }
 
+    /// With a seed that is drawn, for a minute: what no run has tried yet.
+    pub(crate) fn anew() -> Self {
+        Self { minutes: 1, seed: None, only: None }
+    }
+
     fn variables(&self) -> Vec<(&'static str, String)> {
         let given = [(SEED, self.seed.map(|seed| seed.to_string())), (ONLY, self.only.clone())];
         let mut variables = vec![(SECONDS, (self.minutes * 60).to_string())];
@@ -50,8 +56,9 @@ impl Args {
 
 /// Builds the attackers and lets them.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)> {
-    let test = ["test", "-p", "outboard-cli", "--test", "attack", "--", "--exact", TEST, "--nocapture"];
-    let mut command = process::cargo(workspace, &test);
+    let build = ["test", "--workspace", "--test", BUILDS_OUTBOARD, "--test", "attack"];
+    let mut command = process::cargo(workspace, &build);
+    command.args(["--", "--exact", TEST, "--nocapture"]);
     command.envs(args.variables());
     process::run_tests(command)
 }
@@ -65,6 +72,7 @@ mod tests {
         let args = Args { minutes: 2, seed: Some(7), only: Some("rings".to_owned()) };
         let expected = [(SECONDS, "120"), (SEED, "7"), (ONLY, "rings")];
         assert_eq!(args.variables(), expected.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!(Args::anew().variables(), [(SECONDS, "60".to_owned())]);
         assert_eq!(Args::for_a_minute().variables(), [(SECONDS, "60".to_owned()), (SEED, "5".to_owned())]);
     }
 }

@@ -109,7 +109,7 @@ fn object_name(source: &str, cpu: &str) -> String {
     format!("{source}-{cpu}.o")
 }
 
-/// Sources and objects that nobody would compare.
+/// Sources and objects that no build would compare.
 fn strays(folder: &Path, sources: Sources) -> Result<Vec<String>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))? {
@@ -141,7 +141,7 @@ fn pinned_clang() -> Option<String> {
     CLANG_NAMES.iter().find(is_pinned).map(|name| (*name).to_owned())
 }
 
-/// Whether `clang --version` printed the pinned one, whoever packaged it.
+/// Whether `clang --version` printed the pinned one, in any distribution's words.
 fn has_version(printed: &str) -> bool {
     let mut words = printed.split_whitespace().skip_while(|word| *word != "version").skip(1);
     words.next() == Some(CLANG_VERSION)

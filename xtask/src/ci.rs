@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::step::Outcome;
 use crate::tally::Tally;
+use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 use crate::{
     attack, bpf, deb, fuzz, loom, miri, mutants, nodes, process, sanitize, setup, simulate, tidy, vm,
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     /// Only these steps, separated by commas
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<Step>,
-    /// Also the steps that take too long for every change: Miri, mutants and sanitizers
+    /// Also what takes too long for every change: Miri, mutants, sanitizers, tests in a release build, attacks from a seed that is drawn
     #[arg(long)]
     full: bool,
     /// How long to fuzz each target
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B")]
     seeds: Option<simulate::Seeds>,
 }
+
+/// Tests whose threads meet otherwise where the compiler has optimised.
+const IN_RELEASE: &[&str] = &["calls_whose_slots_move"];
 
 /// The steps, cheapest first, so that the common mistakes show early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,6 +62,7 @@ enum Step {
     Attack,
     Simulate,
     Mutants,
+    Optimised,
     Nodes,
     Vm,
     Sanitize,
@@ -66,7 +71,7 @@ enum Step {
 impl Step {
     /// Whether it runs only with `--full`, or when it is named.
     fn takes_long(self) -> bool {
-        matches!(self, Self::Miri | Self::Mutants | Self::Sanitize)
+        matches!(self, Self::Miri | Self::Mutants | Self::Optimised | Self::Sanitize)
     }
 
     fn title(self) -> &'static str {
@@ -85,6 +90,7 @@ impl Step {
             Self::Attack => "attack",
             Self::Simulate => "simulate",
             Self::Mutants => "mutants",
+            Self::Optimised => "optimised",
             Self::Nodes => "nodes",
             Self::Vm => "vm",
             Self::Sanitize => "sanitize",
@@ -114,12 +120,27 @@ impl Step {
             Self::Loom => return loom::run(workspace),
             Self::Miri => return miri::run(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::all_for(args.fuzz_seconds)),
-            Self::Attack => return attack::run(workspace, &attack::Args::for_a_minute()),
+            Self::Attack => {
+                let (outcome, mut tally) = attack::run(workspace, &attack::Args::for_a_minute())?;
+                if !args.full || matches!(outcome, Outcome::Failed(_)) {
+                    return Ok((outcome, tally));
+                }
+                let (outcome, more) = attack::run(workspace, &attack::Args::anew())?;
+                tally += more;
+                return Ok((outcome, tally));
+            }
             Self::Simulate => simulate::run(
                 workspace,
                 &simulate::Args::over(args.seeds.unwrap_or(simulate::Seeds::usual(args.full))),
             ),
             Self::Mutants => return mutants::run(workspace, &mutants::Args::all()),
+            Self::Optimised => {
+                let tests = ["test", "--release", "-p", "outboard-cli", "-p", "outboard-e2e"];
+                let mut command = cargo(&tests);
+                command.args(["--test", BUILDS_OUTBOARD, "--test", "calling", "--", "--show-output"]);
+                command.args(IN_RELEASE);
+                return process::run_tests(command);
+            }
             Self::Nodes => return nodes::run(workspace, &nodes::Args::tests()),
             Self::Vm => return vm::run(workspace, &vm::Args::whole()),
             Self::Sanitize => return sanitize::run(workspace, &sanitize::Args::all()),
@@ -134,6 +155,8 @@ struct Report {
     outcome: Outcome,
     tally: Tally,
     took: Duration,
+    /// How much processor time its programs have used, which another load on the machine changes little.
+    used: Duration,
 }
 
 /// Runs the steps and prints the summary, whose last line test-result readers understand.
@@ -160,20 +183,37 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
 }
 
 fn report(step: Step, run: impl FnOnce() -> Result<(Outcome, Tally)>) -> Report {
-    let start = Instant::now();
+    let (start, used) = (Instant::now(), used_by_children());
     let (outcome, tally) =
         run().unwrap_or_else(|error| (Outcome::Failed(format!("{error:#}")), Tally::default()));
-    Report { step, outcome, tally, took: start.elapsed() }
+    Report { step, outcome, tally, took: start.elapsed(), used: used_by_children().saturating_sub(used) }
+}
+
+/// The processor time of all programs that this one has started and that have ended.
+fn used_by_children() -> Duration {
+    processor_time(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default()).unwrap_or_default()
+}
+
+/// What a line of `/proc/PID/stat` says of ended children.
+fn processor_time(stat: &str) -> Option<Duration> {
+    /// Linux counts this in hundredths of a second, whatever its clock does.
+    const TICK: Duration = Duration::from_millis(10);
+    let (_, behind_name) = stat.rsplit_once(") ")?;
+    let mut fields = behind_name.split_whitespace().skip(13);
+    let ticks: u32 = [fields.next()?.parse::<u32>().ok()?, fields.next()?.parse().ok()?].iter().sum();
+    Some(TICK * ticks)
 }
 
 fn summary(reports: &[Report]) -> String {
     let mut total = Tally::default();
-    let mut text = format!("{:<10}{:<9}{:>9}  {:>7}\n", "step", "result", "seconds", "tests");
-    for Report { step, outcome, tally, took } in reports {
+    let mut text =
+        format!("{:<10}{:<9}{:>9}{:>11}  {:>7}\n", "step", "result", "seconds", "processor", "tests");
+    for Report { step, outcome, tally, took, used } in reports {
         let ran = tally.passed + tally.failed;
         let tests = if ran == 0 { "-".to_owned() } else { ran.to_string() };
-        let (title, word, seconds) = (step.title(), outcome.word(), took.as_secs_f64());
-        let row = format!("{title:<10}{word:<9}{seconds:>9.1}  {tests:>7}  {}", outcome.reason());
+        let (title, word, reason) = (step.title(), outcome.word(), outcome.reason());
+        let (seconds, used) = (took.as_secs_f64(), used.as_secs_f64());
+        let row = format!("{title:<10}{word:<9}{seconds:>9.1}{used:>11.1}  {tests:>7}  {reason}");
         text += row.trim_end();
         text += "\n";
         total += *tally;
@@ -192,7 +232,7 @@ mod tests {
     use super::*;
 
     fn done(step: Step, outcome: Outcome, tally: Tally) -> Report {
-        Report { step, outcome, tally, took: Duration::from_millis(1500) }
+        Report { step, outcome, tally, took: Duration::from_millis(1500), used: Duration::from_secs(2) }
     }
 
     #[test]
@@ -203,7 +243,7 @@ mod tests {
         ];
         let text = summary(&reports);
         assert_eq!(text.lines().last(), Some("42 passed, 0 failed, 1 skipped"));
-        assert!(text.contains("tests     ok             1.5       40\n"), "{text}");
+        assert!(text.contains("tests     ok             1.5        2.0       40\n"), "{text}");
     }
 
     #[test]
@@ -214,6 +254,13 @@ mod tests {
             done(Step::Miri, Outcome::Skipped("no miri".to_owned()), Tally::default()),
         ];
         assert_eq!(summary(&reports).lines().last(), Some("4 passed, 4 failed, 1 skipped"));
+    }
+
+    #[test]
+    fn the_processor_time_of_children_is_read_behind_a_name_of_any_form() {
+        let stat = "12 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 500 60 250 150 20 0 1 0 99";
+        assert_eq!(processor_time(stat), Some(Duration::from_secs(4)));
+        assert_eq!(processor_time("12 (short) S 1"), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::process;
 use crate::step::Outcome;
+use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 
 /// Make a Debian package of the program, its manual pages, completions and service units
@@ -26,6 +27,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// For a release.
+    pub(crate) fn release() -> Self {
+        Self { debug: false }
+    }
+
     /// As CI tries it.
     pub(crate) fn trial() -> Self {
         Self { debug: true }
@@ -49,7 +55,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
         return Ok(Outcome::Skipped("dpkg-deb is missing: this is no Debian machine".to_owned()));
     }
     let program = if args.debug {
-        process::program_of_tests(workspace, "command_line", "outboard")?
+        process::program_of_tests(workspace, BUILDS_OUTBOARD, "outboard")?
     } else {
         let build = ["build", "--release", "-p", "outboard-cli", "--message-format=json"];
         process::program_in(&process::output(process::cargo(workspace, &build))?, "outboard")?
@@ -80,7 +86,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     let mut pack = Command::new("dpkg-deb");
     pack.arg("--root-owner-group");
     if args.debug {
-        // Much of it, which nobody keeps.
+        // Much of it, which is not kept.
         pack.arg("-Znone");
     }
     pack.arg("--build").arg(&root).arg(&folder);

@@ -21,12 +21,14 @@ const PACKAGE: &str = "outboard-fuzz";
 ///
 /// Coverage-guided on a stable toolchain, with libFuzzer, which needs a C++ compiler. Without one the targets
 /// run over seeded mutations instead, which finds less. Inputs worth keeping collect in fuzz/corpus; an input
-/// that breaks a target is written to fuzz/artifacts, and `--input` runs it again.
+/// that breaks a target is written to fuzz/artifacts, and `--input` runs it again. Every run begins with the few inputs in
+/// fuzz/kept, which are committed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask fuzz                                    every target for ten seconds
   cargo xtask fuzz --target hello --seconds 600       one target for ten minutes
   cargo xtask fuzz --runs 10000000                    ten million inputs for every target
+  cargo xtask fuzz --runs 10000000 --keep             and keep the few that cover most
   cargo xtask fuzz --target hello --input FILE        run one input again")]
 pub(crate) struct Args {
     /// Only this target
@@ -38,6 +40,9 @@ pub(crate) struct Args {
     /// How many inputs to give each target, however long that takes
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
+    /// Keep the few inputs that cover most for later runs, in fuzz/kept
+    #[arg(long, conflicts_with_all = ["list", "input"])]
+    keep: bool,
     /// List the targets and what they check
     #[arg(long, conflicts_with_all = ["target", "input"])]
     list: bool,
@@ -49,7 +54,7 @@ pub(crate) struct Args {
 impl Args {
     /// The arguments for all targets.
     pub(crate) fn all_for(seconds: u32) -> Self {
-        Self { target: None, seconds, runs: None, list: false, input: None }
+        Self { target: None, seconds, runs: None, keep: false, list: false, input: None }
     }
 
     fn bound(&self) -> Bound {
@@ -84,6 +89,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     let engine = Engine::build(workspace)?;
     let broken = fuzz_all(workspace, &engine, &names, args.bound())?;
     if broken.is_empty() {
+        if args.keep {
+            names.iter().try_for_each(|name| engine.keep(workspace, name))?;
+        }
         return Ok(Outcome::Passed);
     }
     Ok(Outcome::Failed(format!("{} of {} targets broke: {}", broken.len(), names.len(), broken.join(", "))))

@@ -1,5 +1,5 @@
 //! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `flows`, `bpf`, `fuzz`, `attack`, `simulate`, `mutants`, `loom`,
-//! `miri`, `sanitize`, `nodes`, `deb`, `vm`.
+//! `miri`, `sanitize`, `nodes`, `deb`, `release`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
 //! not compile.
@@ -17,6 +17,7 @@ mod miri;
 mod mutants;
 mod nodes;
 mod process;
+mod release;
 mod sanitize;
 mod setup;
 mod simulate;
@@ -29,7 +30,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::step::Outcome;
 use crate::workspace::Workspace;
@@ -38,13 +39,7 @@ use crate::workspace::Workspace;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
 enum Command {
-    /// Find out within minutes whether it works on this machine
-    ///
-    /// Runs the tests of the state machines, of what the kernel must be able to do, and of daemons, jobs and the demo as real
-    /// processes. Needs Rust and gcc, and installs nothing; `cargo xtask ci` is the whole.
-    #[command(after_help = "Examples:
-  cargo xtask test                        under five minutes on two cores, most of it compiling")]
-    Test,
+    Test(test::Args),
     Ci(ci::Args),
     /// Check the parts of our style that a program can check
     ///
@@ -83,20 +78,27 @@ enum Command {
     Sanitize(sanitize::Args),
     Nodes(nodes::Args),
     Deb(deb::Args),
+    Release(release::Args),
     Vm(vm::Args),
 }
 
 const EXAMPLES: &str = "Examples:
   cargo xtask test                        whether it works here, within minutes
+  cargo xtask test calling                all tests of one service
   cargo xtask ci                          everything CI runs, with a summary at the end
   cargo xtask ci --only clippy,tests      two of its steps
   cargo xtask fuzz --list                 the decoders that are fuzzed
   cargo xtask simulate --seed 7           replay one simulated run";
 
+/// What can follow `cargo xtask`.
+fn commands() -> Vec<String> {
+    Command::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
+}
+
 fn main() -> ExitCode {
     let command = Command::parse();
     let outcome = Workspace::load().and_then(|workspace| match command {
-        Command::Test => test::run(&workspace),
+        Command::Test(args) => test::run(&workspace, &args),
         Command::Ci(args) => ci::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
         Command::Flows => tidy::flows(&workspace),
@@ -109,6 +111,7 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(&workspace).map(|(outcome, _)| outcome),
         Command::Sanitize(args) => sanitize::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Deb(args) => deb::run(&workspace, &args),
+        Command::Release(args) => release::run(&workspace, &args),
         Command::Nodes(args) => nodes::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Vm(args) => vm::run(&workspace, &args).map(|(outcome, _)| outcome),
     });

@@ -20,7 +20,8 @@ use hunt::Hunters;
 
 const SIMULATOR: &str = "outboard-sim";
 /// The packages of the rooms in which faults may stand, whose tests look for them as well.
-const ROOMS: &[&str] = &["outboard-paging", "outboard-routing", "outboard-calling", "outboard-writing"];
+const ROOMS: &[&str] =
+    &["outboard-agent", "outboard-paging", "outboard-routing", "outboard-calling", "outboard-writing"];
 
 /// Show that tests and simulator notice every fault that the machines can be given
 ///
@@ -112,6 +113,8 @@ fn build(workspace: &Workspace) -> Result<Hunters> {
         let mut command = process::cargo(workspace, args);
         command
             .env("RUSTFLAGS", "--cfg mutants")
+            // Thousands of runs are played: optimised, but with all assertions of a debug build.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .env("CARGO_TARGET_DIR", workspace.target_dir.join("mutants"));
         process::output(command)
     };

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process;
 use crate::step::Outcome;
 use crate::tally::Tally;
+use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 
 /// Set up several nodes on this machine, with a memory server and an agent in each
@@ -46,7 +47,7 @@ pub(crate) struct Args {
 impl Args {
     /// The tests that need nodes.
     pub(crate) fn tests() -> Self {
-        let command = ["cargo", "test", "-p", "outboard-cli", "--test", "cluster", "--", "--show-output"];
+        let command = ["cargo", "test", "--workspace", "--test", "cluster", "--", "--show-output"];
         Self { count: 4, rate: None, debug: true, command: command.map(str::to_owned).to_vec() }
     }
 }
@@ -62,28 +63,28 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(Outcome, Tally)
     if let Some(reason) = unfit() {
         return Ok((Outcome::Skipped(reason), Tally::default()));
     }
-    let (profile, folder) = if args.debug { ("dev", "debug") } else { ("release", "release") };
-    let build = ["build", "--profile", profile, "-p", "outboard-cli"];
-    let build = process::run(process::cargo(workspace, &build))?;
-    if build != Outcome::Passed {
-        return Ok((build, Tally::default()));
-    }
-    let programs = workspace.target_dir.join(folder);
+    let program = if args.debug {
+        process::program_of_tests(workspace, BUILDS_OUTBOARD, "outboard")?
+    } else {
+        let build = ["build", "--release", "-p", "outboard-cli", "--message-format=json"];
+        process::program_in(&process::output(process::cargo(workspace, &build))?, "outboard")?
+    };
+    let programs = program.parent().context("a program lies in a folder")?;
     let nodes = Nodes::new(args.count, &workspace.target_dir)?;
     nodes.connect(args.rate.as_deref())?;
-    let mut daemons = nodes.start_daemons(&programs.join("outboard"))?;
+    let mut daemons = nodes.start_daemons(&program)?;
     println!("{}", nodes.describe());
     let outcome = match args.command.split_first() {
         None => wait_for_end_of_input(),
         Some((program, rest)) => {
             let mut command = Command::new(program);
-            command.args(rest).env("CLUSTER_HOSTS", &nodes.hosts).env("PATH", path_with(&programs)?);
+            command.args(rest).env("CLUSTER_HOSTS", &nodes.hosts).env("PATH", path_with(programs)?);
             command.env(SECRET_VARIABLE, &nodes.secret);
             process::hide_this_package(&mut command);
             process::run_tests(command)
         }
     };
-    // In the other order, so that nobody misses anybody.
+    // In the other order, so that no daemon misses another.
     while daemons.pop().is_some() {}
     outcome
 }

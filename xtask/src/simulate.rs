@@ -38,7 +38,7 @@ impl Args {
         Self { seed: None, seeds: Some(seeds), debug: true }
     }
 
-    /// The same in parts, one for each processor: a run uses one.
+    /// These arguments in parts, one for each processor: a run uses one.
     fn divided(&self, parts: u64) -> Vec<Self> {
         let Some(Seeds { first, end }) = self.seeds else { return vec![Self { ..*self }] };
         let step = (end - first).div_ceil(parts.max(1)).max(1);

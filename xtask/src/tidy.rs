@@ -5,14 +5,20 @@
 
 mod banned;
 mod direction;
+mod examples;
 mod files;
 mod flows;
+mod hand_overs;
 mod length;
 mod manifests;
 mod markdown;
 mod mutants;
+mod nameable;
 mod source;
+mod tables;
 mod tree;
+mod types;
+mod words;
 
 use std::fmt;
 
@@ -81,8 +87,10 @@ pub(crate) fn mutants(workspace: &Workspace) -> Result<Vec<(String, String)>> {
 /// Shows how long the flows of ARCHITECTURE.md are, and where they are not drawn as they are.
 pub(crate) fn flows(workspace: &Workspace) -> Result<Outcome> {
     let tree = Tree::load(&workspace.root)?;
-    for flows::Measure { name, steps, files, returns } in flows::measure(&tree) {
-        println!("{name}: {steps} steps in {files} files, at most {returns} returns to one of them");
+    for flows::Measure { name, steps, files, returns, hand_overs } in flows::measure(&tree) {
+        println!(
+            "{name}: {steps} steps in {files} files, at most {returns} returns to one, {hand_overs} hand-overs"
+        );
     }
     let findings = flows::check(&tree);
     for finding in &findings {
@@ -100,12 +108,17 @@ fn check(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
     findings.extend(markdown::check(tree));
     findings.extend(flows::check(tree));
     findings.extend(mutants::check(tree));
+    findings.extend(nameable::check(tree));
+    findings.extend(tables::check(&workspace.packages, tree, &crate::commands()));
+    findings.extend(types::check(tree));
+    findings.extend(words::check(tree));
     for file in &tree.files {
         findings.extend(files::check(file));
         if let (true, Some(text)) = (file.is_rust(), &file.text) {
             let source = source::Source::new(text);
             findings.extend(length::check(file, &source));
             findings.extend(banned::check(file, &source));
+            findings.extend(examples::check(file));
         }
     }
     findings

@@ -1,9 +1,9 @@
-//! `cargo xtask vm`: the links' conformance suite and a little of each service on verbs, in a small virtual machine with
-//! soft-RoCE.
+//! `cargo xtask vm`: what needs another kernel than that of this machine, in a small virtual machine: the links' conformance suite
+//! and a little of each service on verbs, and the limits of control groups of version 2.
 //!
-//! Verbs need an RDMA device, and soft-RoCE, which makes one of any network interface, needs a kernel that has it. So
-//! the tests run in a guest with Debian's kernel and nothing else. Its processor is emulated:
-//! that says much about right and wrong and nothing about speed.
+//! Verbs need an RDMA device, and soft-RoCE, which makes one of any network interface, needs a kernel that has it. Control groups
+//! of version 2 have no memory controller where version 1 has it. So the tests run in a guest with Debian's kernel and nothing
+//! else. Its processor is emulated: that says much about right and wrong and nothing about speed.
 
 mod image;
 
@@ -18,6 +18,7 @@ use self::image::Base;
 use crate::process;
 use crate::step::Outcome;
 use crate::tally::Tally;
+use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 
 /// What has to be installed, and by which programs it is known.
@@ -31,7 +32,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("dash", "dash"),
     ("strip", "binutils"),
 ];
-/// The same for what is no program.
+/// The files that are no programs, and their packages.
 const NEEDED_FILES: &[(&str, &str)] = &[
     ("/etc/libibverbs.d/rxe.driver", "ibverbs-providers"),
     ("/usr/lib/x86_64-linux-gnu/libfabric.so.1", "libfabric1"),
@@ -52,6 +53,10 @@ const LINKS: &[&str] = &[
 ];
 /// The tests of services: real daemons and programs over a fabric.
 const SERVICES: &[&str] = &["paging", "routing", "calling", "writing"];
+/// The tests of daemons in control groups.
+const LIMITS: &str = "limits";
+/// Version 2 of control groups, with all its controllers, where tests look for them.
+const MOUNT_GROUPS: &str = "mount -t cgroup2 none /sys/fs/cgroup || exit 125\n";
 /// The program that they start.
 const PROGRAM: &str = "outboard";
 /// The address of the guest's first device, for those tests.
@@ -59,7 +64,7 @@ const ADDRESS: &str = "OUTBOARD_TEST_VERBS=10.0.0.1";
 /// How often the guest is started again if it dies before it comes to the tests.
 const BOOTS: usize = 3;
 
-/// Run the links' conformance suite and a little of each service on verbs, in a small virtual machine with soft-RoCE
+/// Run in a small virtual machine what needs its kernel: links and services on verbs, limits of control groups of version 2
 ///
 /// The guest's kernel is fetched from Debian once and kept below the target directory. Where something is not
 /// installed it says what, and is skipped.
@@ -68,6 +73,7 @@ const BOOTS: usize = 3;
   cargo xtask vm                          all of it, in about two minutes
   cargo xtask vm access                   the links' tests of one subject
   cargo xtask vm paging                   one service: paging, routing, calling or writing
+  cargo xtask vm limits                   daemons in control groups of version 2
   cargo xtask vm --seconds 900            on a slow machine")]
 pub(crate) struct Args {
     /// Only the tests of this subject, such as access, death::with_a_goodbye or paging
@@ -159,12 +165,14 @@ fn commands(subject: Option<&str>) -> Result<Vec<Tests>> {
     anyhow::ensure!(is_plain, "no test has such a name: {}", subject.unwrap_or_default());
     let links = |filter| Tests { name: "conformance", filter };
     let services = |filter| Tests { name: "fabric", filter };
+    let limits = || Tests { name: "daemons", filter: format!("{LIMITS}:: --show-output") };
     Ok(match subject {
+        Some(LIMITS) => vec![limits()],
         Some(service) if SERVICES.contains(&service) => vec![services(service.to_owned())],
         Some(subject) => {
             vec![links(["ofi_verbs::", "ofi_verbs_lent::"].map(|link| format!("{link}{subject}")).join(" "))]
         }
-        None => vec![links(LINKS.join(" ")), services(SERVICES.join(" "))],
+        None => vec![links(LINKS.join(" ")), services(SERVICES.join(" ")), limits()],
     })
 }
 
@@ -172,14 +180,15 @@ fn commands(subject: Option<&str>) -> Result<Vec<Tests>> {
 fn script(commands: &[Tests]) -> String {
     let line = |Tests { name, filter }: &Tests| format!("/{name} {filter} --test-threads=1 || code=$?\n");
     let lines: String = commands.iter().map(line).collect();
-    format!("#!/bin/sh\ncode=0\n{lines}exit $code\n")
+    format!("#!/bin/sh\n{MOUNT_GROUPS}code=0\n{lines}exit $code\n")
 }
 
-/// Builds the programs of tests and returns where each is, and where it has to be in the guest. Tests find other
-/// programs of the workspace where they were built, so these stay where they are.
+/// Builds the programs of tests and the one that they start, and returns where each is, and where it has to be in the guest: all
+/// in one folder, where tests find it.
 fn build(workspace: &Workspace, commands: &[Tests]) -> Result<Vec<(PathBuf, PathBuf)>> {
     // Packages that are built by themselves have fewer features, and would be built once more.
     let mut args = vec!["test", "--workspace", "--no-run", "--message-format=json"];
+    args.extend(["--test", BUILDS_OUTBOARD]);
     args.extend(commands.iter().flat_map(|tests| ["--test", tests.name]));
     let text = process::output(process::cargo(workspace, &args))?;
     let mut files = Vec::new();
@@ -189,7 +198,7 @@ fn build(workspace: &Workspace, commands: &[Tests]) -> Result<Vec<(PathBuf, Path
         let test = commands.iter().find(|tests| message["target"]["kind"][0] == "test" && tests.name == name);
         match test {
             Some(test) => files.push((program, Path::new("/").join(test.name))),
-            None if name == PROGRAM => files.push((program.clone(), program)),
+            None if name == PROGRAM => files.push((program, Path::new("/").join(PROGRAM))),
             None => {}
         }
     }
@@ -230,7 +239,8 @@ mod tests {
     #[test]
     fn a_subject_is_of_the_links_or_a_service() {
         let names = |subject| commands(subject).unwrap().iter().map(|tests| tests.name).collect::<Vec<_>>();
-        assert_eq!(names(None), ["conformance", "fabric"]);
+        assert_eq!(names(None), ["conformance", "fabric", "daemons"]);
+        assert_eq!(names(Some("limits")), ["daemons"]);
         assert_eq!((names(Some("paging")), names(Some("access"))), (vec!["fabric"], vec!["conformance"]));
         assert!(commands(Some("access; reboot")).is_err());
     }

@@ -17,14 +17,14 @@ const TRIES: usize = 100;
 
 /// What a call gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer<'a> {
+pub enum TreeAnswer<'a> {
     /// It is done; for a look-up, this is the value, and for a scan the pairs, as bytes.
     Done(&'a [u8]),
     /// The key is not there.
     NotFound,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> TreeAnswer<'a> {
     fn read((value, reply): (u64, &'a [u8])) -> Result<Self, BTreeError> {
         match value {
             0 => Ok(Self::Done(reply)),
@@ -60,9 +60,9 @@ fn call(caller: &mut Caller, function: FunctionHandle, words: &[u64]) -> Result<
     let arguments: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for _ in 0..TRIES {
         let reply = caller.call(function, &arguments)?;
-        match Answer::read((reply.value, &reply.bytes)) {
-            Ok(Answer::Done(_)) => return Ok(Some(reply.bytes)),
-            Ok(Answer::NotFound) => return Ok(None),
+        match TreeAnswer::read((reply.value, &reply.bytes)) {
+            Ok(TreeAnswer::Done(_)) => return Ok(Some(reply.bytes)),
+            Ok(TreeAnswer::NotFound) => return Ok(None),
             Err(BTreeError::Busy) => {}
             Err(error) => return Err(error),
         }
@@ -72,7 +72,7 @@ fn call(caller: &mut Caller, function: FunctionHandle, words: &[u64]) -> Result<
 
 /// Looks keys of one tree up, from wherever its caller calls.
 ///
-/// A look-up is done at one moment between its call and its return, whoever else does what. What a scan gives of one leaf is
+/// A look-up is done at one moment between its call and its return, whatever other clients do. What a scan gives of one leaf is
 /// from one moment, and later leaves are from later ones.
 pub struct BTree {
     caller: Caller,
@@ -82,14 +82,14 @@ pub struct BTree {
 
 /// Inserts keys into one tree, each at one moment.
 ///
-/// Nodes are locked meanwhile, so inserts belong to where nobody dies without the tree: to the memory server.
+/// Nodes are locked meanwhile, so inserts run where nothing dies without the tree: at the memory server.
 pub struct Inserter {
     caller: Caller,
     insert: FunctionHandle,
 }
 
 impl Inserter {
-    /// Inserts into `tree` by a function that `caller` calls. It must be fixed [at](outboard::CallerOptions::at) the server.
+    /// Inserts into `tree` by a function that `caller` calls. It must be fixed [at](outboard::CallerOptions::with_placement) the server.
     pub fn new(mut caller: Caller, tree: &Tree) -> Result<Self, BTreeError> {
         let insert = register(&mut caller, tree, "btree_insert", Rights::READ.and(Rights::WRITE))?;
         Ok(Self { caller, insert })
@@ -103,7 +103,7 @@ impl Inserter {
     /// Hands out what has ended. Returns how many there were.
     pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<(), BTreeError>)) -> usize {
         self.caller.drain(|id, result| {
-            tell(id, result.map_err(BTreeError::from).and_then(Answer::read).map(|_| ()));
+            tell(id, result.map_err(BTreeError::from).and_then(TreeAnswer::read).map(|_| ()));
         })
     }
 
@@ -138,8 +138,8 @@ impl BTree {
     }
 
     /// Hands out what has ended. Returns how many there were.
-    pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<Answer<'_>, BTreeError>)) -> usize {
-        self.caller.drain(|id, result| tell(id, result.map_err(BTreeError::from).and_then(Answer::read)))
+    pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<TreeAnswer<'_>, BTreeError>)) -> usize {
+        self.caller.drain(|id, result| tell(id, result.map_err(BTreeError::from).and_then(TreeAnswer::read)))
     }
 
     /// How many have begun and were not told.
@@ -149,7 +149,7 @@ impl BTree {
 
     /// The value of a key.
     pub fn lookup(&mut self, key: u64) -> Result<Option<u64>, BTreeError> {
-        Ok(call(&mut self.caller, self.lookup, &[key])?.and_then(|bytes| Answer::Done(&bytes).value()))
+        Ok(call(&mut self.caller, self.lookup, &[key])?.and_then(|bytes| TreeAnswer::Done(&bytes).value()))
     }
 
     /// So many pairs from a key on, in the order of their keys; less, if there are not more.

@@ -1,4 +1,4 @@
-//! Where what lies in the region of a tree; `functions/btree.c` says the same.
+//! The layout of a tree's region. `functions/btree.c` has it too, so change both.
 
 use crate::BTreeError;
 

@@ -11,6 +11,6 @@ mod error;
 mod layout;
 mod tree;
 
-pub use client::{Answer, BTree, Inserter};
+pub use client::{BTree, Inserter, TreeAnswer};
 pub use error::BTreeError;
 pub use tree::{Tree, TreeOptions};

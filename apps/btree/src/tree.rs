@@ -113,7 +113,7 @@ impl Tree {
         self.region.size()
     }
 
-    /// Gives its memory back. Nobody can use it any more.
+    /// Gives its memory back. No client can use it any more.
     pub fn free(self, memory: &mut Memory) -> Result<(), BTreeError> {
         Ok(memory.free(self.region)?)
     }

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::csr::{Csr, VERTICES_MAX, split};
 use crate::memory::{OutOfMemory, zeroed};
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 
 /// Edges that can be looked at as often as needed, in pieces.
 pub(crate) trait Edges: Sync {
@@ -66,7 +66,7 @@ pub(crate) fn build(
     edges: &impl Edges,
     vertices: u64,
     cleaning: Cleaning,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Csr, BuildError> {
     if vertices > VERTICES_MAX {
         return Err(BuildError::TooManyVertices { vertices });
@@ -126,7 +126,7 @@ impl<E: Edges> Dealer<'_, E> {
     }
 
     /// How many edges of each block go into each bucket.
-    fn count(&self, progress: &dyn Progress) -> Result<Vec<Vec<usize>>, BuildError> {
+    fn count(&self, progress: &dyn FormatProgress) -> Result<Vec<Vec<usize>>, BuildError> {
         let count = |block| {
             let mut counts = vec![0; self.buckets.count];
             let mut nowhere = None;
@@ -149,7 +149,7 @@ impl<E: Edges> Dealer<'_, E> {
     }
 
     /// All edges, bucket after bucket.
-    fn deal(&self, counts: &[Vec<usize>], progress: &dyn Progress) -> Result<Vec<Packed>, OutOfMemory> {
+    fn deal(&self, counts: &[Vec<usize>], progress: &dyn FormatProgress) -> Result<Vec<Packed>, OutOfMemory> {
         let total = counts.iter().flatten().sum();
         let mut dealt = zeroed::<Packed>(total)?;
         let mut places: Vec<Vec<&mut [Packed]>> =
@@ -182,7 +182,7 @@ fn gather<E: Edges>(
     dealer: &Dealer<'_, E>,
     mut dealt: Vec<Packed>,
     sizes: &[usize],
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Csr, OutOfMemory> {
     let ends = || {
         sizes.iter().scan(0, |end, size| {

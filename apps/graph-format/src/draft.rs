@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::WriteError;
+use crate::error::ImageWriteError;
 
 /// What becomes of something that has the name already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,11 +26,11 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// A draft of what will be at the target.
-    pub(crate) fn of(target: &Path, existing: Existing) -> Result<Self, WriteError> {
+    pub(crate) fn of(target: &Path, existing: Existing) -> Result<Self, ImageWriteError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let Some(name) = target.file_name() else {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "this is no name of a file");
-            return Err(WriteError::Io { path: target.to_owned(), source });
+            return Err(ImageWriteError::Io { path: target.to_owned(), source });
         };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let suffix = format!(".{}-{number}.partial", std::process::id());
@@ -41,35 +41,37 @@ impl Draft {
         Ok(draft)
     }
 
-    fn check_target(&self) -> Result<(), WriteError> {
+    fn check_target(&self) -> Result<(), ImageWriteError> {
         match self.target.symlink_metadata() {
-            Ok(_) if self.existing == Existing::Keep => Err(WriteError::Exists { path: self.target.clone() }),
+            Ok(_) if self.existing == Existing::Keep => {
+                Err(ImageWriteError::Exists { path: self.target.clone() })
+            }
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.failed(source)),
             _ => Ok(()),
         }
     }
 
     /// Only a plain file or a link makes room for a file: the name of a device must not be taken from it.
-    pub(crate) fn check_file(&self) -> Result<(), WriteError> {
+    pub(crate) fn check_file(&self) -> Result<(), ImageWriteError> {
         match self.target.symlink_metadata() {
             Ok(metadata) if !metadata.is_file() && !metadata.is_symlink() => {
-                Err(WriteError::NotAFile { path: self.target.clone() })
+                Err(ImageWriteError::NotAFile { path: self.target.clone() })
             }
             _ => Ok(()),
         }
     }
 
     /// What is removed to make room for a folder must be a folder with no other files than these.
-    pub(crate) fn check_replaceable(&self, known_files: &[&str]) -> Result<(), WriteError> {
+    pub(crate) fn check_replaceable(&self, known_files: &[&str]) -> Result<(), ImageWriteError> {
         match self.target.symlink_metadata().is_err() || has_only(&self.target, known_files) {
             true => Ok(()),
-            false => Err(WriteError::NotAnImage { path: self.target.clone() }),
+            false => Err(ImageWriteError::NotAnImage { path: self.target.clone() }),
         }
     }
 
     /// Errors name the place that the user knows.
-    fn failed(&self, source: io::Error) -> WriteError {
-        WriteError::Io { path: self.target.clone(), source }
+    fn failed(&self, source: io::Error) -> ImageWriteError {
+        ImageWriteError::Io { path: self.target.clone(), source }
     }
 
     /// Where to write meanwhile.
@@ -81,7 +83,7 @@ impl Draft {
     pub(crate) fn write_file(
         self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), ImageWriteError> {
         self.check_file()?;
         write_synced(self.path(), write).map_err(|source| self.failed(source))?;
         self.check_target()?;
@@ -90,7 +92,7 @@ impl Draft {
     }
 
     /// Puts a complete folder in its place.
-    pub(crate) fn place_folder(self, known_files: &[&str]) -> Result<(), WriteError> {
+    pub(crate) fn place_folder(self, known_files: &[&str]) -> Result<(), ImageWriteError> {
         self.check_target()?;
         sync(&self.temporary).map_err(|source| self.failed(source))?;
         if self.target.symlink_metadata().is_err() {

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::build::{BuildError, Cleaning, Edges, build};
 use crate::csr::{BLOCKS, Csr};
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 
 /// Edges, each from one vertex to another, in the pieces in which they were found.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl EdgeList {
         &self,
         vertices: u64,
         cleaning: Cleaning,
-        progress: &dyn Progress,
+        progress: &dyn FormatProgress,
     ) -> Result<Csr, BuildError> {
         build(self, vertices, cleaning, progress)
     }

@@ -141,8 +141,8 @@ pub enum ReadError {
 /// Why a graph cannot be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum WriteError {
-    /// There is something already, and nobody said that it may go.
+pub enum ImageWriteError {
+    /// There is a file already, and the user has not said that it may go.
     #[error("{} exists already; it is only replaced when that is asked for", path.display())]
     Exists {
         /// Where.

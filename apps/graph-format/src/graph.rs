@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::build::{BuildError, Cleaning, Edges, build};
 use crate::csr::{BLOCKS, Csr};
 use crate::memory::OutOfMemory;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 
 /// A graph whose neighbour lists are in ascending order.
 ///
@@ -81,14 +81,14 @@ impl Graph {
                 rows.sort();
             }
         }
-        // A graph may have all its ways back without anybody having said so.
+        // A graph may have all its edges in both directions without a note that says so.
         let incoming = incoming.filter(|incoming| *incoming != out);
         Ok(Self { out, incoming })
     }
 
     /// Takes outgoing edges, and finds the incoming ones. A graph in which every edge has its way back is found to
     /// be symmetric.
-    pub fn directed(mut out: Csr, progress: &dyn Progress) -> Result<Self, OutOfMemory> {
+    pub fn directed(mut out: Csr, progress: &dyn FormatProgress) -> Result<Self, OutOfMemory> {
         if !out.is_sorted() {
             out.sort();
         }
@@ -113,7 +113,7 @@ impl Graph {
     }
 
     /// The graph without what the cleaning drops.
-    pub fn cleaned(self, cleaning: Cleaning, progress: &dyn Progress) -> Result<Self, OutOfMemory> {
+    pub fn cleaned(self, cleaning: Cleaning, progress: &dyn FormatProgress) -> Result<Self, OutOfMemory> {
         let graph = if cleaning.both_directions { self.symmetrised()? } else { self };
         let cleaning = Cleaning { both_directions: false, ..cleaning };
         if cleaning == Cleaning::default() {
@@ -159,7 +159,7 @@ impl Graph {
 }
 
 /// The edges the other way round.
-fn transpose(rows: &Csr, progress: &dyn Progress) -> Result<Csr, OutOfMemory> {
+fn transpose(rows: &Csr, progress: &dyn FormatProgress) -> Result<Csr, OutOfMemory> {
     rebuild(&Rows::new(rows, true), rows, Cleaning::default(), progress)
 }
 
@@ -167,7 +167,7 @@ fn rebuild(
     edges: &Rows<'_>,
     rows: &Csr,
     cleaning: Cleaning,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Csr, OutOfMemory> {
     match build(edges, rows.vertices() as u64, cleaning, progress) {
         Ok(rows) => Ok(rows),

@@ -15,10 +15,10 @@ use serde::Deserialize;
 
 use crate::csr::VERTICES_MAX;
 use crate::draft::{Draft, Existing, write_synced};
-use crate::error::{ReadError, WriteError};
+use crate::error::{ImageWriteError, ReadError};
 use crate::graph::Graph;
 use crate::memory::zeroed;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::rows::{Place, checked};
 use crate::words::{self, Word};
 
@@ -80,12 +80,12 @@ impl GraphImage {
     pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 16;
 
     /// Writes a graph as an image, unless there is something of that name.
-    pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Self, WriteError> {
+    pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Self, ImageWriteError> {
         Self::write_with(graph, path.as_ref(), Existing::Keep, &())
     }
 
     /// Says whether an image could be written there.
-    pub(crate) fn check_target(path: &Path, existing: Existing) -> Result<(), WriteError> {
+    pub(crate) fn check_target(path: &Path, existing: Existing) -> Result<(), ImageWriteError> {
         Draft::of(path, existing)?.check_replaceable(&KNOWN_FILES)
     }
 
@@ -94,8 +94,8 @@ impl GraphImage {
         graph: &Graph,
         path: &Path,
         existing: Existing,
-        progress: &dyn Progress,
-    ) -> Result<Self, WriteError> {
+        progress: &dyn FormatProgress,
+    ) -> Result<Self, ImageWriteError> {
         let draft = Draft::of(path, existing)?;
         let metadata = Metadata {
             format: FORMAT,
@@ -107,12 +107,12 @@ impl GraphImage {
         progress.begin("writing", in_draft.bytes());
         in_draft
             .write_files(graph, progress)
-            .map_err(|source| WriteError::Io { path: path.to_owned(), source })?;
+            .map_err(|source| ImageWriteError::Io { path: path.to_owned(), source })?;
         draft.place_folder(&KNOWN_FILES)?;
         Ok(Self { folder: path.to_owned(), metadata })
     }
 
-    fn write_files(&self, graph: &Graph, progress: &dyn Progress) -> std::io::Result<()> {
+    fn write_files(&self, graph: &Graph, progress: &dyn FormatProgress) -> std::io::Result<()> {
         fs::create_dir(&self.folder)?;
         let incoming = (!graph.is_symmetric()).then(|| (graph.incoming(), IN));
         for (rows, [offsets, targets]) in std::iter::once((graph.out(), OUT)).chain(incoming) {
@@ -200,7 +200,7 @@ impl GraphImage {
 
     /// Looks through all arrays for numbers that make no graph, and keeps none of them. Whether both directions have
     /// the same edges is not found out.
-    pub fn check(&self, progress: &dyn Progress) -> Result<(), ReadError> {
+    pub fn check(&self, progress: &dyn FormatProgress) -> Result<(), ReadError> {
         progress.begin("checking", self.bytes());
         check::arrays(&self.arrays(), progress)
     }
@@ -211,7 +211,7 @@ impl GraphImage {
     }
 
     /// Reads the whole graph, and checks it.
-    pub fn read_with(&self, progress: &dyn Progress) -> Result<Graph, ReadError> {
+    pub fn read_with(&self, progress: &dyn FormatProgress) -> Result<Graph, ReadError> {
         let arrays = self.arrays();
         progress.begin("reading", self.bytes());
         let place =
@@ -268,7 +268,7 @@ fn check_length(array: &ImageArray) -> Result<(), ReadError> {
     Err(ReadError::Size { path: array.path.clone(), expected, found: metadata.len(), because })
 }
 
-fn read_array<T: Word>(array: &ImageArray, progress: &dyn Progress) -> Result<Vec<T>, ReadError> {
+fn read_array<T: Word>(array: &ImageArray, progress: &dyn FormatProgress) -> Result<Vec<T>, ReadError> {
     let path = || array.path.clone();
     check_length(array)?;
     let mut numbers =

@@ -5,10 +5,10 @@
 //! those into each vertex. Weights are not kept. Vertices are numbered from 0, neighbours are in ascending order.
 //!
 //! ```
-//! use outboard_graph_format::{Cleaning, Kind, Recipe};
+//! use outboard_graph_format::{Cleaning, GeneratorKind, Recipe};
 //!
 //! let cleaning = Cleaning { both_directions: true, ..Cleaning::default() };
-//! let graph = Recipe { kind: Kind::Uniform, scale: 10, degree: 8, seed: 1, cleaning }.make(&())?;
+//! let graph = Recipe { kind: GeneratorKind::Uniform, scale: 10, degree: 8, seed: 1, cleaning }.make(&())?;
 //! assert_eq!(graph.vertices(), 1024);
 //! assert!(graph.is_symmetric());
 //! # Ok::<(), outboard_graph_format::GenerateError>(())
@@ -41,10 +41,10 @@ pub use build::{BuildError, Cleaning};
 pub use csr::{Csr, CsrError, VERTICES_MAX};
 pub use draft::Existing;
 pub use edge_list::EdgeList;
-pub use error::{ReadError, WriteError};
-pub use format::{Format, Loaded, Note, Target, load, save};
-pub use generate::{GenerateError, Kind, Recipe, SCALE_MAX, Skew};
+pub use error::{ImageWriteError, ReadError};
+pub use format::{Format, GraphTarget, Loaded, Note, load, save};
+pub use generate::{GenerateError, GeneratorKind, Recipe, SCALE_MAX, Skew};
 pub use graph::{Graph, GraphError};
 pub use image::{GraphImage, ImageArray};
 pub use memory::OutOfMemory;
-pub use progress::Progress;
+pub use progress::FormatProgress;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ReadError;
 use crate::memory::{OutOfMemory, zeroed};
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::text::{Bad, is_space, shown};
 use crate::words::{self, Word};
 
@@ -56,7 +56,7 @@ impl Source {
     }
 
     /// The next line, without its end; `None` at the end of the file. Lines longer than a header has are cut short,
-    /// which nobody will mistake for one.
+    /// which cannot be mistaken for one.
     pub(crate) fn header_line(&mut self) -> Result<Option<Vec<u8>>, ReadError> {
         const LONGEST: u64 = 1 << 16;
         let mut line = Vec::new();
@@ -115,7 +115,7 @@ impl Source {
     pub(crate) fn words<T: Word>(
         &mut self,
         len: usize,
-        progress: &dyn Progress,
+        progress: &dyn FormatProgress,
     ) -> Result<Vec<T>, ReadError> {
         let mut numbers = zeroed(len).map_err(|source| self.too_large(source))?;
         words::read(&mut self.file, &mut numbers, progress).map_err(|source| self.failed(source))?;

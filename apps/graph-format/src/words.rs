@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 
 /// A number in an array.
 pub(crate) trait Word: FromBytes + IntoBytes + Immutable + Copy + Default + Send {
@@ -31,7 +31,7 @@ const STEP: usize = 4 << 20;
 pub(crate) fn read<T: Word>(
     from: &mut impl Read,
     words: &mut [T],
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> io::Result<()> {
     for part in words.chunks_mut(STEP / size_of::<T>()) {
         from.read_exact(part.as_mut_bytes())?;
@@ -44,7 +44,11 @@ pub(crate) fn read<T: Word>(
 }
 
 /// Writes an array.
-pub(crate) fn write<T: Word>(to: &mut impl Write, words: &[T], progress: &dyn Progress) -> io::Result<()> {
+pub(crate) fn write<T: Word>(
+    to: &mut impl Write,
+    words: &[T],
+    progress: &dyn FormatProgress,
+) -> io::Result<()> {
     for part in words.chunks(STEP / size_of::<T>()) {
         if cfg!(target_endian = "big") {
             let turned: Vec<T> = part.iter().map(|word| word.in_file_order()).collect();

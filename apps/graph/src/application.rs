@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use crate::{Arrays, GraphView, Run, RunError, betweenness, bfs, components, pagerank, radii};
+use crate::{Arrays, GraphView, RunContext, RunError, betweenness, bfs, components, pagerank, radii};
 
 /// One of the applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +30,17 @@ pub struct UnknownApplication {
 
 /// What to tell the applications; each takes what concerns it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ApplicationOptions {
     /// Where searches begin; without it, at the first vertex that an edge leaves.
     pub source: Option<u32>,
     /// For [`pagerank`].
-    pub pagerank: pagerank::Options,
+    pub pagerank: pagerank::PagerankOptions,
     /// For [`radii`].
-    pub radii: radii::Options,
+    pub radii: radii::RadiiOptions,
 }
 
 /// What an application came to.
-pub enum Outcome<A: Arrays> {
+pub enum ApplicationOutcome<A: Arrays> {
     /// [`bfs`]
     Bfs(bfs::Levels<A>),
     /// [`pagerank`]
@@ -56,17 +56,17 @@ pub enum Outcome<A: Arrays> {
 /// What there is to say about what an application came to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
-pub enum Summary {
+pub enum ApplicationSummary {
     /// [`bfs`]
-    Bfs(bfs::Summary),
+    Bfs(bfs::BfsSummary),
     /// [`pagerank`]
-    Pagerank(pagerank::Summary),
+    Pagerank(pagerank::PagerankSummary),
     /// [`radii`]
-    Radii(radii::Summary),
+    Radii(radii::RadiiSummary),
     /// [`betweenness`]
-    Betweenness(betweenness::Summary),
+    Betweenness(betweenness::BetweennessSummary),
     /// [`components`]
-    Components(components::Summary),
+    Components(components::ComponentsSummary),
 }
 
 impl Application {
@@ -101,16 +101,26 @@ impl Application {
     pub fn run<A: Arrays>(
         self,
         graph: GraphView<'_>,
-        options: &Options,
-        run: &Run<'_, A>,
-    ) -> Result<Outcome<A>, RunError> {
+        options: &ApplicationOptions,
+        run: &RunContext<'_, A>,
+    ) -> Result<ApplicationOutcome<A>, RunError> {
+        A::run(self, graph, options, run)
+    }
+
+    /// Runs it where this is compiled; see [`Arrays::run`].
+    pub fn run_on<A: Arrays>(
+        self,
+        graph: GraphView<'_>,
+        options: &ApplicationOptions,
+        run: &RunContext<'_, A>,
+    ) -> Result<ApplicationOutcome<A>, RunError> {
         let source = || options.source.or_else(|| graph.first_with_edges()).unwrap_or(0);
         Ok(match self {
-            Self::Bfs => Outcome::Bfs(bfs::run(graph, source(), run)?),
-            Self::Pagerank => Outcome::Pagerank(pagerank::run(graph, options.pagerank, run)?),
-            Self::Radii => Outcome::Radii(radii::run(graph, options.radii, run)?),
-            Self::Betweenness => Outcome::Betweenness(betweenness::run(graph, source(), run)?),
-            Self::Components => Outcome::Components(components::run(graph, run)?),
+            Self::Bfs => ApplicationOutcome::Bfs(bfs::run(graph, source(), run)?),
+            Self::Pagerank => ApplicationOutcome::Pagerank(pagerank::run(graph, options.pagerank, run)?),
+            Self::Radii => ApplicationOutcome::Radii(radii::run(graph, options.radii, run)?),
+            Self::Betweenness => ApplicationOutcome::Betweenness(betweenness::run(graph, source(), run)?),
+            Self::Components => ApplicationOutcome::Components(components::run(graph, run)?),
         })
     }
 }
@@ -124,21 +134,21 @@ impl FromStr for Application {
     }
 }
 
-impl<A: Arrays> Outcome<A> {
+impl<A: Arrays> ApplicationOutcome<A> {
     /// Looks at the whole result.
     #[must_use]
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> ApplicationSummary {
         match self {
-            Self::Bfs(levels) => Summary::Bfs(levels.summary()),
-            Self::Pagerank(ranks) => Summary::Pagerank(ranks.summary()),
-            Self::Radii(radii) => Summary::Radii(radii.summary()),
-            Self::Betweenness(betweenness) => Summary::Betweenness(betweenness.summary()),
-            Self::Components(labels) => Summary::Components(labels.summary()),
+            Self::Bfs(levels) => ApplicationSummary::Bfs(levels.summary()),
+            Self::Pagerank(ranks) => ApplicationSummary::Pagerank(ranks.summary()),
+            Self::Radii(radii) => ApplicationSummary::Radii(radii.summary()),
+            Self::Betweenness(betweenness) => ApplicationSummary::Betweenness(betweenness.summary()),
+            Self::Components(labels) => ApplicationSummary::Components(labels.summary()),
         }
     }
 }
 
-impl Summary {
+impl ApplicationSummary {
     /// The bits of the result: two runs with the same number came to the same.
     #[must_use]
     pub fn checksum(&self) -> u64 {
@@ -155,31 +165,37 @@ impl Summary {
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts: Vec<(&'static str, String)> = match self {
-            Self::Bfs(bfs::Summary { source, reached, depth, .. }) => {
+            Self::Bfs(bfs::BfsSummary { source, reached, depth, .. }) => {
                 vec![
                     ("source", source.to_string()),
                     ("reached", vertices(*reached)),
                     ("depth", depth.to_string()),
                 ]
             }
-            Self::Pagerank(pagerank::Summary { iterations, change, sum, top, .. }) => vec![
+            Self::Pagerank(pagerank::PagerankSummary { iterations, change, sum, top, .. }) => vec![
                 ("iterations", iterations.to_string()),
                 ("last change", format!("{change:.3e}")),
                 ("sum of ranks", format!("{sum:.6}")),
                 ("highest ranks", names(top)),
             ],
-            Self::Radii(radii::Summary { sources, reached, largest, .. }) => vec![
+            Self::Radii(radii::RadiiSummary { sources, reached, largest, .. }) => vec![
                 ("sources", sources.to_string()),
                 ("reached", vertices(*reached)),
                 ("diameter", format!("at least {largest}")),
             ],
-            Self::Betweenness(betweenness::Summary { source, reached, depth, top, .. }) => vec![
+            Self::Betweenness(betweenness::BetweennessSummary { source, reached, depth, top, .. }) => vec![
                 ("source", source.to_string()),
                 ("reached", vertices(*reached)),
                 ("depth", depth.to_string()),
                 ("highest scores", names(top)),
             ],
-            Self::Components(components::Summary { components, largest, largest_size, single, .. }) => {
+            Self::Components(components::ComponentsSummary {
+                components,
+                largest,
+                largest_size,
+                single,
+                ..
+            }) => {
                 let largest = largest.map_or_else(
                     || "none".to_owned(),
                     |label| format!("{}, with vertex {label}", vertices(*largest_size)),
@@ -224,10 +240,10 @@ mod tests {
     struct Counted(std::sync::atomic::AtomicU64);
 
     impl Arrays for Counted {
-        type Array<T: crate::Plain> = Vec<T>;
-        type Error = crate::OutOfMemory;
+        type Array<T: crate::FarNumber> = Vec<T>;
+        type Error = crate::NoArrayMemory;
 
-        fn zeroed<T: crate::Plain>(&self, len: usize, name: &'static str) -> Result<Vec<T>, Self::Error> {
+        fn zeroed<T: crate::FarNumber>(&self, len: usize, name: &'static str) -> Result<Vec<T>, Self::Error> {
             let bytes = (len * size_of::<T>()) as u64;
             self.0.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
             Dram.zeroed(len, name)
@@ -240,8 +256,9 @@ mod tests {
         let workers = Workers::new(1).unwrap();
         for application in Application::ALL {
             let arrays = Counted::default();
-            let run = Run { workers: &workers, arrays: &arrays, progress: &(), sweeps: Sweeps::Upwards };
-            application.run(graph, &Options::default(), &run).unwrap();
+            let run =
+                RunContext { workers: &workers, arrays: &arrays, progress: &(), sweeps: Sweeps::Upwards };
+            application.run(graph, &ApplicationOptions::default(), &run).unwrap();
             assert_eq!(arrays.0.into_inner(), application.state_bytes(3), "{}", application.name());
         }
     }
@@ -251,9 +268,9 @@ mod tests {
         // An edge between 1 and 2 beside a vertex without any.
         let graph = GraphView::symmetric(CsrView::new(&[0, 0, 1, 2], &[2, 1]).unwrap());
         let workers = Workers::new(1).unwrap();
-        let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
+        let run = RunContext { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
         let facts = Application::ALL.map(|application| {
-            let summary = application.run(graph, &Options::default(), &run).unwrap().summary();
+            let summary = application.run(graph, &ApplicationOptions::default(), &run).unwrap().summary();
             let mut facts = summary.facts();
             assert_eq!(facts.pop(), Some(("checksum", format!("{:016x}", summary.checksum()))));
             facts.into_iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")

@@ -5,30 +5,47 @@ use std::ops::DerefMut;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::application::{Application, ApplicationOptions, ApplicationOutcome};
+use crate::run::{RunContext, RunError};
 use crate::shared::Element;
+use crate::view::GraphView;
 
 /// A number that far memory can hold: all its patterns of bits are values, zero bits are zero.
 ///
 /// Implemented for `u32`, `u64`, `f32` and `f64`, and for nothing else.
-pub trait Plain:
+pub trait FarNumber:
     Element + FromBytes + IntoBytes + Immutable + Copy + Default + Send + Sync + 'static
 {
 }
 
-impl Plain for u32 {}
-impl Plain for u64 {}
-impl Plain for f32 {}
-impl Plain for f64 {}
+impl FarNumber for u32 {}
+impl FarNumber for u64 {}
+impl FarNumber for f32 {}
+impl FarNumber for f64 {}
 
 /// Gives out arrays for the state of vertices: ranks, levels, labels.
 pub trait Arrays {
     /// An array of numbers that behaves like a slice.
-    type Array<T: Plain>: DerefMut<Target = [T]> + Send + Sync;
+    type Array<T: FarNumber>: DerefMut<Target = [T]> + Send + Sync;
     /// Why there is no such array.
     type Error: Error + Send + Sync + 'static;
 
     /// An array of zeros. The name says what it is for, and is the same in every run.
-    fn zeroed<T: Plain>(&self, len: usize, name: &'static str) -> Result<Self::Array<T>, Self::Error>;
+    fn zeroed<T: FarNumber>(&self, len: usize, name: &'static str) -> Result<Self::Array<T>, Self::Error>;
+
+    /// Runs an application on these arrays. What this crate offers does so in code that is compiled with this crate, and not once
+    /// more with every program that runs applications.
+    fn run(
+        application: Application,
+        graph: GraphView<'_>,
+        options: &ApplicationOptions,
+        run: &RunContext<'_, Self>,
+    ) -> Result<ApplicationOutcome<Self>, RunError>
+    where
+        Self: Sized,
+    {
+        application.run_on(graph, options, run)
+    }
 }
 
 /// Ordinary memory of this process.
@@ -38,23 +55,32 @@ pub struct Dram;
 /// This process gets no more memory.
 #[derive(Debug, thiserror::Error)]
 #[error("this machine has no {bytes} bytes of memory left; use far memory or a smaller graph")]
-pub struct OutOfMemory {
+pub struct NoArrayMemory {
     /// How much was wanted.
     pub bytes: usize,
     source: std::collections::TryReserveError,
 }
 
 impl Arrays for Dram {
-    type Array<T: Plain> = Vec<T>;
-    type Error = OutOfMemory;
+    type Array<T: FarNumber> = Vec<T>;
+    type Error = NoArrayMemory;
 
-    fn zeroed<T: Plain>(&self, len: usize, _name: &'static str) -> Result<Vec<T>, OutOfMemory> {
+    fn zeroed<T: FarNumber>(&self, len: usize, _name: &'static str) -> Result<Vec<T>, NoArrayMemory> {
         let mut array = Vec::new();
         array
             .try_reserve_exact(len)
-            .map_err(|source| OutOfMemory { bytes: len.saturating_mul(size_of::<T>()), source })?;
+            .map_err(|source| NoArrayMemory { bytes: len.saturating_mul(size_of::<T>()), source })?;
         array.resize(len, T::default());
         Ok(array)
+    }
+
+    fn run(
+        application: Application,
+        graph: GraphView<'_>,
+        options: &ApplicationOptions,
+        run: &RunContext<'_, Self>,
+    ) -> Result<ApplicationOutcome<Self>, RunError> {
+        application.run_on(graph, options, run)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! **Algorithm.** Brandes': a breadth-first search that counts shortest paths, then back from the last level to the
 //! first, every vertex summing up over its successors. Both ways a vertex pulls and adds in the order of its edges,
-//! so that a sum has the same bits whoever computes it. A small frontier pushes where that cannot matter: while all
+//! so that a sum has the same bits whichever thread computes it. A small frontier pushes where that cannot matter: while all
 //! counts stay whole numbers below 2^53, every order of additions gives the same. On the way out each vertex that
 //! has a successor gets a bit; on the way back the others, usually most, need no look at their edges.
 //!
@@ -19,7 +19,7 @@ mod out;
 
 use crate::checksum::checksum;
 use crate::view::GraphView;
-use crate::{Arrays, Run, RunError};
+use crate::{Arrays, RunContext, RunError};
 
 /// The betweenness of every vertex, as seen from one source.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Betweenness<A: Arrays> {
 
 /// What there is to say about betweenness.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Summary {
+pub struct BetweennessSummary {
     /// Where paths begin.
     pub source: u32,
     /// How many vertices they reach, with the source.
@@ -63,7 +63,7 @@ impl Order<'_> {
 pub fn run<A: Arrays>(
     graph: GraphView<'_>,
     source: u32,
-    run: &Run<'_, A>,
+    run: &RunContext<'_, A>,
 ) -> Result<Betweenness<A>, RunError> {
     graph.require(source)?;
     let mut paths = run.array::<f64>(graph.vertices(), "paths")?;
@@ -77,7 +77,12 @@ pub fn run<A: Arrays>(
         graph,
         &crew,
         &Order { vertices: &order, bounds },
-        back::Arrays { parents: &counted.parents, paths: &paths, scores: &mut scores, shares: &mut shares },
+        back::BackArrays {
+            parents: &counted.parents,
+            paths: &paths,
+            scores: &mut scores,
+            shares: &mut shares,
+        },
     );
     let (depth, reached) = (bounds.len() as u32 - 2, bounds[bounds.len() - 1]);
     Ok(Betweenness { source, reached, depth, scores })
@@ -92,8 +97,8 @@ impl<A: Arrays> Betweenness<A> {
 
     /// Looks at all scores.
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> BetweennessSummary {
+        BetweennessSummary {
             source: self.source,
             reached: self.reached as u64,
             depth: self.depth,

@@ -2,7 +2,7 @@
 //!
 //! **Algorithm.** Level by level, in the cheaper direction: while the frontier is small its vertices push along their
 //! edges, while it is large every vertex not yet reached pulls, and stops at the first neighbour that is in the
-//! frontier. The result is levels, not parents: a level is the same whoever finds it first, whereas the smallest
+//! frontier. The result is levels, not parents: a level is the same whichever thread finds it first, whereas the smallest
 //! parent would cost pushes an atomic minimum per edge and pulls their early stop.
 //!
 //! **Cost.** At most `O(n + m)` for all pushes and, in graphs whose large levels are few, far fewer than `m` edges
@@ -18,9 +18,10 @@ use crate::blocks::Blocks;
 use crate::checksum::checksum;
 use crate::crew::Crew;
 use crate::frontier::{Direction, Frontier, Sparse};
+use crate::prefetch::Ahead;
 use crate::shared::Shared;
 use crate::view::GraphView;
-use crate::{Arrays, Run, RunError};
+use crate::{Arrays, RunContext, RunError};
 
 /// The number of edges from the source to every vertex.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub struct Levels<A: Arrays> {
 
 /// What there is to say about a search.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Summary {
+pub struct BfsSummary {
     /// Where it began.
     pub source: u32,
     /// How many vertices it reached, with the source.
@@ -44,8 +45,15 @@ pub struct Summary {
     pub checksum: u64,
 }
 
+/// With fewer unreached vertices than one in so many, a pull tells of their neighbours alone, and not of all in between.
+const SPARSE_ONE_IN: usize = 64;
+
 /// Searches from one vertex, along the edges.
-pub fn run<A: Arrays>(graph: GraphView<'_>, source: u32, run: &Run<'_, A>) -> Result<Levels<A>, RunError> {
+pub fn run<A: Arrays>(
+    graph: GraphView<'_>,
+    source: u32,
+    run: &RunContext<'_, A>,
+) -> Result<Levels<A>, RunError> {
     graph.require(source)?;
     let mut levels = run.array::<u32>(graph.vertices(), "levels")?;
     let search = Search {
@@ -62,7 +70,8 @@ pub fn run<A: Arrays>(graph: GraphView<'_>, source: u32, run: &Run<'_, A>) -> Re
     while !frontier.is_empty() {
         search.crew.step("level", level);
         level += 1;
-        frontier = match frontier.direct(graph, run.workers) {
+        let left = search.visited.left();
+        frontier = match frontier.direct(graph, run.workers, left) {
             Direction::Push(sparse) => search.push(&sparse, level),
             Direction::Pull(bitmap) => search.pull(&bitmap, level),
         };
@@ -80,7 +89,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn push(&self, frontier: &Sparse, level: u32) -> Frontier {
-        let finds = self.crew.walk(frontier.pieces(), Vec::new, |found, piece| {
+        let pieces = (frontier.pieces(), frontier.ahead(self.graph.out()));
+        let finds = self.crew.walk(pieces, Vec::new, |found, piece| {
             frontier.walk(piece, self.graph.out(), |_, neighbours| {
                 for &neighbour in neighbours {
                     if self.visited.add(neighbour) {
@@ -96,8 +106,18 @@ impl Search<'_> {
     fn pull(&self, frontier: &Bitmap, level: u32) -> Frontier {
         let blocks = Blocks::by_vertices(self.graph.vertices());
         let next = Bitmap::new(self.graph.vertices());
+        let incoming = self.graph.incoming();
+        let is_sparse = self.visited.left() * SPARSE_ONE_IN < self.graph.vertices();
+        let ahead = match is_sparse {
+            false => Ahead::of_blocks(incoming, &blocks),
+            true => Ahead::of(incoming, blocks.len(), |some| {
+                let words = blocks.words(some.start).start..blocks.words(some.end - 1).end;
+                let missing = |word| ones(self.visited.missing(word)).map(move |bit| word * WORD + bit);
+                words.flat_map(missing).map(move |vertex| incoming.places(vertex))
+            }),
+        };
         let counts = self.crew.sweep(
-            blocks.len(),
+            (blocks.len(), ahead),
             || 0,
             |count, block| {
                 let mut walked = 0;
@@ -149,8 +169,8 @@ impl<A: Arrays> Levels<A> {
 
     /// Looks at all levels.
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> BfsSummary {
+        BfsSummary {
             source: self.source,
             reached: self.levels.iter().filter(|level| **level > 0).count() as u64,
             depth: self.levels.iter().max().map_or(0, |level| level.saturating_sub(1)),

@@ -27,7 +27,7 @@ impl Bitmap {
         set
     }
 
-    /// Adds vertices while nobody else does.
+    /// Adds vertices while no other thread does.
     pub(crate) fn insert(&mut self, vertices: &[u32]) {
         for &vertex in vertices {
             *self.words[vertex as usize / WORD].get_mut() |= 1 << (vertex as usize % WORD);
@@ -69,7 +69,12 @@ impl Bitmap {
         }
     }
 
-    /// Replaces a word of 64 vertices, which nobody else may change meanwhile.
+    /// How many vertices are not in the set.
+    pub(crate) fn left(&self) -> usize {
+        self.bits - self.count()
+    }
+
+    /// Replaces a word of 64 vertices, which no other thread may change meanwhile.
     pub(crate) fn set_word(&self, index: usize, word: u64) {
         self.words[index].store(word, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use crate::view::CsrView;
 
 /// Consecutive ranges of vertices that cover a graph. Each begins at a word of a bitmap, so that no two workers
 /// write the same word. The cut depends on the graph alone: sums over blocks, taken in order, are the same
-/// whoever worked at which block.
+/// whichever thread worked at which block.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     /// Where each block begins, and where the last one ends.

@@ -1,9 +1,9 @@
 //! One number for all the bits of a result.
 
-use crate::Plain;
+use crate::FarNumber;
 
 /// Two results with the same number are the same, as far as one may trust 64 bits.
-pub(crate) fn checksum<T: Plain>(values: &[T]) -> u64 {
+pub(crate) fn checksum<T: FarNumber>(values: &[T]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     values.iter().fold(values.len() as u64, |sum, value| {
         let mixed = (sum ^ value.bits()).wrapping_mul(FACTOR);

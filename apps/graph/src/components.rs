@@ -20,10 +20,11 @@ use crate::bitmap::Bitmap;
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
 use crate::crew::Crew;
+use crate::prefetch::Ahead;
 use crate::random::Random;
 use crate::shared::Shared;
 use crate::view::GraphView;
-use crate::{Arrays, Run, RunError};
+use crate::{Arrays, RunContext, RunError};
 
 /// The component of every vertex.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub struct Labels<A: Arrays> {
 
 /// What there is to say about components.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Summary {
+pub struct ComponentsSummary {
     /// How many there are.
     pub components: u64,
     /// The smallest vertex of the largest one; of equals, the smallest.
@@ -53,7 +54,7 @@ const NEIGHBOURS: usize = 2;
 const ASKED: usize = 1024;
 
 /// Finds the components.
-pub fn run<A: Arrays>(graph: GraphView<'_>, run: &Run<'_, A>) -> Result<Labels<A>, RunError> {
+pub fn run<A: Arrays>(graph: GraphView<'_>, run: &RunContext<'_, A>) -> Result<Labels<A>, RunError> {
     let mut labels = run.array::<u32>(graph.vertices(), "labels")?;
     let joining = Joining {
         graph,
@@ -142,7 +143,7 @@ impl Joining<'_> {
     /// Joins every vertex with the first of its neighbours.
     fn join_some(&self) {
         self.crew.sweep(
-            self.blocks.len(),
+            (self.blocks.len(), Ahead::none()),
             || (),
             |(), block| {
                 let mut walked = 0;
@@ -162,7 +163,7 @@ impl Joining<'_> {
     /// Joins every vertex outside of one tree with the rest of its neighbours.
     fn join_rest(&self, largest: u32) {
         self.crew.sweep(
-            self.blocks.len(),
+            (self.blocks.len(), Ahead::none()),
             || (),
             |(), block| {
                 let mut walked = 0;
@@ -205,11 +206,11 @@ impl<A: Arrays> Labels<A> {
 
     /// Looks at all labels; needs 4 bytes for each meanwhile.
     #[must_use]
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> ComponentsSummary {
         let mut sizes = vec![0u32; self.labels.len()];
         self.labels.iter().for_each(|label| sizes[*label as usize] += 1);
         let largest = crate::top::top(&sizes).first().copied();
-        Summary {
+        ComponentsSummary {
             components: sizes.iter().filter(|size| **size > 0).count() as u64,
             largest: largest.map(|(label, _)| label),
             largest_size: largest.map_or(0, |(_, size)| size.into()),

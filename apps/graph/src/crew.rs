@@ -2,23 +2,24 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Progress, Step, Sweeps, Workers};
+use crate::prefetch::Ahead;
+use crate::{Step, StepProgress, Sweeps, Workers};
 
 /// Who does the work and who watches, whatever the kind of memory.
 pub(crate) struct Crew<'a> {
     pub(crate) workers: &'a Workers,
-    progress: &'a dyn Progress,
+    progress: &'a dyn StepProgress,
     sweeps: Sweeps,
     /// Whether the next sweep goes downwards.
     is_back: AtomicBool,
 }
 
 impl<'a> Crew<'a> {
-    pub(crate) fn new(workers: &'a Workers, progress: &'a dyn Progress, sweeps: Sweeps) -> Self {
+    pub(crate) fn new(workers: &'a Workers, progress: &'a dyn StepProgress, sweeps: Sweeps) -> Self {
         Self { workers, progress, sweeps, is_back: AtomicBool::new(false) }
     }
 
-    /// Says that a step begins whose number of edges nobody knows.
+    /// Says that a step begins whose number of edges is unknown.
     pub(crate) fn step(&self, what: &'static str, number: u32) {
         self.progress.step(Step { what, number, of: None, edges: None });
     }
@@ -33,11 +34,12 @@ impl<'a> Crew<'a> {
     /// that took part keeps a result of its own, given back in no particular order.
     pub(crate) fn walk<R: Send>(
         &self,
-        pieces: usize,
+        (pieces, ahead): (usize, Ahead<'_>),
         begin: impl Fn() -> R + Sync,
         work: impl Fn(&mut R, usize) -> u64 + Sync,
     ) -> Vec<R> {
         self.workers.gather(pieces, begin, |result, piece| {
+            ahead.taken(piece, pieces, Ahead::tell);
             let walked = work(result, piece);
             self.progress.walked(walked);
         })
@@ -46,13 +48,17 @@ impl<'a> Crew<'a> {
     /// Walks blocks of the whole graph, in ascending order or from the last to the first.
     pub(crate) fn sweep<R: Send>(
         &self,
-        blocks: usize,
+        (blocks, ahead): (usize, Ahead<'_>),
         begin: impl Fn() -> R + Sync,
         work: impl Fn(&mut R, usize) -> u64 + Sync,
     ) -> Vec<R> {
         let turns = self.sweeps == Sweeps::BackAndForth;
         let is_back = turns && self.is_back.fetch_not(Ordering::Relaxed);
-        self.walk(blocks, begin, |result, piece| {
+        self.walk((blocks, Ahead::none()), begin, |result, piece| {
+            ahead.taken(piece, blocks, |ahead, pieces| match is_back {
+                true => ahead.tell(blocks - pieces.end..blocks - pieces.start),
+                false => ahead.tell(pieces),
+            });
             work(result, if is_back { blocks - 1 - piece } else { piece })
         })
     }
@@ -66,7 +72,7 @@ mod tests {
 
     struct Walked(AtomicU64);
 
-    impl Progress for Walked {
+    impl StepProgress for Walked {
         fn walked(&self, edges: u64) {
             self.0.fetch_add(edges, Ordering::Relaxed);
         }
@@ -79,7 +85,7 @@ mod tests {
             let walked = Walked(AtomicU64::new(0));
             let crew = Crew::new(&workers, &walked, sweeps);
             let sweep = || {
-                let blocks = crew.sweep(3, Vec::new, |blocks, block| {
+                let blocks = crew.sweep((3, Ahead::none()), Vec::new, |blocks, block| {
                     blocks.push(block);
                     10
                 });

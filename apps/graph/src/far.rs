@@ -1,23 +1,26 @@
 //! Graphs whose arrays lie in far memory.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outboard::{CacheMode, FarError, FarMemory, FarSlice, FarVec, Path, RegionOptions, RegionTraffic};
 
-use crate::arrays::{Arrays, Plain};
-use crate::{CsrView, GraphView, ViewError};
+use crate::application::{Application, ApplicationOptions, ApplicationOutcome};
+use crate::arrays::{Arrays, FarNumber};
+use crate::{CsrView, GraphView, Prefetch, RunContext, RunError, ViewError};
 
 const CHUNK_MIN: usize = 64 << 10;
 const CHUNK_MAX: usize = 1 << 20;
 /// How many chunks of a graph's arrays should have room at once.
 const SEATS_WANTED: usize = 32;
+/// How many times what is asked for in advance fits the buffer.
+const WINDOWS: usize = 24;
 
 /// How the arrays of a graph lie in far memory.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct FarLayout {
     /// The size of chunks of the graph's arrays; default 64 KiB. Where the buffer is large,
     /// [`chunk_for`](Self::chunk_for) is faster.
     pub chunk: usize,
@@ -33,7 +36,7 @@ pub struct Placement {
     pub patience: Duration,
 }
 
-impl Placement {
+impl FarLayout {
     /// A mode of caching for the part of a graph that it is good for: static for the vertices, which are few and read
     /// often; dynamic for the edges, which are many and read in order; anything else for both.
     pub fn cached(mode: CacheMode) -> Self {
@@ -59,8 +62,15 @@ impl Placement {
         chunk.max(CHUNK_MAX)
     }
 
+    /// How many neighbours are worth asking for in advance, where so many bytes may be here at once.
+    fn window(&self, buffer: usize) -> usize {
+        (buffer / WINDOWS).max(self.chunk) / size_of::<u32>()
+    }
+
     fn region(&self, chunk: usize, cache: CacheMode) -> RegionOptions {
-        RegionOptions { chunk, path: self.path, cache, name: None, patience: self.patience }
+        // All of it is written, and what the server has no room for is best known before.
+        let is_guaranteed = true;
+        RegionOptions { chunk, path: self.path, cache, name: None, is_guaranteed, deadline: self.patience }
     }
 
     fn rows(&self, cache: CacheMode) -> RegionOptions {
@@ -72,11 +82,24 @@ impl Placement {
 struct FarRows {
     offsets: FarSlice<u64>,
     targets: FarSlice<u32>,
+    /// How many neighbours are worth asking for in advance.
+    window: usize,
 }
 
 impl FarRows {
     fn view(&self) -> Result<CsrView<'_>, ViewError> {
-        CsrView::new(&self.offsets, &self.targets)
+        Ok(CsrView::new(&self.offsets, &self.targets)?.with_prefetch(self))
+    }
+}
+
+impl Prefetch for FarRows {
+    fn window(&self) -> usize {
+        self.window
+    }
+
+    fn neighbours(&self, places: &mut dyn Iterator<Item = Range<usize>>) {
+        // Places that are not there are found where they are read.
+        let _ = self.targets.prefetch(places);
     }
 }
 
@@ -93,13 +116,14 @@ impl FarGraph {
         far: &FarMemory,
         image: &str,
         is_symmetric: bool,
-        placement: &Placement,
+        placement: &FarLayout,
     ) -> Result<Self, FarError> {
         let rows = |direction: &str| -> Result<FarRows, FarError> {
             let file = |array: &str| format!("{image}/{direction}.{array}");
             Ok(FarRows {
                 offsets: far.open_file(&file("offsets"), &placement.rows(placement.vertices))?,
                 targets: far.open_file(&file("targets"), &placement.rows(placement.edges))?,
+                window: placement.window(far.buffer()),
             })
         };
         let incoming = if is_symmetric { None } else { Some(rows("in")?) };
@@ -107,11 +131,12 @@ impl FarGraph {
     }
 
     /// Copies a graph into far memory.
-    pub fn upload(far: &FarMemory, graph: GraphView<'_>, placement: &Placement) -> Result<Self, FarError> {
+    pub fn upload(far: &FarMemory, graph: GraphView<'_>, placement: &FarLayout) -> Result<Self, FarError> {
         let rows = |rows: CsrView<'_>| -> Result<FarRows, FarError> {
             Ok(FarRows {
                 offsets: copy(far, rows.offsets(), &placement.rows(placement.vertices))?,
                 targets: copy(far, rows.targets(), &placement.rows(placement.edges))?,
+                window: placement.window(far.buffer()),
             })
         };
         let incoming = if graph.is_symmetric() { None } else { Some(rows(graph.incoming())?) };
@@ -165,7 +190,7 @@ pub struct FarArrays {
 
 impl FarArrays {
     /// Arrays in `far`, placed as a graph's vertices are, but never cached by the agent: they are written.
-    pub fn new(far: &FarMemory, placement: &Placement) -> Self {
+    pub fn new(far: &FarMemory, placement: &FarLayout) -> Self {
         let options = placement.region(placement.state_chunk, CacheMode::Off);
         Self { far: far.clone(), options, past: Past::default() }
     }
@@ -179,13 +204,13 @@ impl FarArrays {
 }
 
 /// An array of the state of vertices in far memory. It is used like a slice.
-pub struct FarArray<T: Plain> {
+pub struct FarArray<T: FarNumber> {
     array: FarVec<T>,
     name: &'static str,
     past: Past,
 }
 
-impl<T: Plain> Deref for FarArray<T> {
+impl<T: FarNumber> Deref for FarArray<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -193,25 +218,34 @@ impl<T: Plain> Deref for FarArray<T> {
     }
 }
 
-impl<T: Plain> DerefMut for FarArray<T> {
+impl<T: FarNumber> DerefMut for FarArray<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.array
     }
 }
 
-impl<T: Plain> Drop for FarArray<T> {
+impl<T: FarNumber> Drop for FarArray<T> {
     fn drop(&mut self) {
-        let line = self.array.mapping().explain();
+        let line = self.array.mapping().explain().join("\n");
         self.past.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, line);
     }
 }
 
 impl Arrays for FarArrays {
-    type Array<T: Plain> = FarArray<T>;
+    type Array<T: FarNumber> = FarArray<T>;
     type Error = FarError;
 
-    fn zeroed<T: Plain>(&self, len: usize, name: &'static str) -> Result<FarArray<T>, FarError> {
+    fn zeroed<T: FarNumber>(&self, len: usize, name: &'static str) -> Result<FarArray<T>, FarError> {
         let array = self.far.allocate_with(len, &self.options)?;
         Ok(FarArray { array, name, past: Arc::clone(&self.past) })
+    }
+
+    fn run(
+        application: Application,
+        graph: GraphView<'_>,
+        options: &ApplicationOptions,
+        run: &RunContext<'_, Self>,
+    ) -> Result<ApplicationOutcome<Self>, RunError> {
+        application.run_on(graph, options, run)
     }
 }

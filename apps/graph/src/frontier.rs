@@ -1,6 +1,9 @@
 //! The vertices whose neighbours are looked at next, and from which end of the edges.
 
+use std::ops::Range;
+
 use crate::bitmap::{Bitmap, WORD};
+use crate::prefetch::Ahead;
 use crate::shared::Shared;
 use crate::view::{CsrView, GraphView};
 use crate::workers::Workers;
@@ -60,11 +63,14 @@ impl Frontier {
         Self::Few(in_order(finds, vertices))
     }
 
-    /// Chooses the direction. It depends on the graph and the frontier alone.
-    pub(crate) fn direct(self, graph: GraphView<'_>, workers: &Workers) -> Direction {
+    /// Chooses the direction, where so many vertices are left that may still be reached. It depends on the graph and the
+    /// search alone.
+    pub(crate) fn direct(self, graph: GraphView<'_>, workers: &Workers, left: usize) -> Direction {
         match self {
             Self::Many(bitmap) => Direction::Pull(bitmap),
-            Self::Few(vertices) if vertices.len() * PULL_ONE_IN > graph.vertices() => {
+            Self::Few(vertices)
+                if vertices.len() > left || vertices.len() * PULL_ONE_IN > graph.vertices() =>
+            {
                 Direction::Pull(Bitmap::of(&vertices, graph.vertices()))
             }
             Self::Few(vertices) => {
@@ -142,6 +148,20 @@ impl Sparse {
     /// How many pieces of work there are.
     pub(crate) fn pieces(&self) -> usize {
         self.ends.last().map_or(0, |work| work.div_ceil(PIECE) as usize)
+    }
+
+    /// What is told of pieces before they are begun.
+    pub(crate) fn ahead<'a>(&'a self, csr: CsrView<'a>) -> Ahead<'a> {
+        Ahead::of(csr, self.pieces(), move |pieces| {
+            self.reach(pieces).iter().map(move |vertex| csr.places(*vertex as usize))
+        })
+    }
+
+    /// The vertices that have edges in these pieces.
+    fn reach(&self, pieces: Range<usize>) -> &[u32] {
+        let first = self.ends.partition_point(|end| *end <= pieces.start as u64 * PIECE);
+        let last = self.ends.partition_point(|end| *end < pieces.end as u64 * PIECE);
+        &self.vertices[first..self.vertices.len().min(last + 1)]
     }
 
     /// Walks the edges of one piece: each vertex with its neighbours, or with some of them. Returns how many.

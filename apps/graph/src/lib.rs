@@ -1,5 +1,5 @@
 //! Five graph applications on compressed sparse rows, wherever their arrays lie.
-//! It reads no files: graphs come as [`GraphView`]s on slices, the state of the vertices from whoever implements
+//! It reads no files: graphs come as [`GraphView`]s on slices, the state of the vertices from a type that implements
 //! [`Arrays`]. The module [`far`] has both for far memory.
 //!
 //! | application | answers | result |
@@ -13,14 +13,14 @@
 //! [`Application`] runs any of them by its name.
 //!
 //! ```
-//! use outboard_graph::{CsrView, Dram, GraphView, Run, Sweeps, Workers, bfs};
+//! use outboard_graph::{CsrView, Dram, GraphView, RunContext, Sweeps, Workers, bfs};
 //!
 //! // A path 0 – 1 – 2 and a vertex 3 without edges.
 //! let path = CsrView::new(&[0, 1, 3, 4, 4], &[1, 0, 2, 1])?;
 //! let graph = GraphView::symmetric(path);
 //!
 //! let workers = Workers::new(2)?;
-//! let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
+//! let run = RunContext { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
 //! let levels = bfs::run(graph, 0, &run)?;
 //! assert_eq!((levels.level(2), levels.level(3)), (Some(2), None));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -57,6 +57,7 @@ pub mod far;
 mod frontier;
 mod output;
 pub mod pagerank;
+mod prefetch;
 mod progress;
 pub mod radii;
 mod random;
@@ -67,9 +68,10 @@ mod view;
 mod workers;
 
 pub use application::Application;
-pub use arrays::{Arrays, Dram, OutOfMemory, Plain};
+pub use arrays::{Arrays, Dram, FarNumber, NoArrayMemory};
 pub use output::ValueFormat;
-pub use progress::{Progress, Step};
-pub use run::{Run, RunError, Sweeps};
+pub use prefetch::Prefetch;
+pub use progress::{Step, StepProgress};
+pub use run::{RunContext, RunError, Sweeps};
 pub use view::{CsrView, GraphView, ViewError};
 pub use workers::{Workers, WorkersError};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::Arrays;
-use crate::application::Outcome;
+use crate::application::ApplicationOutcome;
 
 /// How values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum ValueFormat {
     Npy,
 }
 
-impl<A: Arrays> Outcome<A> {
+impl<A: Arrays> ApplicationOutcome<A> {
     /// Writes one value per vertex: the level (bfs) or radius (radii), −1 for a vertex that cannot be reached; the rank, the
     /// score, or the smallest vertex of its component.
     pub fn write_values(&self, format: ValueFormat, output: &mut impl Write) -> io::Result<()> {
@@ -71,16 +71,20 @@ fn npy_header(kind: &str, len: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::Options;
-    use crate::{Application, CsrView, Dram, GraphView, Run, Sweeps, Workers};
+    use crate::application::ApplicationOptions;
+    use crate::{Application, CsrView, Dram, GraphView, RunContext, Sweeps, Workers};
 
     fn written(application: Application, format: ValueFormat) -> Vec<u8> {
         // An edge between 1 and 2 beside a vertex without any.
         let graph = GraphView::symmetric(CsrView::new(&[0, 0, 1, 2], &[2, 1]).unwrap());
         let workers = Workers::new(1).unwrap();
-        let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
+        let run = RunContext { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
         let mut bytes = Vec::new();
-        application.run(graph, &Options::default(), &run).unwrap().write_values(format, &mut bytes).unwrap();
+        application
+            .run(graph, &ApplicationOptions::default(), &run)
+            .unwrap()
+            .write_values(format, &mut bytes)
+            .unwrap();
         bytes
     }
 

@@ -20,13 +20,14 @@ use std::ops::Range;
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
 use crate::crew::Crew;
+use crate::prefetch::Ahead;
 use crate::shared::Shared;
 use crate::view::GraphView;
-use crate::{Arrays, Run, RunError};
+use crate::{Arrays, RunContext, RunError};
 
 /// How to compute ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct PagerankOptions {
     /// How likely the walk follows an edge, instead of jumping: from 0 to below 1, default 0.85.
     pub damping: f64,
     /// The most iterations, default 10.
@@ -36,7 +37,7 @@ pub struct Options {
     pub tolerance: f64,
 }
 
-impl Default for Options {
+impl Default for PagerankOptions {
     fn default() -> Self {
         Self { damping: 0.85, iterations: 10, tolerance: 0.0 }
     }
@@ -52,7 +53,7 @@ pub struct Ranks<A: Arrays> {
 
 /// What there is to say about ranks.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Summary {
+pub struct PagerankSummary {
     /// How many iterations were done.
     pub iterations: u32,
     /// By how much all ranks together changed in the last one.
@@ -69,8 +70,8 @@ pub struct Summary {
 /// Computes ranks.
 pub fn run<A: Arrays>(
     graph: GraphView<'_>,
-    options: Options,
-    run: &Run<'_, A>,
+    options: PagerankOptions,
+    run: &RunContext<'_, A>,
 ) -> Result<Ranks<A>, RunError> {
     if !(0.0..1.0).contains(&options.damping) {
         let (name, range) = ("damping", "from 0 to below 1");
@@ -93,7 +94,7 @@ pub fn run<A: Arrays>(
 
 struct Walk<'a> {
     graph: GraphView<'a>,
-    options: Options,
+    options: PagerankOptions,
     crew: Crew<'a>,
     blocks: Blocks,
 }
@@ -113,7 +114,7 @@ impl Walk<'_> {
     /// Every vertex has the same rank.
     fn begin(&self, contributions: Shared<'_, f32>) -> Totals {
         let rank = 1.0 / self.graph.vertices() as f64;
-        let totals = self.sum(|vertices| {
+        let totals = self.sum(Ahead::none(), |vertices| {
             let mut totals = Totals::default();
             for vertex in vertices {
                 let degree = self.graph.out().degree(vertex);
@@ -128,7 +129,8 @@ impl Walk<'_> {
     fn iterate(&self, old: &[f32], new: Shared<'_, f32>, dangling: f64) -> Totals {
         let damping = self.options.damping;
         let jump = (1.0 - damping + damping * dangling) / self.graph.vertices() as f64;
-        self.sum(|vertices| {
+        let ahead = Ahead::of_blocks(self.graph.incoming(), &self.blocks);
+        self.sum(ahead, |vertices| {
             let mut totals = Totals::default();
             let mut walked = 0;
             for vertex in vertices {
@@ -156,7 +158,7 @@ impl Walk<'_> {
 
     /// Adds up what blocks come to, in their order: additions of floating-point numbers in another order would
     /// be another result.
-    fn sum(&self, of_block: impl Fn(Range<usize>) -> Totals + Sync) -> Totals {
+    fn sum(&self, ahead: Ahead<'_>, of_block: impl Fn(Range<usize>) -> Totals + Sync) -> Totals {
         let mut dangling = vec![0.0f64; self.blocks.len()];
         let mut change = dangling.clone();
         let (dangling_of, change_of) = (Shared::new(&mut dangling), Shared::new(&mut change));
@@ -166,7 +168,7 @@ impl Walk<'_> {
             change_of.set(block, totals.change);
             totals.walked
         };
-        self.crew.sweep(self.blocks.len(), || (), add);
+        self.crew.sweep((self.blocks.len(), ahead), || (), add);
         Totals { dangling: dangling.iter().sum(), change: change.iter().sum(), walked: 0 }
     }
 }
@@ -205,8 +207,8 @@ impl<A: Arrays> Ranks<A> {
 
     /// Looks at all ranks.
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> PagerankSummary {
+        PagerankSummary {
             iterations: self.iterations,
             change: self.change,
             sum: self.ranks.iter().copied().map(f64::from).sum(),

@@ -1,7 +1,7 @@
-//! What an application tells whoever watches it.
+//! What an application tells a watcher of its progress.
 
 /// Hears how far an application has come. `()` hears nothing.
-pub trait Progress: Sync {
+pub trait StepProgress: Sync {
     /// A step begins. Comes from the thread that called the application.
     fn step(&self, step: Step) {
         let _ = step;
@@ -13,7 +13,7 @@ pub trait Progress: Sync {
     }
 }
 
-impl Progress for () {}
+impl StepProgress for () {}
 
 /// One pass of an application through its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

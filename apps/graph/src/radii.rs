@@ -22,21 +22,22 @@ use crate::blocks::Blocks;
 use crate::checksum::checksum;
 use crate::crew::Crew;
 use crate::frontier::{Direction, Frontier, Sparse};
+use crate::prefetch::Ahead;
 use crate::random::Random;
 use crate::shared::Shared;
 use crate::view::GraphView;
-use crate::{Arrays, Run, RunError};
+use crate::{Arrays, RunContext, RunError};
 
 /// How to estimate radii.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct RadiiOptions {
     /// How many sources: 1 to 64, default 64. There are fewer if too few vertices have edges.
     pub sources: u32,
     /// Decides which, default 1.
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for RadiiOptions {
     fn default() -> Self {
         Self { sources: u64::BITS, seed: 1 }
     }
@@ -52,7 +53,7 @@ pub struct Radii<A: Arrays> {
 
 /// What there is to say about radii.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Summary {
+pub struct RadiiSummary {
     /// How many sources there were.
     pub sources: u64,
     /// How many vertices at least one search reached.
@@ -67,8 +68,8 @@ pub struct Summary {
 /// Estimates radii.
 pub fn run<A: Arrays>(
     graph: GraphView<'_>,
-    options: Options,
-    run: &Run<'_, A>,
+    options: RadiiOptions,
+    run: &RunContext<'_, A>,
 ) -> Result<Radii<A>, RunError> {
     if !(1..=u64::BITS).contains(&options.sources) {
         let value = f64::from(options.sources);
@@ -96,7 +97,7 @@ pub fn run<A: Arrays>(
         round += 1;
         searches.crew.step("round", round);
         let words = Words { seen: &seen, next: Shared::new(&mut next), round };
-        (frontier, moving) = match frontier.direct(graph, run.workers) {
+        (frontier, moving) = match frontier.direct(graph, run.workers, graph.vertices()) {
             Direction::Push(sparse) => searches.push(&sparse, words),
             Direction::Pull(bitmap) => searches.pull(&bitmap, moving, words),
         };
@@ -106,7 +107,7 @@ pub fn run<A: Arrays>(
 }
 
 /// Draws sources, all different.
-fn choose(graph: GraphView<'_>, options: Options) -> Vec<u32> {
+fn choose(graph: GraphView<'_>, options: RadiiOptions) -> Vec<u32> {
     /// Each draw may read an offset far away, and some graphs have hardly any edges.
     const DRAWS_PER_SOURCE: u32 = 64;
     let vertices = graph.vertices() as u64;
@@ -163,7 +164,8 @@ impl Searches<'_> {
         self.crew.workers.each_of(frontier.vertices(), |vertex| {
             words.next.set(vertex as usize, words.seen[vertex as usize]);
         });
-        let found = self.crew.walk(frontier.pieces(), Found::default, |found, piece| {
+        let pieces = (frontier.pieces(), frontier.ahead(self.graph.out()));
+        let found = self.crew.walk(pieces, Found::default, |found, piece| {
             frontier.walk(piece, self.graph.out(), |vertex, neighbours| {
                 let brought = words.seen[vertex as usize];
                 for &neighbour in neighbours {
@@ -198,10 +200,11 @@ impl Searches<'_> {
     fn pull(&self, frontier: &Bitmap, moving: u64, words: Words<'_>) -> (Frontier, u64) {
         let blocks = self.blocks.get_or_init(|| Blocks::by_edges(self.graph.incoming()));
         let next = Bitmap::new(self.graph.vertices());
-        let found = self.crew.sweep(blocks.len(), Found::default, |found, block| {
+        let ahead = Ahead::of_blocks(self.graph.incoming(), blocks);
+        let found = self.crew.sweep((blocks.len(), ahead), Found::default, |found, block| {
             let mut walked = 0;
             for word in blocks.words(block) {
-                // Vertices of the frontier that nobody can reach have to be brought up to date all the same.
+                // Vertices of the frontier that no other reaches have to be brought up to date all the same.
                 let silent = self.unreachable.word(word);
                 for bit in ones(frontier.word(word) & silent) {
                     words.next.set(word * WORD + bit, words.seen[word * WORD + bit]);
@@ -274,8 +277,8 @@ impl<A: Arrays> Radii<A> {
 
     /// Looks at all radii.
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> RadiiSummary {
+        RadiiSummary {
             sources: self.sources.len() as u64,
             reached: self.radii.iter().filter(|radius| **radius > 0).count() as u64,
             largest: self.radii.iter().max().map_or(0, |radius| radius.saturating_sub(1)),

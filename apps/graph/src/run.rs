@@ -3,16 +3,16 @@
 use std::error::Error;
 
 use crate::crew::Crew;
-use crate::{Arrays, Plain, Progress, Workers};
+use crate::{Arrays, FarNumber, StepProgress, Workers};
 
 /// Who does the work, where the state of vertices lies, and who watches.
-pub struct Run<'a, A: Arrays> {
+pub struct RunContext<'a, A: Arrays> {
     /// The threads that walk the graph.
     pub workers: &'a Workers,
     /// Where ranks, levels and labels lie.
     pub arrays: &'a A,
     /// Who hears of progress.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn StepProgress,
     /// Which way to move through the graph.
     pub sweeps: Sweeps,
 }
@@ -70,12 +70,16 @@ pub enum RunError {
     },
 }
 
-impl<'a, A: Arrays> Run<'a, A> {
+impl<'a, A: Arrays> RunContext<'a, A> {
     pub(crate) fn crew(&self) -> Crew<'a> {
         Crew::new(self.workers, self.progress, self.sweeps)
     }
 
-    pub(crate) fn array<T: Plain>(&self, len: usize, name: &'static str) -> Result<A::Array<T>, RunError> {
+    pub(crate) fn array<T: FarNumber>(
+        &self,
+        len: usize,
+        name: &'static str,
+    ) -> Result<A::Array<T>, RunError> {
         self.arrays.zeroed(len, name).map_err(|source| RunError::NoArray {
             name,
             len,

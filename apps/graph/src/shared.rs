@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::arrays::Plain;
+use crate::arrays::FarNumber;
 
 /// How one element is read and written while others do the same.
 pub trait Element: Sized {
@@ -47,20 +47,20 @@ element!(f32, AtomicU32, f32::to_bits, f32::from_bits);
 element!(f64, AtomicU64, f64::to_bits, f64::from_bits);
 
 /// A borrowed array whose elements are atomics for as long as it is borrowed.
-pub(crate) struct Shared<'a, T: Plain> {
+pub(crate) struct Shared<'a, T: FarNumber> {
     cells: &'a [T::Cell],
 }
 
-impl<T: Plain> Clone for Shared<'_, T> {
+impl<T: FarNumber> Clone for Shared<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Plain> Copy for Shared<'_, T> {}
+impl<T: FarNumber> Copy for Shared<'_, T> {}
 
-impl<'a, T: Plain> Shared<'a, T> {
-    /// Shares an array that nobody else uses.
+impl<'a, T: FarNumber> Shared<'a, T> {
+    /// Shares an array that no other thread uses.
     pub(crate) fn new(array: &'a mut [T]) -> Self {
         Self { cells: cells(array) }
     }
@@ -82,13 +82,13 @@ impl<'a, T: Plain> Shared<'a, T> {
 }
 
 #[allow(unsafe_code)]
-fn cells<T: Plain>(array: &mut [T]) -> &[T::Cell] {
+fn cells<T: FarNumber>(array: &mut [T]) -> &[T::Cell] {
     const {
         assert!(size_of::<T>() == size_of::<T::Cell>());
         assert!(align_of::<T>() == align_of::<T::Cell>());
     }
     // SAFETY: the array is borrowed mutably for as long as the cells live, so that they are the only way to its
-    // memory. `Plain` is sealed: `T` is one of the four numbers above, its cell an atomic of the same size and
+    // memory. `FarNumber` is sealed: `T` is one of the four numbers above, its cell an atomic of the same size and
     // alignment (asserted above), and every pattern of bits is a value of both.
     unsafe { &*(std::ptr::from_mut(array) as *const [T::Cell]) }
 }

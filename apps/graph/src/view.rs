@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::blocks::Blocks;
+use crate::prefetch::{Prefetch, Told};
 use crate::{RunError, Workers};
 
 /// Compressed sparse rows: the neighbours of vertex `v` are `targets[offsets[v]..offsets[v + 1]]`.
@@ -10,6 +11,7 @@ use crate::{RunError, Workers};
 pub struct CsrView<'a> {
     offsets: &'a [u64],
     targets: &'a [u32],
+    told: Told<'a>,
 }
 
 /// Arrays that are no graph.
@@ -85,7 +87,22 @@ impl<'a> CsrView<'a> {
         if first != 0 || last != targets.len() as u64 {
             return Err(ViewError::WrongEnds { first, last, targets: targets.len() });
         }
-        Ok(Self { offsets, targets })
+        Ok(Self { offsets, targets, told: Told::default() })
+    }
+
+    /// The same arrays, of which `prefetch` is told what will be read next.
+    #[must_use]
+    pub fn with_prefetch(self, prefetch: &'a dyn Prefetch) -> Self {
+        Self { told: Told(Some(prefetch)), ..self }
+    }
+
+    pub(crate) fn told(self) -> Told<'a> {
+        self.told
+    }
+
+    /// Where the neighbours of a vertex lie among those of all.
+    pub(crate) fn places(self, vertex: usize) -> Range<usize> {
+        self.offsets[vertex] as usize..self.offsets[vertex + 1] as usize
     }
 
     /// How many vertices there are.

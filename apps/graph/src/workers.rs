@@ -8,7 +8,7 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// A fixed number of threads that take pieces of work in order.
 ///
-/// All of them take from one counter instead of stealing from each other's halves: whoever is free takes the next
+/// All of them take from one counter instead of stealing from each other's halves: a free thread takes the next
 /// piece, so that the work is as well balanced, and at any time the workers are at neighbouring pieces of an
 /// array. Far memory is then read in one stream instead of one per worker.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Workers {
 /// There are no such threads.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkersError {
-    /// Nobody would do the work.
+    /// No thread would do the work.
     #[error("a graph application needs at least 1 thread")]
     None,
     /// More than can be useful.

@@ -6,7 +6,7 @@ use outboard::{
     CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, ImageError, Rights,
 };
 
-use crate::{KvError, Layout, Table};
+use crate::{KvError, KvTable, Layout};
 
 /// The functions, as clang made them of `functions/kv.c`.
 const OBJECT: &[u8] = include_bytes!("../functions/kv-v3.o");
@@ -25,14 +25,14 @@ pub fn image(name: &str) -> Result<FunctionImage, ImageError> {
 
 /// What a call gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer<'a> {
+pub enum TableAnswer<'a> {
     /// It is done; for a get, this is the value.
     Done(&'a [u8]),
     /// The key is not there.
     NotFound,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> TableAnswer<'a> {
     fn read((value, reply): (u64, &'a [u8])) -> Result<Self, KvError> {
         match value {
             0 => Ok(Self::Done(reply)),
@@ -46,7 +46,7 @@ impl<'a> Answer<'a> {
 
 /// Gets, puts and deletes keys of one table.
 ///
-/// Each is done as a whole or not at all, at one moment between its call and its return, whoever else does what.
+/// Each is done as a whole or not at all, at one moment between its call and its return, whatever other clients do.
 pub struct Kv {
     caller: Caller,
     get: FunctionHandle,
@@ -58,7 +58,7 @@ pub struct Kv {
 
 impl Kv {
     /// Uses `table` by functions that `caller` calls.
-    pub fn new(mut caller: Caller, table: &Table) -> Result<Self, KvError> {
+    pub fn new(mut caller: Caller, table: &KvTable) -> Result<Self, KvError> {
         let mut register = |name, rights| -> Result<FunctionHandle, KvError> {
             let image = image(name)?;
             let options = FunctionOptions::default().with_fuel(FUEL).with_reply_max(REPLY_MAX);
@@ -70,9 +70,9 @@ impl Kv {
         Ok(Self { caller, get, put, delete, layout: table.layout, arguments: Vec::new() })
     }
 
-    /// The same, waiting for `patience` at most in every operation.
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { caller: self.caller.with_patience(patience), ..self }
+    /// The same, waiting for `deadline` at most in every operation.
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { caller: self.caller.with_deadline(deadline), ..self }
     }
 
     /// Who calls.
@@ -117,8 +117,8 @@ impl Kv {
     }
 
     /// Hands out what has ended. Returns how many there were.
-    pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<Answer<'_>, KvError>)) -> usize {
-        self.caller.drain(|id, result| tell(id, result.map_err(KvError::from).and_then(Answer::read)))
+    pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<TableAnswer<'_>, KvError>)) -> usize {
+        self.caller.drain(|id, result| tell(id, result.map_err(KvError::from).and_then(TableAnswer::read)))
     }
 
     /// How many have begun and were not told.
@@ -129,9 +129,9 @@ impl Kv {
     fn call(&mut self, function: FunctionHandle, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         for _ in 0..TRIES {
             let reply = self.caller.call_keyed(function, key, &self.arguments)?;
-            match Answer::read((reply.value, &reply.bytes)) {
-                Ok(Answer::Done(_)) => return Ok(Some(reply.bytes)),
-                Ok(Answer::NotFound) => return Ok(None),
+            match TableAnswer::read((reply.value, &reply.bytes)) {
+                Ok(TableAnswer::Done(_)) => return Ok(Some(reply.bytes)),
+                Ok(TableAnswer::NotFound) => return Ok(None),
                 Err(KvError::Busy) => {}
                 Err(error) => return Err(error),
             }

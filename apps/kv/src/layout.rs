@@ -1,4 +1,4 @@
-//! Where what lies in the region of a table; `functions/kv.c` says the same.
+//! The layout of a table's region. `functions/kv.c` has it too, so change both.
 
 use crate::{KvError, TableOptions};
 

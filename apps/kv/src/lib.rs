@@ -1,6 +1,6 @@
 //! A hash table in a region of a memory server: keys and values of some bytes, used by any number of processes at once.
 //!
-//! [`Table`] makes and opens the region; [`Kv`] gets, puts and deletes by functions that run at the server. The functions
+//! [`KvTable`] makes and opens the region; [`Kv`] gets, puts and deletes by functions that run at the server. The functions
 //! are in `functions/kv.c`, with how the table works.
 
 #![forbid(unsafe_code)]
@@ -11,7 +11,7 @@ mod layout;
 mod table;
 pub mod ycsb;
 
-pub use client::{Answer, Kv, image};
+pub use client::{Kv, TableAnswer, image};
 pub use error::KvError;
 pub use layout::Layout;
-pub use table::{Table, TableOptions};
+pub use table::{KvTable, TableOptions};

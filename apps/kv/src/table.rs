@@ -23,7 +23,7 @@ impl Default for TableOptions {
 
 /// A table that is open.
 #[derive(Debug)]
-pub struct Table {
+pub struct KvTable {
     pub(crate) region: FarRegion,
     pub(crate) layout: Layout,
 }
@@ -37,7 +37,7 @@ fn begin(memory: &mut Memory, region: &FarRegion, layout: &Layout) -> Result<(),
     memory.populate(region).map(|_| ())
 }
 
-impl Table {
+impl KvTable {
     /// Makes an empty table that others open by its name. It stays until the region of that name is freed.
     pub fn create(memory: &mut Memory, name: &str, options: &TableOptions) -> Result<Self, KvError> {
         let layout = Layout::new(options)?;
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Gives its memory back. Nobody can use it any more.
+    /// Gives its memory back. No client can use it any more.
     pub fn free(self, memory: &mut Memory) -> Result<(), KvError> {
         Ok(memory.free(self.region)?)
     }

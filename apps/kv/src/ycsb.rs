@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{Answer, Kv, KvError};
+use crate::{Kv, KvError, TableAnswer};
 
 /// How much is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,11 @@ pub enum Distribution {
 
 /// What is done with which key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation(u32);
+pub struct YcsbOperation(u32);
 
 const PUT: u32 = 1 << 31;
 
-impl Operation {
+impl YcsbOperation {
     /// Gets this key.
     pub fn get(key: u32) -> Self {
         Self(key & !PUT)
@@ -75,7 +75,7 @@ pub fn trace(
     distribution: Distribution,
     operations: usize,
     seed: u64,
-) -> Vec<Operation> {
+) -> Vec<YcsbOperation> {
     let keys = keys.clamp(1, KEYS_MAX);
     let mut random = fastrand::Rng::with_seed(seed);
     let zipf = (distribution == Distribution::Zipf).then(|| Zipf::new(keys));
@@ -85,7 +85,7 @@ pub fn trace(
             Some(zipf) => (scatter(u64::from(zipf.rank(random.f64()))) % u64::from(keys)) as u32,
             None => random.u32(..keys),
         };
-        Operation(if random.u32(..100) < puts { key | PUT } else { key })
+        YcsbOperation(if random.u32(..100) < puts { key | PUT } else { key })
     };
     (0..operations).map(draw).collect()
 }
@@ -166,14 +166,14 @@ impl Tally {
 }
 
 /// Does operations on one table, many at once.
-pub struct Load {
+pub struct YcsbLoad {
     kv: Kv,
     value: Vec<u8>,
     depth: usize,
     version: u32,
     is_timed: bool,
     /// What is under way, by the last bits of its call's number, and when it began.
-    under_way: Vec<(Operation, u32)>,
+    under_way: Vec<(YcsbOperation, u32)>,
 }
 
 /// The numbers of calls that are under way at the same time differ by less.
@@ -183,10 +183,10 @@ pub const VALUE_MIN: usize = 8;
 /// How often to look for answers before others may have the processor.
 const LOOKS: u32 = 2000;
 
-impl Load {
+impl YcsbLoad {
     /// With values of so many bytes, and so many operations at once.
     pub fn new(kv: Kv, value_len: usize, depth: usize) -> Self {
-        let nothing = (Operation(0), 0);
+        let nothing = (YcsbOperation(0), 0);
         let (value, depth) = (vec![0; value_len.max(VALUE_MIN)], depth.clamp(1, PLACES / 2));
         Self { kv, value, depth, version: 0, is_timed: false, under_way: vec![nothing; PLACES] }
     }
@@ -203,14 +203,14 @@ impl Load {
 
     /// Puts every key below `keys` once.
     pub fn fill(&mut self, keys: u32) -> Result<Tally, KvError> {
-        self.run(Operation::puts(0..keys))
+        self.run(YcsbOperation::puts(0..keys))
     }
 
     /// Does all of these.
-    pub fn run(&mut self, operations: impl IntoIterator<Item = Operation>) -> Result<Tally, KvError> {
+    pub fn run(&mut self, operations: impl IntoIterator<Item = YcsbOperation>) -> Result<Tally, KvError> {
         let mut tally = Tally::default();
         let mut operations = operations.into_iter();
-        let mut repeated: Vec<Operation> = Vec::new();
+        let mut repeated: Vec<YcsbOperation> = Vec::new();
         let began = Instant::now();
         let (mut is_over, mut looks) = (false, 0);
         loop {
@@ -237,7 +237,7 @@ impl Load {
     }
 
     #[inline]
-    fn begin(&mut self, operation: Operation, now: u32) -> Result<(), KvError> {
+    fn begin(&mut self, operation: YcsbOperation, now: u32) -> Result<(), KvError> {
         let key = u64::from(operation.key()).to_le_bytes();
         let id = if operation.is_put() {
             self.version += 1;
@@ -255,18 +255,18 @@ impl Load {
         &mut self,
         began: Instant,
         tally: &mut Tally,
-        repeated: &mut Vec<Operation>,
+        repeated: &mut Vec<YcsbOperation>,
     ) -> Result<usize, KvError> {
         let (under_way, length, is_timed) = (&self.under_way, self.value.len(), self.is_timed);
         let (mut failed, mut now) = (None, None);
         let ended = self.kv.drain(|id, answer| {
             let (operation, at) = under_way[id.0 as usize % PLACES];
             match answer {
-                Ok(Answer::Done(value)) => {
+                Ok(TableAnswer::Done(value)) => {
                     let is_wrong = !operation.is_put() && !is_right(value, operation.key(), length);
                     tally.wrong += u64::from(is_wrong);
                 }
-                Ok(Answer::NotFound) => tally.wrong += 1,
+                Ok(TableAnswer::NotFound) => tally.wrong += 1,
                 Err(KvError::Busy) => {
                     tally.again += 1;
                     repeated.push(operation);

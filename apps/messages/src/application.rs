@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::AppError;
 use crate::results;
 use crate::team::{self, Arrivals, Team};
-use crate::watch::{Accesses, MemoryTraffic, Watch, copy_rate, fetched};
+use crate::watch::{Accesses, MemoryTraffic, RunWatch, copy_rate, fetched};
 
 /// An application made of small messages.
 pub(crate) trait Application {
@@ -33,7 +33,7 @@ pub(crate) trait Application {
     fn serial(&self, input: Self::Input, ranks: u32) -> Result<Part, AppError>;
 
     /// What about a result cannot be, which is seen without a serial run.
-    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String>;
+    fn violation(&self, work: u64, figures: &[NamedNumber]) -> Option<String>;
 }
 
 /// What a rank, or a serial run, has found out.
@@ -52,7 +52,7 @@ pub(crate) struct Part {
 
 /// A number with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct NamedNumber {
     /// What it counts.
     pub name: String,
     /// How many.
@@ -70,7 +70,7 @@ pub struct Comparison {
 
 /// What a run came to, on all ranks together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ApplicationReport {
     /// Which application.
     pub app: String,
     /// How many ranks.
@@ -82,9 +82,9 @@ pub struct Report {
     /// Of what.
     pub unit: String,
     /// What was found out.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<NamedNumber>,
     /// What it took.
-    pub efforts: Vec<Figure>,
+    pub efforts: Vec<NamedNumber>,
     /// Who moved messages and why, as rank 0 says.
     pub placement: String,
     /// Bundles that were sent, to ranks themselves included.
@@ -108,7 +108,7 @@ pub struct Report {
     pub check: Option<Comparison>,
 }
 
-impl Report {
+impl ApplicationReport {
     /// How much was done in a second.
     pub fn rate(&self) -> f64 {
         self.work as f64 / self.seconds.max(1e-9)
@@ -151,8 +151,8 @@ pub fn messenger_options(options: MessengerOptions) -> MessengerOptions {
 pub(crate) fn play<A: Application>(
     app: &A,
     messenger: &mut Messenger,
-    watch: &Watch<'_>,
-) -> Result<Option<Report>, AppError> {
+    watch: &RunWatch<'_>,
+) -> Result<Option<ApplicationReport>, AppError> {
     let mut team = Team::new(messenger);
     let (rank, ranks) = (team.rank(), team.ranks());
     app.check(ranks)?;
@@ -182,7 +182,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(team: &Team<'_>, watch: &Watch<'_>) -> Self {
+    fn take(team: &Team<'_>, watch: &RunWatch<'_>) -> Self {
         Self { stats: team.stats(), arrivals: team.arrivals(), misses: watch.misses() }
     }
 }
@@ -192,7 +192,7 @@ fn memory(
     team: &mut Team<'_>,
     part: &Part,
     (before, after): (&Reading, &Reading),
-    watch: &Watch<'_>,
+    watch: &RunWatch<'_>,
 ) -> Result<Option<MemoryTraffic>, AppError> {
     let misses = after.misses.zip(before.misses).map(|(after, before)| after.saturating_sub(before));
     let ranks = team.ranks();
@@ -209,16 +209,17 @@ fn summarise<A: Application>(
     part: &Part,
     (before, after): (&Reading, &Reading),
     took: Duration,
-) -> Result<Report, AppError> {
+) -> Result<ApplicationReport, AppError> {
     let sums = |team: &mut Team<'_>, figures: &[(&str, u64)]| {
-        let sum =
-            |(name, value): &(&str, u64)| Ok(Figure { name: (*name).to_owned(), value: team.sum(*value)? });
+        let sum = |(name, value): &(&str, u64)| {
+            Ok(NamedNumber { name: (*name).to_owned(), value: team.sum(*value)? })
+        };
         figures.iter().map(sum).collect::<Result<Vec<_>, AppError>>()
     };
     let slowest = team.exchange(took.as_nanos() as u64)?.into_iter().max().unwrap_or(0);
     let (sent, sent_before) = (&after.stats, &before.stats);
     let (came, came_before) = (&after.arrivals, &before.arrivals);
-    Ok(Report {
+    Ok(ApplicationReport {
         app: A::NAME.to_owned(),
         ranks: team.ranks(),
         seconds: Duration::from_nanos(slowest).as_secs_f64(),
@@ -226,7 +227,7 @@ fn summarise<A: Application>(
         unit: A::UNIT.to_owned(),
         figures: sums(team, &part.figures)?,
         efforts: sums(team, &part.efforts)?,
-        placement: team.explain_placement(),
+        placement: team.explain(),
         bundles: team.sum(sent.bundles_sent - sent_before.bundles_sent)?,
         bytes: team.sum(sent.bytes_sent - sent_before.bytes_sent)?,
         full: team.sum(sent.full - sent_before.full)?,
@@ -244,7 +245,7 @@ fn compare<A: Application>(
     app: &A,
     ranks: u32,
     parts: &[Vec<u64>],
-    report: &Report,
+    report: &ApplicationReport,
 ) -> Result<Comparison, AppError> {
     let input = app.prepare(0, 1)?;
     let began = Instant::now();
@@ -254,11 +255,11 @@ fn compare<A: Application>(
 }
 
 /// The first thing that is not as expected.
-fn difference(expected: Part, parts: &[Vec<u64>], report: &Report) -> Option<String> {
+fn difference(expected: Part, parts: &[Vec<u64>], report: &ApplicationReport) -> Option<String> {
     if expected.work != report.work {
         return Some(format!("{} {} instead of {}", report.work, report.unit, expected.work));
     }
-    for (Figure { name, value }, (_, right)) in report.figures.iter().zip(&expected.figures) {
+    for (NamedNumber { name, value }, (_, right)) in report.figures.iter().zip(&expected.figures) {
         if value != right {
             return Some(format!("{name} is {value} instead of {right}"));
         }
@@ -282,16 +283,16 @@ fn difference(expected: Part, parts: &[Vec<u64>], report: &Report) -> Option<Str
 mod tests {
     use super::*;
 
-    fn report() -> Report {
-        Report {
+    fn report() -> ApplicationReport {
+        ApplicationReport {
             app: "test".to_owned(),
             ranks: 2,
             seconds: 2.0,
             work: 10,
             unit: "steps".to_owned(),
-            figures: vec![Figure { name: "sum".to_owned(), value: 6 }],
+            figures: vec![NamedNumber { name: "sum".to_owned(), value: 6 }],
             efforts: Vec::new(),
-            placement: "nobody".to_owned(),
+            placement: "none".to_owned(),
             bundles: 4,
             bytes: 400,
             bundles_between: 2,

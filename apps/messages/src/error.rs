@@ -51,7 +51,7 @@ pub enum AppError {
     /// Messages cannot be exchanged.
     #[error(transparent)]
     Messenger(#[from] MessengerError),
-    /// A message that nobody here can have meant.
+    /// A message that no rank of this application can have meant.
     #[error("rank {rank} sent {what}; all ranks have to run the same program with the same sizes")]
     Nonsense {
         /// Whose message it is.

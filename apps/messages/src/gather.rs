@@ -5,7 +5,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Figure, Part};
+use crate::application::{Application, NamedNumber, Part};
 use crate::error::{AppError, array, require};
 use crate::histogram::{AHEAD, Places, TABLE_MAX};
 use crate::prefetch::prefetch;
@@ -78,7 +78,7 @@ impl Tables {
     }
 
     fn put(&mut self, bundle: &Bundle<'_>) -> Result<(), AppError> {
-        let stray = || AppError::Nonsense { rank: bundle.source(), what: "a reply that nobody asked for" };
+        let stray = || AppError::Nonsense { rank: bundle.source(), what: "a reply without a request" };
         let replies = values::<Reply>(bundle)?;
         self.replies += replies.len() as u64;
         for Reply { slot, value } in replies.iter() {
@@ -155,7 +155,7 @@ impl Application for IndexGather {
         Ok(Part { work, words: Box::new(|| words), figures, efforts: Vec::new(), accesses: Vec::new() })
     }
 
-    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+    fn violation(&self, work: u64, figures: &[NamedNumber]) -> Option<String> {
         let replies: u64 = figures.iter().map(|figure| figure.value).sum();
         (replies != work).then(|| format!("{replies} of {work} requests were answered"))
     }

@@ -3,7 +3,7 @@
 use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 
-use crate::application::{Application, Figure, Part};
+use crate::application::{Application, NamedNumber, Part};
 use crate::error::{AppError, array, require};
 use crate::prefetch::prefetch;
 use crate::random::{Random, pick};
@@ -111,7 +111,7 @@ impl Application for Histogram {
         Ok(part(self.updates * u64::from(ranks), table))
     }
 
-    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+    fn violation(&self, work: u64, figures: &[NamedNumber]) -> Option<String> {
         let counted: u64 = figures.iter().map(|figure| figure.value).sum();
         (counted != work).then(|| format!("{counted} of {work} updates were counted"))
     }

@@ -1,5 +1,5 @@
 //! Six applications made of small messages, each with a serial reference that its result is compared with.
-//! It starts no processes: whoever does gives each rank a [`Messenger`].
+//! It starts no processes: the program that does gives each rank a [`Messenger`].
 //!
 //! | application | what travels | result |
 //! |---|---|---|
@@ -34,7 +34,7 @@ mod transpose;
 mod triangles;
 mod watch;
 
-pub use application::{Comparison, Figure, Report, messenger_options};
+pub use application::{ApplicationReport, Comparison, NamedNumber, messenger_options};
 pub use error::AppError;
 pub use gather::IndexGather;
 pub use histogram::Histogram;
@@ -43,7 +43,7 @@ pub use rows::Shape;
 pub use transport::Transport;
 pub use transpose::Transpose;
 pub use triangles::Triangles;
-pub use watch::{Category, MemoryTraffic, Watch};
+pub use watch::{Category, MemoryTraffic, RunWatch};
 
 use outboard::Messenger;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,11 @@ impl App {
 
     /// Runs it together with the other ranks, which all have to run the same and watch the same. Rank 0 gets the report.
     /// The messenger was made with [`messenger_options`].
-    pub fn play(&self, messenger: &mut Messenger, watch: &Watch<'_>) -> Result<Option<Report>, AppError> {
+    pub fn play(
+        &self,
+        messenger: &mut Messenger,
+        watch: &RunWatch<'_>,
+    ) -> Result<Option<ApplicationReport>, AppError> {
         with_app!(self, app => play(app, messenger, watch))
     }
 }

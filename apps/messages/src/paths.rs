@@ -8,7 +8,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Figure, Part};
+use crate::application::{Application, NamedNumber, Part};
 use crate::error::{AppError, array, require};
 use crate::random::mix;
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
@@ -19,7 +19,7 @@ use crate::watch::Accesses;
 pub const LENGTH_MAX: u32 = 255;
 /// The largest scale of a graph in which every distance has 32 bits, and one is left.
 const SCALE_MAX: u32 = 24;
-/// The distance of a vertex that nobody has come to.
+/// The distance of a vertex that no path has reached.
 const FAR: u32 = u32::MAX;
 
 /// Which paths are looked for.
@@ -139,7 +139,7 @@ struct Walk<'a, 'b> {
 
 impl Walk<'_, '_> {
     /// Follows the short or the long edges out of some vertices, until everybody knows what came of it. Returns the first
-    /// bucket that anybody has something in.
+    /// bucket that any rank has something in.
     fn follow(&mut self, from: &[u32], is_short: bool, bucket: u32) -> Result<Option<u32>, AppError> {
         for vertex in from {
             let range = self.map.rows.range(*vertex as usize);
@@ -249,7 +249,7 @@ impl Application for ShortestPaths {
     }
 
     /// A path begins where it begins.
-    fn violation(&self, _work: u64, figures: &[Figure]) -> Option<String> {
+    fn violation(&self, _work: u64, figures: &[NamedNumber]) -> Option<String> {
         let reached = figures.first().map_or(0, |figure| figure.value);
         (reached == 0).then(|| "not even the source was reached".to_owned())
     }

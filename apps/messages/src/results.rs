@@ -38,8 +38,7 @@ impl Desk for Parts {
     const SPACES: (u8, u8) = (RESULTS, RESULTS + 1);
 
     fn handle(&mut self, _: &mut Messenger, _: u8, bundle: Bundle<'_>) -> Result<(), AppError> {
-        let nonsense =
-            || AppError::Nonsense { rank: bundle.source(), what: "a result that nobody asked for" };
+        let nonsense = || AppError::Nonsense { rank: bundle.source(), what: "a result without a question" };
         let part = self.0.get_mut(bundle.source() as usize).ok_or_else(nonsense)?;
         for message in bundle.messages() {
             let (words, rest) = message.map_err(|_| nonsense())?.as_chunks::<8>();

@@ -1,6 +1,6 @@
 //! Sparse rows, dealt out to ranks.
 
-use outboard_graph_format::{Cleaning, Kind, Recipe, Skew};
+use outboard_graph_format::{Cleaning, GeneratorKind, Recipe, Skew};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{AppError, array, require};
@@ -27,8 +27,8 @@ impl Shape {
     /// Makes it: each edge once, with its way back if `is_symmetric`, and none from a vertex to itself then.
     pub(crate) fn make(&self, is_symmetric: bool) -> Result<Rows, AppError> {
         let kind = match self.is_uniform {
-            true => Kind::Uniform,
-            false => Kind::Rmat { skew: Skew::default(), permuted: false },
+            true => GeneratorKind::Uniform,
+            false => GeneratorKind::Rmat { skew: Skew::default(), permuted: false },
         };
         let cleaning =
             Cleaning { both_directions: is_symmetric, drop_self_loops: is_symmetric, drop_duplicates: true };

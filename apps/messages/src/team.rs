@@ -14,7 +14,7 @@ pub(crate) const RESULTS: u8 = OWN + 1;
 /// How many spaces a messenger needs.
 pub(crate) const SPACES: u8 = OWN + 2;
 
-/// Whoever handles the messages of a rank.
+/// Handles the messages of a rank.
 pub(crate) trait Desk {
     /// The spaces that it handles: from the first to before the second.
     const SPACES: (u8, u8) = (0, 1);
@@ -35,7 +35,7 @@ pub(crate) struct Team<'a> {
     messenger: &'a mut Messenger,
     /// How often numbers were exchanged.
     round: u64,
-    /// The numbers of the others, for even and for odd rounds: nobody can be further ahead than one.
+    /// The numbers of the others, for even and for odd rounds: no rank can be further ahead than one.
     heard: [Vec<Option<u64>>; 2],
     /// What has come from other ranks.
     arrivals: Arrivals,
@@ -76,8 +76,8 @@ impl<'a> Team<'a> {
     }
 
     /// Who moves messages and why.
-    pub(crate) fn explain_placement(&mut self) -> String {
-        self.messenger.explain_placement()
+    pub(crate) fn explain(&mut self) -> String {
+        self.messenger.explain().join("; ")
     }
 
     /// What has come from other ranks so far.
@@ -193,7 +193,7 @@ impl<'a> Team<'a> {
         self.exchange(0).map(|_| ())
     }
 
-    /// Waits until nobody needs this rank any more. Whoever learns that first may be gone before others learn it.
+    /// Waits until no rank needs this one any more. The first to learn that may be gone before others learn it.
     pub(crate) fn part(&mut self) -> Result<(), AppError> {
         match self.meet() {
             Err(AppError::Messenger(MessengerError::Send(SendError::Departed { .. }))) => Ok(()),
@@ -201,7 +201,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// Tells all ranks a number and learns theirs, in order of the ranks. Nobody is through before all have come.
+    /// Tells all ranks a number and learns theirs, in order of the ranks. No rank is through before all have come.
     pub(crate) fn exchange(&mut self, number: u64) -> Result<Vec<u64>, AppError> {
         self.round += 1;
         let now = (self.round % 2) as usize;

@@ -16,7 +16,7 @@ use self::material::Materials;
 use self::mesh::Mesh;
 use self::particle::Particle;
 use self::walk::{Cells, End, Tally, World};
-use crate::application::{Application, Figure, Part};
+use crate::application::{Application, NamedNumber, Part};
 use crate::error::{AppError, require};
 use crate::random::mix;
 use crate::team::{Desk, Team, values};
@@ -87,7 +87,7 @@ impl Domain {
         Ok(Self { cells, moving: Vec::new(), rested: Vec::new(), born: 0, travelled: 0 })
     }
 
-    /// Follows the next particle. Returns it if it has come to somebody else's cell.
+    /// Follows the next particle. Returns it if it has come to another rank's cell.
     fn follow_one(&mut self, world: &World) -> Option<Particle> {
         let mut particle = self.moving.pop()?;
         match self.cells.walk(world, &mut particle, |child| self.moving.push(child)) {
@@ -193,8 +193,8 @@ impl Application for Transport {
         }))
     }
 
-    /// Nobody appears from nowhere, and nobody is lost.
-    fn violation(&self, _work: u64, figures: &[Figure]) -> Option<String> {
+    /// No particle appears from nowhere, and none is lost.
+    fn violation(&self, _work: u64, figures: &[NamedNumber]) -> Option<String> {
         let count =
             |name: &str| figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value);
         let came = count("born") + count("set free by fission");
@@ -241,7 +241,7 @@ mod tests {
                 domain.moving.reverse();
             }
             while !domain.moving.is_empty() {
-                assert_eq!(domain.follow_one(&world), None, "there is nobody else");
+                assert_eq!(domain.follow_one(&world), None, "there is no other particle");
             }
             let part = domain.part(|tallies| tallies.iter().flat_map(Tally::words).collect());
             (part.work, part.figures, (part.words)())
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn lost_particles_are_noticed() {
         let transport = Transport { mesh: [4, 4, 4], particles: 1, steps: 1, seed: 1 };
-        let figure = |name: &str, value| Figure { name: name.to_owned(), value };
+        let figure = |name: &str, value| NamedNumber { name: name.to_owned(), value };
         let mut figures = [figure("born", 5), figure("absorbed", 3), figure("alive", 2)];
         assert_eq!(transport.violation(0, &figures), None);
         figures[2].value = 1;

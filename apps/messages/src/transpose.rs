@@ -1,4 +1,4 @@
-//! Sparse matrix transpose: rows become columns, and entries move to whoever has their column.
+//! Sparse matrix transpose: rows become columns, and entries move to the rank that has their column.
 //!
 //! First every rank tells the owners of columns how many entries they will get, so that these know where each column
 //! begins; then the entries themselves travel.
@@ -7,7 +7,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Figure, Part};
+use crate::application::{Application, NamedNumber, Part};
 use crate::error::{AppError, array};
 use crate::random::mix;
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
@@ -31,7 +31,7 @@ struct Entry {
     value: f64,
 }
 
-/// A message for a column that is with somebody else.
+/// A message for a column that another rank has.
 fn stray(bundle: &Bundle<'_>) -> AppError {
     AppError::Nonsense { rank: bundle.source(), what: "an entry of a column that is not here" }
 }
@@ -193,7 +193,7 @@ impl Application for Transpose {
         Ok(Part { work, words: Box::new(words), figures, efforts: Vec::new(), accesses: Vec::new() })
     }
 
-    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+    fn violation(&self, work: u64, figures: &[NamedNumber]) -> Option<String> {
         let moved: u64 = figures.iter().map(|figure| figure.value).sum();
         (moved != work).then(|| format!("{moved} of {work} entries have a place"))
     }

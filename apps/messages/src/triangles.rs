@@ -7,7 +7,7 @@ use outboard::{Bundle, Messenger};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::application::{Application, Figure, Part};
+use crate::application::{Application, NamedNumber, Part};
 use crate::error::{AppError, array};
 use crate::rows::{Deal, Rows, Shape, in_order_of_ranks};
 use crate::team::{Desk, Team, values};
@@ -123,7 +123,7 @@ impl Application for Triangles {
     }
 
     /// Every wedge closes one triangle at most.
-    fn violation(&self, work: u64, figures: &[Figure]) -> Option<String> {
+    fn violation(&self, work: u64, figures: &[NamedNumber]) -> Option<String> {
         let triangles: u64 = figures.iter().map(|figure| figure.value).sum();
         (triangles > work).then(|| format!("{triangles} triangles of {work} wedges"))
     }

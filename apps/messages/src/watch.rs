@@ -9,7 +9,7 @@ const LINE: u64 = 64;
 
 /// What is watched while an application runs.
 #[derive(Default)]
-pub struct Watch<'a> {
+pub struct RunWatch<'a> {
     /// Whether the result is compared with that of a serial run.
     pub is_checked: bool,
     /// Tells how many lines the last-level cache did not have so far, if the processor counts them.
@@ -18,7 +18,7 @@ pub struct Watch<'a> {
     pub cache_bytes: Option<u64>,
 }
 
-impl Watch<'_> {
+impl RunWatch<'_> {
     pub(crate) fn misses(&self) -> Option<u64> {
         self.cache_misses.and_then(|count| count())
     }

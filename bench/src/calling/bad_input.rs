@@ -9,7 +9,7 @@ use super::mix::Crowd;
 use super::stage::{Stage, caller, register, wrong};
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit, percentile};
 use crate::pair::{Control, Peer, PeerProgram};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 1;
@@ -94,7 +94,7 @@ fn during(
     let (began, mut is_alive) = (Instant::now(), true);
     good.p99_while(rate, span, || {
         if is_alive && began.elapsed() >= span / 2 {
-            // Its calls are still under way. Whoever waited for its end here would not make good calls meanwhile.
+            // Its calls are still under way. A wait for its end here would keep good calls from being made meanwhile.
             doomed.kill();
             is_alive = false;
         }
@@ -113,7 +113,7 @@ fn span(effort: Effort) -> Duration {
 
 /// The figure.
 pub(super) fn figure(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
 ) -> Result<Figure, BenchError> {

@@ -7,7 +7,7 @@ use outboard_btree::{BTree, BTreeError, Tree, TreeOptions};
 
 use super::stage::{Stage, caller, wrong};
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 1;
@@ -74,7 +74,7 @@ impl LookUps {
 
 /// The figure.
 pub(super) fn figure(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
 ) -> Result<Figure, BenchError> {

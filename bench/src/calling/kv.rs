@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use outboard_kv::ycsb::{Distribution, Load, Mix, Operation, trace};
-use outboard_kv::{Kv, Table, TableOptions};
+use outboard_kv::ycsb::{Distribution, Mix, YcsbLoad, YcsbOperation, trace};
+use outboard_kv::{Kv, KvTable, TableOptions};
 use outboard_link::Address;
 
 use super::native::NativeHost;
 use super::stage::{Stage, caller, keys_beyond_cache, wrong};
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 2;
@@ -29,7 +29,7 @@ const TIMES_CACHE: u64 = 8;
 
 /// Operations, round by round and from the beginning again.
 pub(super) struct Rounds {
-    operations: Vec<Operation>,
+    operations: Vec<YcsbOperation>,
     at: usize,
 }
 
@@ -39,14 +39,14 @@ impl Rounds {
         Self { operations: trace(keys as u32, Mix::B, distribution, length, 1), at: 0 }
     }
 
-    fn next(&mut self, count: usize) -> impl Iterator<Item = Operation> {
+    fn next(&mut self, count: usize) -> impl Iterator<Item = YcsbOperation> {
         let at = self.at;
         self.at = (at + count) % self.operations.len();
         self.operations.iter().cycle().skip(at).take(count).copied()
     }
 
     /// The operations of one round, as numbers of keys and whether they are puts.
-    pub(super) fn round(&mut self, effort: Effort) -> (u64, impl Iterator<Item = Operation>) {
+    pub(super) fn round(&mut self, effort: Effort) -> (u64, impl Iterator<Item = YcsbOperation>) {
         let count = effort.items(ROUND);
         (count, self.next(count as usize))
     }
@@ -60,19 +60,19 @@ pub(super) fn table_options(effort: Effort) -> TableOptions {
 
 /// Both sides: the server's functions, and the yardstick's.
 struct Both {
-    ours: Load,
-    native: Load,
+    ours: YcsbLoad,
+    native: YcsbLoad,
     rounds: Rounds,
 }
 
 /// A table, used by functions at this address.
-pub(super) fn load(address: &Address, table: &Table) -> Result<Load, BenchError> {
+pub(super) fn load(address: &Address, table: &KvTable) -> Result<YcsbLoad, BenchError> {
     let kv = Kv::new(caller(address, DEPTH)?, table).map_err(wrong)?;
-    Ok(Load::new(kv, VALUE, DEPTH))
+    Ok(YcsbLoad::new(kv, VALUE, DEPTH))
 }
 
 /// One round, whose values must all be right.
-pub(super) fn round(load: &mut Load, rounds: &mut Rounds, effort: Effort) -> Result<Round, BenchError> {
+pub(super) fn round(load: &mut YcsbLoad, rounds: &mut Rounds, effort: Effort) -> Result<Round, BenchError> {
     let (count, operations) = rounds.round(effort);
     let began = Instant::now();
     let tally = load.run(operations).map_err(wrong)?;
@@ -87,14 +87,14 @@ pub(super) fn round(load: &mut Load, rounds: &mut Rounds, effort: Effort) -> Res
 
 /// The figures, with and without keys that are used more often than others.
 pub(super) fn figures(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
 ) -> Result<Vec<Figure>, BenchError> {
     let effort = options.effort;
     let shape = table_options(effort);
     let native_host = NativeHost::start(&options.peer, stage.server_core(), &shape)?;
-    let table = Table::create(&mut stage.memory, "bench-calling-kv", &shape).map_err(wrong)?;
+    let table = KvTable::create(&mut stage.memory, "bench-calling-kv", &shape).map_err(wrong)?;
     let mut both = Both {
         ours: load(&stage.host.local, &table)?,
         native: load(&native_host.address, &table)?,

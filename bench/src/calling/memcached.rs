@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use outboard_kv::Table;
-use outboard_kv::ycsb::{Distribution, Operation, fill, is_right};
+use outboard_kv::KvTable;
+use outboard_kv::ycsb::{Distribution, YcsbOperation, fill, is_right};
 
 use super::kv::{DEPTH, Rounds, VALUE, load, round, table_options};
 use super::stage::{Stage, pin_process, wrong};
 use crate::error::Named;
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit};
 use crate::pair::PATIENCE;
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 1;
@@ -26,7 +26,7 @@ struct Memcached {
     socket: TcpStream,
     received: Vec<u8>,
     /// What is under way, oldest first.
-    under_way: std::collections::VecDeque<Operation>,
+    under_way: std::collections::VecDeque<YcsbOperation>,
     version: u32,
 }
 
@@ -68,7 +68,7 @@ impl Memcached {
         Ok(Self { child, socket, received: Vec::new(), under_way: Default::default(), version: 0 })
     }
 
-    fn ask(&mut self, operation: Operation, request: &mut Vec<u8>) {
+    fn ask(&mut self, operation: YcsbOperation, request: &mut Vec<u8>) {
         // Writing into memory does not fail.
         let _ = if operation.is_put() {
             let mut value = [0; VALUE];
@@ -84,7 +84,7 @@ impl Memcached {
     }
 
     /// Does all of these, with as many at once as ours has. Returns how many.
-    fn run(&mut self, operations: impl IntoIterator<Item = Operation>) -> Result<u64, BenchError> {
+    fn run(&mut self, operations: impl IntoIterator<Item = YcsbOperation>) -> Result<u64, BenchError> {
         let mut operations = operations.into_iter();
         let (mut done, mut request) = (0, Vec::new());
         loop {
@@ -154,7 +154,7 @@ enum Answer {
 }
 
 /// Reads the first answer, to this operation.
-fn answer(bytes: &[u8], operation: Operation) -> Answer {
+fn answer(bytes: &[u8], operation: YcsbOperation) -> Answer {
     const STORED: &[u8] = b"STORED\r\n";
     const END: &[u8] = b"\r\nEND\r\n";
     if operation.is_put() {
@@ -184,7 +184,7 @@ fn answer(bytes: &[u8], operation: Operation) -> Answer {
 
 /// The figures, or why there are none.
 pub(super) fn figures(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
 ) -> Result<Result<Vec<Figure>, String>, BenchError> {
@@ -199,10 +199,10 @@ pub(super) fn figures(
         Ok(peer) => peer,
         Err(why) => return Ok(Err(why)),
     };
-    let table = Table::create(&mut stage.memory, "bench-calling-tcp", &shape).map_err(wrong)?;
+    let table = KvTable::create(&mut stage.memory, "bench-calling-tcp", &shape).map_err(wrong)?;
     let mut ours = load(&stage.host.remote, &table)?;
     ours.fill(shape.keys as u32).map_err(wrong)?;
-    peer.run(Operation::puts(0..shape.keys as u32))?;
+    peer.run(YcsbOperation::puts(0..shape.keys as u32))?;
     let mut rounds = Rounds::new(effort, shape.keys, Distribution::Zipf);
     let duel = Duel::run(effort, progress, |side| match side {
         Side::Ours => round(&mut ours, &mut rounds, effort),
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn answers_are_read_one_by_one() {
-        let put = Operation::puts(7..8).next().unwrap();
-        let get = Operation::get(7);
+        let put = YcsbOperation::puts(7..8).next().unwrap();
+        let get = YcsbOperation::get(7);
         assert_eq!(answer(b"STOR", put), Answer::Incomplete);
         assert_eq!(answer(b"STORED\r\nSTORED\r\n", put), Answer::Right(8));
         assert_eq!(answer(b"SERVER_ERROR out of memory\r\n", put), Answer::Wrong);

@@ -6,7 +6,7 @@ use outboard::{Caller, FarRegion, FunctionHandle, FunctionImage, FunctionOptions
 
 use super::stage::{Stage, caller, register, wrong};
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit, percentile};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = NUMBERS.len();
@@ -156,7 +156,7 @@ fn span(effort: Effort) -> Duration {
 
 /// The figures.
 pub(super) fn figures(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
 ) -> Result<Vec<Figure>, BenchError> {

@@ -12,9 +12,9 @@ mod stage;
 mod steer;
 
 use self::stage::Stage;
-use crate::harness::{Environment, Progress, Report};
+use crate::harness::{BenchReport, Environment, Progress};
 use crate::pair::Control;
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 const QUESTIONS: usize = kv::COUNT
     + btree::COUNT
@@ -25,7 +25,7 @@ const QUESTIONS: usize = kv::COUNT
     + steer::COUNT;
 
 /// Asks all questions.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let mut stage = Stage::set(&options.peer)?;
     let pinned = stage.cores.chosen().to_vec();
@@ -41,18 +41,18 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     figures.extend(mix::figures(options, &mut stage, &mut progress)?);
     figures.push(bad_input::figure(options, &mut stage, &mut progress)?);
     figures.extend(steer::figures(options, &mut stage, &mut progress, &mut environment.notes)?);
-    Ok(Report { bench: "calling", figures, environment })
+    Ok(BenchReport { bench: "calling", figures, environment })
 }
 
 /// Asks the questions about steering alone.
-pub(crate) fn run_steering(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run_steering(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let mut stage = Stage::set(&options.peer)?;
     let pinned = stage.cores.chosen().to_vec();
     let mut environment = Environment::survey(options.effort, cores_allowed, pinned);
     let mut progress = Progress::new(options.effort, steer::COUNT);
     let figures = steer::figures(options, &mut stage, &mut progress, &mut environment.notes)?;
-    Ok(Report { bench: "steering", figures, environment })
+    Ok(BenchReport { bench: "steering", figures, environment })
 }
 
 /// The part of a yardstick or of a rival; `None` if something else is asked for.

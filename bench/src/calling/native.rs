@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use outboard_kv::{Layout, TableOptions};
 use outboard_link::memory::Window;
-use outboard_link::shm::{Config, ShmLink, ShmListener};
+use outboard_link::shm::{ShmConfig, ShmLink, ShmListener};
 use outboard_link::{
-    Address, Clock, Disposition, Exports, Frame, Identity, Link, LinkError, SendError, Waiter,
+    Address, Clock, Disposition, Exports, Frame, FrameSendError, Identity, Link, LinkError, Waiter,
 };
-use outboard_wire::calling::{CALL, Call, REGISTER, REGISTERED, REPLY, Register, Registered, Reply, Verdict};
+use outboard_wire::calling::{
+    CALL, Call, REGISTER, REGISTERED, REPLY, Register, RegisterVerdict, Registered, ReplyHead,
+};
 use outboard_wire::{FrameHead, Role};
 use serde::{Deserialize, Serialize};
 use zerocopy::IntoBytes;
@@ -67,7 +69,7 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
     let table = NativeTable::new(&layout)?;
     let identity = Identity::new(Role::Tool, "bench calling");
     let address = Address::Abstract(format!("outboard-bench-native-{}", identity.incarnation));
-    let listener = ShmListener::bind(&address, identity, Exports::new(), Config::default())?;
+    let listener = ShmListener::bind(&address, identity, Exports::new(), ShmConfig::default())?;
     control.send(&address.to_string())?;
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);
@@ -164,8 +166,8 @@ impl NativeServer {
         });
         let sent = match link.send_batch(frames) {
             Ok(sent) => sent,
-            Err(SendError::Lost(error)) => return Err(error),
-            Err(SendError::Full | SendError::TooLong { .. }) => 0,
+            Err(FrameSendError::Lost(error)) => return Err(error),
+            Err(FrameSendError::Full | FrameSendError::TooLong { .. }) => 0,
         };
         let bytes: usize = calls.heads.drain(..sent).map(|(_, length)| length).sum();
         calls.bytes.drain(..bytes);
@@ -193,7 +195,7 @@ impl Calls {
         }
         let before = self.bytes.len();
         let registered =
-            Registered { handle: register.handle, verdict: Verdict::Ready, detail: String::new() };
+            Registered { handle: register.handle, verdict: RegisterVerdict::Ready, detail: String::new() };
         registered.encode(&mut self.bytes);
         self.answered(FrameHead::new(REGISTERED).with_tag(register.handle), before);
     }
@@ -209,14 +211,14 @@ impl Calls {
         self.arguments.resize(length / 8, 0);
         payload.part(Call::LEN, length / 8 * 8).read(0, self.arguments.as_mut_bytes());
         let before = self.bytes.len();
-        self.bytes.extend_from_slice(&Reply { call, value: DONE }.encode());
+        self.bytes.extend_from_slice(&ReplyHead { call, value: DONE }.encode());
         let value = match Wanted::read(&mut self.arguments, self.table.slot_words()) {
             None => BAD_ARGUMENTS,
             Some(mut wanted) if Some(handle) == self.puts => self.table.put(&mut wanted, &mut self.found),
             Some(wanted) => self.table.get(&wanted, &mut self.found, &mut self.bytes),
         };
         if value != DONE {
-            let reply = Reply { call, value }.encode();
+            let reply = ReplyHead { call, value }.encode();
             self.bytes[before..before + reply.len()].copy_from_slice(&reply);
         }
         self.answered(FrameHead::new(REPLY).with_tag(call as u32), before);

@@ -298,7 +298,7 @@ impl NativeTable {
         };
         for _ in 0..TRIES {
             let bucket: [u64; BUCKET_WORDS] = self.read_bucket(at);
-            // Nobody else changes this table: nobody needs help.
+            // No other thread changes this table: none needs help.
             let (intent, Ok(place)) = (bucket[0], self.find(wanted, (&bucket, 1), found)) else { continue };
             let is_free = |(_, entry): &(usize, &u64)| **entry == 0 || **entry >> TAG_SHIFT == NO_TAG;
             let free = || bucket.iter().enumerate().skip(1).find(is_free).map(|(place, _)| place);

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use outboard::{Caller, FunctionHandle, FunctionImage, FunctionOptions, Settings};
 use outboard_link::shm::{self, ShmLink};
-use outboard_link::{Clock, Disposition, Exports, Identity, Link, LinkError, SendError};
+use outboard_link::{Clock, Disposition, Exports, FrameSendError, Identity, Link, LinkError};
 use outboard_wire::calling::Call;
 use outboard_wire::trial::TAKE;
 use outboard_wire::{FrameHead, Role};
 
 use super::stage::{Stage, caller, register, wrong};
 use crate::harness::{Duel, Figure, Progress, Round, Side, Unit};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 1;
@@ -38,8 +38,8 @@ impl Echo {
             while sent < count && sent - heard < DEPTH as u64 {
                 match self.link.send(FrameHead::new(TAKE), &payload) {
                     Ok(()) => sent += 1,
-                    Err(SendError::Lost(error)) => return Err(error),
-                    Err(SendError::Full | SendError::TooLong { .. }) => break,
+                    Err(FrameSendError::Lost(error)) => return Err(error),
+                    Err(FrameSendError::Full | FrameSendError::TooLong { .. }) => break,
                 }
             }
             self.link.flush()?;
@@ -71,7 +71,7 @@ fn run_calls(caller: &mut Caller, function: FunctionHandle, count: u64) -> Resul
 
 /// The figure.
 pub(super) fn figure(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
 ) -> Result<Figure, BenchError> {

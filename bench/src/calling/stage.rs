@@ -3,10 +3,9 @@
 use std::fs;
 
 use outboard::{
-    CallSite, Caller, CallerOptions, Client, FunctionHandle, FunctionImage, FunctionOptions, Memory, Settings,
+    CallSite, Caller, CallerOptions, FunctionHandle, FunctionImage, FunctionOptions, Memory, Outboard,
 };
-use outboard_link::{Address, Identity};
-use outboard_wire::Role;
+use outboard_link::Address;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -34,24 +33,23 @@ impl Stage {
         if let Some(core) = cores.chosen().get(1) {
             pin_process(host.pid(), *core)?;
         }
-        let client = Client::connect(&host.local, identity(), &Settings::default().link)?;
-        Ok(Self { host, memory: Memory::new(client), cores, allowed })
+        let memory = Outboard::at(host.local.clone()).with_name(NAME).memory()?;
+        Ok(Self { host, memory, cores, allowed })
     }
 
-    /// The core for whoever serves.
+    /// The core for the process that serves.
     pub(super) fn server_core(&self) -> Option<usize> {
         self.cores.chosen().get(1).copied()
     }
 }
 
-fn identity() -> Identity {
-    Identity::new(Role::Tool, "bench calling")
-}
+/// What daemons know the benchmark by.
+const NAME: &str = "bench calling";
 
 /// A caller with so many calls at once.
 pub(super) fn caller(address: &Address, under_way_max: usize) -> Result<Caller, BenchError> {
-    let options = CallerOptions { under_way_max, ..CallerOptions::default() }.at(CallSite::Server);
-    Ok(Caller::connect(address, identity(), &Settings::default().link, options)?)
+    let options = CallerOptions::default().with_under_way_max(under_way_max).with_placement(CallSite::Server);
+    Ok(Outboard::at(address.clone()).with_name(NAME).caller_with(options)?)
 }
 
 /// Registers a function.
@@ -80,7 +78,7 @@ pub(super) fn pin_process(pid: u32, core: usize) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Bytes of the largest cache of the first core; 32 MiB if nobody says.
+/// Bytes of the largest cache of the first core; 32 MiB if the system does not say.
 pub(super) fn last_level_cache() -> u64 {
     let size = |index: usize| {
         let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");

@@ -2,14 +2,14 @@
 
 mod scaling;
 
-use crate::harness::Report;
+use crate::harness::BenchReport;
 use crate::link::{self, Question};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 const QUESTIONS: &[Question] = &[link::TLS_STREAM, link::OFI_STREAM, link::OFI_READ];
 
 /// Asks all questions.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let mut report = link::ask("cluster", QUESTIONS, options)?;
     report.figures.extend(scaling::figures(options)?);
     report.environment.notes.push(scaling::remark());

@@ -12,7 +12,7 @@ use outboard_wire::Role;
 use crate::daemons::{Host, HostSpec};
 use crate::harness::{Figure, Progress, Unit, percentile};
 use crate::routing::Company;
-use crate::{BenchError, Effort, Options};
+use crate::{BenchError, BenchOptions, Effort};
 
 /// How many nodes there are, by turns.
 const NODES: [u32; 4] = [1, 2, 4, 8];
@@ -71,7 +71,7 @@ pub(super) fn remark() -> String {
 }
 
 /// Times and sizes of bundles, for each number of nodes.
-pub(super) fn figures(options: &Options) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn figures(options: &BenchOptions) -> Result<Vec<Figure>, BenchError> {
     let mut progress = Progress::new(options.effort, NODES.len() * SUBJECTS.len());
     let mut sights: [Vec<Sight>; 2] = Default::default();
     // A test has no time for so many.
@@ -117,7 +117,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start(options: &Options, nodes: u32) -> Result<Self, BenchError> {
+    fn start(options: &BenchOptions, nodes: u32) -> Result<Self, BenchError> {
         let mut agents: Vec<Host> = Vec::new();
         for _ in 0..nodes {
             let peers = agents.iter().map(|agent| agent.remote.to_string()).collect();

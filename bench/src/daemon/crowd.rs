@@ -37,13 +37,13 @@ fn identity() -> Identity {
 }
 
 fn by_shm(host: &Host, effort: Effort) -> Result<Vec<Figure>, BenchError> {
-    let connect = || shm::connect(&host.local, identity(), Exports::new(), shm::Config::default());
+    let connect = || shm::connect(&host.local, identity(), Exports::new(), shm::ShmConfig::default());
     measure(host, ("shm", &host.local), effort, || Ok(connect()?))
 }
 
 fn by_tcp(host: &Host, effort: Effort) -> Result<Vec<Figure>, BenchError> {
     let Address::Tcp(remote) = host.remote else { return Err(super::not_tcp()) };
-    let connect = || tcp::connect(remote, identity(), Exports::new(), tcp::Config::default());
+    let connect = || tcp::connect(remote, identity(), Exports::new(), tcp::TcpConfig::default());
     measure(host, ("tcp", &host.remote), effort, || Ok(connect()?))
 }
 

@@ -26,12 +26,12 @@ fn span(effort: Effort) -> Duration {
 pub(super) fn ask(host: &Host, effort: Effort, progress: &Progress) -> Result<Vec<Figure>, BenchError> {
     let identity = || Identity::new(Role::Application, "idle client");
     let span = span(effort);
-    let mut link = shm::connect(&host.local, identity(), Exports::new(), shm::Config::default())?;
+    let mut link = shm::connect(&host.local, identity(), Exports::new(), shm::ShmConfig::default())?;
     let by_shm = share(host, &mut link, span)?;
     progress.show(span / 2);
     link.close("seen enough");
     let outboard_link::Address::Tcp(remote) = host.remote else { return Err(super::not_tcp()) };
-    let mut link = tcp::connect(remote, identity(), Exports::new(), tcp::Config::default())?;
+    let mut link = tcp::connect(remote, identity(), Exports::new(), tcp::TcpConfig::default())?;
     let by_tcp = share(host, &mut link, span)?;
     link.close("seen enough");
     let figure = |name, value| Figure::new(name, Unit::Cores, value, LIMIT_CORES, VERSUS);

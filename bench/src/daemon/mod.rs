@@ -1,4 +1,4 @@
-//! What does a daemon cost: while nobody asks anything of it, and until a client can?
+//! What does a daemon cost: while no client asks anything of it, and until a client can?
 //!
 //! The second process is an agent like any other. The yardsticks are limits that were promised, and for a round trip
 //! what the kernel needs to wake a process and be woken by it.
@@ -11,9 +11,9 @@ mod idle;
 
 use host::Host;
 
-use crate::harness::{Effort, Environment, Figure, Progress, Report};
+use crate::harness::{BenchReport, Effort, Environment, Figure, Progress};
 use crate::pair::Control;
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// One thing to find out of an agent that has nothing else to do.
 struct Question {
@@ -29,7 +29,7 @@ const QUESTIONS: &[Question] = &[
 ];
 
 /// Asks all questions, each of an agent of its own.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     // Not pinned: neither are daemons and clients.
     let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         host.stop()?;
         progress.end();
     }
-    Ok(Report { bench: "daemon", figures, environment })
+    Ok(BenchReport { bench: "daemon", figures, environment })
 }
 
 /// The agent's part; `None` if there is no such question here.

@@ -14,8 +14,8 @@ use ours::{Function, Waiting, compiler, program_of_object, program_of_text};
 use outboard_ebpf::insn::encode;
 use theirs::Theirs;
 
-use crate::harness::{Duel, Effort, Environment, Figure, Progress, Report, Round, Side, Unit};
-use crate::{BenchError, Options};
+use crate::harness::{BenchReport, Duel, Effort, Environment, Figure, Progress, Round, Side, Unit};
+use crate::{BenchError, BenchOptions};
 
 const LOOKUP: &[u8] = include_bytes!("../../../crates/ebpf/tests/objects/lookup-v3.o");
 const LOOP: &[u8] = include_bytes!("../../../crates/ebpf/tests/objects/loop-v3.o");
@@ -50,7 +50,7 @@ const QUESTIONS: &[Question] = &[
 ];
 
 /// Asks all questions.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
     let mut progress = Progress::new(options.effort, QUESTIONS.len());
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         figures.push((question.ask)(bench)?);
         progress.end();
     }
-    Ok(Report { bench: "ebpf", figures, environment })
+    Ok(BenchReport { bench: "ebpf", figures, environment })
 }
 
 /// How often something of about 10 ns is repeated in a round.

@@ -6,8 +6,8 @@ use outboard_ebpf::elf::load;
 use outboard_ebpf::insn::encode;
 use outboard_ebpf::text::assemble;
 use outboard_ebpf::{
-    Answer, Argument, Compiled, Compiler, Continuation, Executor, Exit, FunctionId, Helper, HelperMemory,
-    Helpers, Host, Instance, Interpreter, NoHost, Program, Returns,
+    Argument, Compiled, Compiler, Continuation, Engine, Exit, FunctionId, Helper, HelperAnswer, HelperHost,
+    HelperMemory, Helpers, Instance, Interpreter, NoHost, Program, Returns,
 };
 
 use crate::BenchError;
@@ -55,7 +55,7 @@ impl Function<Compiled> {
     }
 }
 
-impl<E: Executor> Function<E> {
+impl<E: Engine> Function<E> {
     /// The first function of a program.
     fn new(executor: E, context: &[u8]) -> Result<Self, BenchError> {
         let program = executor.program();
@@ -89,9 +89,9 @@ struct Site {
     answers: bool,
 }
 
-impl Host for Site {
-    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
-        if self.answers { Answer::Value(7) } else { Answer::Pending }
+impl HelperHost for Site {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> HelperAnswer {
+        if self.answers { HelperAnswer::Value(7) } else { HelperAnswer::Pending }
     }
 }
 

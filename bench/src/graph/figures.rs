@@ -3,12 +3,13 @@
 use indicatif::ProgressBar;
 use outboard_graph::Application;
 
-use super::group::MemoryGroup;
+use super::gap;
 use super::plot::Row;
 use super::stage::{AgentCache, Stage, read_by};
 use super::task::{Cache, Far, FarPath, Outcome, Place};
 use crate::BenchError;
 use crate::daemons::{Forwards, Host};
+use crate::group::MemoryGroup;
 use crate::harness::{Figure, Unit, percentile};
 
 /// Ways to map a file, of which the best counts: told nothing or that there is no order; passes in one direction, which
@@ -52,7 +53,11 @@ struct Times {
     mapped: [Vec<f64>; MAPPED.len()],
     confined: Vec<f64>,
     dram: Vec<f64>,
+    /// With as many threads as cores, as often as GAP, which is beside it.
+    dram_again: Vec<f64>,
+    gap: Vec<f64>,
     direct: Vec<f64>,
+    shm: Vec<f64>,
     auto: Vec<f64>,
     direct_shaped: Vec<f64>,
     auto_shaped: Vec<f64>,
@@ -60,6 +65,7 @@ struct Times {
     hit_rate: Vec<f64>,
     /// Of the vertices and of everything, with a static cache.
     saved: [Vec<f64>; 2],
+    saved_of_sparse: Vec<f64>,
     saved_together: Vec<f64>,
 }
 
@@ -140,18 +146,33 @@ fn places(
         note(stage.perform_in(&group, &task)?, into);
     }
     note(stage.perform(&stage.task(name, Place::Dram))?, &mut times.dram);
+    if let Some(gap) = &stage.gap
+        && let Some(seconds) = gap.run(application, stage.iterations)?
+    {
+        times.gap.push(seconds);
+        let mut task = stage.task(name, Place::Dram);
+        (task.threads, task.rounds) = (gap.threads, gap::TRIALS);
+        note(stage.perform(&task)?, &mut times.dram_again);
+    }
     let mut free = |place, into: &mut Vec<f64>| -> Result<(), BenchError> {
         note(stage.perform(&stage.task(name, place))?, into);
         Ok(())
     };
     let plain = stage.agent(Forwards::Pipelined, AgentCache::Default, None)?;
     free(far(None, FarPath::Direct, None), &mut times.direct)?;
+    free(by_shm(stage), &mut times.shm)?;
     free(far(Some(&plain), FarPath::Auto, None), &mut times.auto)?;
     drop(plain);
     let shaped = stage.agent(Forwards::Pipelined, AgentCache::Default, Some(wire.to_owned()))?;
     free(far(None, FarPath::Direct, Some(wire)), &mut times.direct_shaped)?;
     free(far(Some(&shaped), FarPath::Auto, Some(wire)), &mut times.auto_shaped)?;
     Ok(checksums)
+}
+
+/// A memory server on this machine, reached by shared memory.
+fn by_shm(stage: &Stage) -> Place {
+    let server = stage.server.local.to_string();
+    Place::Far(Far { server, agent: None, path: FarPath::Direct, cache: Cache::Auto, wire: None })
 }
 
 /// What agents do, one more thing at a time, and what their caches save.
@@ -185,8 +206,30 @@ fn by_agents(stage: &Stage, application: Application, times: &mut Times) -> Resu
             _ => {}
         }
     }
+    if application == Application::Pagerank {
+        times.saved_of_sparse.push(saved_of_sparse(stage)?);
+    }
     times.saved_together.push(together(stage, application, vertices + edges)?);
     Ok(checksums)
+}
+
+/// The share of all bytes that an agent's static copy of the offsets saves, where vertices have few edges: the paper's condition,
+/// under which what is read of vertices is a large part of what is read.
+fn saved_of_sparse(stage: &Stage) -> Result<f64, BenchError> {
+    let server = stage.server.remote.to_string();
+    let task = |agent: Option<&Host>, path, cache| {
+        let (agent, server) = (agent.map(|agent| agent.local.to_string()), server.clone());
+        stage.task_on_sparse("pagerank", Place::Far(Far { server, agent, path, cache, wire: None }))
+    };
+    let alone = stage.perform(&task(None, FarPath::Direct, Cache::Off))?;
+    let agent = stage.agent(Forwards::Pipelined, AgentCache::Half, None)?;
+    let cached = stage.perform(&task(Some(&agent), FarPath::Agent, Cache::Static))?;
+    if cached.checksum != alone.checksum {
+        let (expected, found) = (alone.checksum, cached.checksum);
+        return Err(BenchError::Changed { what: "a result", expected, found });
+    }
+    let bytes = cached.direct.iter().sum::<u64>() + read_by(&agent.local)?;
+    Ok(1.0 - bytes as f64 / alone.direct.iter().sum::<u64>().max(1) as f64)
 }
 
 /// The application beside a breadth-first search on the same graph, both with the same agent: the share of bytes from the
@@ -220,6 +263,7 @@ fn figures_of(application: Application, times: &Times, wire: &str) -> Vec<Figure
             "the same files mapped into memory, in the same memory cgroup, the best of three ways",
         ),
         speed(name("far_over_dram"), &times.direct, &times.dram, "the same with all arrays in memory"),
+        speed(name("far_over_dram.shm"), &times.shm, &times.dram, "the same with all arrays in memory"),
         speed(name("agent_over_direct"), &times.auto, &times.direct, "the direct path over plain TCP"),
         speed(
             name("agent_over_direct.shaped"),
@@ -233,6 +277,11 @@ fn figures_of(application: Application, times: &Times, wire: &str) -> Vec<Figure
             "all fetches; late prefetches are misses; the cache is half of the graph",
         ),
     ];
+    if !times.gap.is_empty() {
+        let versus =
+            "GAP's program on the same graph with as many threads, the last of several runs in a process";
+        figures.push(speed(name("dram_over_gap"), &times.dram_again, &times.gap, versus));
+    }
     for ((step, _, _), took) in BREAKDOWN.into_iter().zip(&times.breakdown) {
         let base = "the agent as a base proxy: one request at a time, no cache";
         figures.push(speed(name(&format!("breakdown.{step}")), took, &times.breakdown[0], base));
@@ -242,8 +291,11 @@ fn figures_of(application: Application, times: &Times, wire: &str) -> Vec<Figure
         let beyond =
             "the vertices' bytes without an agent, beyond the first load; offsets and neighbours are far";
         figures.push(share("graph.pagerank.static_cache.traffic_saved".to_owned(), vertices, beyond));
+        let of_all = "graph.pagerank.static_cache.traffic_saved.of_all";
         let paper = "all bytes without an agent; the paper's is 0.42";
-        figures.push(share("graph.pagerank.static_cache.traffic_saved.of_all".to_owned(), all, paper));
+        figures.push(share(of_all.to_owned(), all, paper));
+        let paper = "the same on a graph with two edges for each vertex, as a road network has";
+        figures.push(share(format!("{of_all}.sparse"), &times.saved_of_sparse, paper));
     }
     let beside =
         "both without an agent, beside a breadth-first search on the same graph; the cache is as by default";

@@ -20,7 +20,7 @@ impl MappedFile {
     fn open(path: &std::path::Path, random: bool) -> Result<Self, BenchError> {
         let file = File::open(path).named("open")?;
         let len = file.metadata().named("fstat")?.len() as usize;
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
         let start = unsafe {
             rustix::mm::mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, &file, 0)
                 .named("mmap")?
@@ -41,7 +41,7 @@ impl MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: mapped by `open`, and nobody borrows it any more.
+        // SAFETY: mapped by `open`, and no code borrows it any more.
         let _ = unsafe { rustix::mm::munmap(self.start, self.len) };
     }
 }

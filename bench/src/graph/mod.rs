@@ -1,7 +1,7 @@
 //! What do graph applications lose in far memory, and what do they gain over files mapped into memory?
 
 mod figures;
-mod group;
+mod gap;
 mod mapped;
 mod plot;
 mod stage;
@@ -11,9 +11,9 @@ use stage::Stage;
 
 use outboard_measure::bar;
 
-use crate::harness::{Effort, Environment, Report};
+use crate::harness::{BenchReport, Effort, Environment};
 use crate::pair::Control;
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How large the graph is, as a power of two of vertices, how often ranks are computed, how often all is done, and how much
 /// memory a run may at least need more than another one like it.
@@ -36,20 +36,25 @@ impl Extent {
 }
 
 /// Runs every application in every place.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
+    let mut environment = Environment::survey(options.effort, cores_allowed, Vec::new());
     let extent = Extent::of(options.effort);
-    let mut stage = Stage::build(&options.peer, extent.scale, extent.iterations)?;
+    let mut stage = Stage::build(options, extent.scale, extent.iterations)?;
     stage.spare_min = extent.spare_min;
     let bar = bar(figures::STEPS * extent.rounds as u64);
     let (figures, rows) = figures::all(&stage, extent.rounds, &bar)?;
     bar.finish_and_clear();
+    if options.gap.is_none() {
+        let why = "skipped: graph.APP.dram_over_gap: GAP's source is not packaged; clone https://github.com/sbeamer/gapbs, and give \
+                   the folder with --gap";
+        environment.notes.push(why.to_owned());
+    }
     if let Some(file) = &options.plot {
         std::fs::write(file, plot::picture(&rows))
             .map_err(|source| BenchError::Plot { file: file.display().to_string(), source })?;
     }
-    Ok(Report { bench: "graph", figures, environment })
+    Ok(BenchReport { bench: "graph", figures, environment })
 }
 
 /// An application's part; `None` if something else is asked for.

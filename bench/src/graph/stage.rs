@@ -3,23 +3,27 @@
 use std::path::PathBuf;
 
 use outboard_agent::{STATUS_GRANT, StatusView};
-use outboard_graph_format::{Cleaning, GraphImage, Kind, Recipe, Skew};
+use outboard_graph_format::{Cleaning, GeneratorKind, GraphImage, Recipe, Skew};
 use outboard_link::{Address, Identity};
 use outboard_wire::Role;
 
-use super::group::MemoryGroup;
+use super::gap::Gap;
 use super::task::{Answer, Outcome, PART, Task};
-use crate::BenchError;
 use crate::daemons::{Forwards, Host, HostSpec};
 use crate::error::Named;
+use crate::group::MemoryGroup;
 use crate::pair::{Peer, PeerProgram};
+use crate::{BenchError, BenchOptions};
 
 /// What all runs share.
 pub(super) struct Stage {
     program: PeerProgram,
     folder: PathBuf,
     pub(super) image: GraphImage,
+    /// One with few edges for each vertex.
+    sparse: GraphImage,
     pub(super) server: Host,
+    pub(super) gap: Option<Gap>,
     pub(super) iterations: u32,
     /// How much memory a run may at least need more than another one like it, in bytes.
     pub(super) spare_min: u64,
@@ -28,6 +32,7 @@ pub(super) struct Stage {
 /// More threads than cores: some wait for pages while others compute.
 pub(super) const THREADS: usize = 4;
 const NAME: &str = "bench.graph";
+const SPARSE: &str = "bench.sparse.graph";
 /// How large an agent's cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AgentCache {
@@ -39,21 +44,30 @@ pub(super) enum AgentCache {
 
 impl Stage {
     /// Makes a graph of 2^`scale` vertices and starts a memory server that can load it.
-    pub(super) fn build(program: &PeerProgram, scale: u32, iterations: u32) -> Result<Self, BenchError> {
+    pub(super) fn build(options: &BenchOptions, scale: u32, iterations: u32) -> Result<Self, BenchError> {
+        let program = &options.peer;
         let unique = Identity::new(Role::Tool, "").incarnation;
         let folder = std::env::temp_dir().join(format!("outboard-bench-{unique}"));
         std::fs::create_dir(&folder).named("mkdir")?;
-        let kind = Kind::Rmat { skew: Skew::default(), permuted: true };
+        let kind = GeneratorKind::Rmat { skew: Skew::default(), permuted: true };
         let cleaning = Cleaning { both_directions: true, drop_self_loops: false, drop_duplicates: false };
         let recipe = Recipe { kind, scale, degree: 16, seed: 1, cleaning };
         let failed = |why: String| BenchError::PeerFailed { why };
         let graph = recipe.make(&()).map_err(|error| failed(error.to_string()))?;
         let image =
             GraphImage::write(&graph, folder.join(NAME)).map_err(|error| failed(error.to_string()))?;
+        let gap = options.gap.as_deref().map(|gap| Gap::build(gap, &folder, &graph)).transpose()?;
+        drop(graph);
+        // A road network has 2.4 edges for each vertex, counted in both directions. With more vertices it is as large as the other.
+        let (kind, scale) = (GeneratorKind::Uniform, scale + 3);
+        let recipe = Recipe { kind, scale, degree: 1, ..recipe };
+        let graph = recipe.make(&()).map_err(|error| failed(error.to_string()))?;
+        let sparse =
+            GraphImage::write(&graph, folder.join(SPARSE)).map_err(|error| failed(error.to_string()))?;
         drop(graph);
         let spec = HostSpec::Memory { data_dir: Some(folder.display().to_string()), workers: None };
         let server = Host::start(program, &spec)?;
-        Ok(Self { program: program.clone(), folder, image, server, iterations, spare_min: 0 })
+        Ok(Self { program: program.clone(), folder, image, sparse, server, gap, iterations, spare_min: 0 })
     }
 
     /// All arrays together, in bytes.
@@ -87,6 +101,12 @@ impl Stage {
             iterations: self.iterations,
             rounds: 1,
         }
+    }
+
+    /// The same on the graph with few edges.
+    pub(super) fn task_on_sparse(&self, application: &str, place: super::task::Place) -> Task {
+        let (image, served) = (self.sparse.path().to_owned(), SPARSE.to_owned());
+        Task { image, served, ..self.task(application, place) }
     }
 
     /// Begins a task in a process of its own, in a group or not.

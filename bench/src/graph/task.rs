@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use outboard::{Address, Buffer, CacheMode, FarMemory, FarOptions, Path, RegionTraffic};
-use outboard_graph::application::Options;
-use outboard_graph::far::{FarGraph, Placement};
-use outboard_graph::{Application, CsrView, Dram, GraphView, Run, Sweeps, Workers, pagerank};
+use outboard::{Address, BufferSize, CacheMode, FarOptions, Outboard, Path, RegionTraffic};
+use outboard_graph::application::ApplicationOptions;
+use outboard_graph::far::{FarGraph, FarLayout};
+use outboard_graph::{Application, CsrView, Dram, GraphView, RunContext, Sweeps, Workers, pagerank};
 use outboard_graph_format::GraphImage;
 use serde::{Deserialize, Serialize};
 
@@ -140,23 +140,25 @@ impl Task {
     fn perform_far(&self, far: &Far, image: &GraphImage) -> Result<Outcome, BenchError> {
         let footprint = image.arrays().iter().map(|array| array.bytes()).sum();
         let address = |text: &str| text.parse::<Address>().map_err(failed);
-        let mut options = FarOptions::at(address(&far.server)?)
-            .with_agent(far.agent.as_deref().map(address).transpose()?)
-            .with_buffer(Buffer::Fraction { numerator: 1, denominator: 3 });
-        options.footprint = footprint;
-        options.chunk = Placement::chunk_for(options.buffer.of(footprint));
+        let mut outboard = Outboard::at(address(&far.server)?);
+        if let Some(agent) = &far.agent {
+            outboard = outboard.with_agent(address(agent)?);
+        }
+        let third = BufferSize::Fraction { numerator: 1, denominator: 3 };
+        let mut options = FarOptions::default().with_buffer(third).with_footprint(footprint);
+        options.chunk = FarLayout::chunk_for(options.buffer.of(footprint));
         let chunk = options.chunk;
-        options.ahead = Placement::ahead_for(chunk);
+        options.ahead = FarLayout::ahead_for(chunk);
         options.wire = far.wire.as_deref().map(|wire| wire.parse().map_err(failed)).transpose()?;
-        let memory = FarMemory::connect(options)?;
-        let placement = Placement {
+        let memory = outboard.far_with(options)?;
+        let placement = FarLayout {
             chunk,
             path: match far.path {
                 FarPath::Direct => Path::Direct,
                 FarPath::Agent => Path::Agent,
                 FarPath::Auto => Path::Auto,
             },
-            ..Placement::cached(match far.cache {
+            ..FarLayout::cached(match far.cache {
                 Cache::Off => CacheMode::Off,
                 Cache::Static => CacheMode::Static,
                 Cache::Dynamic => CacheMode::Dynamic,
@@ -180,11 +182,11 @@ impl Task {
     fn measure(&self, graph: GraphView<'_>, sweeps: Sweeps) -> Result<Outcome, BenchError> {
         let application: Application = self.application.parse().map_err(failed)?;
         let workers = Workers::new(self.threads).map_err(failed)?;
-        let options = Options {
-            pagerank: pagerank::Options { iterations: self.iterations, ..Default::default() },
+        let options = ApplicationOptions {
+            pagerank: pagerank::PagerankOptions { iterations: self.iterations, ..Default::default() },
             ..Default::default()
         };
-        let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps };
+        let run = RunContext { workers: &workers, arrays: &Dram, progress: &(), sweeps };
         let mut outcome = Outcome::default();
         for _ in 0..self.rounds.max(1) {
             let began = Instant::now();

@@ -49,12 +49,12 @@ impl Round {
 
 /// All rounds of one side.
 #[derive(Default)]
-struct Standing {
+struct Rounds {
     scores: Vec<f64>,
     samples_ns: Vec<u32>,
 }
 
-impl Standing {
+impl Rounds {
     fn add(&mut self, round: Round) {
         self.scores.push(round.score);
         self.samples_ns.extend(round.samples_ns);
@@ -79,8 +79,8 @@ impl Standing {
 /// How both sides did.
 #[derive(Default)]
 pub(crate) struct Duel {
-    ours: Standing,
-    yardstick: Standing,
+    ours: Rounds,
+    yardstick: Rounds,
 }
 
 impl Duel {
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn the_best_round_is_the_fastest() {
-        let mut standing = Standing::default();
+        let mut rounds = Rounds::default();
         for samples in [vec![5, 9, 7], vec![4, 4, 60]] {
-            standing.add(Round::times(samples));
+            rounds.add(Round::times(samples));
         }
-        assert_eq!((standing.best(Better::Lower), standing.best(Better::Higher)), (4.0, 7.0));
-        assert_eq!(standing.percentile_ns(1.0), 60.0);
+        assert_eq!((rounds.best(Better::Lower), rounds.best(Better::Higher)), (4.0, 7.0));
+        assert_eq!(rounds.percentile_ns(1.0), 60.0);
     }
 }

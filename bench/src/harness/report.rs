@@ -11,7 +11,7 @@ use super::{Environment, Figure};
 
 /// All figures of one benchmark. As JSON one object; displayed, a table for people.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// Which benchmark.
     pub bench: &'static str,
     /// What it found.
@@ -20,7 +20,7 @@ pub struct Report {
     pub environment: Environment,
 }
 
-impl Report {
+impl BenchReport {
     /// One line of JSON.
     pub fn to_json(&self) -> String {
         // Strings as keys and finite numbers always serialise.
@@ -28,7 +28,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING);
@@ -75,7 +75,7 @@ mod tests {
     fn json_has_exactly_the_agreed_fields() {
         let figures = vec![Figure::new("a.b.rate", Unit::BytesPerSecond, 3.0, 4.0, "a bare socket")];
         let environment = Environment::survey(Effort::Quick, 2, vec![0, 1]);
-        let report = Report { bench: "link", figures, environment };
+        let report = BenchReport { bench: "link", figures, environment };
         let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys: Vec<_> = json.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["bench", "environment", "figures"]);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use outboard_link::{Disposition, Link};
-use outboard_wire::{FrameHead, Kind, Room};
+use outboard_wire::{FrameHead, FrameKind, Room};
 
 use super::payload::{Digest, Source};
 use super::pump::Pump;
@@ -102,7 +102,7 @@ fn answer(echo: &mut impl Echo, count: u64, message: &mut [u8]) -> Result<Digest
     for _ in 0..count {
         echo.receive(message)?;
         echo.send(message)?;
-        // After the answer is away, so that nobody waits for it.
+        // After the answer is away, so that the asker does not wait for it.
         digest.add_all(message);
     }
     Ok(digest)
@@ -122,7 +122,7 @@ pub(super) struct LinkEcho<L>(pub(super) Pump<L>);
 impl<L: Link> Echo for LinkEcho<L> {
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<(), BenchError> {
-        self.0.send_now(FrameHead::new(Kind::new(Room::Trial, 0)), message)
+        self.0.send_now(FrameHead::new(FrameKind::new(Room::Trial, 0)), message)
     }
 
     #[inline]

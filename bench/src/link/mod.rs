@@ -20,12 +20,13 @@ mod transport;
 
 pub(crate) use ofi_read::QUESTION as OFI_READ;
 pub(crate) use ofi_stream::QUESTION as OFI_STREAM;
+pub(crate) use pump::Pump;
 use stage::Stage;
 pub(crate) use tls_stream::QUESTION as TLS_STREAM;
 
-use crate::harness::{Environment, Figure, Progress, Report};
+use crate::harness::{BenchReport, Environment, Figure, Progress};
 use crate::pair::{Control, Cores, Peer};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// The bare rings have the capacity that a shared-memory link has by default, so that both use as much cache.
 const RING_BYTES: usize = 1 << 19;
@@ -85,7 +86,7 @@ const QUESTIONS: &[Question] = &[
 ];
 
 /// Asks all questions.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     ask("link", QUESTIONS, options)
 }
 
@@ -93,8 +94,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
 pub(crate) fn ask(
     bench: &'static str,
     questions: &[Question],
-    options: &Options,
-) -> Result<Report, BenchError> {
+    options: &BenchOptions,
+) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = Cores::take()?;
     let mut environment = Environment::survey(options.effort, cores_allowed, cores.chosen().to_vec());
@@ -113,7 +114,7 @@ pub(crate) fn ask(
         stage.peer.stop()?;
         progress.end();
     }
-    Ok(Report { bench, figures, environment })
+    Ok(BenchReport { bench, figures, environment })
 }
 
 /// The peer's part in a question; `None` if there is no such question here.

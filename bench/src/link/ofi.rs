@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use outboard_link::ofi::bare::{BareEnd, BareEndpoint};
-use outboard_link::ofi::{self, Fault};
-use outboard_link::{Address, ConnectError, Disposition, Exports, Link};
-use outboard_wire::{FrameHead, Kind, Room, Time};
+use outboard_link::ofi::{self, FabricFault};
+use outboard_link::{Address, ConnectError, Disposition, Exports, Link, StreamConfig};
+use outboard_wire::{FrameHead, FrameKind, Room, Time};
 
 use super::payload::{Digest, Source};
 use super::pump::Pump;
@@ -46,16 +46,17 @@ pub(super) fn unfit<P: Provider>() -> Option<String> {
     ofi::choose(Some(HERE), Some(P::NAME)).err().map(|why| why.to_string())
 }
 
-fn config<P: Provider>() -> ofi::Config {
+fn config<P: Provider>() -> ofi::OfiConfig {
     let provider = Some(P::NAME.to_owned());
     // Either process may be kept waiting for a processor.
-    ofi::Config { provider, handshake_timeout: PATIENCE, deadline: PATIENCE, ..ofi::Config::default() }
+    let stream = StreamConfig { handshake_timeout: PATIENCE, deadline: PATIENCE, ..StreamConfig::default() };
+    ofi::OfiConfig { provider, stream, ..ofi::OfiConfig::default() }
 }
 
 impl<P: Provider> Transport for Ofi<P> {
     type Link = ofi::OfiLink;
     type Listener = ofi::OfiListener;
-    type Accepting = ofi::Accepting;
+    type Accepting = ofi::OfiAccepting;
 
     fn listen() -> Result<(Self::Listener, Address), ConnectError> {
         let any_port = SocketAddr::from((HERE, 0));
@@ -90,7 +91,7 @@ pub(super) struct Bare {
     count: usize,
 }
 
-fn failed(fault: Fault) -> BenchError {
+fn failed(fault: FabricFault) -> BenchError {
     BenchError::System { call: fault.call, source: fault.source.into() }
 }
 
@@ -177,7 +178,7 @@ impl Bare {
     }
 }
 
-/// A link that sends, or receives, frames. What it sends leaves only while it has its turns, so whoever sends waits in the
+/// A link that sends, or receives, frames. What it sends leaves only while it has its turns, so the side that sends waits in the
 /// end until the other side has said of every window that it is there.
 pub(super) struct OfiStream {
     pub(super) frames: LinkStream<ofi::OfiLink, 1>,
@@ -212,7 +213,7 @@ impl Outlet for OfiStream {
 impl Inlet for OfiStream {
     fn receive(&mut self, count: u64, digest: &mut Digest) -> Result<(), BenchError> {
         self.frames.receive(count, digest)?;
-        self.frames.pump.send_now(FrameHead::new(Kind::new(Room::Trial, 1)), &[])
+        self.frames.pump.send_now(FrameHead::new(FrameKind::new(Room::Trial, 1)), &[])
     }
 }
 

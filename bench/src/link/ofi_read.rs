@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use outboard_link::memory::{Buffer, Segment, SegmentAccess};
-use outboard_link::{AccessError, Export, Exports, Link, OpenRegion, Outcome, RemoteMemory, Token};
+use outboard_link::{AccessError, AccessOutcome, Export, Exports, Link, OpenRegion, RemoteMemory, Token};
 use outboard_wire::{Generation, RegionId, RegionKey, Rights};
 
 use super::Question;
@@ -80,7 +80,7 @@ impl Reader {
             size: REGION as u64,
         };
         pump.link.open(&grant, Rights::READ, Token(0))?;
-        let Outcome::Opened(region) = ended(&mut pump, "the region to open", Token(0))? else {
+        let AccessOutcome::Opened(region) = ended(&mut pump, "the region to open", Token(0))? else {
             return Err(AccessError::NotOpen.into());
         };
         let buffer = || Buffer::allocate(CHUNK).named("mmap");
@@ -117,7 +117,7 @@ impl Reader {
 }
 
 /// Waits for the end of an operation, the only one that is under way.
-fn ended(pump: &mut Pump<OfiLink>, awaited: &'static str, token: Token) -> Result<Outcome, BenchError> {
+fn ended(pump: &mut Pump<OfiLink>, awaited: &'static str, token: Token) -> Result<AccessOutcome, BenchError> {
     let completion = pump.until(awaited, |link| {
         let mut ended = None;
         link.completions(|completion| ended = Some(completion));
@@ -132,7 +132,7 @@ fn ended(pump: &mut Pump<OfiLink>, awaited: &'static str, token: Token) -> Resul
 fn serve(control: &Control) -> Result<(), BenchError> {
     let memory = || -> Result<_, BenchError> {
         let segment = Segment::create(c"outboard-bench-region", REGION).named("memfd_create")?;
-        // Nobody writes what the other reads at that moment, so it is lent.
+        // No side writes what the other reads at that moment, so it is lent.
         segment.set_quiet(true);
         Ok(Arc::new(segment))
     };

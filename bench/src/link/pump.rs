@@ -1,6 +1,6 @@
 //! Drives a link the way an event loop does.
 
-use outboard_link::{Clock, Link, LinkError, SendError, Waiter};
+use outboard_link::{Clock, FrameSendError, Link, LinkError, Waiter};
 use outboard_wire::FrameHead;
 
 use crate::BenchError;
@@ -10,23 +10,23 @@ use crate::pair::{PATIENCE, Waits, spin_until};
 const LOOKS: u32 = 64;
 
 /// A link and the clock it progresses by.
-pub(super) struct Pump<L> {
-    pub(super) link: L,
+pub(crate) struct Pump<L> {
+    pub(crate) link: L,
     /// How it waits; the yardstick waits in the same way.
-    pub(super) waits: Waits,
+    pub(crate) waits: Waits,
     clock: Clock,
     looks: u32,
 }
 
 impl<L: Link> Pump<L> {
-    pub(super) fn new(link: L) -> Self {
+    pub(crate) fn new(link: L) -> Self {
         let looks = if link.capabilities().needs_target_progress { 1 } else { LOOKS };
         Self { link, waits: Waits::Spinning, clock: Clock::start(), looks }
     }
 
     /// Calls `step` until it returns something.
     #[inline]
-    pub(super) fn until<T>(
+    pub(crate) fn until<T>(
         &mut self,
         awaited: &'static str,
         mut step: impl FnMut(&mut L) -> Result<Option<T>, LinkError>,
@@ -56,9 +56,9 @@ impl<L: Link> Pump<L> {
         self.link.flush()?;
         self.until("room for a frame", |link| match link.send(head, message) {
             Ok(()) => Ok(Some(())),
-            Err(SendError::Full) => Ok(None),
-            Err(SendError::Lost(error)) => Err(error),
-            Err(SendError::TooLong { len, max }) => panic!("the link carries {max} bytes, not {len}"),
+            Err(FrameSendError::Full) => Ok(None),
+            Err(FrameSendError::Lost(error)) => Err(error),
+            Err(FrameSendError::TooLong { len, max }) => panic!("the link carries {max} bytes, not {len}"),
         })
     }
 
@@ -67,7 +67,7 @@ impl<L: Link> Pump<L> {
     pub(super) fn send_now(&mut self, head: FrameHead, message: &[u8]) -> Result<(), BenchError> {
         match self.link.send(head, message) {
             Ok(()) => {}
-            Err(SendError::Full) => self.send_when_possible(head, message)?,
+            Err(FrameSendError::Full) => self.send_when_possible(head, message)?,
             Err(error) => return Err(error.into()),
         }
         Ok(self.link.flush()?)

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use outboard_link::memory::{Buffer, Segment, SegmentAccess};
-use outboard_link::{AccessError, Export, Exports, Link, OpenRegion, Outcome, RemoteMemory, Token};
+use outboard_link::{AccessError, AccessOutcome, Export, Exports, Link, OpenRegion, RemoteMemory, Token};
 use outboard_wire::{Generation, RegionId, RegionKey, Rights};
 
 use super::payload::{Digest, Source};
@@ -103,7 +103,7 @@ impl Reader {
             link.completions(|completion| result = Some(completion.result));
             Ok(result)
         })?;
-        let Outcome::Opened(region) = opened? else { return Err(AccessError::NotOpen.into()) };
+        let AccessOutcome::Opened(region) = opened? else { return Err(AccessError::NotOpen.into()) };
         let buffer = || Buffer::allocate(CHUNK).named("mmap");
         Ok(Self { pump, region, shared, ours: buffer()?, bare: buffer()?, count: 0 })
     }

@@ -1,7 +1,7 @@
 //! Messages one way, as fast as they go.
 
-use outboard_link::{Disposition, Link, LinkError, SendError};
-use outboard_wire::{FrameHead, Kind, Room};
+use outboard_link::{Disposition, FrameSendError, Link, LinkError};
+use outboard_wire::{FrameHead, FrameKind, Room};
 
 use super::payload::{BLOCK, Digest, Source};
 use super::pump::Pump;
@@ -161,7 +161,7 @@ impl<L, const WAYS: usize> Variants for LinkStream<L, WAYS> {
 
 impl<L: Link, const WAYS: usize> Outlet for LinkStream<L, WAYS> {
     fn send(&mut self, source: &Source, first: u64, count: u64) -> Result<(), BenchError> {
-        let head = FrameHead::new(Kind::new(Room::Trial, 0));
+        let head = FrameHead::new(FrameKind::new(Room::Trial, 0));
         let end = first + count;
         let mut number = first;
         while number < end {
@@ -169,7 +169,7 @@ impl<L: Link, const WAYS: usize> Outlet for LinkStream<L, WAYS> {
             let frames = batch.map(|number| (head, source.message(number)));
             match self.pump.link.send_batch(frames) {
                 Ok(sent) => number += sent as u64,
-                Err(SendError::Full) => {
+                Err(FrameSendError::Full) => {
                     self.pump.send_when_possible(head, source.message(number))?;
                     number += 1;
                 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, shm, tcp};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, StreamConfig, shm, tcp};
 use outboard_wire::{Role, Time};
 
 use crate::BenchError;
@@ -57,14 +57,14 @@ pub(super) fn identity() -> Identity {
 pub(super) struct Shm;
 
 /// As it is, except that either process may be kept waiting for a processor.
-fn shm_config() -> shm::Config {
-    shm::Config { handshake_timeout: PATIENCE, ..shm::Config::default() }
+fn shm_config() -> shm::ShmConfig {
+    shm::ShmConfig { handshake_timeout: PATIENCE, ..shm::ShmConfig::default() }
 }
 
 impl Transport for Shm {
     type Link = shm::ShmLink;
     type Listener = shm::ShmListener;
-    type Accepting = shm::Accepting;
+    type Accepting = shm::ShmAccepting;
 
     fn listen() -> Result<(Self::Listener, Address), ConnectError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -95,27 +95,29 @@ pub(super) struct Tls;
 
 /// A kind of TCP.
 trait Configured {
-    fn config() -> tcp::Config;
+    fn config() -> tcp::TcpConfig;
 }
 
 impl Configured for Tcp {
-    fn config() -> tcp::Config {
-        tcp::Config { handshake_timeout: PATIENCE, deadline: PATIENCE, ..tcp::Config::default() }
+    fn config() -> tcp::TcpConfig {
+        let stream =
+            StreamConfig { handshake_timeout: PATIENCE, deadline: PATIENCE, ..StreamConfig::default() };
+        tcp::TcpConfig { stream, ..tcp::TcpConfig::default() }
     }
 }
 
 impl Configured for Tls {
-    fn config() -> tcp::Config {
+    fn config() -> tcp::TcpConfig {
         // Nothing is kept secret here: it is only measured what that costs.
-        let credential = Some(tcp::Credential::Secret("known to whoever reads this".into()));
-        tcp::Config { encryption: tcp::Encryption::All, credential, ..Tcp::config() }
+        let credential = Some(tcp::Credential::Secret("known to each reader of this".into()));
+        tcp::TcpConfig { encryption: tcp::Encryption::All, credential, ..Tcp::config() }
     }
 }
 
 impl<T: Configured> Transport for T {
     type Link = tcp::TcpLink;
     type Listener = tcp::TcpListener;
-    type Accepting = tcp::Accepting;
+    type Accepting = tcp::TcpAccepting;
 
     fn listen() -> Result<(Self::Listener, Address), ConnectError> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -1,12 +1,16 @@
 //! Rounds of the yardsticks, to be run by turns with rounds of our own.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+use outboard_link::memory::Segment;
 
 use super::touches::{Touches, word};
 use crate::BenchError;
+use crate::error::Named;
 use crate::harness::Round;
 use crate::pair::Waits;
-use crate::raw::{BareClient, BareRecycle, Shape, Traffic};
+use crate::raw::{BareClient, BareRecycle, HandOver, Shape, Traffic};
 
 /// Faults that the bare loop answers.
 pub(crate) struct BareFaults {
@@ -25,7 +29,7 @@ impl BareFaults {
     /// The times of those of `count` random accesses that faulted.
     pub(crate) fn round(&mut self, count: u64) -> Result<Round, BenchError> {
         let Self { bare, traffic, touches } = self;
-        // SAFETY: the region of this shape, which nobody else knows.
+        // SAFETY: the region of this shape, which no other code knows.
         let times_ns = unsafe { touches.run(bare.region(), *traffic, count, || bare.faults()) };
         match times_ns {
             Ok(times_ns) if !times_ns.is_empty() => Ok(Round::times(times_ns)),
@@ -35,6 +39,31 @@ impl BareFaults {
                 other.map(Round::times)
             }
         }
+    }
+}
+
+/// Faults that the thread which faults answers itself.
+pub(crate) struct OwnFaults {
+    region: HandOver,
+    touches: Touches,
+}
+
+impl OwnFaults {
+    /// Makes the region.
+    pub(crate) fn start(shape: Shape) -> Result<Self, BenchError> {
+        let source = Segment::create(c"outboard-bare-source", shape.footprint()).named("memfd_create")?;
+        for offset in (0..shape.footprint()).step_by(8) {
+            source.word(offset).store(word(offset), Ordering::Relaxed);
+        }
+        Ok(Self { region: HandOver::start(shape, source)?, touches: Touches::new(&shape, 1) })
+    }
+
+    /// The times of those of `count` random accesses that faulted.
+    pub(crate) fn round(&mut self, count: u64) -> Result<Round, BenchError> {
+        let Self { region, touches } = self;
+        // SAFETY: the region of this shape, which no other code knows.
+        let times_ns = unsafe { touches.run(region.region(), Traffic::Loads, count, || region.faults()) };
+        times_ns.map(Round::times)
     }
 }
 
@@ -59,7 +88,7 @@ impl BareFetches {
     }
 
     /// Bytes per second of `count` chunks asked for at once; spinning and asleep, the better counts. The receiver
-    /// reads every word, as whoever scans a region does.
+    /// reads every word, as a program that scans a region does.
     pub(crate) fn stream_round(&mut self, count: u32) -> Result<Round, BenchError> {
         let (chunk_len, mut buffer) = (self.chunk.len(), vec![0; STREAM_BUFFER]);
         let mut best: f64 = 0.0;

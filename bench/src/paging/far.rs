@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use outboard::{Buffer, FarMemory, FarOptions, FarSlice, FarVec, Path, RegionOptions};
+use outboard::{
+    Advice, BufferSize, FarMapping, FarMemory, FarOptions, FarSlice, FarVec, FaultAnswer, Outboard, Path,
+    RegionOptions,
+};
 use outboard_link::Address;
 
 use super::touches::{Touches, word};
@@ -17,9 +20,19 @@ enum Array {
     Writable(FarVec<u64>),
 }
 
+/// Who uses far memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// One who has system calls wait for far memory, which takes privilege and fault threads.
+    WithSystemCalls,
+    /// One without privilege and without settings, as most are.
+    Usual,
+}
+
 /// Faults that far memory answers.
 pub(crate) struct FarFaults {
     far: FarMemory,
+    name: String,
     array: Array,
     shape: Shape,
     touches: Touches,
@@ -27,13 +40,22 @@ pub(crate) struct FarFaults {
 
 impl FarFaults {
     /// Makes a region of this shape at `server`, with what [`word`] says in every page, and a buffer for a part of it.
-    pub(crate) fn start(server: &Address, shape: Shape, writable: bool) -> Result<Self, BenchError> {
+    pub(crate) fn start(
+        server: &Address,
+        shape: Shape,
+        writable: bool,
+        user: User,
+    ) -> Result<Self, BenchError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bench-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let buffer = shape.buffer * shape.chunk_len;
-        let mut options = FarOptions::at(server.clone()).with_buffer(Buffer::Bytes(buffer));
-        options.chunk = shape.chunk_len;
-        let far = FarMemory::connect(options)?;
+        let mut options =
+            FarOptions::default().with_buffer(BufferSize::Bytes(buffer)).with_chunk(shape.chunk_len);
+        match user {
+            User::WithSystemCalls => options.faults = FaultAnswer::Threads,
+            User::Usual => options.is_unprivileged = true,
+        }
+        let far = Outboard::at(server.clone()).far_with(options)?;
         let region = RegionOptions {
             chunk: shape.chunk_len,
             path: Path::Direct,
@@ -51,22 +73,33 @@ impl FarFaults {
             drop(array);
             Array::ReadOnly(far.open(&name, &region)?)
         };
-        Ok(Self { far, array, shape, touches: Touches::new(&shape, 1) })
+        let faults = Self { far, name, array, shape, touches: Touches::new(&shape, 1) };
+        // The question is what a fault on a chunk costs: touches without an order would have pages come.
+        faults.mapping().advise(0..shape.footprint(), Advice::Whole)?;
+        Ok(faults)
+    }
+
+    /// What its region is called at the server.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn mapping(&self) -> &FarMapping {
+        match &self.array {
+            Array::ReadOnly(array) => array.mapping(),
+            Array::Writable(array) => array.mapping(),
+        }
     }
 
     fn start_of_region(&self) -> *mut u8 {
-        let mapping = match &self.array {
-            Array::ReadOnly(array) => array.mapping(),
-            Array::Writable(array) => array.mapping(),
-        };
-        mapping.as_ptr().as_ptr()
+        self.mapping().as_ptr().as_ptr()
     }
 
     /// The times of those of `count` random accesses that faulted.
     pub(crate) fn round(&mut self, traffic: Traffic, count: u64) -> Result<Round, BenchError> {
         let start = self.start_of_region();
         let far = &self.far;
-        // SAFETY: the region of this shape, which nobody else uses; it may be written if there are stores.
+        // SAFETY: the region of this shape, which no other code uses; it may be written if there are stores.
         let times_ns = unsafe { self.touches.run(start, traffic, count, || far.fetches()) };
         times_ns.map(Round::times)
     }

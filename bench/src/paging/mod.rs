@@ -5,19 +5,21 @@
 
 mod bare;
 mod far;
+mod in_flight;
 mod placement;
 mod touches;
 
-use bare::{BareFaults, BareFetches};
-use far::FarFaults;
+use bare::{BareFaults, BareFetches, OwnFaults};
+use far::{FarFaults, User};
+use in_flight::LinkReads;
 use placement::best_placed;
 #[cfg(test)]
 pub(crate) use touches::{Touches, word};
 
 use crate::daemons::{Host, HostSpec};
-use crate::harness::{Duel, Effort, Environment, Figure, Progress, Report, Side, Unit};
+use crate::harness::{BenchReport, Duel, Effort, Environment, Figure, Progress, Side, Unit};
 use crate::raw::{Shape, Traffic};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// The region is larger than any cache, and so is what of it is resident.
 fn footprint(effort: Effort) -> usize {
@@ -75,13 +77,30 @@ const QUESTIONS: &[Question] = &[
         name: "paging.fault_4KiB.shm.readonly.p50",
         ask: |bench| faults(bench, KIB_4, false, Traffic::Loads, BARE),
     },
+    Question {
+        name: "paging.fault_4KiB.shm.unbound.p50",
+        ask: |bench| faults_unbound(bench, KIB_4, User::Usual),
+    },
+    Question {
+        name: "paging.fault_64KiB.shm.unbound.p50",
+        ask: |bench| faults_unbound(bench, KIB_64, User::Usual),
+    },
+    Question {
+        name: "paging.fault_4KiB.shm.unbound.by_threads.p50",
+        ask: |bench| faults_unbound(bench, KIB_4, User::WithSystemCalls),
+    },
+    Question {
+        name: "paging.fault_64KiB.shm.unbound.by_threads.p50",
+        ask: |bench| faults_unbound(bench, KIB_64, User::WithSystemCalls),
+    },
     Question { name: "paging.scan.tcp.bandwidth", ask: |bench| scans(bench, KIB_512) },
     Question { name: "paging.scan.tcp.bandwidth.64KiB", ask: |bench| scans(bench, KIB_64) },
     Question { name: "paging.faults.4threads.rate", ask: many_threads },
+    Question { name: "paging.faults.8threads.rate", ask: eight_threads },
 ];
 
 /// Asks all questions.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     // Not pinned: neither are applications and the threads that answer their faults.
     let environment = Environment::survey(options.effort, cores_allowed, Vec::new());
@@ -94,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         figures.push((question.ask)(bench)?);
         progress.end();
     }
-    Ok(Report { bench: "paging", figures, environment })
+    Ok(BenchReport { bench: "paging", figures, environment })
 }
 
 fn faults(
@@ -106,7 +125,7 @@ fn faults(
 ) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
     let shape = Shape::third(footprint(effort), chunk_len);
-    let mut far = FarFaults::start(&host.local, shape, writable)?;
+    let mut far = FarFaults::start(&host.local, shape, writable, User::WithSystemCalls)?;
     let mut bare = BareFaults::start(shape, traffic)?;
     let duel = Duel::run(effort, progress, |side| match side {
         Side::Ours => best_placed(&[host.pid()], || far.round(traffic, touches(effort))),
@@ -115,11 +134,31 @@ fn faults(
     Ok(duel.figure(name, Unit::Nanoseconds, 1.0, versus))
 }
 
+/// As a user's program runs: threads are where the scheduler puts them. The bare ways are placed as suits them best.
+fn faults_unbound(bench: Bench<'_>, chunk_len: usize, user: User) -> Result<Figure, BenchError> {
+    let Bench { name, effort, progress, host } = bench;
+    let shape = Shape::third(footprint(effort), chunk_len);
+    let mut far = FarFaults::start(&host.local, shape, false, user)?;
+    let mut bare = BareFaults::start(shape, Traffic::Loads)?;
+    let mut own = OwnFaults::start(shape)?;
+    let duel = Duel::run(effort, progress, |side| match side {
+        Side::Ours => far.round(Traffic::Loads, touches(effort)),
+        Side::Yardstick => {
+            let thread = best_placed(&[], || bare.round(touches(effort)))?;
+            let own = own.round(touches(effort))?;
+            Ok(if own.score <= thread.score { own } else { thread })
+        }
+    })?;
+    let versus =
+        "the cheapest bare way: a thread, placed best, or a handler of SIGBUS in the thread that faults";
+    Ok(duel.figure(name, Unit::Nanoseconds, 1.0, versus))
+}
+
 /// A fault and a fetch: what a fault path over TCP cannot do without.
 fn faults_by_tcp(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
     let shape = Shape::third(footprint(effort), KIB_64);
-    let mut far = FarFaults::start(&host.remote, shape, false)?;
+    let mut far = FarFaults::start(&host.remote, shape, false, User::WithSystemCalls)?;
     let (mut bare, mut fetches) = (BareFaults::start(shape, Traffic::Loads)?, BareFetches::start(KIB_64)?);
     let duel = Duel::run(effort, progress, |side| match side {
         Side::Ours => best_placed(&[host.pid()], || far.round(Traffic::Loads, touches(effort))),
@@ -136,7 +175,7 @@ fn faults_by_tcp(bench: Bench<'_>) -> Result<Figure, BenchError> {
 fn scans(bench: Bench<'_>, chunk_len: usize) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
     let shape = Shape::third(footprint(effort), chunk_len);
-    let mut far = FarFaults::start(&host.remote, shape, false)?;
+    let mut far = FarFaults::start(&host.remote, shape, false, User::WithSystemCalls)?;
     let mut bare = BareFetches::start(KIB_64)?;
     let pieces = (shape.footprint() / KIB_64) as u32;
     let duel = Duel::run(effort, progress, |side| match side {
@@ -151,11 +190,27 @@ fn scans(bench: Bench<'_>, chunk_len: usize) -> Result<Figure, BenchError> {
 fn many_threads(bench: Bench<'_>) -> Result<Figure, BenchError> {
     let Bench { name, effort, progress, host } = bench;
     let shape = Shape::third(footprint(effort), KIB_64);
-    let mut far = FarFaults::start(&host.local, shape, false)?;
+    let mut far = FarFaults::start(&host.local, shape, false, User::WithSystemCalls)?;
     let touches = 4 * touches(effort);
     let duel = Duel::run(effort, progress, |side| match side {
         Side::Ours => far.rate_round(4, touches / 4),
         Side::Yardstick => far.rate_round(1, touches),
     })?;
     Ok(duel.figure(name, Unit::FaultsPerSecond, 1.0, "the same far memory with one thread"))
+}
+
+/// As many faults at once as the link has reads under way.
+fn eight_threads(bench: Bench<'_>) -> Result<Figure, BenchError> {
+    const THREADS: u64 = 8;
+    let Bench { name, effort, progress, host } = bench;
+    let shape = Shape::third(footprint(effort), KIB_64);
+    let mut far = FarFaults::start(&host.remote, shape, false, User::WithSystemCalls)?;
+    let mut link = LinkReads::start(&host.remote, far.name(), (KIB_64, THREADS as usize))?;
+    let touches = THREADS * touches(effort);
+    let duel = Duel::run(effort, progress, |side| match side {
+        Side::Ours => far.rate_round(THREADS, touches / THREADS),
+        Side::Yardstick => link.round(touches),
+    })?;
+    let versus = "reads of 64 KiB over the same kind of link (TCP), 8 under way, without far memory";
+    Ok(duel.figure(name, Unit::FaultsPerSecond, 1.0, versus))
 }

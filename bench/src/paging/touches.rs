@@ -38,7 +38,7 @@ impl Touches {
     /// during which the number of `faults` grew. Loads must find what [`word`] says.
     ///
     /// # Safety
-    /// The region is mapped, of this shape, and nobody else stores to it.
+    /// The region is mapped, of this shape, and no other thread stores to it.
     pub(crate) unsafe fn run(
         &mut self,
         region: *mut u8,

@@ -74,7 +74,7 @@ impl Control {
         let control = Self::of_peer()?;
         let result = part(&control);
         if let Err(error) = &result {
-            // If the lead is gone there is nobody to tell.
+            // If the lead is gone there is no process to tell.
             let _ = control.send(&Answer::Failed { why: crate::error::chain(error) });
         }
         result

@@ -2,7 +2,7 @@
 //!
 //! One frame, resident and outside of the region, is always in hand. At a fault it is filled from memory that stands
 //! for a server's, and moved in, which lets the application go on; only then the oldest chunk is moved out, copied
-//! back if the application stores, and its frame is in hand for the next fault. So whoever faults waits for one
+//! back if the application stores, and its frame is in hand for the next fault. So a thread that faults waits for one
 //! copy and one move, and for what is left of the work on the fault before.
 //!
 //! One thread, not pinned by itself, sleeps in a blocking read: between one fault and the next, nothing is cheaper. There is no lock and no table but the ring of what is
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_userfaultfd::{Features, Messages, Stopped, Userfaultfd, Wake, Watch};
+use outboard_userfaultfd::{FaultWatch, Features, KernelMessages, Stopped, Userfaultfd, Wake};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
@@ -109,7 +109,7 @@ impl BareRecycle {
         Ok(Self { memory, shape, faults, handler: Some(handler) })
     }
 
-    /// Where the region begins. Whoever touches it may wait for the handler.
+    /// Where the region begins. A thread that touches it may wait for the handler.
     pub(crate) fn region(&self) -> *mut u8 {
         self.memory.window_mut().as_mut_ptr()
     }
@@ -134,7 +134,7 @@ impl BareRecycle {
 
 impl Drop for BareRecycle {
     fn drop(&mut self) {
-        // Nobody asks any more.
+        // No thread asks any more.
         let _ = self.stop();
     }
 }
@@ -145,11 +145,11 @@ fn watch(start: usize, len: usize) -> Result<Userfaultfd, BenchError> {
     userfaultfd.agree(Features::MOVE).named("userfaultfd with UFFDIO_MOVE")?;
     rustix::fs::fcntl_setfl(&userfaultfd, OFlags::empty()).named("fcntl")?;
     // SAFETY: memory that the caller has just mapped, and answers for.
-    unsafe { userfaultfd.register(start, len, Watch::Missing) }.named("UFFDIO_REGISTER")?;
+    unsafe { userfaultfd.register(start, len, FaultWatch::Missing) }.named("UFFDIO_REGISTER")?;
     Ok(userfaultfd)
 }
 
-/// The thread that answers faults. When it ends, its userfaultfd is closed and nobody waits any longer.
+/// The thread that answers faults. When it ends, its userfaultfd is closed and no thread waits any longer.
 struct Handler {
     userfaultfd: Userfaultfd,
     start: *mut u8,
@@ -167,7 +167,7 @@ unsafe impl Send for Handler {}
 
 impl Handler {
     fn run(mut self) -> Result<Segment, BenchError> {
-        let mut messages = Messages::default();
+        let mut messages = KernelMessages::default();
         loop {
             self.userfaultfd.read(&mut messages).named("read")?;
             for fault in messages.faults() {
@@ -185,7 +185,7 @@ impl Handler {
         let hand = self.start.wrapping_add(chunks * chunk_len);
         let home = |chunk: usize| self.source.start().as_ptr().wrapping_add(chunk * chunk_len);
         let place = |chunk: usize| self.start.addr() + chunk * chunk_len;
-        // SAFETY: a chunk of the source and the frame in hand, both mapped, neither used by anybody else.
+        // SAFETY: a chunk of the source and the frame in hand, both mapped, neither used by another thread.
         unsafe { hand.copy_from_nonoverlapping(home(chunk), chunk_len) };
         self.faults.fetch_add(1, Ordering::Release);
         self.relocate(hand.addr(), place(chunk))?;

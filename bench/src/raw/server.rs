@@ -69,7 +69,7 @@ impl BareClient {
 fn serve(socket: &mut BareSocket, chunk: &[u8]) -> Result<(), BenchError> {
     let mut request = [0; REQUEST];
     loop {
-        // Between requests nobody is measured.
+        // Between requests nothing is measured.
         socket.waits = Waits::Asleep;
         socket.read_exact(&mut request)?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| request[at + byte]));

@@ -9,7 +9,7 @@ use crate::daemons::{Host, HostSpec};
 use crate::error::Named;
 use crate::harness::{Duel, Figure, Progress, Side, Unit};
 use crate::pair::Waits;
-use crate::{BenchError, Effort, Options};
+use crate::{BenchError, BenchOptions, Effort};
 
 /// How many questions there are in every run.
 pub(super) const COUNT: usize = 2;
@@ -24,19 +24,19 @@ const STREAM: u64 = 256 << 10;
 const SOCKET: &str = "a bare socket on loopback, as many bytes in 64 KiB writes and reads of up to 256 KiB; spinning or \
                       asleep, the better counts";
 
-fn router(options: &Options, workers: usize, peers: Vec<String>) -> Result<Host, BenchError> {
+fn router(options: &BenchOptions, workers: usize, peers: Vec<String>) -> Result<Host, BenchError> {
     Host::start(&options.peer, &HostSpec::Router { workers, peers })
 }
 
 /// What carrying costs.
-pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn figures(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     let mut figures = histogram(options, progress)?;
     figures.push(stream(options, progress)?);
     Ok(figures)
 }
 
 /// The histogram of two ranks by one agent on the same two cores, beside the same without.
-fn histogram(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+fn histogram(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     let (name, effort) = ("routing.histogram.agent.2ranks", options.effort);
     progress.begin(name);
     let agent = router(options, 1, Vec::new())?;
@@ -68,7 +68,7 @@ fn histogram(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, 
 }
 
 /// From a rank to one of another agent, over TCP between the two agents.
-fn stream(options: &Options, progress: &mut Progress) -> Result<Figure, BenchError> {
+fn stream(options: &BenchOptions, progress: &mut Progress) -> Result<Figure, BenchError> {
     let (name, effort) = ("routing.tcp.2agents.bandwidth", options.effort);
     progress.begin(name);
     let first = router(options, 1, Vec::new())?;
@@ -90,7 +90,7 @@ fn stream(options: &Options, progress: &mut Progress) -> Result<Figure, BenchErr
 }
 
 /// The histogram of four ranks by an agent with more or fewer threads, beside one.
-pub(super) fn sweep(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn sweep(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     // There are many of them, and only their order matters.
     let effort = if options.effort == Effort::Full { Effort::Quick } else { options.effort };
     let usual_agent = router(options, 1, Vec::new())?;

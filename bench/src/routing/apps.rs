@@ -2,15 +2,15 @@
 
 use outboard_link::Address;
 use outboard_messages::{
-    App, Histogram, IndexGather, Report, Shape, ShortestPaths, Transport, Transpose, Triangles, Watch,
-    messenger_options,
+    App, ApplicationReport, Histogram, IndexGather, RunWatch, Shape, ShortestPaths, Transport, Transpose,
+    Triangles, messenger_options,
 };
 use serde::{Deserialize, Serialize};
 
 use super::seat::{Bundling, Seat, failed};
 use crate::harness::{Duel, Figure, Progress, Round, Side, Unit};
 use crate::pair::{Answer, Control, Peer, PeerProgram};
-use crate::{BenchError, Effort, Options};
+use crate::{BenchError, BenchOptions, Effort};
 
 /// What the processes are told to play.
 pub(super) const PART: &str = "routing.app";
@@ -31,7 +31,8 @@ pub(super) fn serve(control: &Control) -> Result<(), BenchError> {
     let mut messenger = seat.join(messenger_options)?;
     control.send(&Answer::Ready)?;
     while let Some(Task { app, is_checked }) = control.receive("an application")? {
-        let report = app.play(&mut messenger, &Watch { is_checked, ..Watch::default() }).map_err(failed)?;
+        let report =
+            app.play(&mut messenger, &RunWatch { is_checked, ..RunWatch::default() }).map_err(failed)?;
         control.send(&report)?;
     }
     Ok(())
@@ -57,10 +58,13 @@ impl Company {
         for peer in &self.0 {
             peer.control.send(&Some(Task { app: app.clone(), is_checked }))?;
         }
-        let mut reports =
-            self.0.iter().map(|peer| peer.control.receive::<Option<Report>>("an application's result"));
-        let report =
-            reports.try_fold(None, |found: Option<Report>, report| Ok::<_, BenchError>(found.or(report?)))?;
+        let mut reports = self
+            .0
+            .iter()
+            .map(|peer| peer.control.receive::<Option<ApplicationReport>>("an application's result"));
+        let report = reports.try_fold(None, |found: Option<ApplicationReport>, report| {
+            Ok::<_, BenchError>(found.or(report?))
+        })?;
         let Some(report) = report else {
             return Err(BenchError::PeerFailed { why: "no rank has a result".to_owned() });
         };
@@ -72,7 +76,7 @@ impl Company {
 
     /// Ends them.
     pub(crate) fn stop(self) -> Result<(), BenchError> {
-        // They leave together: whoever waits for the others finds them.
+        // They leave together: a rank that waits for the others finds them.
         self.0.iter().try_for_each(|peer| peer.control.send(&None::<Task>))
     }
 }
@@ -96,7 +100,7 @@ fn apps(effort: Effort, ranks: u32) -> [App; COUNT] {
 }
 
 /// Two figures for each application: its time, and how many times one process takes as long.
-pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn figures(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     let effort = options.effort;
     let ranks = std::thread::available_parallelism().map_or(2, |cores| (cores.get() as u32).clamp(2, 8));
     let (several, one) = (Company::start(&options.peer, ranks)?, Company::start(&options.peer, 1)?);

@@ -51,7 +51,7 @@ fn append(updates: &mut Updates, count: usize, me: u32, own: &mut Lane, other: &
         let (rank, place) = updates.next();
         let (message, is_other) = (message(rank, place), usize::from(rank != me));
         // Which of the two it is cannot be predicted, so it is written to both and stays in one.
-        // SAFETY: neither is beyond its batch, of which nobody reads what is not yet published.
+        // SAFETY: neither is beyond its batch, of which no thread reads what is not yet published.
         unsafe {
             own_at.write(message);
             other_at.write(message);

@@ -18,9 +18,9 @@ use self::part::Work;
 use self::tables::SMALL;
 use self::team::Team;
 use self::updates::Seeds;
-use crate::harness::{Duel, Environment, Figure, Progress, Report, Side, Unit};
+use crate::harness::{BenchReport, Duel, Environment, Figure, Progress, Side, Unit};
 use crate::pair::Control;
-use crate::{BenchError, Effort, Options};
+use crate::{BenchError, BenchOptions, Effort};
 
 /// Updates that each rank sends in a round.
 const UPDATES: u64 = 8_000_000;
@@ -35,7 +35,7 @@ const VERSUS_INLINE: &str = "the same without an agent, on the same cores";
 const QUESTIONS: usize = 5 + apps::COUNT + agents::COUNT + nodes::COUNT;
 
 /// Asks all questions.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let cores_allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let mut environment = Environment::survey(options.effort, cores_allowed, Vec::new());
     let is_long = options.effort != Effort::Quick;
@@ -66,12 +66,12 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         figures.extend(sweep::figures(options, &mut progress)?);
         figures.extend(agents::sweep(options, &mut progress)?);
     }
-    Ok(Report { bench: "routing", figures, environment })
+    Ok(BenchReport { bench: "routing", figures, environment })
 }
 
 /// The histogram of two ranks, with tables of so many words.
 fn beside_rings(
-    options: &Options,
+    options: &BenchOptions,
     name: &str,
     words: u64,
     progress: &mut Progress,
@@ -90,7 +90,7 @@ fn beside_rings(
 
 /// The same beside MPI.
 fn beside_alltoallv(
-    options: &Options,
+    options: &BenchOptions,
     peer: &Alltoallv,
     progress: &mut Progress,
 ) -> Result<Figure, BenchError> {
@@ -110,7 +110,7 @@ fn beside_alltoallv(
 }
 
 /// Figures that compare ours with ours.
-fn between_ranks(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+fn between_ranks(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     let effort = options.effort;
     let (mut two, mut four) = (Team::start(&options.peer, 2, SMALL)?, Team::start(&options.peer, 4, SMALL)?);
     let (updates, mut seeds) = (effort.items(UPDATES), Seeds::default());

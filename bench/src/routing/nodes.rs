@@ -5,13 +5,13 @@ use std::time::Duration;
 use outboard_sim::{BundleStudy, bundle_study};
 
 use crate::harness::{Figure, Progress, Unit};
-use crate::{BenchError, Effort, Options};
+use crate::{BenchError, BenchOptions, Effort};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 2;
 
 /// The average size of what agents give to their ranks at once, and how long messages take, beside those of two nodes.
-pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn figures(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     // By the simulated clock.
     let span = match options.effort {
         Effort::Full => Duration::from_millis(10),

@@ -2,7 +2,7 @@
 
 use outboard::{Job, Messenger, MessengerOptions, Settings};
 use outboard_link::Address;
-use outboard_settings::{ByteSize, Placement, Secret, Whereabouts};
+use outboard_settings::{AddressChoice, ByteSize, MessagesPlacement, Secret};
 use outboard_wire::{JobId, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -55,17 +55,17 @@ impl Seat {
         settings.job.rank = Some(Rank(self.rank));
         settings.job.size = Some(self.ranks);
         settings.job.secret = Some(Secret::new(self.secret.clone()).map_err(failed)?);
-        (settings.job.agent, settings.job.memory) = (Whereabouts::None, Whereabouts::None);
+        (settings.job.agent, settings.job.memory) = (AddressChoice::None, AddressChoice::None);
         if let Some((agent, meeting)) = &self.agent {
-            settings.job.agent = Whereabouts::At(agent.parse()?);
+            settings.job.agent = AddressChoice::At(agent.parse()?);
             settings.job.rendezvous = Some(meeting.parse()?);
-            settings.messages.placement = Placement::Agent;
+            settings.messages.placement = MessagesPlacement::Agent;
         }
         let Bundling { bundle, buffers } = self.bundling;
         settings.messages.bundle = bundle.map_or(settings.messages.bundle, ByteSize);
         settings.messages.buffers = buffers.unwrap_or(settings.messages.buffers);
-        let mut job = Job::with_settings(&settings).map_err(failed)?;
-        Messenger::new(&mut job, with(MessengerOptions::from_settings(&settings))).map_err(failed)
+        let job = Job::with_settings(&settings).map_err(failed)?;
+        job.messenger_with(with(job.messenger_options())).map_err(failed)
     }
 
     /// Starts a process for each rank of a job, which plays `part` and is told its seat first. If there are agents, ranks

@@ -7,7 +7,7 @@ use super::tables::SMALL;
 use super::team::Team;
 use super::updates::Seeds;
 use crate::harness::{Duel, Figure, Progress, Side, Unit};
-use crate::{BenchError, Effort, Options};
+use crate::{BenchError, BenchOptions, Effort};
 
 const BUNDLES_KIB: [u64; 5] = [4, 8, 16, 32, 64];
 const BUFFERS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -17,7 +17,7 @@ pub(super) const COUNT: usize = BUNDLES_KIB.len() + BUFFERS.len();
 const DEFAULT: &str = "as it is without a setting: bundles of 32 KiB, 16 under way to each rank";
 
 /// The histogram of two ranks with other bundles, beside the one with those that everybody has.
-pub(super) fn figures(options: &Options, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn figures(options: &BenchOptions, progress: &mut Progress) -> Result<Vec<Figure>, BenchError> {
     // There are many of them, and only their order matters.
     let effort = if options.effort == Effort::Full { Effort::Quick } else { options.effort };
     let bundles = BUNDLES_KIB

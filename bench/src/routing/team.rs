@@ -95,7 +95,7 @@ impl Team {
 
     /// Ends them.
     pub(super) fn stop(self) -> Result<(), BenchError> {
-        // They leave together: whoever waits for the others finds them.
+        // They leave together: a rank that waits for the others finds them.
         self.ranks.iter().try_for_each(|peer| peer.control.send(&None::<Task>))
     }
 }

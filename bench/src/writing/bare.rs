@@ -1,4 +1,4 @@
-//! The least that a write over a link costs: no writer, no order, nobody who is told, and completions taken by the 32 as
+//! The least that a write over a link costs: no writer, no order, no signal, and completions taken by the 32 as
 //! a writer does.
 
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use outboard::{FarRegion, Settings};
 use outboard_link::memory::Window;
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::{
-    AccessError, Address, Disposition, Exports, Identity, Link, LinkError, Loss, OpenRegion, Outcome,
+    AccessError, AccessOutcome, Address, Disposition, Exports, Identity, Link, LinkError, Loss, OpenRegion,
     RemoteMemory, Token, Waiter,
 };
 use outboard_wire::{Rights, Role};
@@ -34,7 +34,7 @@ impl Bare {
         let settings = Settings::default();
         let identity = Identity::new(Role::Tool, "bench writing");
         let mut link = shm::connect(address, identity, Exports::new(), settings.link.shm())?;
-        link.open(&region.descriptor.grant, Rights::READ.and(Rights::WRITE), Token(0))?;
+        link.open(&region.descriptor().grant, Rights::READ.and(Rights::WRITE), Token(0))?;
         let open = await_opening(&mut link)?;
         let mut bare = Self { link, open, size: region.size(), random: order("bare") };
         let bytes = [0; 4096];
@@ -78,7 +78,7 @@ fn await_opening(link: &mut ShmLink) -> Result<OpenRegion, AccessError> {
         let mut opened = None;
         link.completions(|completion| opened = Some(completion.result));
         match opened {
-            Some(Ok(Outcome::Opened(open))) => return Ok(open),
+            Some(Ok(AccessOutcome::Opened(open))) => return Ok(open),
             Some(Err(error)) => return Err(error),
             Some(Ok(_)) => return Err(AccessError::NotOpen),
             None if now >= limit => {

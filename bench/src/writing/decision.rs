@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use outboard_writing::{Hint, Path, Policy, Span};
+use outboard_writing::{Hint, Policy, WritePath, WriteSpan};
 
 use crate::harness::{Effort, Figure, Unit, percentile};
 
@@ -13,10 +13,10 @@ const ROUND: usize = 512;
 const PARTS: usize = 512;
 
 /// Pages of a hot set with a cold tail, as the policy meets them when it has most to think about.
-fn spans() -> Vec<Span> {
+fn spans() -> Vec<WriteSpan> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut page = || if random.bool() { random.u64(..1024) } else { random.u64(1024..1 << 20) };
-    (0..PARTS * ROUND).map(|_| Span { slot: 0, offset: page() << 12, len: 64 }).collect()
+    (0..PARTS * ROUND).map(|_| WriteSpan { slot: 0, offset: page() << 12, len: 64 }).collect()
 }
 
 /// The time of a decision, and of what is learnt when a write ends, beside those of an empty loop over the same writes.
@@ -38,15 +38,15 @@ pub(super) fn figures(effort: Effort) -> Vec<Figure> {
             now += Duration::from_nanos(500);
             let is_hot = span.offset < 1024 << 12;
             let took = match path {
-                Path::Unload => 1900,
-                Path::Offload if is_hot => 1600,
-                Path::Offload => 3200,
+                WritePath::Unload => 1900,
+                WritePath::Offload if is_hot => 1600,
+                WritePath::Offload => 3200,
             };
             policy.learn(now, *lesson, Duration::from_nanos(took));
         }
         let learnt = Instant::now();
         for (lesson, span) in lessons.iter_mut().zip(part) {
-            lesson.0 = if black_box(span).len == 0 { Path::Unload } else { Path::Offload };
+            lesson.0 = if black_box(span).len == 0 { WritePath::Unload } else { WritePath::Offload };
         }
         let walked = Instant::now();
         let each = |from: Instant, to: Instant| (to - from).as_nanos() as f64 / ROUND as f64;

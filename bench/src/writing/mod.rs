@@ -11,11 +11,11 @@ mod plays;
 mod plot;
 mod shm;
 
-use crate::harness::{Environment, Report};
-use crate::{BenchError, Options};
+use crate::harness::{BenchReport, Environment};
+use crate::{BenchError, BenchOptions};
 
 /// Runs everything.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let mut figures = model::figures(options.effort);
     figures.extend(decision::figures(options.effort));
     figures.extend(shm::figures(options)?);
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut environment = Environment::survey(options.effort, cores, Vec::new());
     environment.notes.extend(small_pages());
-    Ok(Report { bench: "writing", figures, environment })
+    Ok(BenchReport { bench: "writing", figures, environment })
 }
 
 const SHARED_HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_reads_figures_is_told_of_small_pages() {
+    fn a_reader_of_figures_is_told_of_small_pages() {
         assert_eq!(small_pages_by("[always] within_size advise never deny force\n"), None);
         let told = small_pages_by("always within_size advise [never] deny force\n").unwrap();
         assert!(told.ends_with("it is never"), "{told}");

@@ -1,7 +1,7 @@
 //! The model: the writer's own policy beside fixed paths and one that is clairvoyant.
 
 use outboard_sim::nic::{Parameters, Plan, Steerer, Workload};
-use outboard_writing::Path;
+use outboard_writing::WritePath;
 
 use super::plays::Plays;
 use crate::harness::{Effort, Figure, Unit};
@@ -27,7 +27,7 @@ fn writes(effort: Effort, workload: &Workload) -> u64 {
 const PROBE: u64 = 50_000;
 
 const FIXED_OR_ADAPTIVE: [Steerer; 3] =
-    [Steerer::Fixed(Path::Offload), Steerer::Fixed(Path::Unload), Steerer::Adaptive];
+    [Steerer::Fixed(WritePath::Offload), Steerer::Fixed(WritePath::Unload), Steerer::Adaptive];
 
 /// A workload on the model, of which every policy is asked what it makes of it.
 #[derive(Clone)]
@@ -147,14 +147,14 @@ fn scaled_cases(effort: Effort) -> Vec<Vec<Case>> {
     Workload::ALL.into_iter().map(cases_of).collect()
 }
 
-/// The same with so many writes, but for `most`, that the second half of them sees the workload shift, whoever steers. A
+/// The plan with so many writes, but for `most`, that the second half of them sees the workload shift, whichever way paths are chosen. A
 /// phase lasts a second: a play that lasts longer than one has a shift in its second half.
 fn across_a_shift(cases: Vec<Case>, most: u64) -> Vec<Case> {
     let probes: Vec<Case> = cases.iter().map(|case| Case { writes: PROBE, ..case.clone() }).collect();
     let plays = Plays::of(probes.iter().flat_map(Case::plans));
     let lasting = |(case, probe): (Case, &Case)| {
         let rates = FIXED_OR_ADAPTIVE.map(|steerer| plays.outcome(probe.plan(steerer)).rate);
-        // Whoever learns becomes faster than at first.
+        // A writer that learns becomes faster than at first.
         let writes = (1.3 * rates.into_iter().fold(0.0, f64::max)) as u64;
         Case { writes: writes.min(most), ..case }
     };

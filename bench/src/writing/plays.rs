@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outboard_sim::nic::{Outcome, Plan, play};
+use outboard_sim::nic::{NicOutcome, Plan, play};
 
 /// Plans, and what came of them.
 pub(super) struct Plays {
     plans: Vec<Plan>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<NicOutcome>,
 }
 
 impl Plays {
@@ -26,14 +26,14 @@ impl Plays {
     }
 
     /// What came of `plan`, which was among them.
-    pub(super) fn outcome(&self, plan: Plan) -> &Outcome {
+    pub(super) fn outcome(&self, plan: Plan) -> &NicOutcome {
         let plan = plan.plainest();
         let at = self.plans.iter().position(|other| *other == plan);
-        &self.outcomes[at.expect("whoever asks for an outcome has had its plan played")]
+        &self.outcomes[at.expect("a reader of an outcome has had its plan played")]
     }
 }
 
-fn side_by_side(plans: &[Plan]) -> Vec<Outcome> {
+fn side_by_side(plans: &[Plan]) -> Vec<NicOutcome> {
     let next = &AtomicUsize::new(0);
     let some = move || {
         let mine = std::iter::from_fn(|| {

@@ -1,7 +1,7 @@
 //! Latency over the share of cold writes, as a picture.
 
 use outboard_sim::nic::{Parameters, Steerer, Workload};
-use outboard_writing::Path;
+use outboard_writing::WritePath;
 
 use super::model::plan;
 use super::plays::Plays;
@@ -17,8 +17,8 @@ const BOTTOM: f64 = 60.0;
 const GREY: &str = "#666666";
 
 const LINES: [(&str, &str, Steerer, bool); 4] = [
-    ("offload", "#c0392b", Steerer::Fixed(Path::Offload), false),
-    ("unload", "#2471a3", Steerer::Fixed(Path::Unload), false),
+    ("offload", "#c0392b", Steerer::Fixed(WritePath::Offload), false),
+    ("unload", "#2471a3", Steerer::Fixed(WritePath::Unload), false),
     ("adaptive", "#1e8449", Steerer::Adaptive, false),
     ("clairvoyant", "#7d3c98", Steerer::Clairvoyant, true),
 ];

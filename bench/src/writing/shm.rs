@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
-use outboard::{Client, Memory, Settings, WritePath, WriteTarget, Writer, WriterOptions};
-use outboard_link::{Address, Identity};
-use outboard_wire::Role;
+use outboard::{Outboard, WritePath, WriteTarget, Writer, WriterOptions};
+use outboard_link::Address;
 
 use super::bare::Bare;
 use crate::daemons::{Host, HostSpec};
 use crate::harness::{Duel, Effort, Figure, Progress, Round, Side, Unit};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// Bytes of a small write.
 pub(super) const SMALL: usize = 64;
@@ -20,7 +19,7 @@ const HOT_BYTES: u64 = 256 << 10;
 /// Writes in one round.
 const ROUND: u64 = 400_000;
 
-/// An order of places for each: whoever writes second must not find in a cache what the first has left there.
+/// An order of places for each: the writer that comes second must not find in a cache what the first has left there.
 pub(super) fn order(whose: &str) -> fastrand::Rng {
     fastrand::Rng::with_seed(whose.bytes().fold(7, |seed, byte| 31 * seed + u64::from(byte)))
 }
@@ -33,6 +32,9 @@ struct Scribe {
     random: fastrand::Rng,
 }
 
+/// What daemons know the benchmark by.
+const NAME: &str = "bench writing";
+
 impl Scribe {
     /// With the whole region mapped and populated.
     fn start(
@@ -40,10 +42,8 @@ impl Scribe {
         region: &outboard::FarRegion,
         path: Option<WritePath>,
     ) -> Result<Self, BenchError> {
-        let settings = Settings::default();
-        let identity = Identity::new(Role::Tool, "bench writing");
         let options = WriterOptions { path, ..WriterOptions::default() };
-        let mut writer = Writer::connect(address, identity, &settings.link, options)?;
+        let mut writer = Outboard::at(address.clone()).with_name(NAME).writer_with(options)?;
         let target = writer.open(region)?;
         let size = region.size();
         let mut scribe = Self { writer, target, size, random: order(path.map_or("adaptive", |_| "fixed")) };
@@ -86,7 +86,7 @@ fn cpu_seconds(pid: u32) -> f64 {
 }
 
 /// The figures of both regions.
-pub(super) fn figures(options: &Options) -> Result<Vec<Figure>, BenchError> {
+pub(super) fn figures(options: &BenchOptions) -> Result<Vec<Figure>, BenchError> {
     let host = Host::start(&options.peer, &HostSpec::Memory { data_dir: None, workers: None })?;
     let mut figures = Vec::new();
     let cold = if options.effort == Effort::Tiny { HOT_BYTES } else { COLD_BYTES };
@@ -96,10 +96,13 @@ pub(super) fn figures(options: &Options) -> Result<Vec<Figure>, BenchError> {
     Ok(figures)
 }
 
-fn region_figures(options: &Options, host: &Host, name: &str, size: u64) -> Result<Vec<Figure>, BenchError> {
-    let settings = Settings::default();
-    let client = Client::connect(&host.local, Identity::new(Role::Tool, "bench writing"), &settings.link)?;
-    let mut memory = Memory::new(client);
+fn region_figures(
+    options: &BenchOptions,
+    host: &Host,
+    name: &str,
+    size: u64,
+) -> Result<Vec<Figure>, BenchError> {
+    let mut memory = Outboard::at(host.local.clone()).with_name(NAME).memory()?;
     let region = memory.reserve_shared(size, &format!("bench-writing-{name}"))?;
     let mut ours = Scribe::start(&host.local, &region, None)?;
     let mut fixed = Scribe::start(&host.local, &region, Some(WritePath::Offload))?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outboard_calling::AgentDesk;
 use outboard_driver::calling::draw_caller;
-use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service, WorkerHandle};
 use outboard_link::memory::Buffer;
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_paging::agent::{PagingWorker, STAGE_LEN, SharedPaging};
@@ -15,7 +15,7 @@ use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_routing::{RoutingWorker, SharedRouting};
 use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
-use outboard_wire::control::{ControlAnswer, Failure, Question};
+use outboard_wire::control::{ControlAnswer, ControlFailure, Question};
 use outboard_wire::{Incarnation, Role, Time};
 use outboard_writing::Relay;
 
@@ -196,7 +196,7 @@ pub(crate) struct AgentService {
     shared: Arc<SharedAgent>,
     counts: Arc<Counts>,
     outbox: Outbox,
-    peers: HashMap<LinkId, (Peer, Origin)>,
+    peers: HashMap<LinkId, (Peer, LinkOrigin)>,
     paging: PagingWorker,
     shared_paging: Arc<SharedPaging>,
     /// Where the numbers of paging are shown.
@@ -242,6 +242,7 @@ impl AgentService {
                 self.shared.deliver(answers);
             }
             Question::Reserve { .. }
+            | Question::ReserveSparse { .. }
             | Question::OpenNamed { .. }
             | Question::Load { .. }
             | Question::Free { .. }
@@ -251,7 +252,7 @@ impl AgentService {
             | Question::List { .. } => {
                 self.counts.questions_refused_total.add(1);
                 let detail = "an agent owns no regions; ask a memory server (--server ADDRESS)";
-                self.outbox.answer(link, tag, &ControlAnswer::failed(Failure::NotServed, detail));
+                self.outbox.answer(link, tag, &ControlAnswer::failed(ControlFailure::NotServed, detail));
             }
         }
     }
@@ -277,9 +278,9 @@ impl Service for AgentService {
         self.routing.on_turn(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _now: Time) {
         self.routing.on_open(link, peer);
-        if let Origin::Dialled(dial) = origin {
+        if let LinkOrigin::Dialled(dial) = origin {
             let number = self.dialled[dial];
             let links_wanted = self.dialled.iter().filter(|dialled| **dialled == number).count();
             let (before, is_first) = self.shared.reached(number, links_wanted, peer);
@@ -369,7 +370,7 @@ impl Service for AgentService {
     fn on_lost(&mut self, link: LinkId, error: &LinkError, now: Time) {
         let by_its_own_will = matches!(error.loss, Loss::Closed { .. });
         match self.peers.remove(&link) {
-            Some((peer, Origin::Dialled(dial))) => {
+            Some((peer, LinkOrigin::Dialled(dial))) => {
                 let is_last = self.shared.missed(self.dialled[dial], &peer);
                 let what_now = if is_last { "; dialling again" } else { "; other links to it are left" };
                 // Agents come and go with their jobs.
@@ -378,7 +379,7 @@ impl Service for AgentService {
                     false => tracing::warn!("{error}{what_now}"),
                 }
             }
-            Some((peer, Origin::Accepted)) => {
+            Some((peer, LinkOrigin::Accepted)) => {
                 tracing::debug!("{error}");
                 self.counts.went(&peer, by_its_own_will);
             }

@@ -1,4 +1,4 @@
-//! Whether anybody still uses a daemon.
+//! Whether a client still uses a daemon.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use outboard_wire::Role;
 
 /// How long the first application may take to come.
 const FIRST_WITHIN: Duration = Duration::from_secs(10);
-/// How long nobody may be there between two of them.
+/// How long a daemon stays without a client between two of them.
 const NEXT_WITHIN: Duration = Duration::from_millis(100);
 
 /// Which applications are there. Other daemons do not count: two that only keep each other would never end.
@@ -17,7 +17,7 @@ pub(crate) struct Attendance {
 
 struct State {
     present: usize,
-    /// Until when somebody has to come while nobody is there.
+    /// Until when a client has to come while there is none.
     until: Instant,
 }
 
@@ -27,14 +27,14 @@ impl Attendance {
         Self { state: Mutex::new(state) }
     }
 
-    /// Somebody has come.
+    /// A client has come.
     pub(crate) fn came(&self, role: Role) {
         if role == Role::Application {
             self.lock().present += 1;
         }
     }
 
-    /// Somebody has gone.
+    /// A client has gone.
     pub(crate) fn went(&self, role: Role) {
         if role == Role::Application {
             let mut state = self.lock();
@@ -43,7 +43,7 @@ impl Attendance {
         }
     }
 
-    /// Whether the last has gone, and nobody has come after.
+    /// Whether the last client has gone, and none has come after it.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         let state = self.lock();
         state.present == 0 && now >= state.until
@@ -62,7 +62,7 @@ mod tests {
     fn it_is_over_when_the_last_application_has_gone() {
         let attendance = Attendance::new();
         let later = |by: Duration| Instant::now() + by;
-        assert!(!attendance.is_over(later(FIRST_WITHIN / 2)), "somebody may still come");
+        assert!(!attendance.is_over(later(FIRST_WITHIN / 2)), "a client may still come");
         assert!(attendance.is_over(later(FIRST_WITHIN * 2)));
         attendance.came(Role::Application);
         attendance.came(Role::Application);

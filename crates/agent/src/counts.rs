@@ -63,7 +63,7 @@ impl Counts {
     }
 }
 
-/// Whoever only looks is not a client: looking must not change what is seen.
+/// A process that only looks is not a client: looking must not change what is seen.
 fn is_tool(peer: &Peer) -> bool {
     peer.intro().role == Role::Tool
 }

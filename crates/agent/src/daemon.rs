@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use outboard_driver::{
     Dial, FrontDesk, FrontDeskConfig, Listener, Service, Worker, WorkerConfig, WorkerHandle,
 };
-use outboard_limits::{Allowance, show_bytes};
+use outboard_limits::{Allowance, growth, show_bytes};
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity, shm};
 use outboard_rendezvous::Rendezvous;
 use outboard_settings::{Reasons, Settings};
@@ -105,17 +105,14 @@ impl Parts {
         listen: &[Address],
         settings: &Settings,
     ) -> Result<Self, StartError> {
+        // Others decide how much it has to keep for them.
+        growth().watch();
         let identity = Identity::new(role, name);
         let page = Arc::new(StatusPage::create(role, name)?);
         let exports = Exports::new();
         exports.add(page.export());
         exports.add(trial_region()?);
-        let desk = FrontDeskConfig {
-            shm: settings.link.shm(),
-            tcp: settings.link.tcp(),
-            ofi: settings.link.ofi(),
-            ..FrontDeskConfig::default()
-        };
+        let desk = FrontDeskConfig { links: settings.link.configs(), ..FrontDeskConfig::default() };
         let bind =
             |address: &Address| Listener::bind_for_workers(address, workers, &identity, &exports, &desk);
         let listeners: Vec<Listener> =
@@ -129,7 +126,7 @@ impl Parts {
         }
         let counts = Arc::new(Counts::new(&page));
         page.gauge("descriptors_max").set(descriptors_max());
-        page.gauge("idle_client_max_bytes").set(idle_client_max_bytes(&desk.shm));
+        page.gauge("idle_client_max_bytes").set(idle_client_max_bytes(&desk.links.shm));
         Ok(Self { identity, exports, page, counts, desk, listeners, clock: Clock::start() })
     }
 
@@ -204,7 +201,7 @@ fn regions_max() -> usize {
 
 /// What a client that asks nothing costs at most: both rings or queues, if all of them were ever used, the room that is kept
 /// for its answers, and what its link takes besides.
-fn idle_client_max_bytes(shm: &shm::Config) -> u64 {
+fn idle_client_max_bytes(shm: &shm::ShmConfig) -> u64 {
     2 * u64::from(shm.ring_bytes) + (128 << 10)
 }
 

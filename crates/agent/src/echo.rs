@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::memory::{Segment, Window};
 use outboard_link::{Disposition, Export, Frame};
-use outboard_wire::control::{ControlAnswer, Failure};
-use outboard_wire::trial::{GIVE, GRANT, REGION_LEN, TAKE, Wanted};
+use outboard_wire::control::{ControlAnswer, ControlFailure};
+use outboard_wire::trial::{GIVE, GRANT, REGION_LEN, TAKE, TrialLength};
 use outboard_wire::{DecodeError, Room};
 use rustix::io::Errno;
 
@@ -16,7 +16,7 @@ use crate::counts::Counts;
 /// The longest answer to a trial: a power of two that links carry with their default settings.
 const GIVEN_MAX: usize = 128 << 10;
 
-/// What trials are answered with, whoever asks: a client that asks and never listens costs no memory. Not zeros,
+/// What all trials are answered with: a client that asks and never listens costs no memory. Not zeros,
 /// which would all come from one page.
 static GIVEN: LazyLock<Vec<u8>> = LazyLock::new(|| (0..GIVEN_MAX).map(|at| (at >> 6) as u8 | 1).collect());
 
@@ -27,7 +27,7 @@ pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Fr
     if head.kind.0 >> 8 != Room::Trial as u16 {
         counts.questions_refused_total.add(1);
         let detail = format!("frames of kind {} are not served here", head.kind);
-        outbox.answer(link, head.tag, &ControlAnswer::failed(Failure::NotServed, &detail));
+        outbox.answer(link, head.tag, &ControlAnswer::failed(ControlFailure::NotServed, &detail));
         return Disposition::Taken;
     }
     counts.echoes_total.add(1);
@@ -47,12 +47,12 @@ pub(crate) fn echo(outbox: &mut Outbox, counts: &Counts, link: LinkId, frame: Fr
 
 /// How many bytes a trial asks for.
 fn wanted(frame: &Frame<'_>) -> Result<usize, DecodeError> {
-    let Wanted(len) = Wanted::decode(&frame.payload.part(0, frame.payload.len().min(16)).to_vec())?;
+    let TrialLength(len) = TrialLength::decode(&frame.payload.part(0, frame.payload.len().min(16)).to_vec())?;
     let too_long = DecodeError::BadValue { what: "length of a trial's answer", value: len };
     usize::try_from(len).ok().filter(|len| *len <= GIVEN_MAX).ok_or(too_long)
 }
 
-/// Copies what a trial brings, as whoever wants to keep it would.
+/// Copies what a trial brings, as a service that keeps it would.
 fn take(payload: Window<'_>) {
     thread_local! {
         static TAKEN: RefCell<Vec<u8>> = RefCell::new(vec![0; GIVEN_MAX]);
@@ -66,7 +66,7 @@ fn take(payload: Window<'_>) {
     });
 }
 
-/// Memory that holds nothing, for measuring one-sided access. Its pages exist once somebody has written to them.
+/// Memory that holds nothing, for measuring one-sided access. Its pages exist once a client has written to them.
 pub(crate) fn trial_region() -> Result<Export, Errno> {
     let memory = Arc::new(Segment::create(c"outboard-trial", REGION_LEN)?);
     Ok(Export {
@@ -79,5 +79,5 @@ pub(crate) fn trial_region() -> Result<Export, Errno> {
 
 /// The answer to a question that cannot be read.
 pub(crate) fn not_understood(error: &DecodeError) -> ControlAnswer {
-    ControlAnswer::failed(Failure::BadRequest, &error.to_string())
+    ControlAnswer::failed(ControlFailure::BadRequest, &error.to_string())
 }

@@ -17,7 +17,7 @@ const PEERS_MAX: usize = 128;
 /// After how long a machine is forgotten: its next error has a line again.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// Logs every kind of error once in ten minutes for each machine it came from, and counts the rest: whoever has set up a second node
+/// Logs every kind of error once in ten minutes for each machine it came from, and counts the rest: a user who has set up a second node
 /// wrongly finds a line about it, and a flood of bad clients does not fill a disk.
 pub(crate) struct ErrorLog {
     total: Gauge,
@@ -102,6 +102,11 @@ fn kind_of(error: &ConnectError) -> &'static str {
         ConnectError::TimedOut { .. } => "handshake timed out",
         ConnectError::HungUp { .. } => "peer hung up during the handshake",
         ConnectError::Garbage { .. } => "peer speaks another protocol",
+        ConnectError::Refused { refusal, .. } | ConnectError::TurnedAway { refusal, .. }
+            if refusal.reason == RefusalReason::Version =>
+        {
+            "peer of another release"
+        }
         ConnectError::Refused { .. } => "refused by peer",
         ConnectError::TurnedAway { refusal, .. } if refusal.reason == RefusalReason::Busy => {
             "no room for another client"

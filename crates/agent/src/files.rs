@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use outboard_link::memory::Segment;
-use outboard_wire::control::Failure;
+use outboard_wire::control::ControlFailure;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -40,11 +40,11 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
-    /// The same for programs.
-    pub(crate) fn failure(&self) -> Failure {
+    /// The kind of this error, for programs.
+    pub(crate) fn failure(&self) -> ControlFailure {
         match self {
-            Self::ReadOnly { .. } | Self::Unwritable { .. } => Failure::NotWritten,
-            _ => Failure::NoSuchFile,
+            Self::ReadOnly { .. } | Self::Unwritable { .. } => ControlFailure::NotWritten,
+            _ => ControlFailure::NoSuchFile,
         }
     }
 }

@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use outboard_driver::{LinkId, Origin, Outbox, Service, WorkerHandle};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service, WorkerHandle};
 use outboard_link::{Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_settings::CallingSettings;
 use outboard_wire::Time;
 use outboard_wire::calling::is_calling;
-use outboard_wire::control::{ControlAnswer, Failure, Question};
-use outboard_wire::paging::Request;
+use outboard_wire::control::{ControlAnswer, ControlFailure, Question};
+use outboard_wire::paging::PagingRequest;
 use outboard_writing::{DrainingWorker, Sessions};
 
 use crate::calling::SharedCalling;
@@ -27,7 +27,7 @@ use crate::echo::echo;
 use crate::files::DataDirectory;
 use crate::room::Room;
 use crate::status::{Gauge, StatusPage};
-use crate::store::{Parting, RegionStore};
+use crate::store::{Capacity, Parting, RegionStore};
 use calling::Calling;
 use file_work::{Asker, FileDone, Turns};
 use gates::Gates;
@@ -53,8 +53,9 @@ pub(crate) struct SharedStore {
     turns: Turns,
     room: Arc<Room>,
     workers: OnceLock<Vec<WorkerHandle<MemoryNote>>>,
-    /// When the store is next due, so that nobody waits for the lock to know.
+    /// When the store is next due, so that no worker waits for the lock to know.
     due: AtomicU64,
+    capacity: Arc<Capacity>,
     used_bytes: Gauge,
     regions: Gauge,
     clients_awaited: Gauge,
@@ -77,6 +78,7 @@ impl SharedStore {
     ) -> Self {
         page.gauge("capacity_bytes").set(store.capacity());
         Self {
+            capacity: store.shared_capacity(),
             store: Mutex::new(store),
             directory,
             turns: Turns::default(),
@@ -102,10 +104,15 @@ impl SharedStore {
         let _ = self.workers.set(workers);
     }
 
+    /// Sparse regions take of the capacity as they are written, without the store.
+    fn show_used(&self) {
+        self.used_bytes.set(self.capacity.used());
+    }
+
     fn with<T>(&self, use_it: impl FnOnce(&mut RegionStore) -> T) -> T {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let result = use_it(&mut store);
-        self.used_bytes.set(store.used());
+        self.show_used();
         self.regions.set(store.count() as u64);
         self.clients_awaited.set(store.awaited() as u64);
         self.due.store(store.next_deadline().unwrap_or(Time::MAX).as_nanos(), Ordering::Release);
@@ -177,7 +184,7 @@ impl Service for MemoryService {
         self.run_calls(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: LinkOrigin, now: Time) {
         tracing::debug!("{peer} has come");
         self.counts.came(peer);
         let shown = peer.to_string();
@@ -191,7 +198,7 @@ impl Service for MemoryService {
         if !self.outbox.has_room(link) {
             return Disposition::Deferred;
         }
-        if Request::fixed_len(frame.head.kind).is_some() {
+        if PagingRequest::fixed_len(frame.head.kind).is_some() {
             return self.page(link, frame);
         }
         if is_calling(frame.head.kind) {
@@ -212,7 +219,7 @@ impl Service for MemoryService {
         };
         match answer {
             // That nothing has this name is an answer; a user's typing error is no trouble of the server.
-            Some(answer @ ControlAnswer::Failed { failure: Failure::NoSuchRegion, .. })
+            Some(answer @ ControlAnswer::Failed { failure: ControlFailure::NoSuchRegion, .. })
                 if matches!(question, Ok(Question::OpenNamed { .. })) =>
             {
                 self.outbox.answer(link, tag, &answer);

@@ -1,13 +1,19 @@
-//! Tells when memory runs short, before the kernel ends somebody because of it.
+//! Tells when memory runs short, before the kernel ends a process because of it, and gives back what a crowd has left behind.
 
-use outboard_limits::{MemoryLimits, show_bytes};
+use outboard_driver::give_memory_back;
+use outboard_limits::{Files, MemoryLimits, private_memory, show_bytes};
 
 use crate::status::{Gauge, StatusPage};
 
-/// Looks how much memory is left to this process by its machine and its control groups.
+/// How much more private memory than before makes it worth asking the allocator for what is not in use.
+const GROWTH: u64 = 16 << 20;
+
+/// Looks how much memory is left to this process by its machine and its control groups, and how much it has itself.
 pub(crate) struct MemoryWatch {
     left_bytes: Gauge,
     is_short: bool,
+    /// The private memory of this process when the allocator was last asked.
+    private: u64,
 }
 
 /// What has changed.
@@ -19,7 +25,7 @@ enum Change {
 
 impl MemoryWatch {
     pub(crate) fn new(page: &StatusPage) -> Self {
-        Self { left_bytes: page.gauge("memory_left_bytes"), is_short: false }
+        Self { left_bytes: page.gauge("memory_left_bytes"), is_short: false, private: 0 }
     }
 
     /// Looks, and logs what has changed. A look takes about a millisecond, most of it in the kernel.
@@ -29,6 +35,17 @@ impl MemoryWatch {
             Some(Change::Enough(text)) => tracing::info!("{text}"),
             None => {}
         }
+        let private = || private_memory(&Files::of_this_machine()).unwrap_or(0);
+        if self.has_grown(private()) {
+            give_memory_back();
+            self.private = private();
+        }
+    }
+
+    /// Whether there is much more private memory than when the allocator was last asked. What it gave back since counts as well.
+    fn has_grown(&mut self, private: u64) -> bool {
+        self.private = self.private.min(private);
+        private - self.private >= GROWTH
     }
 
     fn look(&mut self, limits: &MemoryLimits) -> Option<Change> {
@@ -85,5 +102,16 @@ mod tests {
         assert!(matches!(watch.look(&limits(100 * MIB)), Some(Change::Enough(_))));
         assert_eq!(watch.look(&limits(141 * MIB)), None);
         assert_eq!(watch.look(&MemoryLimits::default()), None);
+    }
+
+    #[test]
+    fn the_allocator_is_asked_when_private_memory_has_grown_and_not_again() {
+        let page = StatusPage::create(Role::Agent, "growing").unwrap();
+        let mut watch = MemoryWatch::new(&page);
+        assert!(!watch.has_grown(8 * MIB) && watch.has_grown(20 * MIB));
+        watch.private = 18 * MIB;
+        assert!(!watch.has_grown(33 * MIB) && watch.has_grown(34 * MIB));
+        // What shrank grows again.
+        assert!(!watch.has_grown(10 * MIB) && watch.has_grown(26 * MIB));
     }
 }

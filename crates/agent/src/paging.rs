@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use outboard_link::memory::{Buffer, Segment};
 use outboard_link::{Clock, Export, Exports};
-use outboard_paging::agent::cache::{Bandwidth, CacheConfig, Forwarding, PrefetchConfig};
-use outboard_paging::agent::{Lent, PagingConfig, PagingReport, RegionReport, SharedPaging, Surroundings};
-use outboard_settings::{AgentPlan, AgentSettings, Forwarding as ForwardingSetting};
+use outboard_paging::agent::cache::{ByteRate, CacheConfig, Forwarding, PrefetchConfig};
+use outboard_paging::agent::{
+    AgentPagingConfig, Lent, PagingReport, RegionReport, SharedPaging, Surroundings,
+};
+use outboard_settings::{AgentPlan, AgentSettings, ForwardingChoice};
 use outboard_wire::paging::CacheMode;
 use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights, Time};
 use rustix::io::Errno;
@@ -15,24 +17,24 @@ use crate::room::has_room;
 use crate::status::{Gauge, Lines, StatusPage};
 
 /// What follows for paging from an agent's settings.
-pub(crate) fn config(settings: &AgentSettings, plan: &AgentPlan) -> PagingConfig {
+pub(crate) fn config(settings: &AgentSettings, plan: &AgentPlan) -> AgentPagingConfig {
     let entry_log2 = settings.cache_entry.0.ilog2() as u8;
     let slots = u32::try_from(plan.cache >> entry_log2).unwrap_or(u32::MAX);
     let depth_max = settings.prefetch as u32;
     let prefetch = PrefetchConfig { depth_max, ..PrefetchConfig::default() };
     let cache = CacheConfig { slots: slots.max(1), entry_log2, prefetch, ..CacheConfig::default() };
     let forwarding = match settings.forwarding {
-        ForwardingSetting::Serial => Forwarding::Serial,
-        ForwardingSetting::Batched => Forwarding::Batched,
-        ForwardingSetting::Pipelined => Forwarding::Pipelined,
+        ForwardingChoice::Serial => Forwarding::Serial,
+        ForwardingChoice::Batched => Forwarding::Batched,
+        ForwardingChoice::Pipelined => Forwarding::Pipelined,
     };
     let AgentPlan { workers, static_max, .. } = *plan;
-    PagingConfig { workers, slots, cache, forwarding, static_max }
+    AgentPagingConfig { workers, slots, cache, forwarding, static_max }
 }
 
 /// An agent's paging with the memory that it needs; `wake` has a worker look for what others have for it.
 pub(crate) fn shared_paging(
-    config: PagingConfig,
+    config: AgentPagingConfig,
     exports: &Arc<Exports>,
     clock: Clock,
     wake: impl Fn(usize) + Send + Sync + 'static,
@@ -143,15 +145,15 @@ impl Numbers {
         self.read_bytes_total.set(report.read_bytes);
         self.write_backs_total.set(report.write_backs);
         self.frames_total.set(report.write_back_frames);
-        self.net.set(report.net.map_or(0, |Bandwidth(rate)| rate as u64));
-        self.intra.set(report.intra.map_or(0, |Bandwidth(rate)| rate as u64));
+        self.net.set(report.net.map_or(0, |ByteRate(rate)| rate as u64));
+        self.intra.set(report.intra.map_or(0, |ByteRate(rate)| rate as u64));
         self.lines.set(report.regions.iter().map(|region| line(region, report.intra)));
     }
 }
 
 /// A line about a region. What was counted is told first, and what is expected of the cache behind the semicolon, by the
 /// switch.
-fn line(region: &RegionReport, intra: Option<Bandwidth>) -> String {
+fn line(region: &RegionReport, intra: Option<ByteRate>) -> String {
     let RegionReport { name, size, sources, .. } = region;
     let mode = match region.mode {
         CacheMode::Off => "off",
@@ -194,27 +196,27 @@ fn spoken_size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use outboard_paging::agent::cache::{CacheSwitch, RegionName, Sources};
-    use outboard_steering::Config;
+    use outboard_paging::agent::cache::{CacheSwitch, RegionIdentity, Sources};
+    use outboard_steering::SteeringConfig;
     use outboard_wire::Incarnation;
 
     use super::*;
 
     fn report(mode: CacheMode) -> RegionReport {
         RegionReport {
-            name: RegionName { server: Incarnation(1), region: RegionId(7), generation: Generation(1) },
+            name: RegionIdentity { server: Incarnation(1), region: RegionId(7), generation: Generation(1) },
             size: 8 << 20,
             mode,
             is_copied: false,
             sources: Sources { hits: 3, late: 0, misses: 1, uncached: 0 },
             switch: None,
-            net: Some(Bandwidth(1e9)),
+            net: Some(ByteRate(1e9)),
         }
     }
 
     #[test]
     fn a_line_says_how_a_region_is_cached_and_how_well() {
-        let intra = Some(Bandwidth(5e9));
+        let intra = Some(ByteRate(5e9));
         assert_eq!(
             line(&report(CacheMode::Dynamic), intra),
             "region 7 (8.0 MiB): dynamic, 4 fetches so far, 75 % hits; B_net 1.0 GB/s, B_intra 5.0 GB/s"
@@ -223,7 +225,7 @@ mod tests {
             line(&report(CacheMode::Off), intra),
             "region 7 (8.0 MiB): off, 4 fetches so far; B_net 1.0 GB/s, B_intra 5.0 GB/s"
         );
-        let switch = CacheSwitch::new(Config::default(), Time::ZERO);
+        let switch = CacheSwitch::new(SteeringConfig::default(), Time::ZERO);
         let auto = RegionReport { switch: Some(switch.report(Time::ZERO)), ..report(CacheMode::Auto) };
         assert_eq!(
             line(&auto, intra),

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_limits::{LimitSetter, MemoryLimit, MemoryLimits, show_bytes};
-use outboard_wire::control::Failure;
+use outboard_wire::control::ControlFailure;
 
 use crate::store::No;
 
@@ -18,7 +18,7 @@ pub(crate) struct Room {
     limits: fn() -> MemoryLimits,
 }
 
-/// Memory that is kept for whoever has this.
+/// Memory that is kept for the owner of this value.
 pub(crate) struct Promise {
     room: Arc<Room>,
     bytes: u64,
@@ -93,7 +93,7 @@ fn refusal(bytes: u64, spare: u64, limit: &MemoryLimit) -> No {
         "{bytes} more are to be present at once, and the server's {place} (limit {all}) has room for {spare}; free regions, \
          ask for less, do not populate, or raise the limit"
     );
-    (Failure::NoCapacity, detail)
+    (ControlFailure::NoCapacity, detail)
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
         let room = Arc::new(Room { promised: Mutex::default(), limits });
         let mut first = room.promise(60 * MIB).unwrap();
         let (failure, detail) = room.promise(41 * MIB).err().unwrap();
-        assert_eq!(failure, Failure::NoCapacity);
+        assert_eq!(failure, ControlFailure::NoCapacity);
         assert!(
             detail.contains("41 MiB more") && detail.contains("(limit 160 MiB) has room for 40 MiB"),
             "{detail}"

@@ -6,7 +6,7 @@ use outboard_link::memory::Segment;
 use outboard_link::{Export, Exports};
 use outboard_routing::{PackingConfig, RouterHost, RoutingConfig, RoutingCounts, SharedRouting};
 use outboard_settings::AgentSettings;
-use outboard_wire::{Generation, Grant, Kind, Rank, RegionId, RegionKey, Rights, Room};
+use outboard_wire::{FrameKind, Generation, Grant, Rank, RegionId, RegionKey, Rights, Room};
 use rustix::io::Errno;
 
 use crate::counts::Pace;
@@ -16,7 +16,7 @@ use crate::status::{Gauge, StatusPage};
 const PARCELS: RegionId = RegionId(u64::MAX - 2);
 
 /// Whether a frame is about messages.
-pub(crate) fn is_routing(kind: Kind) -> bool {
+pub(crate) fn is_routing(kind: FrameKind) -> bool {
     kind.0 >> 8 == Room::Routing as u16
 }
 

@@ -1,6 +1,6 @@
 //! What a daemon counts, in memory that others read without disturbing it.
 //!
-//! The page is a region like any other, exported to whoever may connect. A reader opens it and looks: one-sided,
+//! The page is a region like any other, exported to every process that may connect. A reader opens it and looks: one-sided,
 //! so that the daemon does nothing for it. No file is left behind when the daemon is killed.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// The size of the page in bytes.
 pub const STATUS_LEN: usize = 1 << 16;
 
-/// What opens any daemon's page. Its key is no secret: whoever may connect may look.
+/// What opens any daemon's page. Its key is no secret: every process that may connect may look.
 pub const STATUS_GRANT: Grant = Grant {
     region: RegionId(u64::MAX),
     generation: Generation(1),
@@ -57,7 +57,7 @@ pub struct Gauge {
     at: usize,
 }
 
-/// The lines of text on a page. They belong to whoever asked for them last.
+/// The lines of text on a page. They belong to the thread that asked for them last.
 #[derive(Clone)]
 pub struct Lines {
     segment: Arc<Segment>,

@@ -1,5 +1,6 @@
 //! The regions of a memory server: who has them, under which name, and what is left.
 
+mod capacity;
 mod clients;
 mod files;
 mod gate;
@@ -17,10 +18,12 @@ use outboard_limits::why_failed;
 use outboard_link::Exports;
 use outboard_link::memory::Segment;
 use outboard_wire::control::{
-    ControlAnswer, FILE_PREFIX, Failure, LIST_MAX, ListedRegion, Question, RegionName, Sharing,
+    ControlAnswer, ControlFailure, FILE_PREFIX, LIST_MAX, ListedRegion, Question, RegionName, RegionSharing,
 };
-use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, ServerId, Time};
+use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, ServerId, Time, mutant};
 
+pub(crate) use capacity::Capacity;
+use capacity::WrittenParts;
 use clients::Clients;
 pub use clients::Parting;
 pub(crate) use files::{LoadPlan, SyncPlan};
@@ -49,7 +52,7 @@ pub struct StoreConfig {
 pub struct RegionStore {
     config: StoreConfig,
     exports: Arc<Exports>,
-    used: u64,
+    capacity: Arc<Capacity>,
     next_id: u64,
     regions: BTreeMap<RegionId, StoredRegion>,
     names: HashMap<String, RegionId>,
@@ -64,7 +67,7 @@ impl RegionStore {
         Self {
             config,
             exports,
-            used: 0,
+            capacity: Capacity::new(config.capacity),
             next_id: 1,
             regions: BTreeMap::new(),
             names: HashMap::new(),
@@ -74,14 +77,19 @@ impl RegionStore {
         }
     }
 
-    /// Bytes reserved.
+    /// Bytes reserved, of sparse regions those that were written.
     pub fn used(&self) -> u64 {
-        self.used
+        self.capacity.used()
     }
 
     /// Bytes that all regions together may have.
     pub fn capacity(&self) -> u64 {
-        self.config.capacity
+        self.capacity.most()
+    }
+
+    /// What all regions take of the capacity, for those who want to know without asking the store.
+    pub(crate) fn shared_capacity(&self) -> Arc<Capacity> {
+        Arc::clone(&self.capacity)
     }
 
     /// How many regions there are.
@@ -94,7 +102,10 @@ impl RegionStore {
         self.on_time(now);
         let answer = match question {
             Question::Reserve { size, chunk_log2, name, sharing } => {
-                self.reserve(process, (*size, *chunk_log2), name, *sharing)
+                self.reserve(process, (*size, *chunk_log2), name, (*sharing, Counted::Whole))
+            }
+            Question::ReserveSparse { size, chunk_log2, name, sharing } => {
+                self.reserve(process, (*size, *chunk_log2), name, (*sharing, Counted::AsWritten))
             }
             Question::OpenNamed { name, rights, sharing } => {
                 self.open_named(process, name, (*rights, *sharing))
@@ -103,10 +114,10 @@ impl RegionStore {
             Question::Release { region, generation } => self.release(process, *region, *generation),
             Question::List { after } => Ok(self.list(*after)),
             Question::Join { .. } => {
-                Err((Failure::NotServed, "a memory server gathers no ranks; ask an agent".into()))
+                Err((ControlFailure::NotServed, "a memory server gathers no ranks; ask an agent".into()))
             }
             Question::Load { .. } | Question::Sync { .. } | Question::Populate { .. } => {
-                Err((Failure::NotServed, "nothing that takes a while is done here".into()))
+                Err((ControlFailure::NotServed, "nothing that takes a while is done here".into()))
             }
         };
         answer.unwrap_or_else(files::no)
@@ -122,33 +133,33 @@ impl RegionStore {
         process: Incarnation,
         (size, chunk_log2): (u64, u8),
         name: &RegionName,
-        sharing: Sharing,
+        (sharing, counted): (RegionSharing, Counted),
     ) -> Answer {
         let name = name.as_str();
         if name.chars().any(char::is_control) {
-            return Err((Failure::BadRequest, "a region's name has no control characters".into()));
+            return Err((ControlFailure::BadRequest, "a region's name has no control characters".into()));
         }
         if name.starts_with(FILE_PREFIX) {
             let detail =
                 format!("“{name}” is kept for a file; choose a name that does not begin with {FILE_PREFIX}");
-            return Err((Failure::BadRequest, detail));
+            return Err((ControlFailure::BadRequest, detail));
         }
         if self.names.contains_key(name) {
             let detail = format!("a region named “{name}” exists; open it, or free it first");
-            return Err((Failure::NameTaken, detail));
+            return Err((ControlFailure::NameTaken, detail));
         }
-        let (memory, footprint) = self.allocate(size)?;
+        let (memory, footprint) = self.allocate(size, counted)?;
         let kept = if name.is_empty() { Kept::WithClient } else { Kept::ByName(name.to_owned()) };
         let registered = self.register(process, memory, kept, (size, footprint, chunk_log2));
-        let region = registered.inspect_err(|_| self.used -= footprint)?;
+        let region = registered.inspect_err(|_| self.capacity.give_back(footprint))?;
         self.open(process, region, (Rights::ALL, sharing))
     }
 
-    /// Memory for `size` bytes, whole pages, counted against the capacity.
-    fn allocate(&mut self, size: u64) -> Result<(Segment, u64), No> {
+    /// Memory for `size` bytes, whole pages, and how much of the capacity it takes from the start.
+    fn allocate(&mut self, size: u64, counted: Counted) -> Result<(Segment, u64), No> {
         if size == 0 {
             let detail = "a region of no bytes is of no use; ask for at least one";
-            return Err((Failure::BadRequest, detail.into()));
+            return Err((ControlFailure::BadRequest, detail.into()));
         }
         if self.regions.len() >= self.config.regions_max {
             let detail = format!(
@@ -156,13 +167,16 @@ impl RegionStore {
                  with `ulimit -n` or LimitNOFILE=",
                 self.regions.len()
             );
-            return Err((Failure::NoCapacity, detail));
+            return Err((ControlFailure::NoCapacity, detail));
         }
         let page = rustix::param::page_size() as u64;
         let rounded = size.checked_next_multiple_of(page).filter(|size| *size <= i64::MAX as u64);
-        let left = self.config.capacity - self.used;
-        let footprint = rounded.filter(|size| *size <= left).ok_or_else(|| {
-            let (capacity, used) = (self.config.capacity, self.used);
+        self.look_at_sparse();
+        let left = self.capacity.left();
+        // A sparse region needs room for something.
+        let asked = |size: u64| if counted == Counted::Whole { size } else { size.min(page) };
+        let whole = rounded.filter(|size| asked(*size) <= left).ok_or_else(|| {
+            let (capacity, used) = (self.capacity.most(), self.used());
             let awaiting = match self.awaiting_bytes() {
                 0 => String::new(),
                 bytes => format!(" ({} by processes that may come back)", show_bytes(bytes)),
@@ -172,11 +186,20 @@ impl RegionStore {
                 "{size} asked, and of {capacity} are {used} in use{awaiting} and {left} left; free regions, or start the server \
                  with more --capacity"
             );
-            (Failure::NoCapacity, detail)
+            (ControlFailure::NoCapacity, detail)
         })?;
-        let memory = Segment::create(c"outboard-region", footprint as usize).map_err(no_memory)?;
-        self.used += footprint;
+        let memory = Segment::create(c"outboard-region", whole as usize).map_err(no_memory)?;
+        let footprint = if counted == Counted::Whole { whole } else { 0 };
+        if !self.capacity.take(footprint) {
+            let detail = "what was left has been taken meanwhile; ask again, or free regions";
+            return Err((ControlFailure::NoCapacity, detail.into()));
+        }
         Ok((memory, footprint))
+    }
+
+    /// Counts what processes that have sparse regions mapped have written there.
+    fn look_at_sparse(&self) {
+        self.regions.values().for_each(|stored| stored.gate.look());
     }
 
     /// That of all regions. Ids are never given twice, so that it tells no two regions of a server apart; but those of
@@ -186,7 +209,7 @@ impl RegionStore {
         Generation(((life >> 32) as u32 ^ life as u32).max(1))
     }
 
-    /// Makes a region of `memory`, which nobody has yet.
+    /// Makes a region of `memory`, which no process has yet.
     fn register(
         &mut self,
         process: Incarnation,
@@ -202,7 +225,9 @@ impl RegionStore {
             Kept::ByName(name) => self.names.insert(name.clone(), region),
             Kept::ByFile(path) => self.files.insert(path.clone(), region),
         };
-        let gate = Arc::new(Gate::new(self.generation(), keys, size, Arc::new(memory)));
+        let parts = || WrittenParts::new(&self.capacity, memory.len() as u64, chunk_log2);
+        let written = (footprint == 0).then(|| Arc::new(parts()));
+        let gate = Arc::new(Gate::new(self.generation(), keys, size, (Arc::new(memory), written)));
         let owner = self.clients.is_here(process).then_some(process);
         let holders = Holders::default();
         let stored = StoredRegion { owner, holders, kept, chunk_log2, footprint, gate, is_syncing: false };
@@ -216,13 +241,13 @@ impl RegionStore {
         &mut self,
         process: Incarnation,
         region: RegionId,
-        (rights, sharing): (Rights, Sharing),
+        (rights, sharing): (Rights, RegionSharing),
     ) -> Answer {
         if !self.clients.is_here(process) {
-            return Err((Failure::BadRequest, "whoever asked has gone".into()));
+            return Err((ControlFailure::BadRequest, "the process that asked has gone".into()));
         }
         let claim = Claim { writes: rights.includes(Rights::WRITE), sharing };
-        self.nobody_in_the_way(region, process, claim)?;
+        self.no_process_in_the_way(region, process, claim)?;
         let stored = self.regions.get_mut(&region).ok_or_else(|| no_region(region))?;
         let overdue = stored.holders.in_the_way(process, claim);
         if !overdue.is_empty() {
@@ -233,10 +258,10 @@ impl RegionStore {
         Ok(ControlAnswer::Region(stored.describe(&self.config, region, (rights, sharing))))
     }
 
-    fn nobody_in_the_way(&self, region: RegionId, process: Incarnation, claim: Claim) -> Result<(), No> {
+    fn no_process_in_the_way(&self, region: RegionId, process: Incarnation, claim: Claim) -> Result<(), No> {
         let stored = self.regions.get(&region).ok_or_else(|| no_region(region))?;
         let mut others = stored.holders.in_the_way(process, claim);
-        others.retain(|(other, _)| !self.clients.is_overdue(*other));
+        others.retain(|(other, _)| !self.clients.is_overdue(*other) || mutant("agent.late-one-in-the-way"));
         // Best named is one that can be asked to release it, then the one that is waited for longest.
         let rank = |(other, _): &&(Incarnation, Claim)| {
             Reverse(self.clients.awaited_until(*other).unwrap_or(Time::MAX))
@@ -256,21 +281,29 @@ impl RegionStore {
             }
         };
         let detail = format!("{region} is in use for {doing} by {shown}{more}{what_to_do}");
-        Err((Failure::InUse, detail))
+        Err((ControlFailure::InUse, detail))
     }
 
-    fn open_named(&mut self, process: Incarnation, name: &RegionName, how: (Rights, Sharing)) -> Answer {
+    fn open_named(
+        &mut self,
+        process: Incarnation,
+        name: &RegionName,
+        how: (Rights, RegionSharing),
+    ) -> Answer {
         let id = match name.as_str().strip_prefix(FILE_PREFIX) {
             Some(path) => self.files.get(path),
             None => self.names.get(name.as_str()),
         };
         let region = *id.ok_or_else(|| {
-            (Failure::NoSuchRegion, format!("no region is named “{name}”; `outboard memory list` shows all"))
+            (
+                ControlFailure::NoSuchRegion,
+                format!("no region is named “{name}”; `outboard memory list` shows all"),
+            )
         })?;
         self.open(process, region, how)
     }
 
-    /// The region, for whoever has a key to it that allows `rights`.
+    /// The region, for the holder of a key to it that allows `rights`.
     fn with_key(
         &mut self,
         region: RegionId,
@@ -282,7 +315,7 @@ impl RegionStore {
         let allows = |stored: &&mut StoredRegion| {
             stored.gate.keys.rights_of(key).is_some_and(|held| held.includes(rights))
         };
-        let no = || (Failure::NoSuchRegion, format!("no {region} with this generation and key"));
+        let no = || (ControlFailure::NoSuchRegion, format!("no {region} with this generation and key"));
         stored.filter(allows).ok_or_else(no)
     }
 
@@ -294,9 +327,9 @@ impl RegionStore {
         key: &RegionKey,
     ) -> Answer {
         self.with_key(region, generation, key, Rights::ALL)?;
-        // Whoever shares with everybody is used to surprises; whoever leases is not.
-        let claim = Claim { writes: true, sharing: Sharing::Together };
-        self.nobody_in_the_way(region, process, claim)?;
+        // A process that shares with all others is used to surprises; one that leases is not.
+        let claim = Claim { writes: true, sharing: RegionSharing::Together };
+        self.no_process_in_the_way(region, process, claim)?;
         self.remove(region);
         Ok(ControlAnswer::Freed)
     }
@@ -304,7 +337,7 @@ impl RegionStore {
     fn release(&mut self, process: Incarnation, region: RegionId, generation: Generation) -> Answer {
         let stored = self.regions.get_mut(&region).filter(|stored| stored.gate.generation == generation);
         let stored = stored.filter(|stored| stored.holders.has(process)).ok_or_else(|| {
-            (Failure::NoSuchRegion, format!("your process has no {region} of this generation"))
+            (ControlFailure::NoSuchRegion, format!("your process has no {region} of this generation"))
         })?;
         stored.apply(|holders| holders.release(process).unwrap_or(Change::OfNoWriter));
         if !stored.holders.has(process) && stored.kept.is_with_client() {
@@ -316,7 +349,11 @@ impl RegionStore {
     fn remove(&mut self, region: RegionId) {
         if let Some(stored) = self.regions.remove(&region) {
             self.exports.remove(region);
-            self.used -= stored.footprint;
+            self.capacity.give_back(if mutant("agent.freed-bytes-still-used") {
+                0
+            } else {
+                stored.footprint
+            });
             match &stored.kept {
                 Kept::WithClient => None,
                 Kept::ByName(name) => self.names.remove(name),
@@ -339,19 +376,28 @@ impl RegionStore {
     }
 }
 
+/// What of a region is counted against the capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    /// All of it, from the start.
+    Whole,
+    /// What was written.
+    AsWritten,
+}
+
 /// Why not, for programs and for people.
-pub(crate) type No = (Failure, String);
+pub(crate) type No = (ControlFailure, String);
 type Answer = Result<ControlAnswer, No>;
 
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
 
 fn no_region(region: RegionId) -> No {
-    (Failure::NoSuchRegion, format!("there is no {region}"))
+    (ControlFailure::NoSuchRegion, format!("there is no {region}"))
 }
 
 fn no_memory(error: rustix::io::Errno) -> No {
-    (Failure::NoCapacity, format!("no region: {}", why_failed("the memory server", error)))
+    (ControlFailure::NoCapacity, format!("no region: {}", why_failed("the memory server", error)))
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use outboard_agent::Daemon;
 use outboard_link::shm::{self, ShmLink};
-use outboard_link::{Address, Disposition, Exports, Identity, Link, SendError, Waiter};
+use outboard_link::{Address, Disposition, Exports, FrameSendError, Identity, Link, Waiter};
 use outboard_settings::Settings;
-use outboard_wire::calling::{ASK, Ask, LOAD, Load, OBSERVED, Observed, Place, Seen, TABLE, Table};
-use outboard_wire::{FrameHead, Kind, Role};
+use outboard_wire::calling::{ASK, LOAD, OBSERVED, Observed, Seen, SiteLoad, SlotQuestion, SlotSites, TABLE};
+use outboard_wire::{FrameHead, FrameKind, Role, Site};
 
 /// How long anything here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,21 +24,21 @@ fn server(name: &str) -> (Daemon, Address) {
 struct Caller {
     link: ShmLink,
     waiter: Waiter,
-    tables: Vec<Table>,
+    tables: Vec<SlotSites>,
 }
 
 impl Caller {
     fn new(address: &Address) -> Self {
         let identity = Identity::new(Role::Application, "test");
-        let config = shm::Config { handshake_timeout: PATIENCE, ..Default::default() };
+        let config = shm::ShmConfig { handshake_timeout: PATIENCE, ..Default::default() };
         let link = shm::connect(address, identity, Exports::new(), config).unwrap();
         Self { link, waiter: Waiter::new(), tables: Vec::new() }
     }
 
-    fn send(&mut self, kind: Kind, payload: &[u8]) {
+    fn send(&mut self, kind: FrameKind, payload: &[u8]) {
         match self.link.send(FrameHead::new(kind), payload) {
             // A server that gets no processor meanwhile is told later.
-            Err(SendError::Full) => assert_eq!(kind, OBSERVED),
+            Err(FrameSendError::Full) => assert_eq!(kind, OBSERVED),
             sent => sent.unwrap(),
         }
         self.link.flush().unwrap();
@@ -49,14 +49,14 @@ impl Caller {
         let tables = &mut self.tables;
         let hear = |frame: outboard_link::Frame<'_>| {
             assert_eq!(frame.head.kind, TABLE);
-            tables.push(Table::decode(&frame.payload.to_vec()).unwrap());
+            tables.push(SlotSites::decode(&frame.payload.to_vec()).unwrap());
             Disposition::Taken
         };
         self.link.receive(16, hear).unwrap();
     }
 
     /// Says what it sees about every millisecond, until a table comes that is as wanted.
-    fn observe_until(&mut self, observed: &Observed, is_wanted: impl Fn(&Table) -> bool) {
+    fn observe_until(&mut self, observed: &Observed, is_wanted: impl Fn(&SlotSites) -> bool) {
         let until = Instant::now() + PATIENCE;
         while !self.tables.last().is_some_and(&is_wanted) {
             self.send(OBSERVED, &observed.encode());
@@ -72,21 +72,21 @@ fn seen(is_usable: bool, micros: u64) -> Seen {
     Seen { is_usable, calls: 100, round_trips_ns: micros * 100_000, ..Seen::default() }
 }
 
-fn count(table: &Table, place: Place) -> usize {
-    table.places.iter().filter(|there| **there == place).count()
+fn count(table: &SlotSites, place: Site) -> usize {
+    table.sites.iter().filter(|there| **there == place).count()
 }
 
 #[test]
 fn slots_follow_what_callers_see() {
     let (daemon, address) = server("follow");
     let mut caller = Caller::new(&address);
-    caller.send(ASK, &Ask { epoch: 0 }.encode());
+    caller.send(ASK, &SlotQuestion { epoch: 0 }.encode());
     let nothing = Seen::default();
     let both =
         |agent_us, server_us| Observed { sites: [nothing, seen(true, agent_us), seen(true, server_us)] };
-    caller.observe_until(&both(50, 40), |table| count(table, Place::Server) == 256);
-    assert_eq!(caller.tables[0], Table { epoch: 0, places: [Place::Server; 256] }, "the answer");
-    caller.observe_until(&both(50, 10_000), |table| count(table, Place::Agent) > 200);
+    caller.observe_until(&both(50, 40), |table| count(table, Site::Server) == 256);
+    assert_eq!(caller.tables[0], SlotSites { epoch: 0, sites: [Site::Server; 256] }, "the answer");
+    caller.observe_until(&both(50, 10_000), |table| count(table, Site::Agent) > 200);
     // A line that is being written at the moment is not seen.
     let is_explained = |line: &String| line.contains("moved from server because it is cheaper");
     let until = Instant::now() + PATIENCE;
@@ -99,7 +99,7 @@ fn slots_follow_what_callers_see() {
         std::thread::yield_now();
     }
     let lost = Observed { sites: [nothing, nothing, seen(true, 40)] };
-    caller.observe_until(&lost, |table| count(table, Place::Server) == 256);
+    caller.observe_until(&lost, |table| count(table, Site::Server) == 256);
     assert!(caller.tables.is_sorted_by_key(|table| table.epoch));
     daemon.stop("the test is over").unwrap();
 }
@@ -111,7 +111,7 @@ fn others_are_told_and_strangers_are_not_believed() {
     let dear = Observed { sites: [Seen::default(), seen(true, 50), seen(true, 10_000)] };
     // Who has not asked is no caller, and no application an agent.
     caller.send(OBSERVED, &dear.encode());
-    caller.send(LOAD, &Load::default().encode());
+    caller.send(LOAD, &SiteLoad::default().encode());
     caller.send(ASK, &[1, 2, 3]);
     let refused = || daemon.page().view().unwrap().get("questions_refused_total");
     let until = Instant::now() + PATIENCE;
@@ -119,9 +119,9 @@ fn others_are_told_and_strangers_are_not_believed() {
         assert!(Instant::now() < until, "{:?}", refused());
         std::thread::yield_now();
     }
-    other.send(ASK, &Ask { epoch: 0 }.encode());
-    caller.send(ASK, &Ask { epoch: 0 }.encode());
-    caller.observe_until(&dear, |table| count(table, Place::Agent) > 200);
+    other.send(ASK, &SlotQuestion { epoch: 0 }.encode());
+    caller.send(ASK, &SlotQuestion { epoch: 0 }.encode());
+    caller.observe_until(&dear, |table| count(table, Site::Agent) > 200);
     let newest = caller.tables.last().copied().unwrap();
     while other.tables.last().is_none_or(|table| table.epoch < newest.epoch) {
         other.listen();

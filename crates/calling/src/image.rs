@@ -2,8 +2,8 @@
 
 use outboard_ebpf::insn::{decode, encode};
 use outboard_ebpf::program::{MAX_DATA, MAX_SLOTS};
-use outboard_ebpf::text::{AssembleError, assemble};
-use outboard_ebpf::{Insn, Parts, Program, ProgramError, elf};
+use outboard_ebpf::text::assemble;
+use outboard_ebpf::{Insn, Parts, Program, elf};
 use outboard_wire::calling::{CODE_LEN_MAX, FunctionName, INTERFACE_VERSION};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -23,16 +23,16 @@ pub struct FunctionImage {
 pub enum ImageError {
     /// An object file that cannot be loaded.
     #[error("the object cannot be used: {0}")]
-    Object(#[from] elf::LoadError),
+    Object(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A text that cannot be read.
     #[error("the text cannot be used: {0}")]
-    Text(#[from] AssembleError),
+    Text(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A program that can never be right.
     #[error("the program cannot be used: {0}")]
-    Program(#[from] ProgramError),
+    Program(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Instructions that cannot be read.
     #[error("the code cannot be read: {0}")]
-    Code(#[from] outboard_ebpf::insn::DecodeError),
+    Code(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The program has no such entry point.
     #[error("there is no function `{entry}` that can be called; there are {known}")]
     NoEntry {
@@ -64,18 +64,41 @@ const HEAD: usize = 24;
 const FUNCTION_HEAD: usize = 8;
 
 impl FunctionImage {
-    /// The function `entry` of an object that clang made.
+    /// The function `entry` of an object that clang has made of C, with the header `calling.h` of this project:
+    /// `clang -target bpf -mcpu=v3 -O2 -c count.c -o count.o`.
     pub fn from_object(object: &[u8], entry: &str) -> Result<Self, ImageError> {
-        Self::from_program(&elf::load(object, &helpers())?, entry)
+        let program = elf::load(object, &helpers()).map_err(|error| ImageError::Object(error.into()))?;
+        Self::from_program(&program, entry)
     }
 
-    /// The function `entry` of a program in the text form of the eBPF engine.
+    /// The function `entry` of a program in the text form of the eBPF engine: an instruction a line, `name:` before a line to
+    /// jump to, what follows `;` is a comment. Without `.entry name` the program is one function, `main`.
+    ///
+    /// A function begins with the address of its arguments in `r1` and their length in `r2`, may use 512 bytes below `r10`, and
+    /// returns `r0`. It `call`s helpers with their arguments from `r1` on and finds what they answer in `r0`; `r6` to `r9` keep
+    /// their values. A region is its place among those that the function was registered with, from 0; lengths and offsets
+    /// are bytes.
+    ///
+    /// | helper | takes |
+    /// |---|---|
+    /// | `region_read`, `region_write` | region, offset, address here, length |
+    /// | `region_fetch` | region, offset, length, number of a buffer from 0 to 10: answers its address, with the bytes in it |
+    /// | `region_fetch_add` | region, offset, what to add: answers what it was |
+    /// | `region_compare_swap` | region, offset, expected, new: answers what it was |
+    /// | `reply` | address here, length: appends to the reply |
+    /// | `forward` | number of another function of the caller, address of its arguments, length |
+    /// | `forward_to` | number of a memory server, number of a function there, address of its arguments, length |
+    /// | `outboard_log` | address of a text, length |
+    /// | `outboard_time`, `outboard_random` | nothing |
     pub fn from_text(text: &str, entry: &str) -> Result<Self, ImageError> {
         let helpers = helpers();
-        Self::from_program(&Program::new(assemble(text, &helpers)?, helpers)?, entry)
+        let parts = assemble(text, &helpers).map_err(|error| ImageError::Text(error.into()))?;
+        let program = Program::new(parts, helpers).map_err(|error| ImageError::Program(error.into()))?;
+        Self::from_program(&program, entry)
     }
 
     /// The function `entry` of a program that was made for [`helpers`].
+    #[doc(hidden)]
     pub fn from_program(program: &Program, entry: &str) -> Result<Self, ImageError> {
         let Some(called) = program.entry(entry) else {
             let entries = program.functions().iter().filter(|function| function.is_entry);
@@ -107,7 +130,7 @@ impl FunctionImage {
         Ok(Self { name: name_of(&bytes), bytes })
     }
 
-    /// An image that somebody else has sent. Whether it is a function is found out by [`program`](Self::program).
+    /// An image that another process has sent. Whether it is a function is found out when it is registered.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self { name: name_of(&bytes), bytes }
     }
@@ -122,12 +145,13 @@ impl FunctionImage {
         &self.bytes
     }
 
-    /// Whether it can go on as another function, here or at another server. Nobody knows of one that cannot be read.
+    /// Whether it can go on as another function, here or at another server. Of one that cannot be read this is unknown.
     pub fn may_forward(&self) -> bool {
         self.program().is_ok_and(|(program, _)| Forwards::of(&program).any())
     }
 
     /// The program, and which of its functions is called.
+    #[doc(hidden)]
     pub fn program(&self) -> Result<(Program, String), ImageError> {
         let mut reader = Reader(&self.bytes);
         if reader.word()? != INTERFACE_VERSION {
@@ -139,7 +163,7 @@ impl FunctionImage {
             return Err(ImageError::Damaged { what: "it is longer than any function" });
         }
         let mut parts = Parts {
-            code: decode(reader.take(code as usize)?)?,
+            code: decode(reader.take(code as usize)?).map_err(|error| ImageError::Code(error.into()))?,
             rodata: reader.take(rodata as usize)?.to_vec(),
             data: reader.take(data as usize)?.to_vec(),
             ..Parts::default()
@@ -166,7 +190,8 @@ impl FunctionImage {
             return Err(ImageError::Damaged { what: "something stands behind its end" });
         }
         let entry = entry.ok_or(ImageError::Damaged { what: "it has no entry point" })?;
-        Ok((Program::new(parts, helpers())?, entry))
+        let program = Program::new(parts, helpers()).map_err(|error| ImageError::Program(error.into()))?;
+        Ok((program, entry))
     }
 }
 

@@ -5,7 +5,7 @@
 //! | folder | place |
 //! |---|---|
 //! | `caller` | the application: a [`Dispatcher`] sends calls to sites and hears their answers |
-//! | `site` | wherever calls run: a [`CallingDesk`] takes them in for each worker, an [`Executor`] runs them by turns on regions that a [`Site`] reaches, a [`FunctionTable`] has what the site has learned of functions |
+//! | `site` | wherever calls run: a [`CallingDesk`] takes them in for each worker, an [`Executor`] runs them by turns on regions that a [`SiteHost`] reaches, a [`FunctionTable`] has what the site has learned of functions |
 //! | `agent` | an agent: an [`AgentDesk`] has a desk for each memory server, whose regions it reaches by [`RemoteAccess`] |
 //! | `server` | a memory server: a [`SlotDesk`] beside each worker's desk, and one [`Controller`] that decides which slots of calls run at which site |
 //!
@@ -30,16 +30,17 @@ mod slots;
 pub use agent::AgentDesk;
 pub use ambient::Ambient;
 pub use caller::{
-    Ashore, Begin, CallBeginError, CallEnded, CallOutcome, Calls, Crossing, Dispatcher, DispatcherConfig,
-    Fault, Leaving, NoRoom, NotCrossed, Placement, RegisterError, Shore, SiteLink, SiteReport, Wanted,
+    Begin, CallBeginError, CallEnded, CallFault, CallOutcome, CallPlacement, Calls, Crossing, CrossingError,
+    CrossingServer, Dispatcher, DispatcherConfig, FunctionNeeds, Leaving, NoRoom, NotCrossed, RegisterError,
+    SiteLink, SiteReport,
 };
 pub use helpers::helpers;
 pub use image::{FunctionImage, ImageError};
 pub use server::{CallerNumber, Controller, ControllerConfig, SharedController, Shift, SlotDesk};
 pub use site::{
-    Access, Answered, Binding, CallWindow, CallingDesk, Client, DeskCounts, Done, Executor, ExecutorConfig,
-    FindRegion, Found, Function, FunctionTable, Job, Lane, LaneWork, Meter, MeterReader, NoReply, Operation,
-    Outcome, Recalled, Refused, RemoteAccess, RemoteRegion, RemoteSite, SharedCalls, Site, Submitted,
-    TableLimits, Ticket, WINDOW, is_of_call,
+    AccessProgress, Answered, Binding, CallWindow, CallingDesk, DeskCounts, Done, ExecutionOutcome, Executor,
+    ExecutorClient, ExecutorConfig, FindRegion, Found, FunctionLength, FunctionTable, LaneWork, MeterReader,
+    NoReply, PreparationJob, PreparedFunction, Recalled, Refused, RemoteAccess, RemoteRegion, RemoteSite,
+    SharedCalls, SiteHost, SiteMeter, SiteOperation, Submitted, TableLimits, Ticket, WINDOW, is_of_call,
 };
 pub use slots::{SLOTS, SlotTable, slot_of};

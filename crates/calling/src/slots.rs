@@ -3,7 +3,7 @@
 use outboard_steering::Site;
 use outboard_wire::Flow;
 pub use outboard_wire::calling::SLOTS;
-use outboard_wire::calling::{Place, Table};
+use outboard_wire::calling::SlotSites;
 
 /// An odd number without a pattern: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -39,7 +39,7 @@ pub struct SlotTable {
 }
 
 impl Default for SlotTable {
-    /// All slots at the server, as it is until somebody says otherwise.
+    /// All slots at the server, as it is until the first table comes.
     fn default() -> Self {
         Self { epoch: 0, sites: [Site::Server; SLOTS] }
     }
@@ -75,7 +75,7 @@ impl SlotTable {
         moved
     }
 
-    /// What rides on answers, so that whoever hears them knows whether there is a newer table.
+    /// What rides on answers, so that a caller that hears them knows whether there is a newer table.
     #[inline]
     pub fn label(&self) -> Flow {
         Flow(self.epoch as u32)
@@ -89,23 +89,13 @@ impl SlotTable {
     }
 
     /// As it travels.
-    pub fn to_wire(&self) -> Table {
-        let place = |site| match site {
-            Site::Application => Place::Application,
-            Site::Agent => Place::Agent,
-            Site::Server => Place::Server,
-        };
-        Table { epoch: self.epoch, places: self.sites.map(place) }
+    pub fn to_wire(&self) -> SlotSites {
+        SlotSites { epoch: self.epoch, sites: self.sites }
     }
 
     /// As it came.
-    pub fn from_wire(table: &Table) -> Self {
-        let site = |place| match place {
-            Place::Application => Site::Application,
-            Place::Agent => Site::Agent,
-            Place::Server => Site::Server,
-        };
-        Self { epoch: table.epoch, sites: table.places.map(site) }
+    pub fn from_wire(table: &SlotSites) -> Self {
+        Self { epoch: table.epoch, sites: table.sites }
     }
 }
 
@@ -166,7 +156,7 @@ mod tests {
             for (first, last, site) in moves {
                 table.assign(first..=last, Site::ALL[site]);
             }
-            prop_assert_eq!(SlotTable::from_wire(&Table::decode(&table.to_wire().encode()).unwrap()), table);
+            prop_assert_eq!(SlotTable::from_wire(&SlotSites::decode(&table.to_wire().encode()).unwrap()), table);
         }
     }
 }

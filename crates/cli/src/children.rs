@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use outboard_launch::{Daemon, DaemonConfig, DaemonError, Quota, Sink};
+use outboard_launch::{DaemonConfig, DaemonError, DaemonProcess, Quota, Sink};
 use outboard_link::Address;
 use outboard_settings::{Configuration, LogLevel, Origin, Percent, Settings};
 
@@ -15,7 +15,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// A daemon that runs as a child of this process. Dropping it kills it.
 pub(crate) struct Child {
     /// The process.
-    pub(crate) process: Daemon,
+    pub(crate) process: DaemonProcess,
     /// Where it listens.
     pub(crate) listening: Vec<Address>,
 }
@@ -34,7 +34,7 @@ impl Child {
         cpus: Option<Vec<usize>>,
         sink: impl Sink + Send + 'static,
     ) -> Result<Self> {
-        // The quota is kept from here: whoever starts a process can limit it before it begins.
+        // The quota is kept from here: the process that starts another can limit it before it begins.
         let mut agent = settings.agent.clone();
         let quota = agent.quota.take().and_then(quota);
         let mut env = agent.variables();
@@ -43,7 +43,7 @@ impl Child {
     }
 
     fn start(config: DaemonConfig, sink: impl Sink + Send + 'static) -> Result<Self> {
-        let process = Daemon::start(config, sink)?;
+        let process = DaemonProcess::start(config, sink)?;
         let listening = daemon_ready::read(process.ready_line());
         Ok(Self { process, listening })
     }
@@ -68,7 +68,7 @@ fn config(command: &str, env: Vec<(String, String)>) -> Result<DaemonConfig> {
     Ok(DaemonConfig { args, env, ..DaemonConfig::new(command, program) })
 }
 
-/// What every daemon needs to know.
+/// The settings that every daemon needs.
 fn shared(settings: &Settings) -> Vec<(String, String)> {
     let Settings { calling, link, log, metrics, .. } = settings;
     [calling.variables(), link.variables(), log.variables(), metrics.variables()].concat()
@@ -89,7 +89,7 @@ pub(crate) fn seen(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// The settings for children of a program that speaks for them: warnings only, unless somebody wants to hear more.
+/// The settings for children of a program that speaks for them: warnings only, unless the user wants to hear more.
 pub(crate) fn quiet(configuration: &Configuration) -> Settings {
     let mut settings = configuration.settings.clone();
     if is_default(configuration, "log.level") {
@@ -98,7 +98,7 @@ pub(crate) fn quiet(configuration: &Configuration) -> Settings {
     settings
 }
 
-/// Whether nobody has set this key.
+/// Whether this key has its default.
 pub(crate) fn is_default(configuration: &Configuration, key: &str) -> bool {
     let mut entries = configuration.entries().iter();
     entries.any(|entry| entry.key.name() == key && entry.origin == Origin::Default)

@@ -22,11 +22,11 @@ pub(crate) trait About {
     const OTHERS: &'static [&'static str];
     /// Keys that the command sets itself.
     const DECIDED: &'static [&'static str] = &[];
-    /// Whether it may be one of several ranks: what each of them would tell is too much for whoever has started them.
+    /// Whether it may be one of several ranks: all notices of all of them are too many for the person who has started them.
     const MAY_BE_A_RANK: bool = false;
 }
 
-/// What a tool that speaks to daemons can be told.
+/// The settings that a tool takes that speaks to daemons.
 pub(crate) struct Tool;
 
 impl About for Tool {
@@ -38,7 +38,7 @@ impl About for Tool {
 const ALIASES: [(&str, &str); 3] =
     [("memory.capacity", "capacity"), ("metrics.listen", "metrics"), ("agent.wire", "wire")];
 
-/// What people set most: of all settings only these are in the short help of the commands that they are about.
+/// The settings that people change most: of all settings only these are in the short help of the commands that they are about.
 const COMMON: [&str; 15] = [
     "memory.listen",
     "memory.capacity",
@@ -131,7 +131,7 @@ pub(crate) fn warn_unless_warned() {
 fn is_inner(command: &OsStr) -> bool {
     use clap::CommandFactory;
     let command = command.to_string_lossy();
-    crate::Outboard::command().find_subcommand(&*command).is_some_and(Command::is_hide_set)
+    crate::CommandLine::command().find_subcommand(&*command).is_some_and(Command::is_hide_set)
 }
 
 fn to_json(entries: &[Entry], chosen: &[Chosen]) -> String {

@@ -1,4 +1,4 @@
-//! How a daemon tells whoever started it that it is ready.
+//! How a daemon tells the process that started it that it is ready.
 
 use std::env;
 use std::fs::OpenOptions;

@@ -44,17 +44,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// What a command finds wrong with its arguments when it looks at several of them.
+/// A mistake that a command finds when it looks at several of its arguments.
 pub(crate) fn wrong_usage(message: &str) -> anyhow::Error {
     clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n")).into()
 }
 
-/// Who speaks; in red where that can be seen.
+/// The word before an error; in red where that can be seen.
 fn name() -> &'static str {
     if terminal::is_coloured(&std::io::stderr()) { "\x1b[1;31moutboard:\x1b[0m" } else { "outboard:" }
 }
 
-/// Whoever does not read the standard error still gets the exit code.
+/// A caller that does not read the standard error still gets the exit code.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! What the program writes about what happens, to the standard error.
+//! The log of the program, on the standard error.
 
 use std::io::Write;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -34,7 +34,7 @@ pub(crate) fn start(settings: &LogSettings) {
     };
 }
 
-/// Waits for the last lines to be written, but not for long: when nobody reads them, they are not worth it.
+/// Waits for the last lines to be written, but not for long: lines that no reader takes are not worth it.
 pub(crate) fn finish() {
     let Some(tally) = TALLY.get() else { return };
     let waiting = tally.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,9 +67,9 @@ impl Lines {
                     std::mem::take(&mut waiting.1)
                 };
                 let mut error = std::io::stderr();
-                // Whoever does not read the standard error still gets everything else.
+                // A user who does not read the standard error still gets everything else.
                 if dropped > 0 {
-                    let _ = writeln!(error, "({dropped} lines of the log were dropped: nobody read them)");
+                    let _ = writeln!(error, "({dropped} lines of the log were dropped: no reader took them)");
                 }
                 let _ = error.write_all(&line);
                 ours.waiting.lock().unwrap_or_else(PoisonError::into_inner).0 -= 1;

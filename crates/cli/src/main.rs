@@ -24,7 +24,7 @@ use crate::commands::Command;
 /// Moves the work of communication off the processor that computes, and back when that pays
 #[derive(Parser)]
 #[command(name = "outboard", version, after_help = EXAMPLES, arg_required_else_help = true)]
-struct Outboard {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -45,7 +45,7 @@ const EXAMPLES: &str = "Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 
 fn main() -> ExitCode {
-    match Outboard::try_parse() {
+    match CommandLine::try_parse() {
         Ok(outboard) => {
             let ended = outboard.command.run();
             config_flags::warn_unless_warned();

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use anyhow::{Context, Result};
 use outboard_driver::FrontDeskConfig;
-use outboard_launch::{Interrupts, Launch, Outcome, Sink, StdinTo};
+use outboard_launch::{Interrupts, JobOutcome, Launch, Sink, StdinTo};
 use outboard_link::{Address, Identity};
-use outboard_rendezvous::{Expected, Host};
-use outboard_settings::{JobSettings, Secret, Settings, Whereabouts, default_socket};
+use outboard_rendezvous::{Expected, MeetingHost};
+use outboard_settings::{AddressChoice, JobSettings, Secret, Settings, default_socket};
 use outboard_wire::control::JobSecret;
 use outboard_wire::{JobId, Rank, Role};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -32,8 +32,8 @@ pub(crate) struct Ranks<'a> {
 pub(crate) struct Ended {
     /// Which job it was.
     pub(crate) id: JobId,
-    /// What became of it.
-    pub(crate) outcome: Outcome,
+    /// The end of the job.
+    pub(crate) outcome: JobOutcome,
 }
 
 impl Ranks<'_> {
@@ -55,7 +55,7 @@ impl Ranks<'_> {
         let env = |rank| {
             let mut own = JobSettings { rank: Some(Rank(rank)), ..job.clone() };
             if !self.agents.is_empty() {
-                own.agent = Whereabouts::At(self.agents[rank as usize % self.agents.len()].clone());
+                own.agent = AddressChoice::At(self.agents[rank as usize % self.agents.len()].clone());
             }
             let mut env = own.variables();
             env.extend(self.settings.link.variables());
@@ -69,14 +69,13 @@ impl Ranks<'_> {
         Ok(Ended { id, outcome })
     }
 
-    fn host(&self, id: JobId, secret: &Secret) -> Result<Host> {
+    fn host(&self, id: JobId, secret: &Secret) -> Result<MeetingHost> {
         let place = default_socket(&format!("job-{:016x}", id.0));
         let secret = JobSecret::from_text(secret.expose()).context("the job's secret is too long")?;
         let expected = Expected { job: id, secret, size: self.count };
-        let link = &self.settings.link;
-        let config = FrontDeskConfig { shm: link.shm(), tcp: link.tcp(), ..FrontDeskConfig::default() };
+        let config = FrontDeskConfig { links: self.settings.link.configs(), ..FrontDeskConfig::default() };
         let identity = Identity::new(Role::Tool, "outboard run");
-        Host::start(&place, &identity, expected, self.settings.job.join_timeout, config)
+        MeetingHost::start(&place, &identity, expected, self.settings.job.join_timeout, config)
             .context("the ranks have no place to meet")
     }
 }

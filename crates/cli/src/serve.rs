@@ -18,8 +18,8 @@ pub(crate) fn serve(about: &str, start: impl FnOnce() -> Result<Daemon, StartErr
     })
 }
 
-/// The same for a daemon in the background: when it is ready it writes no more to whoever listens to what it says, who
-/// may wait until nobody has anything to say.
+/// Serves as a daemon in the background: when it is ready it writes no more to the process that reads its output, which
+/// may wait until no process has anything to say.
 pub(crate) fn serve_in_background(
     about: &str,
     start: impl FnOnce() -> Result<Daemon, StartError>,
@@ -35,10 +35,10 @@ pub(crate) fn serve_in_background(
 /// When the kernel ends a daemon that was asked to end and has not. Its threads have five seconds before that.
 const LAST_RESORT: Duration = Duration::from_secs(10);
 
-/// How often is looked whether anybody is left.
+/// How often the daemon looks whether a client is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The same, and ends also when nobody is left that uses it.
+/// Serves until it is asked to end, or no client is left.
 pub(crate) fn serve_while_used(
     about: &str,
     start: impl FnOnce() -> Result<Daemon, StartError>,
@@ -46,7 +46,7 @@ pub(crate) fn serve_while_used(
     serve_until(about, start, |signals, daemon| {
         while !signals.wait_for(Some(LOOK_EVERY))? {
             if daemon.is_unused() {
-                return Ok("as nobody uses it");
+                return Ok("as no client uses it");
             }
         }
         Ok("as asked")
@@ -61,7 +61,7 @@ fn serve_until(
 ) -> Result<()> {
     raise_descriptor_limit();
     end_as_a_whole();
-    // Before the start, so that whoever knows of the daemon can end it cleanly.
+    // Before the start, so that a process that knows of the daemon can end it cleanly.
     let mut signals = Signals::collect(LAST_RESORT).context("cannot receive signals")?;
     let daemon = start()?;
     let identity = daemon.identity();

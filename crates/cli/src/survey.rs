@@ -1,4 +1,4 @@
-//! What the daemons of this machine count, read without disturbing them.
+//! The numbers that the daemons of this machine count, read without disturbing them.
 
 mod brief;
 mod sockets;
@@ -22,13 +22,13 @@ pub(crate) use view::{changes, to_json, to_text};
 pub(crate) struct Survey {
     identity: Identity,
     link: LinkSettings,
-    /// Whom to look at; empty for everyone who is found.
+    /// The daemons to look at; empty for all that are found.
     asked: Vec<Address>,
     clients: BTreeMap<String, Client>,
     before: BTreeMap<(u32, String), (Instant, StatusView)>,
 }
 
-/// What was seen of one daemon.
+/// The state of one daemon.
 pub(crate) struct Sight {
     /// Where it was reached, and where else it listens.
     pub(crate) addresses: Vec<Address>,
@@ -40,7 +40,7 @@ pub(crate) struct Sight {
     pub(crate) rates: Option<Vec<f64>>,
 }
 
-/// What was seen of all.
+/// The state of all daemons.
 pub(crate) struct Sights {
     /// Those who let us look.
     pub(crate) seen: Vec<Sight>,

@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// Whoever read the standard output has gone, having seen enough.
+/// The reader of the standard output has gone, having seen enough.
 #[derive(Debug)]
 pub(crate) struct ReaderGone;
 
 impl fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads the standard output any more")
+        f.write_str("the standard output has no reader any more")
     }
 }
 
@@ -58,10 +58,10 @@ pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     table
 }
 
-/// What a text means, and so its colour.
+/// The meaning of a text, and so its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
-    /// What lines are about.
+    /// The subjects of lines.
     Head,
     /// All is well.
     Good,

@@ -7,7 +7,7 @@ pub enum OneSided {
     Mapped,
     /// A network card does it, past the peer's processor. What it cannot register, the peer's link does on request.
     Hardware,
-    /// Software does it past the peer's link, where nobody writes what somebody else reads at that moment. Other regions
+    /// Software does it past the peer's link, where no process writes bytes that another reads at that moment. Other regions
     /// are served.
     Lent,
     /// The peer's link does it on request.

@@ -1,6 +1,6 @@
 //! What a link has done.
 
-/// Totals since the link was opened. Read by whoever owns the link; plain numbers, no sharing.
+/// Totals since the link was opened. The thread that owns the link reads them; plain numbers, no sharing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames handed to the peer.

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum Distrust {
     /// What it says is not encrypted.
     #[error(
-        "it does not speak TLS, and whoever is on another machine has to; give both sides a credential, the \
+        "it does not speak TLS, and a process on another machine has to; give both sides a credential, the \
          same `link.secret` or certificates by `outboard keys`"
     )]
     PlainText,
@@ -32,7 +32,7 @@ pub enum Distrust {
         /// In what time it begins.
         ahead: Duration,
     },
-    /// Its certificate is somebody else's work.
+    /// Another authority made its certificate.
     #[error(
         "its certificate was not issued by our authority; both sides need the same ca.pem, and certificates \
          that `outboard keys issue` made with it"

@@ -10,7 +10,7 @@ use crate::{Distrust, Peer};
 
 /// Why a frame was not taken.
 #[derive(Clone, Error)]
-pub enum SendError {
+pub enum FrameSendError {
     /// The peer has not made room yet. Ordinary back-pressure: try again after `progress`.
     #[error("no room: the peer has not taken what was sent before")]
     Full,
@@ -33,7 +33,8 @@ pub enum SendError {
 pub struct LinkError {
     /// Who was at the other end.
     pub peer: Peer,
-    /// What happened.
+    /// What happened. Applications read it as the source of this error.
+    #[doc(hidden)]
     #[source]
     pub loss: Loss,
 }
@@ -138,4 +139,4 @@ pub enum Violation {
     Segment(&'static str),
 }
 
-outboard_wire::debug_with_causes!(SendError, LinkError, Loss, Violation);
+outboard_wire::debug_with_causes!(FrameSendError, LinkError, Loss, Violation);

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use outboard_wire::{FrameHead, Time};
 
 use crate::memory::{Window, WindowMut};
-use crate::{Capabilities, Counters, LinkError, Peer, SendError};
+use crate::{Capabilities, Counters, FrameSendError, LinkError, Peer};
 
 /// A frame that has arrived, still lying where the link received it.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,15 @@ pub enum Disposition {
     /// back-pressure reaches the sender. A link with a deferred frame does not keep its owner awake: whatever made
     /// the owner defer it must wake it.
     Deferred,
+}
+
+/// What the queues of a link hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// How many bytes wait here for the peer to take them, or to send the rest.
+    pub held: u64,
+    /// How many have gone through so far.
+    pub moved: u64,
 }
 
 /// What to sleep on when a link has nothing to do.
@@ -54,9 +63,14 @@ pub trait Link {
     /// What this link has done so far.
     fn counters(&self) -> Counters;
 
+    /// What its queues hold. Nothing, where that is not known.
+    fn backlog(&mut self) -> Backlog {
+        Backlog::default()
+    }
+
     /// Makes room for a frame of up to `len` bytes where the link will send it from. Write into the window,
     /// then [`commit`](Link::commit) at once: any other call in between may abandon it.
-    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError>;
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, FrameSendError>;
 
     /// Appends the reserved frame with its first `len` bytes to the batch.
     ///
@@ -66,7 +80,7 @@ pub trait Link {
 
     /// Appends a frame with a copy of `payload` to the batch.
     #[inline]
-    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), FrameSendError> {
         self.reserve(head, payload.len())?.write(0, payload);
         self.commit(payload.len());
         Ok(())
@@ -75,7 +89,7 @@ pub trait Link {
     /// Appends copies of as many frames as can be sent, and returns how many; an error is about the first. Cheaper
     /// by the frame than [`send`](Link::send) where the link keeps its place in registers meanwhile.
     #[inline]
-    fn send_batch<'a, I>(&mut self, frames: I) -> Result<usize, SendError>
+    fn send_batch<'a, I>(&mut self, frames: I) -> Result<usize, FrameSendError>
     where
         I: IntoIterator<Item = (FrameHead, &'a [u8])>,
     {
@@ -83,7 +97,7 @@ pub trait Link {
         for (head, payload) in frames {
             match self.send(head, payload) {
                 Ok(()) => sent += 1,
-                Err(SendError::Full | SendError::TooLong { .. }) if sent > 0 => break,
+                Err(FrameSendError::Full | FrameSendError::TooLong { .. }) if sent > 0 => break,
                 Err(error) => return Err(error),
             }
         }
@@ -109,7 +123,7 @@ pub trait Link {
     /// then the caller must not sleep.
     fn prepare_to_wait(&mut self) -> bool;
 
-    /// Whoever slept on [`wait_on`](Link::wait_on) has seen whether there is anything to read. If not, the next
+    /// A thread that slept on [`wait_on`](Link::wait_on) has seen whether there is anything to read. If not, the next
     /// [`progress`](Link::progress) need not look for it.
     fn polled(&mut self, _has_something: bool) {}
 

@@ -16,7 +16,7 @@ impl LinkId {
 
 /// Where a link came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum LinkOrigin {
     /// The peer connected to us.
     Accepted,
     /// We connected, by the dial of this number.

@@ -2,15 +2,20 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use outboard_limits::QueueMemory;
 use outboard_wire::FrameHead;
-use outboard_wire::control::{ControlAnswer, Failure};
+use outboard_wire::control::{ControlAnswer, ControlFailure};
 
-use crate::{Link, LinkError, LinkId, SendError};
+use crate::{FrameSendError, Link, LinkError, LinkId};
 
 /// How many answers may wait for one link. A client that asks and never listens is no longer heard then.
 const WAITING_MAX: usize = 1024;
-/// The same for the bytes of their payloads.
+/// How many bytes their payloads may have.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// How many bytes wait for which no memory has to be asked for, and how much is asked for at a time for more.
+const WAITING_BYTES_FREE: usize = 64 << 10;
+const STEP: u64 = 64 << 10;
 
 /// How many places and bytes an empty queue keeps: enough for the answers of one turn, so that they need no allocation.
 const PLACES_KEPT: usize = 256;
@@ -36,6 +41,7 @@ struct Queue {
     given: usize,
     /// Whether it is known to hold something.
     is_listed: bool,
+    memory: QueueMemory,
 }
 
 impl Queue {
@@ -48,7 +54,10 @@ impl Queue {
 
     #[inline]
     fn has_room(&self) -> bool {
-        self.frames.len() < WAITING_MAX && self.bytes.len() - self.sent + self.given < WAITING_BYTES_MAX
+        let waiting = self.bytes.len() - self.sent + self.given;
+        let has_memory =
+            || waiting < WAITING_BYTES_FREE + self.memory.taken() as usize || self.memory.grow(STEP);
+        self.frames.len() < WAITING_MAX && waiting < WAITING_BYTES_MAX && has_memory()
     }
 
     fn push(&mut self, head: FrameHead, payload: Vec<u8>) {
@@ -85,6 +94,7 @@ impl Queue {
             self.frames.shrink_to(PLACES_KEPT);
             self.bytes.clear();
             self.bytes.shrink_to(BYTES_KEPT);
+            self.memory = QueueMemory::default();
             self.sent = 0;
         } else if self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
@@ -99,7 +109,7 @@ pub struct Outbox {
     queues: Vec<Queue>,
     /// Which queue is whose.
     places: HashMap<LinkId, usize>,
-    /// Queues that are nobody's.
+    /// Queues without a link.
     vacant: Vec<usize>,
     /// The link that was asked for last, which is asked for next most of the time.
     latest: Option<(LinkId, usize)>,
@@ -173,7 +183,7 @@ impl Outbox {
         self.queue(link).push_copy(head, [payload, &[]]);
     }
 
-    /// The same, of a payload that lies in two places.
+    /// Queues a frame with a copy of a payload that lies in two places.
     #[inline]
     pub fn push_parts(&mut self, link: LinkId, head: FrameHead, parts: [&[u8]; 2]) {
         self.queue(link).push_copy(head, parts);
@@ -192,19 +202,19 @@ impl Outbox {
         let mut any_sent = false;
         while !queue.frames.is_empty() {
             match link.send_batch(queue.frames()) {
-                Ok(0) | Err(SendError::Full) => break,
+                Ok(0) | Err(FrameSendError::Full) => break,
                 Ok(sent) => {
                     any_sent = true;
                     queue.forget(sent);
                 }
-                Err(SendError::TooLong { len, max }) => {
+                Err(FrameSendError::TooLong { len, max }) => {
                     let tag = queue.frames.front().map_or(0, |(head, _)| head.tag);
                     queue.forget(1);
                     let (head, payload) = too_long(tag, len, max);
                     queue.given += payload.len();
                     queue.frames.push_front((head, Payload::Given(payload)));
                 }
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
             }
         }
         Ok(any_sent)
@@ -220,11 +230,11 @@ impl Outbox {
     }
 }
 
-/// What is said instead of an answer that does not fit the link: nobody is left waiting for it.
+/// Says in place of an answer that it does not fit the link, so that the client does not wait for it.
 fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Vec<u8>) {
     let detail =
         format!("the answer has {len} bytes and this link carries {max}; raise link.ring on both sides");
-    let answer = ControlAnswer::failed(Failure::TooLong, &detail);
+    let answer = ControlAnswer::failed(ControlFailure::TooLong, &detail);
     let mut payload = Vec::new();
     answer.encode(&mut payload);
     (FrameHead::new(answer.kind()).with_tag(tag), payload)
@@ -232,13 +242,13 @@ fn too_long(tag: u32, len: usize, max: usize) -> (FrameHead, Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use outboard_wire::{Kind, Room};
+    use outboard_wire::{FrameKind, Room};
 
     use super::*;
 
     #[test]
     fn who_never_listens_costs_so_many_bytes_however_few_frames_they_are() {
-        let head = FrameHead::new(Kind::new(Room::Control, 35));
+        let head = FrameHead::new(FrameKind::new(Room::Control, 35));
         let (mut outbox, part) = (Outbox::default(), 64 << 10);
         for (link, is_copied) in [(LinkId(1), true), (LinkId(2), false)] {
             let mut pushed = 0;
@@ -257,7 +267,7 @@ mod tests {
 
     #[test]
     fn payloads_keep_their_order_and_their_bytes_however_many_are_sent_at_once() {
-        let head = |tag| FrameHead::new(Kind::new(Room::Control, 35)).with_tag(tag);
+        let head = |tag| FrameHead::new(FrameKind::new(Room::Control, 35)).with_tag(tag);
         for at_once in 1..7 {
             let (mut queue, mut pushed, mut sent) = (Queue::default(), 0u32, 0u32);
             let expected = |tag: u32| vec![tag as u8; tag as usize % 40];
@@ -286,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_place_that_was_forgotten_is_anothers() {
-        let (mut outbox, head) = (Outbox::default(), FrameHead::new(Kind::new(Room::Control, 35)));
+        let (mut outbox, head) = (Outbox::default(), FrameHead::new(FrameKind::new(Room::Control, 35)));
         for _ in 0..WAITING_MAX {
             outbox.push_copy(LinkId(1), head, &[1; 100]);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use outboard_wire::{Incarnation, Introduction};
+use outboard_wire::{FrameKind, Incarnation, Introduction};
 
 /// The process at the other end of a link, as errors and people speak of it.
 #[derive(Clone, PartialEq, Eq)]
@@ -12,18 +12,38 @@ pub struct Peer(Arc<PeerFacts>);
 #[derive(PartialEq, Eq)]
 struct PeerFacts {
     intro: Introduction,
+    version: u16,
     address: String,
 }
 
 impl Peer {
-    /// The process that introduced itself as `intro` and was reached at `address`.
-    pub fn new(intro: Introduction, address: impl Into<String>) -> Self {
-        Self(Arc::new(PeerFacts { intro, address: address.into() }))
+    /// The process that introduced itself as `intro`, speaks this version of the protocol with us, and was reached at
+    /// `address`.
+    #[doc(hidden)]
+    pub fn new(intro: Introduction, version: u16, address: impl Into<String>) -> Self {
+        Self(Arc::new(PeerFacts { intro, version, address: address.into() }))
     }
 
-    /// What it said of itself.
+    /// What it said of itself. Applications ask for its [name](Self::name).
+    #[doc(hidden)]
     pub fn intro(&self) -> &Introduction {
         &self.0.intro
+    }
+
+    /// What it calls itself, as it was told when it was started.
+    pub fn name(&self) -> &str {
+        self.0.intro.name.as_str()
+    }
+
+    /// The version of the protocol that both sides speak on this link: the newest that both know.
+    pub fn version(&self) -> u16 {
+        self.0.version
+    }
+
+    /// Whether messages of this kind may be sent on this link. Links check it in debug builds.
+    #[doc(hidden)]
+    pub fn knows(&self, kind: FrameKind) -> bool {
+        kind.since() <= self.0.version
     }
 
     /// Where it is.
@@ -32,6 +52,7 @@ impl Peer {
     }
 
     /// Which life of that process this is.
+    #[doc(hidden)]
     pub fn incarnation(&self) -> Incarnation {
         self.0.intro.incarnation
     }

@@ -1,6 +1,7 @@
 //! One-sided access to memory that the peer has exported.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outboard_limits::{explain, show_size};
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::memory::{Buffer, Mapping, Window};
-use crate::{LinkError, SendError};
+use crate::{FrameSendError, LinkError};
 
 /// The caller's own name for an operation; comes back in its [`Completion`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +42,7 @@ impl fmt::Debug for OpenRegion {
 
 /// What an operation brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AccessOutcome {
     /// The region is open.
     Opened(OpenRegion),
     /// The bytes are in the buffer.
@@ -58,7 +59,7 @@ pub struct Completion {
     /// Which operation.
     pub token: Token,
     /// How it ended.
-    pub result: Result<Outcome, AccessError>,
+    pub result: Result<AccessOutcome, AccessError>,
 }
 
 /// Why one-sided access was refused. The link lives on unless it is `Lost`.
@@ -114,6 +115,12 @@ pub enum AccessError {
          LimitNOFILE="
     )]
     OwnerLacksDescriptors,
+    /// The pages to be written have no memory yet, and the owner has none left for them.
+    #[error(
+        "the owner of the region has no memory left for what is written there: free regions, raise the limit of its container, \
+         or have regions populated"
+    )]
+    OwnerLacksMemory,
     /// The region is open at the peer and cannot be mapped here.
     #[error("the region cannot be mapped: {}", explain(*source))]
     Unmappable {
@@ -127,19 +134,19 @@ pub enum AccessError {
 
 outboard_wire::debug_with_causes!(AccessError);
 
-impl From<SendError> for AccessError {
-    fn from(error: SendError) -> Self {
+impl From<FrameSendError> for AccessError {
+    fn from(error: FrameSendError) -> Self {
         match error {
-            SendError::Full => Self::Full,
-            SendError::TooLong { len, max } => Self::TooLong { len, max },
-            SendError::Lost(lost) => Self::Lost(lost),
+            FrameSendError::Full => Self::Full,
+            FrameSendError::TooLong { len, max } => Self::TooLong { len, max },
+            FrameSendError::Lost(lost) => Self::Lost(lost),
         }
     }
 }
 
 /// What an access that ends at once does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtOnce {
+pub enum ImmediateAccess {
     /// Looks.
     Read,
     /// Changes.
@@ -148,7 +155,7 @@ pub enum AtOnce {
     Atomic,
 }
 
-impl AtOnce {
+impl ImmediateAccess {
     /// The rights that it needs. An atomic writes, and it tells what was there.
     #[inline]
     pub const fn needs(self) -> Rights {
@@ -166,7 +173,7 @@ impl AtOnce {
 /// one operation. A frame sent after a write on the same link arrives after it. An `Err` means that the
 /// operation was not begun, and no completion follows.
 pub trait RemoteMemory {
-    /// Opens a region for `rights`, presenting its grant. Completes with [`Outcome::Opened`]. Atomics need the
+    /// Opens a region for `rights`, presenting its grant. Completes with [`AccessOutcome::Opened`]. Atomics need the
     /// rights to read and to write; where access is [mapped](crate::OneSided::Mapped), every opening needs the
     /// right to read.
     fn open(&mut self, grant: &Grant, rights: Rights, token: Token) -> Result<(), AccessError>;
@@ -222,9 +229,16 @@ pub trait RemoteMemory {
         &mut self,
         _region: OpenRegion,
         _span: (u64, usize),
-        _what: AtOnce,
+        _what: ImmediateAccess,
         _use_it: impl FnOnce(&Mapping) -> T,
     ) -> Option<Result<T, AccessError>> {
+        None
+    }
+
+    /// Where an open region lies among this process's addresses, where access is [mapped](crate::OneSided::Mapped) and nothing
+    /// is to be made of it but copies. It stays mapped as long as this is held, whatever becomes of the link. Nothing,
+    /// where accesses take longer.
+    fn mapping(&self, _region: OpenRegion) -> Option<Arc<Mapping>> {
         None
     }
 

@@ -1,8 +1,10 @@
 //! What a process does with its links.
 
+use std::time::Duration;
+
 use outboard_wire::Time;
 
-use crate::{Completion, Disposition, Frame, Link, LinkError, LinkId, Origin, Peer, RemoteMemory};
+use crate::{Completion, Disposition, Frame, Link, LinkError, LinkId, LinkOrigin, Peer, RemoteMemory};
 
 /// The state machines that one worker thread runs over its links. Nothing here may block.
 pub trait Service {
@@ -16,6 +18,12 @@ pub trait Service {
     /// not, the next [`on_turn`](Service::on_turn) need not look for it.
     fn polled(&mut self, _has_something: bool) {}
 
+    /// Whether the worker goes on looking for work though there was none for so long, where looking costs nothing but time; `None`
+    /// leaves that to its settings.
+    fn looks_on(&mut self, _idle: Duration) -> Option<bool> {
+        None
+    }
+
     /// Does work that comes from elsewhere than links and notes. Called in every turn, before the links have theirs.
     /// Returns whether there was any.
     fn on_turn(&mut self, _now: Time) -> bool {
@@ -23,7 +31,7 @@ pub trait Service {
     }
 
     /// A link is open.
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time);
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time);
 
     /// A frame has arrived. What is to be sent in return waits for [`send`](Service::send).
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition;

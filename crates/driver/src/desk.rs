@@ -4,12 +4,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_link::{Clock, ConnectError, ofi, shm, tcp};
+use outboard_link::{AnyLink, Clock, ConnectError, Link, LinkConfigs, dial as dial_link};
 use outboard_wire::Time;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::dials::{self, Dial, DialState, begin};
+use crate::LinkOrigin;
+use crate::dials::{self, Dial, DialState};
 use crate::listener::Listener;
 use crate::mailbox::Mailbox;
 use crate::pending::Incoming;
@@ -18,22 +19,17 @@ use crate::pulse::Pulse;
 use crate::reserve::Reserve;
 use crate::visitors::{Greeted, Shortage, Visitors, shortage};
 use crate::worker::WorkerHandle;
-use crate::{NewLink, Origin};
 
 /// The settings of a front desk.
 #[derive(Clone, Debug)]
 pub struct FrontDeskConfig {
-    /// The settings of links within the node.
-    pub shm: shm::Config,
-    /// The settings of links between nodes.
-    pub tcp: tcp::Config,
-    /// The settings of links between nodes of a fabric.
-    pub ofi: ofi::Config,
+    /// The settings of links.
+    pub links: LinkConfigs,
     /// How many peers that have connected may be without a link; when another comes, it waits to be accepted until one
     /// has its link, or has said nothing for a quarter of a second. Default 4096, but at most a quarter of the
     /// descriptors that this process may have; a descriptor and about 1 KiB each, up to 20 KiB where they are encrypted.
     pub handshakes_max: usize,
-    /// The same of those over fabrics, each of which takes some 20 MB until it is over; default 16.
+    /// How many handshakes over fabrics may be under way, each of which takes some 20 MB until it is over; default 16.
     pub fabric_handshakes_max: usize,
     /// How long to wait before a lost or refused peer is dialled again; default 50 ms, doubled up to 2 s.
     pub redial: Duration,
@@ -42,9 +38,7 @@ pub struct FrontDeskConfig {
 impl Default for FrontDeskConfig {
     fn default() -> Self {
         Self {
-            shm: shm::Config::default(),
-            tcp: tcp::Config::default(),
-            ofi: ofi::Config::default(),
+            links: LinkConfigs::default(),
             handshakes_max: 4096,
             fabric_handshakes_max: 16,
             redial: Duration::from_millis(50),
@@ -72,7 +66,7 @@ pub(crate) enum Order {
 }
 
 /// Receives and makes connections. A peer that says nothing or nonsense costs a place among the visitors until
-/// its time is up, and nobody else anything. However many come at once, each is heard soon, told that its turn will
+/// its time is up, and no other peer anything. However many come at once, each is heard soon, told that its turn will
 /// come, and served in turn.
 pub struct FrontDesk<N, R> {
     config: FrontDeskConfig,
@@ -134,7 +128,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         })
     }
 
-    /// What ends [`run`](FrontDesk::run) from another thread.
+    /// A handle that ends [`run`](FrontDesk::run) from another thread.
     pub fn stopper(&self) -> impl Fn() + Send + use<N, R> {
         let orders = Arc::clone(&self.orders);
         move || orders.post(Order::Stop)
@@ -194,7 +188,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     fn accept(&mut self, listener: usize, now: Time) {
         let is_dear = self.listeners[listener].is_dear();
         for turn in 0..ACCEPTS_PER_TURN {
-            // That somebody is there is known of the first only.
+            // Only of the first it is known that a peer is there.
             match self.visitors.has_room(is_dear) {
                 true => {}
                 false if turn > 0 => return,
@@ -219,12 +213,14 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
     }
 
     /// Uses a descriptor of the reserve for a peer for which there is no other, so that it is told. Returns false if that
-    /// has to wait: whoever is being told gives its descriptor back soon.
+    /// has to wait until another peer was told.
     fn accept_to_turn_away(&mut self, listener: usize, why: Shortage, now: Time) -> bool {
         if !self.reserve.give_up() {
-            self.visitors.drop_silent(false, &self.poller, now);
+            self.visitors.turn_silent_away(why, &self.poller, now).iter().for_each(&mut self.report);
             self.reserve.refill();
-            return false;
+            if !self.reserve.give_up() {
+                return false;
+            }
         }
         let accepted = self.listeners[listener].accept(now);
         let is_done = match accepted {
@@ -307,7 +303,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             && let Some(greeted) = self.visitors.greet_next(&self.poller, &mut self.reserve, now)
         {
             match greeted {
-                Greeted::Link(link, worker) => self.give(link, Origin::Accepted, worker),
+                Greeted::Link(link, worker) => self.give(link, LinkOrigin::Accepted, worker),
                 Greeted::Failed(error) => (self.report)(&error),
                 Greeted::NotYet => {}
             }
@@ -316,7 +312,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         self.visitors.reassure(&self.poller, now).iter().for_each(&mut self.report);
     }
 
-    fn give(&mut self, link: NewLink, origin: Origin, chosen: Option<usize>) {
+    fn give(&mut self, link: AnyLink, origin: LinkOrigin, chosen: Option<usize>) {
         // From now on it is its worker that wakes for it.
         if let Some(on) = link.wait_on() {
             self.poller.remove(on.descriptor);
@@ -327,7 +323,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
         }
     }
 
-    /// Whose turn it is to be given a link: workers by turns, but for those that seem to be stuck.
+    /// The worker whose turn it is to be given a link: by turns, but for those that seem to be stuck.
     fn next_worker(&mut self) -> usize {
         let (count, now) = (self.workers.len().max(1), self.clock.now());
         let is_stuck = |worker: usize| {
@@ -360,7 +356,7 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             Ok(None) => {}
             Ok(Some(link)) => {
                 self.dials[dial].1 = DialState::Open;
-                self.give(link, Origin::Dialled(dial), self.dials[dial].0.worker);
+                self.give(link, LinkOrigin::Dialled(dial), self.dials[dial].0.worker);
             }
             Err(error) => {
                 if let Some(descriptor) = handshake.descriptor() {
@@ -380,7 +376,8 @@ impl<N, R: FnMut(&ConnectError)> FrontDesk<N, R> {
             if until > now {
                 continue;
             }
-            match begin(dial, &self.config, now) {
+            let Dial { address, identity, exports, .. } = &*dial;
+            match dial_link(address, identity.clone(), Arc::clone(exports), &self.config.links, now) {
                 Ok(handshake) => {
                     let key = self.watch(handshake.descriptor());
                     self.dials[index].1 = DialState::UnderWay { key, handshake, pause };

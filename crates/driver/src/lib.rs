@@ -5,9 +5,12 @@
 
 #![deny(unsafe_code)]
 
+mod allocator;
 pub mod calling;
+mod connection;
 mod desk;
 mod dials;
+mod easing;
 mod links;
 mod listener;
 mod mailbox;
@@ -23,12 +26,13 @@ mod visitors;
 mod worker;
 pub mod writing;
 
+pub use allocator::give_memory_back;
+pub use connection::{AgentFinder, Connection, InUse, Over, Tend, Tended};
 pub use desk::{FrontDesk, FrontDeskConfig};
 pub use dials::Dial;
-pub use links::NewLink;
 pub use listener::Listener;
 pub use mailbox::Mailbox;
-pub use outboard_contract::{LinkId, Origin, Outbox, Service};
+pub use outboard_contract::{LinkId, LinkOrigin, Outbox, Service};
 pub use pulse::Pulse;
 pub use signals::{Signals, raise_descriptor_limit};
 pub use worker::{Worker, WorkerConfig, WorkerHandle};

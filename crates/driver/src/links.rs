@@ -1,46 +1,19 @@
 //! The open links of one worker, kept by type so that every loop over them is compiled for its link.
 
+use std::time::Duration;
+
+use outboard_limits::{KeptMemory, growth};
+use outboard_link::AnyLink;
 use outboard_link::ofi::OfiLink;
 use outboard_link::shaped::{Shaped, Wire};
 use outboard_link::shm::ShmLink;
 use outboard_link::tcp::TcpLink;
-use outboard_link::{Link, Peer, WaitOn};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
 use crate::poller::Interest;
 use crate::roster::{Alarms, Roster};
-use crate::{LinkId, Origin};
-
-/// A link that has just been opened, on its way to the worker that will own it.
-pub enum NewLink {
-    /// Within the node.
-    Shm(Box<ShmLink>),
-    /// Between nodes.
-    Tcp(Box<TcpLink>),
-    /// Between nodes of a fabric.
-    Ofi(Box<OfiLink>),
-}
-
-impl NewLink {
-    /// Who is at the other end.
-    pub(crate) fn peer(&self) -> &Peer {
-        match self {
-            Self::Shm(link) => link.peer(),
-            Self::Tcp(link) => link.peer(),
-            Self::Ofi(link) => link.peer(),
-        }
-    }
-
-    /// What to sleep on.
-    pub(crate) fn wait_on(&self) -> Option<WaitOn<'_>> {
-        match self {
-            Self::Shm(link) => link.wait_on(),
-            Self::Tcp(link) => link.wait_on(),
-            Self::Ofi(link) => link.wait_on(),
-        }
-    }
-}
+use crate::{LinkId, LinkOrigin};
 
 /// One call asks for all sockets what a look at each would find out, and is cheaper than this many looks.
 const LOOKED_AT_ONE_BY_ONE: usize = 2;
@@ -48,9 +21,9 @@ const LOOKED_AT_ONE_BY_ONE: usize = 2;
 /// A link with what the worker remembers of it.
 pub(crate) struct Held<L> {
     pub(crate) id: LinkId,
-    pub(crate) origin: Origin,
+    pub(crate) origin: LinkOrigin,
     pub(crate) link: L,
-    /// What the poller wakes for.
+    /// The events that the poller wakes for.
     pub(crate) interest: Interest,
     /// When anything last moved on it.
     pub(crate) moved_at: Time,
@@ -58,11 +31,31 @@ pub(crate) struct Held<L> {
     pub(crate) is_deferred: bool,
     /// When it wants a turn, while it rests.
     pub(crate) alarm: Option<Time>,
+    /// How much had gone through when something last did, and when that was, while memory is short.
+    pub(crate) moved: Option<(u64, Time)>,
+    /// Since when nothing has, if it has to go for that.
+    pub(crate) stuck: Option<Duration>,
+    /// The bytes that its queues take without asking.
+    _kept: KeptMemory,
 }
 
+/// The bytes that the queues of a link take without asking: each of its own two, and the answers that wait for it.
+pub(crate) const KEPT: u64 = 3 * (64 << 10);
+
 impl<L> Held<L> {
-    pub(crate) fn new(id: LinkId, origin: Origin, link: L, interest: Interest) -> Self {
-        Self { id, origin, link, interest, moved_at: Time::ZERO, is_deferred: false, alarm: None }
+    pub(crate) fn new(id: LinkId, origin: LinkOrigin, link: L, interest: Interest) -> Self {
+        Self {
+            id,
+            origin,
+            link,
+            interest,
+            moved_at: Time::ZERO,
+            is_deferred: false,
+            alarm: None,
+            moved: None,
+            stuck: None,
+            _kept: growth().keep(KEPT),
+        }
     }
 }
 
@@ -115,21 +108,21 @@ impl Links {
     /// Takes a new link in, slowed down to `wire` if there is one.
     pub(crate) fn add(
         &mut self,
-        (id, origin): (LinkId, Origin),
-        new: NewLink,
+        (id, origin): (LinkId, LinkOrigin),
+        new: AnyLink,
         wire: Option<Wire>,
     ) -> Result<(), Errno> {
-        fn hold<L>(links: &mut Roster<L>, (id, origin): (LinkId, Origin), link: L) {
+        fn hold<L>(links: &mut Roster<L>, (id, origin): (LinkId, LinkOrigin), link: L) {
             links.push(Held::new(id, origin, link, Interest::READ));
         }
         let known = (id, origin);
         match (new, wire) {
-            (NewLink::Shm(link), None) => hold(&mut self.shm, known, *link),
-            (NewLink::Tcp(link), None) => hold(&mut self.tcp, known, *link),
-            (NewLink::Ofi(link), None) => hold(&mut self.ofi, known, *link),
-            (NewLink::Shm(link), Some(wire)) => hold(&mut self.slow_shm, known, Shaped::new(*link, wire)?),
-            (NewLink::Tcp(link), Some(wire)) => hold(&mut self.slow_tcp, known, Shaped::new(*link, wire)?),
-            (NewLink::Ofi(link), Some(wire)) => hold(&mut self.slow_ofi, known, Shaped::new(*link, wire)?),
+            (AnyLink::Shm(link), None) => hold(&mut self.shm, known, *link),
+            (AnyLink::Tcp(link), None) => hold(&mut self.tcp, known, *link),
+            (AnyLink::Ofi(link), None) => hold(&mut self.ofi, known, *link),
+            (AnyLink::Shm(link), Some(wire)) => hold(&mut self.slow_shm, known, Shaped::new(*link, wire)?),
+            (AnyLink::Tcp(link), Some(wire)) => hold(&mut self.slow_tcp, known, Shaped::new(*link, wire)?),
+            (AnyLink::Ofi(link), Some(wire)) => hold(&mut self.slow_ofi, known, Shaped::new(*link, wire)?),
         }
         Ok(())
     }
@@ -160,7 +153,7 @@ impl Links {
     /// Gives a link turns again.
     pub(crate) fn wake(&mut self, id: LinkId) {
         let alarms = &mut self.alarms;
-        // What was seen of its descriptor is told to it with the others.
+        // The worker tells it of its descriptor with the others.
         if self.shm.wake(id, alarms).is_none() {
             self.tcp.wake(id, alarms);
         }

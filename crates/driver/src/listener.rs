@@ -35,19 +35,19 @@ impl Listener {
         let (identity, exports) = (identity.clone(), Arc::clone(exports));
         match address {
             Address::Abstract(_) | Address::Path(_) => {
-                ShmListener::bind(address, identity, exports, config.shm.clone()).map(Self::Shm)
+                ShmListener::bind(address, identity, exports, config.links.shm.clone()).map(Self::Shm)
             }
             Address::Tcp(socket) => {
-                TcpListener::bind(*socket, identity, exports, config.tcp.clone()).map(Self::Tcp)
+                TcpListener::bind(*socket, identity, exports, config.links.tcp.clone()).map(Self::Tcp)
             }
             Address::Ofi(socket) => {
-                OfiListener::bind(*socket, identity, exports, config.ofi.clone()).map(Self::Ofi)
+                OfiListener::bind(*socket, identity, exports, config.links.ofi.clone()).map(Self::Ofi)
             }
         }
     }
 
-    /// The same with a listener for each of so many workers, where connections can say to which they belong: their slot
-    /// tells, and those without one are anybody's.
+    /// Has a listener for each of so many workers, where connections can say to which they belong: their slot
+    /// tells, and those without one may go to any worker.
     pub fn bind_for_workers(
         address: &Address,
         workers: usize,
@@ -57,8 +57,9 @@ impl Listener {
     ) -> Result<Vec<Self>, ConnectError> {
         match (address, u8::try_from(workers)) {
             (Address::Tcp(socket), Ok(count)) if socket.is_ipv6() && count > 1 => {
-                let listeners = TcpListener::bind_by_slot(*socket, count, identity, exports, &config.tcp)?;
-                // The first is anybody's, so that it is the one whose address is shown.
+                let listeners =
+                    TcpListener::bind_by_slot(*socket, count, identity, exports, &config.links.tcp)?;
+                // The first one's connections may go to any worker, so that its address is the one that is shown.
                 let numbered = listeners.into_iter().enumerate().rev();
                 let of = |(number, listener)| match number < workers {
                     true => Self::TcpOf(listener, number),
@@ -70,7 +71,7 @@ impl Listener {
         }
     }
 
-    /// Whose connections come in here, if they are not anybody's.
+    /// The worker whose connections come in here, if they may not go to any.
     pub fn worker(&self) -> Option<usize> {
         if let Self::TcpOf(_, worker) = self { Some(*worker) } else { None }
     }

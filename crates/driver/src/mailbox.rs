@@ -16,7 +16,7 @@ pub struct Mailbox<T> {
     bell: Arc<Bell>,
 }
 
-/// What wakes the owner of a mailbox.
+/// The bell that wakes the owner of a mailbox.
 #[derive(Debug)]
 pub(crate) struct Bell {
     /// Whether there may be letters: cheap to look at for an owner that is too busy to sleep.
@@ -44,7 +44,7 @@ impl Bell {
 
     fn silence(&self) {
         self.is_rung.store(false, Ordering::Release);
-        // Nothing to read means that nobody rang.
+        // Nothing to read means that no thread rang.
         let _ = rustix::io::read(&self.counter, &mut [0; 8]);
     }
 }

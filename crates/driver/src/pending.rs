@@ -1,12 +1,10 @@
-//! Handshakes that are not finished, of whatever kind.
+//! Handshakes that peers have begun, of whatever kind.
 
 use std::os::fd::BorrowedFd;
 
-use outboard_link::{ConnectError, ofi, shm, tcp};
+use outboard_link::{AnyLink, ConnectError, ofi, shm, tcp};
 use outboard_wire::Time;
 use rustix::io::Errno;
-
-use crate::NewLink;
 
 /// A handshake that a peer has begun. Rare enough for dynamic dispatch.
 pub(crate) trait Incoming: Send {
@@ -14,7 +12,7 @@ pub(crate) trait Incoming: Send {
     fn hear(&mut self, now: Time) -> Result<bool, ConnectError>;
 
     /// Makes the link, which takes memory and time; `None` means that it has to be tried again later.
-    fn greet(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError>;
+    fn greet(&mut self, now: Time) -> Result<Option<AnyLink>, ConnectError>;
 
     /// Tells a peer that was heard that its turn will come.
     fn reassure(&mut self, now: Time) -> Result<(), ConnectError>;
@@ -22,7 +20,10 @@ pub(crate) trait Incoming: Send {
     /// Tells the peer that there is no room for it because a system call has failed.
     fn turn_away(&mut self, why: (&'static str, Errno), now: Time) -> ConnectError;
 
-    /// What to wait on.
+    /// Whether the peer reads a refusal though it has said nothing yet.
+    fn hears_refusals(&self) -> bool;
+
+    /// The descriptor to wait on.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// When to look at it again, if nothing happens before.
@@ -35,24 +36,15 @@ pub(crate) trait Incoming: Send {
     fn passes_descriptors(&self) -> bool;
 }
 
-/// A handshake that we have begun.
-pub(crate) trait Outgoing: Send {
-    /// Goes on as far as it can.
-    fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError>;
-
-    /// What to wait on.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-}
-
 macro_rules! incoming {
-    ($handshake:ty, $kind:ident, is_dear: $is_dear:literal, passes_descriptors: $passes:literal, $greeted:expr) => {
+    ($handshake:ty, is_dear: $is_dear:literal, passes_descriptors: $passes:literal, $greeted:expr) => {
         impl Incoming for $handshake {
             fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
                 <$handshake>::hear(self, now)
             }
 
-            fn greet(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError> {
-                Ok($greeted(<$handshake>::greet(self, now)?).map(|link| NewLink::$kind(Box::new(link))))
+            fn greet(&mut self, now: Time) -> Result<Option<AnyLink>, ConnectError> {
+                Ok($greeted(<$handshake>::greet(self, now)?).map(AnyLink::from))
             }
 
             fn reassure(&mut self, now: Time) -> Result<(), ConnectError> {
@@ -61,6 +53,10 @@ macro_rules! incoming {
 
             fn turn_away(&mut self, why: (&'static str, Errno), now: Time) -> ConnectError {
                 <$handshake>::turn_away(self, why, now)
+            }
+
+            fn hears_refusals(&self) -> bool {
+                <$handshake>::hears_refusals(self)
             }
 
             fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -82,24 +78,6 @@ macro_rules! incoming {
     };
 }
 
-incoming!(shm::Accepting, Shm, is_dear: false, passes_descriptors: true, std::convert::identity);
-incoming!(tcp::Accepting, Tcp, is_dear: false, passes_descriptors: false, Some);
-incoming!(ofi::Accepting, Ofi, is_dear: true, passes_descriptors: false, Some);
-
-macro_rules! outgoing {
-    ($handshake:ty, $kind:ident) => {
-        impl Outgoing for $handshake {
-            fn advance(&mut self, now: Time) -> Result<Option<NewLink>, ConnectError> {
-                Ok(self.poll(now)?.map(|link| NewLink::$kind(Box::new(link))))
-            }
-
-            fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-                <$handshake>::descriptor(self)
-            }
-        }
-    };
-}
-
-outgoing!(shm::Dialing, Shm);
-outgoing!(tcp::Dialing, Tcp);
-outgoing!(ofi::Dialing, Ofi);
+incoming!(shm::ShmAccepting, is_dear: false, passes_descriptors: true, std::convert::identity);
+incoming!(tcp::TcpAccepting, is_dear: false, passes_descriptors: false, Some);
+incoming!(ofi::OfiAccepting, is_dear: true, passes_descriptors: false, Some);

@@ -15,13 +15,13 @@ const EVENTS_MAX: usize = 64;
 /// An epoll instance.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// What the last wait has reported, in order.
+    /// The events that the last wait has reported, in order.
     keys: Vec<u64>,
     /// Whether there may have been more.
     is_partial: bool,
 }
 
-/// What to wake for, on one descriptor.
+/// The events to wake for, on one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) readable: bool,
@@ -110,7 +110,7 @@ mod tests {
             poller.add(event.as_fd(), key, Interest::READ).unwrap();
             event
         });
-        assert_eq!(poller.has_seen(3), None, "nobody has looked yet");
+        assert_eq!(poller.has_seen(3), None, "no look was taken yet");
         assert!(poller.wait(Time::ZERO, Some(Time::ZERO)).unwrap().is_empty());
         assert_eq!([3, 5].map(|key| poller.has_seen(key)), [Some(false), Some(false)]);
         rustix::io::write(&events[1], &1u64.to_ne_bytes()).unwrap();

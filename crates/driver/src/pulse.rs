@@ -14,7 +14,7 @@ pub struct Pulse {
     /// When the turn under way began, in nanoseconds; zero while the thread sleeps.
     began_ns: AtomicU64,
     longest_ns: AtomicU64,
-    /// What wakes the thread, and since when it has been rung without an answer; zero if it has not.
+    /// The bell that wakes the thread, and since when it has been rung without an answer; zero if it has not.
     bell: Arc<Bell>,
     rung_ns: AtomicU64,
 }

@@ -15,7 +15,7 @@ use crate::links::Held;
 /// When links that rest want a turn though nothing happens to them.
 pub(crate) type Alarms = BTreeSet<(Time, LinkId)>;
 
-/// What becomes of a link.
+/// The fate of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It has turns as before.
@@ -92,6 +92,16 @@ impl<L> Roster<L> {
         self.held.get_mut(place)
     }
 
+    /// Gives all of them turns again.
+    pub(crate) fn wake_all(&mut self, alarms: &mut Alarms) {
+        for held in &mut self.held[self.awake..] {
+            if let Some(due) = held.alarm.take() {
+                alarms.remove(&(due, held.id));
+            }
+        }
+        self.awake = self.held.len();
+    }
+
     /// Asks for every link that is awake what becomes of it.
     pub(crate) fn sort(&mut self, alarms: &mut Alarms, mut fate: impl FnMut(&mut Held<L>) -> Fate) {
         let mut place = 0;
@@ -136,16 +146,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Origin;
+    use crate::LinkOrigin;
     use crate::poller::Interest;
 
     fn held(number: u64) -> Held<u64> {
-        Held::new(LinkId(number), Origin::Accepted, number, Interest::READ)
+        Held::new(LinkId(number), LinkOrigin::Accepted, number, Interest::READ)
     }
 
     /// Everything that happens by chance happens to a plain map too.
     #[test]
-    fn it_is_always_known_who_rests_and_where_everybody_is() {
+    fn it_is_always_known_which_links_rest_and_where_all_are() {
         let mut state = 7u64;
         let mut below = |most: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -158,6 +168,10 @@ mod tests {
                 0 | 1 if model.len() < 50 => {
                     roster.push(held(step));
                     model.insert(step, None);
+                }
+                2 if below(40) == 0 => {
+                    roster.wake_all(&mut alarms);
+                    model.values_mut().for_each(|resting| *resting = None);
                 }
                 2 | 3 => {
                     let id = 1 + below(step);
@@ -187,7 +201,7 @@ mod tests {
                     let count = asked.len();
                     asked.sort_unstable();
                     asked.dedup();
-                    assert_eq!(asked.len(), count, "nobody is asked twice");
+                    assert_eq!(asked.len(), count, "no link is asked twice");
                 }
             }
             let awake = model.values().filter(|resting| resting.is_none()).count();

@@ -39,7 +39,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The same for so long at most, if that is said. Returns whether the process is asked to end.
+    /// Waits for so long at most, if that is said. Returns whether the process is asked to end.
     pub fn wait_for(&mut self, most: Option<Duration>) -> std::io::Result<bool> {
         self.arrivals.set_read_timeout(most)?;
         loop {

@@ -3,24 +3,25 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use outboard_link::ConnectError;
+use outboard_limits::growth;
+use outboard_link::{AnyLink, ConnectError};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
-use crate::NewLink;
+use crate::links::KEPT;
 use crate::pending::Incoming;
 use crate::poller::Poller;
 use crate::reserve::Reserve;
 
 /// How long a visitor may say nothing while others wait for its place.
 const GRACE: Duration = Duration::from_millis(250);
-/// How often those who were heard are told that their turn will come; a small part of anybody's patience.
+/// How often those who were heard are told that their turn will come; a small part of any peer's patience.
 const REASSURE: Duration = Duration::from_millis(250);
 
 /// A system call that has failed, because of which there is no room.
 pub(crate) type Shortage = (&'static str, Errno);
 
-/// What there is too little of to accept a connection, if that is why it failed.
+/// The resource that was too short to accept a connection, if that is why it failed.
 pub(crate) fn shortage(error: &ConnectError) -> Option<Shortage> {
     match error {
         ConnectError::System { call, source: source @ (Errno::MFILE | Errno::NFILE), .. } => {
@@ -32,24 +33,24 @@ pub(crate) fn shortage(error: &ConnectError) -> Option<Shortage> {
 
 struct Visitor {
     handshake: Box<dyn Incoming>,
-    /// Who is to own the link; any, if none.
+    /// The worker that is to own the link; any, if none.
     worker: Option<usize>,
     came: Time,
     /// When it was heard, or last told to wait; none while it says nothing.
     told: Option<Time>,
-    /// Why there is no room for it. It is told when it was heard: before that it would not listen.
+    /// Why there is no room for it. It is told when it was heard, or when others need what it holds.
     shortage: Option<Shortage>,
 }
 
-/// What came of a visitor.
+/// The end of a visit.
 pub(crate) enum Greeted {
-    Link(NewLink, Option<usize>),
+    Link(AnyLink, Option<usize>),
     Failed(ConnectError),
     /// It has to be greeted again, a little later.
     NotYet,
 }
 
-/// Everybody who has connected and has no link yet. To listen to them costs little, and is done at once; to make their
+/// All peers that have connected and have no link yet. To listen to them costs little, and is done at once; to make their
 /// links takes longer, and they wait for it in the order in which they were heard.
 pub(crate) struct Visitors {
     /// By age: the first is the oldest.
@@ -71,7 +72,7 @@ impl Visitors {
         self.all.is_empty()
     }
 
-    /// Whether somebody can be greeted now.
+    /// Whether a peer can be greeted now.
     pub(crate) fn can_greet(&self) -> bool {
         self.next_heard().is_some()
     }
@@ -107,6 +108,33 @@ impl Visitors {
         overdue.is_some()
     }
 
+    /// Sends off those for whom there is no room and who have said nothing: others need the descriptors by which they are told.
+    /// They are told too. Those that could not read it yet, as an encrypted connection begins with words of its own, have
+    /// their time first. If there are none, the oldest that has had its time goes. Returns what became of them.
+    pub(crate) fn turn_silent_away(
+        &mut self,
+        why: Shortage,
+        poller: &Poller,
+        now: Time,
+    ) -> Vec<ConnectError> {
+        let has_had_its_time = |visitor: &Visitor| now.since(visitor.came) >= GRACE;
+        let goes = |(_, visitor): &(&u64, &Visitor)| {
+            let is_meant = visitor.told.is_none() && visitor.shortage.is_some();
+            is_meant && (visitor.handshake.hears_refusals() || has_had_its_time(visitor))
+        };
+        let mut going: Vec<u64> = self.all.iter().filter(goes).map(|(key, _)| *key).collect();
+        if going.is_empty() {
+            let oldest = self.all.iter().find(|(_, visitor)| visitor.told.is_none());
+            going.extend(oldest.filter(|(_, visitor)| has_had_its_time(visitor)).map(|(key, _)| *key));
+        }
+        let mut gone = Vec::new();
+        for key in going {
+            gone.extend(self.all.get_mut(&key).map(|visitor| visitor.handshake.turn_away(why, now)));
+            self.forget(key, poller);
+        }
+        gone
+    }
+
     /// Ends a handshake. Closing its socket is not enough: the poller would go on to watch one that something else holds
     /// as well.
     fn forget(&mut self, key: u64, poller: &Poller) {
@@ -137,14 +165,17 @@ impl Visitors {
                 self.heard.push_back(key);
                 return None;
             }
-            (Ok(true), Some(shortage)) => visitor.handshake.turn_away(shortage, now),
+            // One that was not heard in time reads that as well, if it is there.
+            (Ok(true) | Err(ConnectError::TimedOut { .. }), Some(shortage)) => {
+                visitor.handshake.turn_away(shortage, now)
+            }
             (Err(error), _) => error,
         };
         self.forget(key, poller);
         Some(error)
     }
 
-    /// Makes the link of whoever was heard first.
+    /// Makes the link of the peer that was heard first.
     pub(crate) fn greet_next(
         &mut self,
         poller: &Poller,
@@ -154,6 +185,11 @@ impl Visitors {
         let place = self.next_heard()?;
         let key = self.heard.remove(place)?;
         let visitor = self.all.get_mut(&key)?;
+        if !growth().has_place(KEPT) {
+            let error = visitor.handshake.turn_away(("its memory limit", Errno::NOMEM), now);
+            self.forget(key, poller);
+            return Some(Greeted::Failed(error));
+        }
         // Those who wait have taken all descriptors that are left, perhaps, and a link needs another while it is made.
         let greeted = match reserve.lend(|| visitor.handshake.greet(now)) {
             Ok(Some(link)) => Greeted::Link(link, visitor.worker),
@@ -185,7 +221,7 @@ impl Visitors {
         gone.into_iter().map(|(_, error)| error).collect()
     }
 
-    /// Those who have said nothing for so long that somebody has to look whether their time is up.
+    /// Those who have said nothing for so long that the desk has to look whether their time is up.
     pub(crate) fn due(&self, now: Time) -> Vec<u64> {
         let is_due = |visitor: &Visitor| visitor.told.is_none() && visitor.handshake.next_look() <= now;
         self.all.iter().filter(|(_, visitor)| is_due(visitor)).map(|(key, _)| *key).collect()

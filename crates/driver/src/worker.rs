@@ -5,25 +5,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use outboard_limits::growth;
 use outboard_link::shaped::Wire;
-use outboard_link::{Clock, Disposition, Link, RemoteMemory};
+use outboard_link::{AnyLink, Clock, Disposition, Link, LinkError, Loss, RemoteMemory};
 use outboard_wire::{Role, Time};
 use rustix::io::Errno;
 
 use crate::desk::Order;
+use crate::easing::{self, ease};
 use crate::links::{Held, Links, for_each_kind};
 use crate::mailbox::Mailbox;
 use crate::poller::{Interest, Poller};
 use crate::pulse::Pulse;
 use crate::roster::{Alarms, Fate, Roster};
-use crate::{LinkId, NewLink, Origin, Service};
+use crate::{LinkId, LinkOrigin, Service};
 
 /// The settings of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
     /// How long to look for work before sleeping; default 20 µs. Longer answers faster and burns a core. A worker that
     /// has only links over sockets sleeps at once: looking costs a system call, and the kernel likes to run both ends of
-    /// a socket on one core, where whoever spins keeps the other from answering.
+    /// a socket on one core, where a side that spins keeps the other from answering.
     pub spin: Duration,
     /// How many frames are taken from one link before the next has its turn; default 64.
     pub frames_per_turn: usize,
@@ -48,7 +50,7 @@ impl Default for WorkerConfig {
 }
 
 enum Letter<N> {
-    Link(NewLink, Origin),
+    Link(AnyLink, LinkOrigin),
     Note(N),
     Stop(String),
 }
@@ -73,7 +75,7 @@ struct Shared<N> {
 
 impl<N> WorkerHandle<N> {
     /// Makes the worker the owner of a link.
-    pub fn give(&self, link: NewLink, origin: Origin) {
+    pub fn give(&self, link: AnyLink, origin: LinkOrigin) {
         self.shared.letters.post(Letter::Link(link, origin));
     }
 
@@ -113,11 +115,13 @@ pub struct Worker<S: Service> {
     links: Links,
     /// Whether links may rest: the service says when it has something for them.
     may_rest: bool,
-    /// Whom the service has something for; kept for its capacity.
+    /// The links that the service has something for; kept for its capacity.
     roused: Vec<LinkId>,
     /// When the descriptors were last looked at, and when quiet links were last laid to rest.
     polled_at: Time,
     sorted_at: Time,
+    /// When it was last seen to what memory there is, while that is short.
+    eased_at: Time,
 }
 
 /// How long a link is quiet before it rests.
@@ -158,6 +162,7 @@ impl<S: Service> Worker<S> {
             roused: Vec::new(),
             polled_at: Time::ZERO,
             sorted_at: Time::ZERO,
+            eased_at: Time::ZERO,
         };
         Ok((worker, handle))
     }
@@ -187,7 +192,7 @@ impl<S: Service> Worker<S> {
                     self.poll(now, Some(now))?;
                 }
                 self.look_around(now)?;
-            } else if now.since(busy_at) < self.config.spin && self.links.can_spin() {
+            } else if self.looks_on(now.since(busy_at)) {
                 std::hint::spin_loop();
                 self.look_around(now)?;
             } else if !self.rouse(now) {
@@ -198,7 +203,12 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Does what there is to do now, for whoever has no thread to spare: the same as a turn of [`run`](Self::run), without
+    /// Whether it looks for work though there was none for so long.
+    fn looks_on(&mut self, idle: Duration) -> bool {
+        self.links.can_spin() && self.service.looks_on(idle).unwrap_or(idle < self.config.spin)
+    }
+
+    /// Does what there is to do now, for a caller without a thread to spare: as a turn of [`run`](Self::run), without
     /// sleeping. Returns whether anything moved.
     pub fn step(&mut self) -> Result<bool, Errno> {
         if self.shared.letters.is_filled() {
@@ -219,7 +229,7 @@ impl<S: Service> Worker<S> {
         &mut self.service
     }
 
-    /// The same for who only looks.
+    /// The service, to look at.
     pub fn service_ref(&self) -> &S {
         &self.service
     }
@@ -231,6 +241,10 @@ impl<S: Service> Worker<S> {
 
     /// Wakes links for which the service has something, and those whose time has come. Returns whether there were any.
     fn rouse(&mut self, now: Time) -> bool {
+        if now.since(self.eased_at) >= easing::EVERY && growth().is_short() {
+            self.eased_at = now;
+            ease(&mut self.links, now);
+        }
         let resting = self.links.resting();
         self.may_rest = self.service.rouse(&mut self.roused);
         for id in self.roused.drain(..) {
@@ -286,7 +300,8 @@ impl<S: Service> Worker<S> {
     fn sleep_until(&mut self, now: Time, most: Option<Time>) -> Result<(), Errno> {
         self.lay_to_rest(now);
         let alarm = self.links.alarms.first().map(|(due, _)| *due);
-        let mut until = self.service.next_deadline().into_iter().chain(most).chain(alarm).min();
+        let easing = growth().is_short().then(|| now + easing::EVERY);
+        let mut until = self.service.next_deadline().into_iter().chain(most).chain(alarm).chain(easing).min();
         let mut ready = false;
         let poller = &self.poller;
         for_each_kind!(self.links, held => for held in held.iter_mut() {
@@ -300,7 +315,7 @@ impl<S: Service> Worker<S> {
         Ok(())
     }
 
-    /// Sleeps until something happens or `until`, and tells everybody whether it happened to them.
+    /// Sleeps until something happens or `until`, and tells every link whether it happened to that.
     fn poll(&mut self, now: Time, until: Option<Time>) -> Result<(), Errno> {
         self.polled_at = now;
         for key in self.poller.wait(now, until)? {
@@ -331,13 +346,13 @@ impl<S: Service> Worker<S> {
 
     /// Takes a link in. One that cannot be watched is closed: the system may have no room for more, and the other links
     /// go on.
-    fn take_in(&mut self, link: NewLink, origin: Origin) {
+    fn take_in(&mut self, link: AnyLink, origin: LinkOrigin) {
         let id = LinkId::next();
         let now = self.clock.now();
         let is_agent = link.peer().intro().role == Role::Agent;
         let wire = self.config.server_wire.filter(|_| !is_agent).or(match origin {
-            Origin::Dialled(_) => self.config.dial_wire.or(self.config.wire),
-            Origin::Accepted => self.config.wire,
+            LinkOrigin::Dialled(_) => self.config.dial_wire.or(self.config.wire),
+            LinkOrigin::Accepted => self.config.wire,
         });
         let mut taken = self.links.add((id, origin), link, wire);
         let (service, poller) = (&mut self.service, &self.poller);
@@ -376,8 +391,8 @@ fn rest_if_quiet<L: Link>(poller: &Poller, held: &mut Held<L>, now: Time) -> Fat
 }
 
 /// Has a link that this side dialled dialled again.
-fn redial<N>(shared: &Shared<N>, origin: Origin) {
-    if let (Origin::Dialled(dial), Some(desk)) = (origin, shared.desk.get()) {
+fn redial<N>(shared: &Shared<N>, origin: LinkOrigin) {
+    if let (LinkOrigin::Dialled(dial), Some(desk)) = (origin, shared.desk.get()) {
         desk.post(Order::Redial(dial));
     }
 }
@@ -434,8 +449,13 @@ fn pump<S: Service, L: Link + RemoteMemory>(
     held: &mut Held<L>,
     most: usize,
     now: Time,
-) -> Result<bool, outboard_link::LinkError> {
-    let Held { id, link, is_deferred, .. } = held;
+) -> Result<bool, LinkError> {
+    let Held { id, link, is_deferred, stuck, .. } = held;
+    if let Some(silent) = stuck.take() {
+        let loss = Loss::Stalled { silent, awaited: easing::REASON };
+        link.close(&loss.to_string());
+        return Err(LinkError { peer: link.peer().clone(), loss });
+    }
     let mut moved = link.progress(now)?;
     *is_deferred = false;
     moved |= link.receive(most, |frame| {

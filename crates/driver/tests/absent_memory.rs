@@ -1,4 +1,4 @@
-//! Bytes are read over TCP into memory that somebody else provides when it is touched, and that the kernel does not
+//! Bytes are read over TCP into memory that another thread provides when it is touched, and that the kernel does not
 //! wait for.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_link::tcp::{Config, TcpLink, TcpListener, connect};
-use outboard_link::{Exports, Identity, Outcome, RemoteMemory, Token, Waiter};
-use outboard_userfaultfd::{Features, Messages, Route, Userfaultfd, Wake, Watch};
+use outboard_link::tcp::{TcpConfig, TcpLink, TcpListener, connect};
+use outboard_link::{AccessOutcome, Exports, Identity, RemoteMemory, Token, Waiter};
+use outboard_userfaultfd::{DescriptorSource, FaultWatch, Features, KernelMessages, Userfaultfd, Wake};
 use outboard_wire::{Generation, RegionId, RegionKey, Rights, Role};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -24,7 +24,7 @@ const PAGE: usize = 4096;
 
 /// Memory without pages, which are to be provided; `None` where that is not allowed.
 fn absent() -> Option<(Buffer, Userfaultfd)> {
-    let userfaultfd = match Userfaultfd::open(Route::UserModeOnly) {
+    let userfaultfd = match Userfaultfd::open(DescriptorSource::UserModeOnly) {
         Err(Errno::PERM | Errno::NOSYS) => return None,
         opened => opened.unwrap(),
     };
@@ -33,7 +33,7 @@ fn absent() -> Option<(Buffer, Userfaultfd)> {
     // SAFETY: a new mapping, which is never taken away; it is touched by windows alone, and its faults are answered.
     let buffer = unsafe {
         let start = mmap_anonymous(core::ptr::null_mut(), LEN, flags.0, flags.1).unwrap();
-        userfaultfd.register(start as usize, LEN, Watch::Missing).unwrap();
+        userfaultfd.register(start as usize, LEN, FaultWatch::Missing).unwrap();
         Buffer::from_raw(NonNull::new(start.cast()).unwrap(), LEN, Box::new(()))
     };
     Some((buffer, userfaultfd))
@@ -48,20 +48,20 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Gives a page to whoever waits for one, until told to stop. Counts them.
+/// Gives a page to each thread that waits for one, until told to stop. Counts them.
 fn provide(userfaultfd: &Userfaultfd, is_over: &AtomicBool, provided: &AtomicUsize) {
     let page = Buffer::allocate(PAGE).unwrap();
     let from = page.window().as_ptr() as usize;
-    let mut messages = Messages::default();
+    let mut messages = KernelMessages::default();
     while !is_over.load(Ordering::Acquire) {
         if !userfaultfd.read(&mut messages).unwrap() {
             std::thread::yield_now();
             continue;
         }
         for fault in messages.faults() {
-            // Before whoever waits goes on.
+            // Before the thread that waits goes on.
             provided.fetch_add(1, Ordering::Release);
-            // SAFETY: a page of ours, to where somebody waits for one.
+            // SAFETY: a page of ours, to where a thread waits for one.
             unsafe { userfaultfd.copy(from, fault.address & !(PAGE - 1), PAGE, false, Wake::Now) }.unwrap();
         }
     }
@@ -85,7 +85,7 @@ fn serve(listener: &TcpListener) {
     let _ = waiter.until(&mut link, PATIENCE, "the end", |_| Ok(None::<()>));
 }
 
-fn ended(waiter: &Waiter, link: &mut TcpLink) -> Outcome {
+fn ended(waiter: &Waiter, link: &mut TcpLink) -> AccessOutcome {
     let outcome = waiter.until(link, PATIENCE, "an operation", |link| {
         let mut outcome = None;
         link.completions(|completion| outcome = Some(completion.result.unwrap()));
@@ -107,7 +107,7 @@ fn a_read_into_memory_that_the_kernel_does_not_wait_for_brings_its_bytes() {
     exports.add(export);
     let identity = |name| Identity::new(Role::Tool, name);
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = TcpListener::bind(anywhere, identity("owner"), exports, Config::default()).unwrap();
+    let listener = TcpListener::bind(anywhere, identity("owner"), exports, TcpConfig::default()).unwrap();
     let Some((buffer, userfaultfd)) = absent() else {
         println!("skipped: userfaultfd is not allowed here");
         return;
@@ -118,11 +118,12 @@ fn a_read_into_memory_that_the_kernel_does_not_wait_for_brings_its_bytes() {
         scope.spawn(|| provide(&userfaultfd, &is_over, &provided));
         let (waiter, exports) = (Waiter::new(), Exports::new());
         let _over = Over(&is_over);
-        let mut link = connect(listener.address(), identity("reader"), exports, Config::default()).unwrap();
+        let mut link =
+            connect(listener.address(), identity("reader"), exports, TcpConfig::default()).unwrap();
         link.open(&grant, Rights::READ, Token(0)).unwrap();
-        let Outcome::Opened(region) = ended(&waiter, &mut link) else { panic!("not open") };
+        let AccessOutcome::Opened(region) = ended(&waiter, &mut link) else { panic!("not open") };
         link.read(region, 0, &buffer, 0, LEN, Token(1)).unwrap();
-        assert_eq!(ended(&waiter, &mut link), Outcome::Read);
+        assert_eq!(ended(&waiter, &mut link), AccessOutcome::Read);
         assert!(buffer.window().to_vec() == bytes);
         assert_eq!(provided.load(Ordering::Acquire), LEN / PAGE);
     });

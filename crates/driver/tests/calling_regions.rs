@@ -1,4 +1,4 @@
-//! Regions that functions use from afar are open for as long as somebody uses them, or is about to.
+//! Regions that functions use from afar are open for as long as a caller uses them, or is about to.
 // Also outside test functions a test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
@@ -64,7 +64,7 @@ impl Pair {
 }
 
 #[test]
-fn what_somebody_is_about_to_use_stays_open_when_another_goes() {
+fn a_region_that_a_caller_is_about_to_use_stays_open_when_another_goes() {
     for has_opened in [false, true] {
         let mut pair = Pair::new();
         assert!(pair.find(GONE).is_none(), "it is not open yet");
@@ -78,7 +78,7 @@ fn what_somebody_is_about_to_use_stays_open_when_another_goes() {
 }
 
 #[test]
-fn what_only_somebody_who_has_gone_has_asked_for_is_closed() {
+fn a_region_that_only_a_caller_that_has_gone_asked_for_is_closed() {
     for has_opened in [false, true] {
         let mut pair = Pair::new();
         assert!(pair.find(GONE).is_none(), "it is not open yet");
@@ -88,7 +88,7 @@ fn what_only_somebody_who_has_gone_has_asked_for_is_closed() {
         pair.access.caller_gone(GONE);
         pair.turn();
         // The next who wants it opens it anew.
-        assert!(pair.find(OTHER).is_none(), "nobody was about to use it: {has_opened}");
+        assert!(pair.find(OTHER).is_none(), "no caller was about to use it: {has_opened}");
         pair.turn();
         let used = pair.find(OTHER);
         pair.access.caller_gone(OTHER);

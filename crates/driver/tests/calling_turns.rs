@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_calling::{
-    Access, Ambient, Begin, CallingDesk, Dispatcher, DispatcherConfig, ExecutorConfig, FindRegion, Function,
-    FunctionImage, LaneWork, Operation, Placement, Refused, RegisterError, SharedCalls, Site, TableLimits,
-    Ticket, Wanted,
+    AccessProgress, Ambient, Begin, CallPlacement, CallingDesk, Dispatcher, DispatcherConfig, ExecutorConfig,
+    FindRegion, FunctionImage, FunctionNeeds, LaneWork, PreparedFunction, Refused, RegisterError,
+    SharedCalls, SiteHost, SiteOperation, TableLimits, Ticket,
 };
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::loopback::{FaultPlan, LoopbackLink, Network};
@@ -38,26 +38,26 @@ impl FindRegion for Plain {
     }
 }
 
-impl Site for Plain {
+impl SiteHost for Plain {
     type Region = ();
 
-    fn read(&mut self, (): &(), _: u64, _: &mut [u8]) -> Access {
-        Access::Refused(TrapReason::RegionGone)
+    fn read(&mut self, (): &(), _: u64, _: &mut [u8]) -> AccessProgress {
+        AccessProgress::Refused(TrapReason::RegionGone)
     }
 
-    fn write(&mut self, (): &(), _: u64, _: &[u8]) -> Access {
-        Access::Refused(TrapReason::RegionGone)
+    fn write(&mut self, (): &(), _: u64, _: &[u8]) -> AccessProgress {
+        AccessProgress::Refused(TrapReason::RegionGone)
     }
 
-    fn compare_swap(&mut self, (): &(), _: u64, _: (u64, u64)) -> Access {
-        Access::Refused(TrapReason::RegionGone)
+    fn compare_swap(&mut self, (): &(), _: u64, _: (u64, u64)) -> AccessProgress {
+        AccessProgress::Refused(TrapReason::RegionGone)
     }
 
-    fn fetch_add(&mut self, (): &(), _: u64, _: u64) -> Access {
-        Access::Refused(TrapReason::RegionGone)
+    fn fetch_add(&mut self, (): &(), _: u64, _: u64) -> AccessProgress {
+        AccessProgress::Refused(TrapReason::RegionGone)
     }
 
-    fn begin(&mut self, _: Ticket, (): &(), _: Operation<'_>) {
+    fn begin(&mut self, _: Ticket, (): &(), _: SiteOperation<'_>) {
         unreachable!("no access of this site takes longer");
     }
 
@@ -79,7 +79,7 @@ struct World {
     desk: CallingDesk<()>,
     outbox: Outbox,
     now: Time,
-    /// What calls have returned.
+    /// The values that calls have returned.
     ended: Vec<(u64, u64)>,
 }
 
@@ -95,7 +95,7 @@ impl World {
         let (ours, link) = network.connect(caller, Exports::new(), server, exports).unwrap();
         let config = DispatcherConfig {
             under_way_max: 8,
-            placement: Placement::Steered,
+            placement: CallPlacement::Steered,
             silence_max: PATIENCE,
             ambient: Ambient::new(1, || 0, |_| {}),
         };
@@ -131,10 +131,10 @@ impl World {
     }
 
     fn register(&mut self, image: &FunctionImage, fuel: u64) -> Result<u32, RegisterError> {
-        let wanted = Wanted { regions: vec![ALLOWED], fuel, reply_max: 0 };
+        let wanted = FunctionNeeds { regions: vec![ALLOWED], fuel, reply_max: 0 };
         self.dispatcher.begin_to_register(image, wanted, PATIENCE, self.now).unwrap();
         loop {
-            // Some turns at a time: whoever registers may be slow.
+            // Some turns at a time: a client that registers may be slow.
             self.turns(20);
             if let Some(registered) = self.dispatcher.go_on_registering(self.now) {
                 return registered;
@@ -164,7 +164,7 @@ fn a_function_that_is_refused_while_it_is_looked_at_is_forgotten() {
     // Functions are to run here too.
     world.dispatcher.open_here();
     world.turns(20);
-    let wanted = Wanted { regions: vec![ALLOWED], fuel: u64::MAX, reply_max: 0 };
+    let wanted = FunctionNeeds { regions: vec![ALLOWED], fuel: u64::MAX, reply_max: 0 };
     world.dispatcher.begin_to_register(&image(1), wanted, PATIENCE, world.now).unwrap();
     assert!(world.dispatcher.go_on_registering(world.now).is_none(), "the server was asked");
     world.turns(40);
@@ -172,16 +172,16 @@ fn a_function_that_is_refused_while_it_is_looked_at_is_forgotten() {
     let refused = world.dispatcher.go_on_registering(world.now).unwrap().unwrap_err();
     let is_over_quota = matches!(refused, RegisterError::Refused { refusal: RegisterRefusal::OverQuota, .. });
     assert!(is_over_quota, "{refused:?}");
-    assert!(world.dispatcher.unprepared().is_none(), "nobody is to look at it any more");
+    assert!(world.dispatcher.unprepared().is_none(), "no thread is to look at it any more");
     // A thread has looked at it meanwhile.
-    world.dispatcher.prepared(image(1).name(), Function::prepare(&image(1)));
+    world.dispatcher.prepared(image(1).name(), PreparedFunction::prepare(&image(1)));
     let handle = world.register(&image(2), 100).unwrap();
     assert_eq!(handle, 0);
     world.turns(20);
     let is_second =
         world.dispatcher.unprepared().is_some_and(|unprepared| unprepared.name() == image(2).name());
     assert!(is_second, "the next function is looked at instead");
-    world.dispatcher.prepared(image(2).name(), Function::prepare(&image(2)));
+    world.dispatcher.prepared(image(2).name(), PreparedFunction::prepare(&image(2)));
     let begin = Begin { handle, slot: 3, arguments: &[], patience: None };
     let now = world.now;
     let call = world.dispatcher.begin(&begin, || now).unwrap();

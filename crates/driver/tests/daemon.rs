@@ -8,20 +8,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outboard_driver::{
-    Dial, FrontDesk, FrontDeskConfig, LinkId, Listener, Origin, Service, Worker, WorkerConfig, WorkerHandle,
+    Dial, FrontDesk, FrontDeskConfig, LinkId, LinkOrigin, Listener, Service, Worker, WorkerConfig,
+    WorkerHandle,
 };
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::{
     Address, Clock, Disposition, Exports, Frame, Identity, Link, LinkError, Loss, Peer, RemoteMemory, Waiter,
 };
-use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+use outboard_wire::{FrameHead, FrameKind, Role, Room, Time};
 
 /// Long enough for a loaded machine; nothing waits so long when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, PartialEq)]
 enum Event {
-    Opened(String, Origin),
+    Opened(String, LinkOrigin),
     Lost(String),
 }
 
@@ -36,7 +37,7 @@ struct Witness {
 impl Service for Witness {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _now: Time) {
         let name = peer.intro().name.to_string();
         self.names.push((link, name.clone()));
         let _ = self.events.send(Event::Opened(name, origin));
@@ -122,7 +123,7 @@ impl Running {
 }
 
 fn connect(address: &Address, name: &str) -> ShmLink {
-    shm::connect(address, Identity::new(Role::Tool, name), Exports::new(), shm::Config::default()).unwrap()
+    shm::connect(address, Identity::new(Role::Tool, name), Exports::new(), shm::ShmConfig::default()).unwrap()
 }
 
 /// Waits until the link ends, and says how.
@@ -135,10 +136,10 @@ fn end_of(mut link: ShmLink) -> Loss {
 fn a_worker_without_a_pause_takes_new_links_and_can_be_stopped() {
     let daemon = start("busy", &fresh("busy"), &[], true);
     let first = connect(&daemon.address, "first");
-    assert_eq!(daemon.next(), Event::Opened("first".into(), Origin::Accepted));
+    assert_eq!(daemon.next(), Event::Opened("first".into(), LinkOrigin::Accepted));
     let mut second = connect(&daemon.address, "second");
-    assert_eq!(daemon.next(), Event::Opened("second".into(), Origin::Accepted));
-    second.send(FrameHead::new(Kind::new(Room::Trial, 1)), b"x").unwrap();
+    assert_eq!(daemon.next(), Event::Opened("second".into(), LinkOrigin::Accepted));
+    second.send(FrameHead::new(FrameKind::new(Room::Trial, 1)), b"x").unwrap();
     second.close("done");
     assert_eq!(daemon.next(), Event::Lost("second".into()));
     assert_eq!(*daemon.frames.lock().unwrap(), 1, "what was sent before the goodbye is not lost");
@@ -152,8 +153,8 @@ fn a_lost_peer_is_dialled_until_it_is_back() {
     let agent = start("agent", &fresh("agent"), std::slice::from_ref(&server_address), false);
     for _ in 0..3 {
         let server = start("server", &server_address, &[], false);
-        assert_eq!(agent.next(), Event::Opened("server".into(), Origin::Dialled(0)));
-        assert_eq!(server.next(), Event::Opened("agent".into(), Origin::Accepted));
+        assert_eq!(agent.next(), Event::Opened("server".into(), LinkOrigin::Dialled(0)));
+        assert_eq!(server.next(), Event::Opened("agent".into(), LinkOrigin::Accepted));
         server.stop();
         assert_eq!(agent.next(), Event::Lost("server".into()));
     }
@@ -167,9 +168,10 @@ fn strangers_that_say_nothing_do_not_keep_others_out() {
     let Address::Tcp(socket) = daemon.address else { panic!("it listens on tcp") };
     let silent: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(socket).unwrap()).collect();
     let identity = Identity::new(Role::Tool, "friend");
-    let config = outboard_link::tcp::Config { handshake_timeout: PATIENCE, ..Default::default() };
+    let mut config = outboard_link::tcp::TcpConfig::default();
+    config.stream.handshake_timeout = PATIENCE;
     let friend = outboard_link::tcp::connect(socket, identity, Exports::new(), config).unwrap();
-    assert_eq!(daemon.next(), Event::Opened("friend".into(), Origin::Accepted));
+    assert_eq!(daemon.next(), Event::Opened("friend".into(), LinkOrigin::Accepted));
     drop(friend);
     assert_eq!(daemon.next(), Event::Lost("friend".into()));
     drop(silent);
@@ -182,7 +184,7 @@ fn a_flood_does_not_make_a_desk_forget_whom_it_dials() {
     let server_address = silent.local_addr().unwrap();
     let mut config =
         FrontDeskConfig { handshakes_max: 2, redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
-    config.tcp.handshake_timeout = Duration::from_millis(300);
+    config.links.tcp.stream.handshake_timeout = Duration::from_millis(300);
     let dials = [Address::Tcp(server_address)];
     let agent = start_with(config, "agent", &"tcp:127.0.0.1:0".parse().unwrap(), &dials, false);
     // The dial is under way, with a peer that says nothing.
@@ -196,13 +198,13 @@ fn a_flood_does_not_make_a_desk_forget_whom_it_dials() {
     assert!(!matches!(&told, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{told:?}");
     drop((silent, held));
     let server = start("server", &Address::Tcp(server_address), &[], false);
-    assert_eq!(agent.next(), Event::Opened("server".into(), Origin::Dialled(0)));
+    assert_eq!(agent.next(), Event::Opened("server".into(), LinkOrigin::Dialled(0)));
     drop(strangers);
     server.stop();
     agent.stop();
 }
 
-/// By the desk and the worker on both sides, which sleep in between: whoever does not wake is missed.
+/// By the desk and the worker on both sides, which sleep in between: a side that does not wake is missed.
 #[test]
 fn fabrics_are_listened_on_and_dialled() {
     for provider in ["tcp;ofi_rxm", "shm"] {
@@ -211,8 +213,8 @@ fn fabrics_are_listened_on_and_dialled() {
             continue;
         }
         let mut config = FrontDeskConfig { redial: Duration::from_millis(1), ..FrontDeskConfig::default() };
-        config.ofi.provider = Some(provider.to_owned());
-        config.ofi.handshake_timeout = PATIENCE;
+        config.links.ofi.provider = Some(provider.to_owned());
+        config.links.ofi.stream.handshake_timeout = PATIENCE;
         let any = "ofi:127.0.0.1:0".parse().unwrap();
         let server = start_with(config.clone(), "server", &any, &[], false);
         let Address::Ofi(socket) = server.address else { panic!("it listens on a fabric") };
@@ -224,14 +226,15 @@ fn fabrics_are_listened_on_and_dialled() {
         assert!(!matches!(&told, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{told:?}");
         let dials = [server.address.clone()];
         let agent = start_with(config.clone(), "agent", &fresh("fabric"), &dials, false);
-        assert_eq!(agent.next(), Event::Opened("server".into(), Origin::Dialled(0)));
-        assert_eq!(server.next(), Event::Opened("agent".into(), Origin::Accepted));
+        assert_eq!(agent.next(), Event::Opened("server".into(), LinkOrigin::Dialled(0)));
+        assert_eq!(server.next(), Event::Opened("agent".into(), LinkOrigin::Accepted));
         let identity = Identity::new(Role::Tool, "friend");
-        let mut friend = outboard_link::ofi::connect(socket, identity, Exports::new(), config.ofi).unwrap();
-        assert_eq!(server.next(), Event::Opened("friend".into(), Origin::Accepted));
+        let mut friend =
+            outboard_link::ofi::connect(socket, identity, Exports::new(), config.links.ofi).unwrap();
+        assert_eq!(server.next(), Event::Opened("friend".into(), LinkOrigin::Accepted));
         let waiter = Waiter::new();
         for count in 1..=20 {
-            friend.send(FrameHead::new(Kind::new(Room::Trial, 1)), &[7; 5000]).unwrap();
+            friend.send(FrameHead::new(FrameKind::new(Room::Trial, 1)), &[7; 5000]).unwrap();
             friend.flush().unwrap();
             let taken = waiter.until(&mut friend, PATIENCE, "a frame to be taken", |_| {
                 Ok((*server.frames.lock().unwrap() == count).then_some(()))

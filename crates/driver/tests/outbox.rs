@@ -3,8 +3,8 @@
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::loopback::{FaultPlan, Network};
 use outboard_link::{Disposition, Exports, Frame, Identity, Link};
-use outboard_wire::control::{ControlAnswer, Failure};
-use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+use outboard_wire::control::{ControlAnswer, ControlFailure};
+use outboard_wire::{FrameHead, FrameKind, Role, Room, Time};
 
 #[test]
 fn an_answer_that_does_not_fit_is_answered_with_a_no() {
@@ -14,7 +14,7 @@ fn an_answer_that_does_not_fit_is_answered_with_a_no() {
         network.connect(identity("a"), Exports::new(), identity("b"), Exports::new()).unwrap();
     let (id, mut outbox) = (LinkId(1), Outbox::default());
     let long = vec![0; ours.capabilities().max_payload + 1];
-    outbox.push(id, FrameHead::new(Kind::new(Room::Control, 35)).with_tag(7), long);
+    outbox.push(id, FrameHead::new(FrameKind::new(Room::Control, 35)).with_tag(7), long);
     outbox.answer(id, 8, &ControlAnswer::Freed);
     assert!(outbox.send(id, &mut ours).unwrap());
     ours.flush().unwrap();
@@ -30,6 +30,9 @@ fn an_answer_that_does_not_fit_is_answered_with_a_no() {
         };
         theirs.receive(10, hear).unwrap();
     }
-    assert!(matches!(heard[0], (7, ControlAnswer::Failed { failure: Failure::TooLong, .. })), "{heard:?}");
+    assert!(
+        matches!(heard[0], (7, ControlAnswer::Failed { failure: ControlFailure::TooLong, .. })),
+        "{heard:?}"
+    );
     assert_eq!(heard[1..], [(8, ControlAnswer::Freed)]);
 }

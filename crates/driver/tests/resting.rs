@@ -8,18 +8,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outboard_driver::{
-    FrontDesk, FrontDeskConfig, LinkId, Listener, Origin, Outbox, Service, Worker, WorkerConfig, WorkerHandle,
+    FrontDesk, FrontDeskConfig, LinkId, LinkOrigin, Listener, Outbox, Service, Worker, WorkerConfig,
+    WorkerHandle,
 };
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
 use outboard_link::{
     Address, Clock, Disposition, Exports, Frame, Identity, Link, LinkError, Peer, RemoteMemory, Waiter,
 };
-use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+use outboard_wire::{FrameHead, FrameKind, Role, Room, Time};
 
 /// Long enough for a loaded machine; nothing waits so long when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
-const NOTE: FrameHead = FrameHead::new(Kind::new(Room::Trial, 1));
+const NOTE: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 1));
 
 #[derive(Debug, PartialEq)]
 enum Event {
@@ -50,7 +51,7 @@ impl Witness {
 }
 
 impl Service for Witness {
-    /// What to send to whom.
+    /// The frames to send, and their links.
     type Note = (String, Vec<u8>);
 
     fn on_note(&mut self, (name, payload): Self::Note, _now: Time) {
@@ -58,7 +59,7 @@ impl Service for Witness {
         self.outbox.push(*link, NOTE, payload);
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _origin: LinkOrigin, _now: Time) {
         self.names.insert(link, peer.intro().name.to_string());
         self.tell(Event::Opened, link);
     }
@@ -126,7 +127,8 @@ fn start(is_busy: bool) -> Running {
         is_busy,
     };
     let mut config = FrontDeskConfig::default();
-    (config.tcp.heartbeat, config.tcp.deadline) = (DEADLINE / 6, DEADLINE);
+    let stream = &mut config.links.tcp.stream;
+    (stream.heartbeat, stream.deadline) = (DEADLINE / 6, DEADLINE);
     let identity = Identity::new(Role::Agent, "witness");
     let unique = identity.incarnation;
     let exports = Exports::new();
@@ -147,7 +149,7 @@ fn start(is_busy: bool) -> Running {
 
 impl Running {
     fn connect_shm(&self, name: &str) -> ShmLink {
-        let (identity, config) = (Identity::new(Role::Tool, name), shm::Config::default());
+        let (identity, config) = (Identity::new(Role::Tool, name), shm::ShmConfig::default());
         let link = shm::connect(&self.addresses[0], identity, Exports::new(), config).unwrap();
         self.await_event(&Event::Opened(name.to_owned()));
         link
@@ -155,7 +157,7 @@ impl Running {
 
     fn connect_tcp(&self, name: &str) -> TcpLink {
         let Address::Tcp(socket) = self.addresses[1] else { panic!("it listens on tcp") };
-        let (identity, config) = (Identity::new(Role::Tool, name), tcp::Config::default());
+        let (identity, config) = (Identity::new(Role::Tool, name), tcp::TcpConfig::default());
         let link = tcp::connect(socket, identity, Exports::new(), config).unwrap();
         self.await_event(&Event::Opened(name.to_owned()));
         link

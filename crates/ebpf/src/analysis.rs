@@ -28,7 +28,7 @@ pub use facts::Reach;
 use facts::{Facts, Lengths, Waiting, fits};
 pub(crate) use flow::{Flow, successors};
 pub use loops::Loop;
-pub use report::Finding;
+pub use report::AccessFinding;
 use solve::Solver;
 
 /// What is known about a program.
@@ -218,7 +218,7 @@ impl Analysis {
 pub(crate) struct Expectations(HashMap<(u32, u32), Waiting>);
 
 impl Expectations {
-    /// Whether a suspended run, whoever made it, is in a state that a run can reach by itself as far as it matters
+    /// Whether a suspended run, of any origin, is in a state that a run can reach by itself as far as it matters
     /// for what was proven.
     pub(crate) fn are_met_by(&self, instance: &Instance) -> bool {
         (0..=instance.depth).all(|depth| {

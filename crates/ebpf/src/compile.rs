@@ -23,17 +23,17 @@ use std::sync::Arc;
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 
-pub use effort::Effort;
+pub use effort::CompileEffort;
 pub use error::CompileError;
 pub(crate) use layout::Native;
 
 use crate::analysis::Analysis;
-use crate::executor::{Executor, Exit};
-use crate::helper::Host;
+use crate::executor::{Engine, Exit};
+use crate::helper::HelperHost;
 use crate::insn::{Insn, Size, Width};
-use crate::instance::{Frame, Instance};
+use crate::instance::{CallFrame, Instance};
 use crate::interpret::Interpreter;
-use crate::memory::{Access, CONTEXT};
+use crate::memory::{CONTEXT, MemoryAccess};
 use crate::near::approach;
 use crate::program::{FunctionId, Program};
 use crate::trap::{Trap, Why};
@@ -73,7 +73,7 @@ pub struct Compiler {
     /// For functions so long that this would take too long.
     quick: OwnedTargetIsa,
     architecture: Architecture,
-    effort: Effort,
+    effort: CompileEffort,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -92,12 +92,12 @@ impl Compiler {
     pub fn new(architecture: Architecture) -> Result<Compiler, CompileError> {
         let thorough = target(architecture, "speed")?;
         let quick = target(architecture, "none")?;
-        Ok(Compiler { thorough, quick, architecture, effort: Effort::Full })
+        Ok(Compiler { thorough, quick, architecture, effort: CompileEffort::Full })
     }
 
-    /// The same compiler, but it spends no more than this on any function: for programs that run once or twice.
+    /// This compiler, but it spends no more than this on any function: for programs that run once or twice.
     /// Unless told otherwise, it spends everything on all but long ones.
-    pub fn with_effort(self, effort: Effort) -> Compiler {
+    pub fn with_effort(self, effort: CompileEffort) -> Compiler {
         Compiler { effort, ..self }
     }
 
@@ -197,19 +197,25 @@ pub struct Compiled {
     interpreter: Interpreter,
 }
 
-impl Executor for Compiled {
+impl Engine for Compiled {
     fn program(&self) -> &Arc<Program> {
         self.interpreter.program()
     }
 
     #[inline]
-    fn start(&self, instance: &mut Instance, function: FunctionId, host: &mut dyn Host, fuel: u64) -> Exit {
+    fn start(
+        &self,
+        instance: &mut Instance,
+        function: FunctionId,
+        host: &mut dyn HelperHost,
+        fuel: u64,
+    ) -> Exit {
         let Some(code) = self.proven.start_quietly(function, instance, fuel) else {
             return self.start_usually(instance, function, host, fuel);
         };
         let length = instance.context().len() as u64;
         // SAFETY: the code was compiled from this program, which the instance is bound to, and what it takes for
-        // granted was looked at; it calls nobody, and accesses the instance, which is borrowed here, with its context,
+        // granted was looked at; it calls no helper, and accesses the instance, which is borrowed here, with its context,
         // its stack and the program's constants.
         let Outcome { value, status } = unsafe { code(instance, CONTEXT, length, 0, 0, 0) };
         if status == layout::RETURNED {
@@ -219,7 +225,7 @@ impl Executor for Compiled {
     }
 
     #[inline]
-    fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
+    fn resume(&self, instance: &mut Instance, host: &mut dyn HelperHost, value: u64) -> Exit {
         match self.proven.resume_quickly(instance) {
             Some(code) => self.resume_quickly(instance, host, value, code),
             None => self.resume_usually(instance, host, value),
@@ -233,7 +239,7 @@ impl Compiled {
         self.checked.complete();
     }
 
-    /// Lets the processor begin to bring the code of a function into its caches, for whoever starts it soon.
+    /// Lets the processor begin to bring the code of a function into its caches, for a run that starts soon.
     #[inline]
     pub fn approach(&self, function: FunctionId) {
         self.proven.approach(function);
@@ -245,11 +251,11 @@ impl Compiled {
     fn resume_quickly(
         &self,
         instance: &mut Instance,
-        host: &mut dyn Host,
+        host: &mut dyn HelperHost,
         value: u64,
         code: NativeFunction,
     ) -> Exit {
-        let Frame { index, .. } = instance.frames[0];
+        let CallFrame { index, .. } = instance.frames[0];
         if let Err(why) = instance.end_suspension(self.program(), value) {
             return Exit::Trapped(Trap { index, why });
         }
@@ -259,8 +265,8 @@ impl Compiled {
     }
 
     #[inline(never)]
-    fn resume_usually(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
-        let Frame { index, .. } = instance.frames[instance.depth as usize];
+    fn resume_usually(&self, instance: &mut Instance, host: &mut dyn HelperHost, value: u64) -> Exit {
+        let CallFrame { index, .. } = instance.frames[instance.depth as usize];
         let is_proven = self.proven.is_met_by(instance);
         if !is_proven && self.checked.code().is_none() {
             return self.interpreter.resume(instance, host, value);
@@ -281,7 +287,7 @@ impl Compiled {
         &self,
         instance: &mut Instance,
         function: FunctionId,
-        host: &mut dyn Host,
+        host: &mut dyn HelperHost,
         fuel: u64,
     ) -> Exit {
         match self.proven.start(function, instance, fuel) {
@@ -295,7 +301,7 @@ impl Compiled {
         &self,
         instance: &mut Instance,
         function: FunctionId,
-        host: &mut dyn Host,
+        host: &mut dyn HelperHost,
         fuel: u64,
     ) -> Exit {
         match self.checked.code() {
@@ -309,7 +315,7 @@ impl Compiled {
         &self,
         instance: &mut Instance,
         function: FunctionId,
-        host: &mut dyn Host,
+        host: &mut dyn HelperHost,
         fuel: u64,
         code: NativeFunction,
     ) -> Exit {
@@ -321,10 +327,10 @@ impl Compiled {
     }
 
     /// Enters the functions that wait for each other, the innermost first.
-    fn go_on(&self, instance: &mut Instance, host: &mut dyn Host, value: u64, is_proven: bool) -> Exit {
+    fn go_on(&self, instance: &mut Instance, host: &mut dyn HelperHost, value: u64, is_proven: bool) -> Exit {
         let mut value = value;
         for depth in (0..=instance.depth).rev() {
-            let Frame { index, .. } = instance.frames[depth as usize];
+            let CallFrame { index, .. } = instance.frames[depth as usize];
             // Frames are well-formed, so that there is a function for every one.
             let function = self.program().function_at(index);
             let code = match (function, self.checked.code()) {
@@ -349,7 +355,7 @@ impl Compiled {
     fn enter(
         &self,
         instance: &mut Instance,
-        host: &mut dyn Host,
+        host: &mut dyn HelperHost,
         code: NativeFunction,
         [r1, r2]: [u64; 2],
     ) -> Exit {
@@ -388,11 +394,11 @@ impl Compiled {
 }
 
 /// What an instruction does to memory.
-fn access_of(insn: &Insn) -> (u64, Access) {
+fn access_of(insn: &Insn) -> (u64, MemoryAccess) {
     match insn {
-        Insn::Load { size, .. } => (size.bytes().into(), Access::Read),
-        Insn::Store { size, .. } => (size.bytes().into(), Access::Write),
-        Insn::Atomic { width: Width::W32, .. } => (Size::Word.bytes().into(), Access::Write),
-        _ => (Size::Double.bytes().into(), Access::Write),
+        Insn::Load { size, .. } => (size.bytes().into(), MemoryAccess::Read),
+        Insn::Store { size, .. } => (size.bytes().into(), MemoryAccess::Write),
+        Insn::Atomic { width: Width::W32, .. } => (Size::Word.bytes().into(), MemoryAccess::Write),
+        _ => (Size::Double.bytes().into(), MemoryAccess::Write),
     }
 }

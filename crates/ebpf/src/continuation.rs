@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use crate::helper::ARGUMENTS;
 use crate::insn::Insn;
-use crate::instance::{Frame, Instance};
+use crate::instance::{CallFrame, Instance};
 use crate::memory::{FRAME_LEN, GRANTS, MAX_FRAMES};
 use crate::program::{FunctionId, Program, ProgramHash};
 
@@ -104,7 +104,7 @@ pub struct Continuation<'a> {
     fuel: u64,
     helper: u32,
     arguments: [u64; ARGUMENTS],
-    frames: [(Frame, &'a [u8]); MAX_FRAMES],
+    frames: [(CallFrame, &'a [u8]); MAX_FRAMES],
     depth: usize,
     context: &'a [u8],
     grants: [&'a [u8]; GRANTS],
@@ -125,7 +125,7 @@ impl<'a> Continuation<'a> {
         let context_length = u32::from_le_bytes(reader.array("the context's length")?);
         let frame_count = reader.within("number of frames", 1, MAX_FRAMES)?;
         let grant_count = reader.within("number of buffers", 0, GRANTS)?;
-        let mut frames = [(Frame::default(), &[][..]); MAX_FRAMES];
+        let mut frames = [(CallFrame::default(), &[][..]); MAX_FRAMES];
         for frame in &mut frames[..frame_count] {
             *frame = reader.frame()?;
         }
@@ -168,7 +168,7 @@ impl<'a> Continuation<'a> {
             return Err(RestoreError::Program { wanted: self.hash, found: program.hash() });
         }
         let frames = &self.frames[..=self.depth];
-        for (number, (Frame { index, .. }, _)) in frames.iter().enumerate() {
+        for (number, (CallFrame { index, .. }, _)) in frames.iter().enumerate() {
             let inner = frames.get(number + 1).and_then(|(inner, _)| program.function_at(inner.index));
             let fits = match (program.code().get(*index as usize), inner) {
                 (Some(Insn::CallLocal { target }), Some(inner)) => program.function(inner).start == *target,
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn frame(&mut self) -> Result<(Frame, &'a [u8]), ContinuationError> {
+    fn frame(&mut self) -> Result<(CallFrame, &'a [u8]), ContinuationError> {
         let index = u32::from_le_bytes(self.array("a frame's call")?);
         let saved = self.words("a frame's registers")?;
         let length = usize::from(u16::from_le_bytes(self.array("a stack's length")?));
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         if stack.first() == Some(&0) {
             return Err(ContinuationError::Range { part: "a stack's lowest byte", value: 0 });
         }
-        Ok((Frame { saved, index, unused: 0 }, stack))
+        Ok((CallFrame { saved, index, unused: 0 }, stack))
     }
 
     fn grants(&mut self, count: usize) -> Result<[&'a [u8]; GRANTS], ContinuationError> {

@@ -13,7 +13,7 @@ use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 use crate::helper::Helpers;
-use crate::insn::{DecodeError, Flaw, decode};
+use crate::insn::{Flaw, InsnDecodeError, decode};
 use crate::program::{Parts, Program, ProgramError};
 use layout::Layout;
 
@@ -21,7 +21,7 @@ type Elf<'a> = ElfFile64<'a, LittleEndian>;
 
 /// An object that is no program.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum ElfError {
     /// Not even an object.
     #[error("not an ELF object, or a broken one: {0}")]
     Object(#[from] object::Error),
@@ -153,7 +153,7 @@ pub enum RelocationFlaw {
 }
 
 /// Loads and checks an object.
-pub fn load(bytes: &[u8], helpers: &Helpers) -> Result<Program, LoadError> {
+pub fn load(bytes: &[u8], helpers: &Helpers) -> Result<Program, ElfError> {
     machine::check(bytes)?;
     sections::check(bytes)?;
     let elf = Elf::parse(bytes)?;
@@ -162,39 +162,39 @@ pub fn load(bytes: &[u8], helpers: &Helpers) -> Result<Program, LoadError> {
         for (offset, relocation) in section.relocations() {
             if layout.has(section.index()) {
                 relocate::relocate(&elf, &mut layout, helpers, &section, offset, &relocation)
-                    .map_err(|flaw| LoadError::Relocation { section: name_of(&section), offset, flaw })?;
+                    .map_err(|flaw| ElfError::Relocation { section: name_of(&section), offset, flaw })?;
             }
         }
     }
     finish(&elf, layout, helpers)
 }
 
-fn finish(elf: &Elf<'_>, layout: Layout, helpers: &Helpers) -> Result<Program, LoadError> {
-    let code = decode(&layout.code).map_err(|DecodeError { index, flaw }| {
+fn finish(elf: &Elf<'_>, layout: Layout, helpers: &Helpers) -> Result<Program, ElfError> {
+    let code = decode(&layout.code).map_err(|InsnDecodeError { index, flaw }| {
         let (section, offset) = layout.place(index as u32);
-        LoadError::Instruction { section, offset, flaw }
+        ElfError::Instruction { section, offset, flaw }
     })?;
     let (mut entries, mut locals) = (Vec::new(), Vec::new());
     for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
         let Some(section) = symbol.section_index() else { continue };
         let name = symbol.name()?.to_owned();
         let Some(slot) = layout.slot(section, symbol.address()) else {
-            return Err(LoadError::Function { name, offset: symbol.address() });
+            return Err(ElfError::Function { name, offset: symbol.address() });
         };
         let named = if symbol.is_local() { &mut locals } else { &mut entries };
         named.push((name, slot));
     }
     if entries.is_empty() && locals.is_empty() {
-        return Err(LoadError::NoFunctions);
+        return Err(ElfError::NoFunctions);
     }
     let Layout { rodata, data, .. } = &layout;
     let parts = Parts { code, entries, locals, rodata: rodata.clone(), data: data.clone() };
     Program::new(parts, helpers.clone()).map_err(|error| match error.index() {
         Some(index) => {
             let (section, offset) = layout.place(index);
-            LoadError::At { section, offset, error }
+            ElfError::At { section, offset, error }
         }
-        None => LoadError::Program(error),
+        None => ElfError::Program(error),
     })
 }
 

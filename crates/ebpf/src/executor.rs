@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::helper::{ARGUMENTS, Helper, Host};
+use crate::helper::{ARGUMENTS, Helper, HelperHost};
 use crate::instance::Instance;
 use crate::program::{FunctionId, Program};
 use crate::trap::Trap;
@@ -20,7 +20,7 @@ pub enum Exit {
 }
 
 /// Runs the functions of one program.
-pub trait Executor {
+pub trait Engine {
     /// The program.
     fn program(&self) -> &Arc<Program>;
 
@@ -30,7 +30,13 @@ pub trait Executor {
     /// # Panics
     ///
     /// If the program has no such function.
-    fn start(&self, instance: &mut Instance, function: FunctionId, host: &mut dyn Host, fuel: u64) -> Exit;
+    fn start(
+        &self,
+        instance: &mut Instance,
+        function: FunctionId,
+        host: &mut dyn HelperHost,
+        fuel: u64,
+    ) -> Exit;
 
     /// Goes on with a suspended run: `value` is the answer of the helper it waits for. Whichever executor
     /// suspended it does not matter.
@@ -38,7 +44,7 @@ pub trait Executor {
     /// # Panics
     ///
     /// If the instance is not suspended, or in a run of another program.
-    fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit;
+    fn resume(&self, instance: &mut Instance, host: &mut dyn HelperHost, value: u64) -> Exit;
 }
 
 /// The helper call that a suspended run waits for.

@@ -1,12 +1,12 @@
 //! Helpers: what a program may ask of the site it runs at.
 //!
-//! A helper is declared in a table that the analysis believes, and answered by a [`Host`] that is held to it:
+//! A helper is declared in a table that the analysis believes, and answered by a [`HelperHost`] that is held to it:
 //! memory can be written only where a declared argument points to, buffers can be granted only where the
 //! declaration says so.
 
 use std::sync::Arc;
 
-use crate::memory::{Access, Fault, GRANTS, Memory, grant_address};
+use crate::memory::{GRANTS, MemoryAccess, MemoryFault, ProgramMemory, grant_address};
 
 /// How many arguments a helper can have.
 pub const ARGUMENTS: usize = 5;
@@ -67,7 +67,7 @@ pub struct Helper {
     pub arguments: Vec<Argument>,
     /// Its answer.
     pub returns: Returns,
-    /// Whether [`Answer::Pending`] is a possible answer.
+    /// Whether [`HelperAnswer::Pending`] is a possible answer.
     pub may_suspend: bool,
 }
 
@@ -118,7 +118,7 @@ pub enum HelperError {
 #[derive(Debug, Clone, Default)]
 pub struct Helpers(Arc<Table>);
 
-/// Helpers by number, and where those with low numbers are: whoever is resumed looks for its helper.
+/// Helpers by number, and where those with low numbers are: a run that is resumed looks for its helper.
 #[derive(Debug)]
 struct Table {
     all: Box<[Helper]>,
@@ -217,10 +217,10 @@ fn check(helper: &Helper) -> Result<(), HelperError> {
 
 /// What a host says to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum HelperAnswer {
     /// This goes into r0, and the program goes on.
     Value(u64),
-    /// It takes longer: the run is suspended until somebody resumes it with the value. Only helpers that are
+    /// It takes longer: the run is suspended until its owner resumes it with the value. Only helpers that are
     /// declared so may say this.
     Pending,
     /// The run ends with this code in its trap.
@@ -228,29 +228,29 @@ pub enum Answer {
 }
 
 /// The site's side of helpers.
-pub trait Host {
+pub trait HelperHost {
     /// A program calls `helper`. All five argument registers are given, whatever the declaration says.
     fn call(
         &mut self,
         helper: &Helper,
         arguments: &[u64; ARGUMENTS],
         memory: &mut HelperMemory<'_>,
-    ) -> Answer;
+    ) -> HelperAnswer;
 }
 
 /// A host for programs that call nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHost;
 
-impl Host for NoHost {
-    fn call(&mut self, _: &Helper, _: &[u64; ARGUMENTS], _: &mut HelperMemory<'_>) -> Answer {
-        Answer::Trap(0)
+impl HelperHost for NoHost {
+    fn call(&mut self, _: &Helper, _: &[u64; ARGUMENTS], _: &mut HelperMemory<'_>) -> HelperAnswer {
+        HelperAnswer::Trap(0)
     }
 }
 
 /// A program's memory, as far as the helper it has called may reach.
 pub struct HelperMemory<'a> {
-    memory: &'a mut Memory,
+    memory: &'a mut ProgramMemory,
     helper: &'a Helper,
     // Not a copy: a processor that reads by wide loads what it has just written by narrow stores has to wait.
     arguments: &'a [u64; ARGUMENTS],
@@ -261,7 +261,7 @@ pub struct HelperMemory<'a> {
 pub enum ReachError {
     /// The program has no such memory.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] MemoryFault),
     /// The helper may not write there.
     #[error("{length} bytes at {address:#x} are not within an argument that the helper is declared to write")]
     Undeclared {
@@ -285,7 +285,11 @@ pub enum ReachError {
 
 impl<'a> HelperMemory<'a> {
     #[inline]
-    pub(crate) fn new(memory: &'a mut Memory, helper: &'a Helper, arguments: &'a [u64; ARGUMENTS]) -> Self {
+    pub(crate) fn new(
+        memory: &'a mut ProgramMemory,
+        helper: &'a Helper,
+        arguments: &'a [u64; ARGUMENTS],
+    ) -> Self {
         HelperMemory { memory, helper, arguments }
     }
 
@@ -351,7 +355,7 @@ impl<'a> HelperMemory<'a> {
     }
 
     /// Whether the program could access these bytes so.
-    pub fn check(&self, address: u64, length: usize, access: Access) -> Result<(), ReachError> {
+    pub fn check(&self, address: u64, length: usize, access: MemoryAccess) -> Result<(), ReachError> {
         Ok(self.memory.check(address, length, access)?)
     }
 }

@@ -3,7 +3,7 @@
 mod decode;
 mod encode;
 
-pub use decode::{DecodeError, Flaw, decode};
+pub use decode::{Flaw, InsnDecodeError, decode};
 pub use encode::encode;
 
 /// A register, r0 to r10.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::compile::Native;
 use crate::executor::{Answered, Pending};
-use crate::helper::{ARGUMENTS, Answer, HelperMemory, Host};
-use crate::memory::{Limits, MAX_FRAMES, Memory};
+use crate::helper::{ARGUMENTS, HelperAnswer, HelperHost, HelperMemory};
+use crate::memory::{MAX_FRAMES, ProgramLimits, ProgramMemory};
 use crate::program::{FunctionId, Program};
 use crate::trap::Why;
 
 /// What is kept of a function that waits for one that it has called, or for a helper.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Frame {
+pub struct CallFrame {
     /// Registers r6 to r9.
     pub saved: [u64; 4],
     /// The slot of the call it waits for.
@@ -25,12 +25,12 @@ pub struct Frame {
 
 /// Where a run is between two calls of an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum InstanceState {
     /// Not in the middle of a run.
     Idle,
     /// Waits for a helper, and everything in it was put there by an executor of this process.
     Suspended,
-    /// Waits for a helper, and came as bytes from somebody, now or earlier in the same run: nothing the analysis
+    /// Waits for a helper, and came as bytes from outside, now or earlier in the same run: nothing the analysis
     /// proves may be taken for granted.
     Restored,
 }
@@ -49,18 +49,18 @@ pub struct ContextError {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Instance {
-    pub(crate) memory: Memory,
+    pub(crate) memory: ProgramMemory,
     pub(crate) fuel: u64,
     /// What compiled code needs while it runs.
     pub(crate) native: Native,
     /// The frames of all functions that wait, the outermost first; while suspended, the last one is that of the
     /// function that called the helper.
-    pub(crate) frames: [Frame; MAX_FRAMES],
+    pub(crate) frames: [CallFrame; MAX_FRAMES],
     /// How many frames lie below the innermost function's.
     pub(crate) depth: u32,
     pub(crate) function: FunctionId,
-    pub(crate) state: State,
-    /// Whether the run came as bytes from somebody, however often it went on and was suspended since.
+    pub(crate) state: InstanceState,
+    /// Whether the run came as bytes from outside, however often it went on and was suspended since.
     pub(crate) is_foreign: bool,
     pub(crate) helper: u32,
     pub(crate) arguments: [u64; ARGUMENTS],
@@ -70,21 +70,21 @@ pub struct Instance {
 
 impl Default for Instance {
     fn default() -> Instance {
-        Instance::new(Limits::default())
+        Instance::new(ProgramLimits::default())
     }
 }
 
 impl Instance {
     /// An instance that may take so much memory.
-    pub fn new(limits: Limits) -> Instance {
+    pub fn new(limits: ProgramLimits) -> Instance {
         Instance {
-            memory: Memory::new(limits),
+            memory: ProgramMemory::new(limits),
             fuel: 0,
             native: Native::default(),
-            frames: [Frame::default(); MAX_FRAMES],
+            frames: [CallFrame::default(); MAX_FRAMES],
             depth: 0,
             function: FunctionId(0),
-            state: State::Idle,
+            state: InstanceState::Idle,
             is_foreign: false,
             helper: 0,
             arguments: [0; ARGUMENTS],
@@ -97,7 +97,7 @@ impl Instance {
     #[inline]
     pub fn set_context(&mut self, bytes: &[u8]) -> Result<(), ContextError> {
         let length = bytes.len();
-        self.state = State::Idle;
+        self.state = InstanceState::Idle;
         self.memory.set_context(bytes).map_err(|limit| ContextError { length, limit })
     }
 
@@ -117,7 +117,7 @@ impl Instance {
     }
 
     /// Whether it is in the middle of a run.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> InstanceState {
         self.state
     }
 
@@ -131,7 +131,7 @@ impl Instance {
     /// Registers r1 to r5 of the helper call that a suspended run waits for.
     #[inline]
     pub fn pending_arguments(&self) -> Option<[u64; ARGUMENTS]> {
-        (self.state != State::Idle).then_some(self.arguments)
+        (self.state != InstanceState::Idle).then_some(self.arguments)
     }
 
     /// The instruction that a suspended run waits at: the call of the helper.
@@ -149,14 +149,14 @@ impl Instance {
     /// for before the run is resumed.
     #[inline]
     pub fn pending_memory(&mut self) -> Option<HelperMemory<'_>> {
-        let program = self.program.as_ref().filter(|_| self.state != State::Idle)?;
+        let program = self.program.as_ref().filter(|_| self.state != InstanceState::Idle)?;
         Some(HelperMemory::new(&mut self.memory, program.helpers().get(self.helper)?, &self.arguments))
     }
 
     /// The program of a suspended run, and its innermost frame.
     #[inline]
-    pub(crate) fn suspended(&self) -> Option<(&Arc<Program>, &Frame)> {
-        let program = self.program.as_ref().filter(|_| self.state != State::Idle)?;
+    pub(crate) fn suspended(&self) -> Option<(&Arc<Program>, &CallFrame)> {
+        let program = self.program.as_ref().filter(|_| self.state != InstanceState::Idle)?;
         Some((program, &self.frames[self.depth as usize]))
     }
 
@@ -175,10 +175,10 @@ impl Instance {
         self.depth = 0;
         self.function = function;
         self.is_foreign = false;
-        self.state = State::Idle;
+        self.state = InstanceState::Idle;
     }
 
-    /// As [`begin`](Self::begin), for a function that calls nobody and has no variables: does only what such a run
+    /// As [`begin`](Self::begin), for a function that makes no calls and has no variables: does only what such a run
     /// can see, or nothing if that is not enough.
     #[inline]
     pub(crate) fn begin_quietly(&mut self, program: &Option<Arc<Program>>, fuel: u64) -> bool {
@@ -187,14 +187,14 @@ impl Instance {
             return false;
         }
         self.fuel = fuel;
-        self.state = State::Idle;
+        self.state = InstanceState::Idle;
         true
     }
 
     /// Suspends the run, for an executor, after everything is where it is kept.
     #[inline]
     pub(crate) fn suspend(&mut self) {
-        self.state = if self.is_foreign { State::Restored } else { State::Suspended };
+        self.state = if self.is_foreign { InstanceState::Restored } else { InstanceState::Suspended };
     }
 
     /// Asks the host, for an executor. `helper` is an index into the program's table of helpers.
@@ -202,21 +202,21 @@ impl Instance {
     pub(crate) fn call_helper(
         &mut self,
         program: &Program,
-        host: &mut dyn Host,
+        host: &mut dyn HelperHost,
         helper: usize,
         arguments: &[u64; ARGUMENTS],
     ) -> Result<Answered, Why> {
         let declaration = &program.helpers().all()[helper];
         let mut memory = HelperMemory::new(&mut self.memory, declaration, arguments);
         match host.call(declaration, arguments, &mut memory) {
-            Answer::Value(value) if memory.allows(value) => Ok(Answered::Value(value)),
-            Answer::Pending if declaration.may_suspend => {
+            HelperAnswer::Value(value) if memory.allows(value) => Ok(Answered::Value(value)),
+            HelperAnswer::Pending if declaration.may_suspend => {
                 self.helper = declaration.id;
                 self.arguments = *arguments;
                 Ok(Answered::Pending)
             }
-            Answer::Trap(code) => Err(Why::Helper { code }),
-            Answer::Value(_) | Answer::Pending => Err(Why::Undeclared),
+            HelperAnswer::Trap(code) => Err(Why::Helper { code }),
+            HelperAnswer::Value(_) | HelperAnswer::Pending => Err(Why::Undeclared),
         }
     }
 
@@ -226,11 +226,15 @@ impl Instance {
     ///
     /// If no run of this program is suspended.
     #[inline]
-    pub(crate) fn end_suspension(&mut self, program: &Arc<Program>, value: u64) -> Result<State, Why> {
+    pub(crate) fn end_suspension(
+        &mut self,
+        program: &Arc<Program>,
+        value: u64,
+    ) -> Result<InstanceState, Why> {
         let (bound, _) = self.suspended().expect("only a suspended run can be resumed");
         assert!(Arc::ptr_eq(bound, program), "a run is resumed by an executor of its own program");
         let Some(helper) = program.helpers().get(self.helper) else { return Err(Why::Undeclared) };
-        let state = std::mem::replace(&mut self.state, State::Idle);
+        let state = std::mem::replace(&mut self.state, InstanceState::Idle);
         let memory = HelperMemory::new(&mut self.memory, helper, &self.arguments);
         if memory.allows(value) { Ok(state) } else { Err(Why::Undeclared) }
     }

@@ -5,11 +5,11 @@ mod arithmetic;
 
 use std::sync::Arc;
 
-use crate::executor::{Answered, Executor, Exit};
-use crate::helper::Host;
+use crate::executor::{Answered, Engine, Exit};
+use crate::helper::HelperHost;
 use crate::insn::{AtomicOp, Insn, Operand, Reg, Size, Width};
-use crate::instance::{Frame, Instance};
-use crate::memory::{CONTEXT, Fault, MAX_FRAMES, frame_end};
+use crate::instance::{CallFrame, Instance};
+use crate::memory::{CONTEXT, MAX_FRAMES, MemoryFault, frame_end};
 use crate::program::{FunctionId, Program};
 use crate::trap::{Trap, Why};
 
@@ -26,12 +26,18 @@ impl Interpreter {
     }
 }
 
-impl Executor for Interpreter {
+impl Engine for Interpreter {
     fn program(&self) -> &Arc<Program> {
         &self.program
     }
 
-    fn start(&self, instance: &mut Instance, function: FunctionId, host: &mut dyn Host, fuel: u64) -> Exit {
+    fn start(
+        &self,
+        instance: &mut Instance,
+        function: FunctionId,
+        host: &mut dyn HelperHost,
+        fuel: u64,
+    ) -> Exit {
         instance.begin(&self.program, function, fuel);
         instance.memory.push_frame(0);
         let mut registers = Registers::new(0);
@@ -41,9 +47,9 @@ impl Executor for Interpreter {
         Run { program: &self.program, instance, host, registers }.go(start)
     }
 
-    fn resume(&self, instance: &mut Instance, host: &mut dyn Host, value: u64) -> Exit {
+    fn resume(&self, instance: &mut Instance, host: &mut dyn HelperHost, value: u64) -> Exit {
         let depth = instance.depth as usize;
-        let Frame { saved, index, .. } = instance.frames[depth];
+        let CallFrame { saved, index, .. } = instance.frames[depth];
         if let Err(why) = instance.end_suspension(&self.program, value) {
             return Exit::Trapped(Trap { index, why });
         }
@@ -93,7 +99,7 @@ impl Registers {
 struct Run<'a> {
     program: &'a Program,
     instance: &'a mut Instance,
-    host: &'a mut dyn Host,
+    host: &'a mut dyn HelperHost,
     registers: Registers,
 }
 
@@ -194,7 +200,14 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    fn load(&mut self, size: Size, signed: bool, dst: Reg, base: Reg, offset: i16) -> Result<(), Fault> {
+    fn load(
+        &mut self,
+        size: Size,
+        signed: bool,
+        dst: Reg,
+        base: Reg,
+        offset: i16,
+    ) -> Result<(), MemoryFault> {
         let address = self.address(base, offset);
         let memory = &self.instance.memory;
         let value = match size {
@@ -208,7 +221,7 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    fn store(&mut self, size: Size, base: Reg, offset: i16, src: Operand) -> Result<(), Fault> {
+    fn store(&mut self, size: Size, base: Reg, offset: i16, src: Operand) -> Result<(), MemoryFault> {
         let address = self.address(base, offset);
         let value = self.registers.operand(src);
         let memory = &mut self.instance.memory;
@@ -220,7 +233,7 @@ impl Run<'_> {
         }
     }
 
-    fn atomic64(&mut self, op: AtomicOp, fetch: bool, address: u64, src: Reg) -> Result<(), Fault> {
+    fn atomic64(&mut self, op: AtomicOp, fetch: bool, address: u64, src: Reg) -> Result<(), MemoryFault> {
         let (operand, expected) = (self.registers.get(src), self.registers.get(Reg::R0));
         // Asked for before it is read, so that memory that can only be read is not even read.
         let place = self.instance.memory.write(address, 8)?;
@@ -239,7 +252,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn atomic32(&mut self, op: AtomicOp, fetch: bool, address: u64, src: Reg) -> Result<(), Fault> {
+    fn atomic32(&mut self, op: AtomicOp, fetch: bool, address: u64, src: Reg) -> Result<(), MemoryFault> {
         let (operand, expected) = (self.registers.get(src) as u32, self.registers.get(Reg::R0) as u32);
         let place = self.instance.memory.write(address, 4)?;
         let old = u32::from_le_bytes(place.try_into().unwrap_or_default());
@@ -271,7 +284,7 @@ impl Run<'_> {
         if depth + 1 == MAX_FRAMES {
             return Err(Trap { index, why: Why::TooDeep });
         }
-        self.instance.frames[depth] = Frame { saved: self.registers.saved(), index, unused: 0 };
+        self.instance.frames[depth] = CallFrame { saved: self.registers.saved(), index, unused: 0 };
         self.instance.depth += 1;
         self.instance.memory.push_frame(depth + 1);
         let mut registers = Registers::new(depth + 1);
@@ -287,7 +300,7 @@ impl Run<'_> {
         };
         self.instance.depth = caller;
         self.instance.memory.set_frames(caller as usize + 1);
-        let Frame { saved, index, .. } = self.instance.frames[caller as usize];
+        let CallFrame { saved, index, .. } = self.instance.frames[caller as usize];
         self.registers = Registers::new(caller as usize);
         self.registers.0[6..10].copy_from_slice(&saved);
         self.registers.set(Reg::R0, value);
@@ -307,7 +320,7 @@ impl Run<'_> {
             }
             Ok(Answered::Pending) => {
                 let depth = self.instance.depth as usize;
-                self.instance.frames[depth] = Frame { saved: self.registers.saved(), index, unused: 0 };
+                self.instance.frames[depth] = CallFrame { saved: self.registers.saved(), index, unused: 0 };
                 self.instance.suspend();
                 Ok(Next::Exit(Exit::Suspended))
             }

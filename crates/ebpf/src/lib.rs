@@ -27,11 +27,11 @@
 //!
 //! # For those who write executors
 //!
-//! What the analysis proves must hold in every state a run can reach by itself. A state that came from somebody
-//! else ([`State::Restored`]) has well-formed frames, but whatever registers, stack and buffers it likes. A frame
-//! has to be zeroed when its function is entered unless nobody can tell: a program can make up the address of any
+//! What the analysis proves must hold in every state a run can reach by itself. A state that came from
+//! elsewhere ([`InstanceState::Restored`]) has well-formed frames, but whatever registers, stack and buffers it likes. A frame
+//! has to be zeroed when its function is entered unless no run can tell: a program can make up the address of any
 //! byte of its stack, so that only a program all of whose accesses are proven may leave that out. What is not
-//! zeroed must not travel, see [`Frame::unused`](instance::Frame::unused).
+//! zeroed must not travel, see [`CallFrame::unused`](instance::CallFrame::unused).
 
 #![deny(missing_docs)]
 
@@ -51,14 +51,16 @@ pub mod text;
 pub mod trap;
 
 pub use analysis::Analysis;
-pub use compile::{Architecture, CompileError, Compiled, Compiler, Effort};
+pub use compile::{Architecture, CompileEffort, CompileError, Compiled, Compiler};
 pub use continuation::{Continuation, ContinuationError, RestoreError};
-pub use executor::{Executor, Exit, Pending};
-pub use helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, NoHost, Quantity, Returns};
+pub use executor::{Engine, Exit, Pending};
+pub use helper::{
+    Argument, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, NoHost, Quantity, Returns,
+};
 pub use insn::Insn;
-pub use instance::{Instance, State};
+pub use instance::{Instance, InstanceState};
 pub use interpret::Interpreter;
-pub use memory::{Fault, Limits};
+pub use memory::{MemoryFault, ProgramLimits};
 pub use near::approach;
 pub use program::{Function, FunctionId, Parts, Program, ProgramError, ProgramHash};
 pub use trap::{Trap, Why};

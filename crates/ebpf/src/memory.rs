@@ -60,25 +60,25 @@ pub const fn frame_end(depth: usize) -> u64 {
 /// An entry of the table of areas, as compiled code reads it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Area {
+pub struct MemoryArea {
     base: *mut u8,
     readable: u32,
     writable: u32,
 }
 
-impl Area {
-    const EMPTY: Area = Area { base: std::ptr::null_mut(), readable: 0, writable: 0 };
+impl MemoryArea {
+    const EMPTY: MemoryArea = MemoryArea { base: std::ptr::null_mut(), readable: 0, writable: 0 };
     /// Where in an entry the native address of the first byte is.
-    pub const BASE: usize = std::mem::offset_of!(Area, base);
+    pub const BASE: usize = std::mem::offset_of!(MemoryArea, base);
     /// Where in an entry the number of bytes is that can be read, 32 bits.
-    pub const READABLE: usize = std::mem::offset_of!(Area, readable);
+    pub const READABLE: usize = std::mem::offset_of!(MemoryArea, readable);
     /// Where in an entry the number of bytes is that can be written, 32 bits.
-    pub const WRITABLE: usize = std::mem::offset_of!(Area, writable);
+    pub const WRITABLE: usize = std::mem::offset_of!(MemoryArea, writable);
 }
 
-/// What somebody wants to do with memory.
+/// What a program wants to do with memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Access {
+pub enum MemoryAccess {
     /// Read it.
     Read,
     /// Write it, or read and write it.
@@ -87,7 +87,7 @@ pub enum Access {
 
 /// An access that a program's memory does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Fault {
+pub enum MemoryFault {
     /// There is nothing at this address, or it ends too early.
     #[error("{length} bytes at {address:#x} are outside of what the program has")]
     Outside {
@@ -108,20 +108,20 @@ pub enum Fault {
 
 /// How much memory an instance may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProgramLimits {
     /// Bytes of context, 64 KiB unless told. Taken when needed, and kept.
     pub context: usize,
     /// Bytes of each granted buffer, 1 MiB unless told. Taken when needed, and kept.
     pub grant: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { context: 64 << 10, grant: 1 << 20 }
+impl Default for ProgramLimits {
+    fn default() -> ProgramLimits {
+        ProgramLimits { context: 64 << 10, grant: 1 << 20 }
     }
 }
 
-impl Limits {
+impl ProgramLimits {
     /// Every area is shorter than this, whatever the limits say.
     pub const LONGEST: usize = 1 << 30;
 }
@@ -129,27 +129,27 @@ impl Limits {
 /// The memory of one run. What it owns stays where it is during a run, except for a buffer that is granted anew.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Memory {
-    areas: [Area; AREAS],
+pub struct ProgramMemory {
+    areas: [MemoryArea; AREAS],
     stack: Buffer,
     context: Buffer,
     data: Buffer,
     grants: [Buffer; GRANTS],
     /// Whether any slot has a buffer, so that most runs need not look.
     any_granted: bool,
-    limits: Limits,
+    limits: ProgramLimits,
 }
 
 // SAFETY: the table points only into buffers that the same struct owns, and into the constants of a program, which are
 // never written and stay as long as `bind` asks for.
-unsafe impl Send for Memory {}
+unsafe impl Send for ProgramMemory {}
 // SAFETY: as above; through a shared reference memory is only read.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for ProgramMemory {}
 
-impl Memory {
-    pub(crate) fn new(limits: Limits) -> Memory {
-        Memory {
-            areas: [Area::EMPTY; AREAS],
+impl ProgramMemory {
+    pub(crate) fn new(limits: ProgramLimits) -> ProgramMemory {
+        ProgramMemory {
+            areas: [MemoryArea::EMPTY; AREAS],
             stack: Buffer::zeroed(FRAME_LEN * MAX_FRAMES),
             context: Buffer::default(),
             data: Buffer::default(),
@@ -160,12 +160,15 @@ impl Memory {
     }
 
     /// Where in it the table of areas is.
-    pub const AREAS_OFFSET: usize = std::mem::offset_of!(Memory, areas);
+    pub const AREAS_OFFSET: usize = std::mem::offset_of!(ProgramMemory, areas);
 
     /// What it may take.
-    pub(crate) fn limits(&self) -> Limits {
-        let Limits { context, grant } = self.limits;
-        Limits { context: context.min(Limits::LONGEST), grant: grant.min(Limits::LONGEST) }
+    pub(crate) fn limits(&self) -> ProgramLimits {
+        let ProgramLimits { context, grant } = self.limits;
+        ProgramLimits {
+            context: context.min(ProgramLimits::LONGEST),
+            grant: grant.min(ProgramLimits::LONGEST),
+        }
     }
 
     /// Gets ready for a new run of the program that was bound: no frames, no grants, variables as the program has
@@ -185,18 +188,18 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// The program stays until another is bound, or until nobody accesses this memory any more.
+    /// The program stays until another is bound, or until this memory is accessed no more.
     #[inline]
     pub(crate) unsafe fn bind(&mut self, program: &Program) {
         let rodata = program.rodata();
         self.areas[RODATA_AREA] =
-            Area { base: rodata.as_ptr().cast_mut(), readable: rodata.len() as u32, writable: 0 };
-        self.areas[DATA_AREA] = Area::EMPTY;
-        self.areas[STACK_AREA] = Area { base: self.stack.as_ptr(), readable: 0, writable: 0 };
+            MemoryArea { base: rodata.as_ptr().cast_mut(), readable: rodata.len() as u32, writable: 0 };
+        self.areas[DATA_AREA] = MemoryArea::EMPTY;
+        self.areas[STACK_AREA] = MemoryArea { base: self.stack.as_ptr(), readable: 0, writable: 0 };
     }
 
     fn revoke(&mut self) {
-        self.areas[FIRST_GRANT_AREA..].fill(Area::EMPTY);
+        self.areas[FIRST_GRANT_AREA..].fill(MemoryArea::EMPTY);
         self.any_granted = false;
     }
 
@@ -205,7 +208,7 @@ impl Memory {
             self.data.resize_uncleared(program.data().len()).copy_from_slice(program.data());
             self.areas[DATA_AREA] = self.data.area();
         } else {
-            self.areas[DATA_AREA] = Area::EMPTY;
+            self.areas[DATA_AREA] = MemoryArea::EMPTY;
         }
     }
 
@@ -274,7 +277,7 @@ impl Memory {
     /// A buffer in `slot`, in place of what was there, with whatever earlier runs have left in it.
     #[inline]
     pub(crate) fn grant_uncleared(&mut self, slot: usize, length: usize) -> Result<&mut [u8], ReachError> {
-        if length > self.limits.grant.min(Limits::LONGEST) {
+        if length > self.limits.grant.min(ProgramLimits::LONGEST) {
             return Err(ReachError::TooLong { length, limit: self.limits().grant });
         }
         self.grants[slot].resize_uncleared(length);
@@ -296,10 +299,10 @@ impl Memory {
 
     /// The native address of `length` bytes, if the program may access them so.
     #[inline(always)]
-    fn locate(&self, address: u64, length: u64, access: Access) -> Option<*mut u8> {
+    fn locate(&self, address: u64, length: u64, access: MemoryAccess) -> Option<*mut u8> {
         let area = self.areas.get((address >> AREA_SHIFT) as usize)?;
         let offset = address & ((1 << AREA_SHIFT) - 1);
-        let available = if access == Access::Read { area.readable } else { area.writable };
+        let available = if access == MemoryAccess::Read { area.readable } else { area.writable };
         if offset.checked_add(length)? > u64::from(available) {
             return None;
         }
@@ -308,7 +311,7 @@ impl Memory {
     }
 
     /// Whether the program may access these bytes so. Nothing can be said against no bytes at all.
-    pub(crate) fn check(&self, address: u64, length: usize, access: Access) -> Result<(), Fault> {
+    pub(crate) fn check(&self, address: u64, length: usize, access: MemoryAccess) -> Result<(), MemoryFault> {
         if length == 0 || self.locate(address, length as u64, access).is_some() {
             Ok(())
         } else {
@@ -318,22 +321,22 @@ impl Memory {
 
     /// Why an access that is not allowed is not allowed.
     #[cold]
-    pub(crate) fn fault(&self, address: u64, length: u64, access: Access) -> Fault {
-        if access == Access::Write && self.locate(address, length, Access::Read).is_some() {
-            Fault::ReadOnly { address, length }
+    pub(crate) fn fault(&self, address: u64, length: u64, access: MemoryAccess) -> MemoryFault {
+        if access == MemoryAccess::Write && self.locate(address, length, MemoryAccess::Read).is_some() {
+            MemoryFault::ReadOnly { address, length }
         } else {
-            Fault::Outside { address, length }
+            MemoryFault::Outside { address, length }
         }
     }
 
     /// Bytes that the program may read.
     #[inline]
-    pub(crate) fn read(&self, address: u64, length: usize) -> Result<&[u8], Fault> {
+    pub(crate) fn read(&self, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
         if length == 0 {
             return Ok(&[]);
         }
-        let start = self.locate(address, length as u64, Access::Read);
-        let start = start.ok_or_else(|| self.fault(address, length as u64, Access::Read))?;
+        let start = self.locate(address, length as u64, MemoryAccess::Read);
+        let start = start.ok_or_else(|| self.fault(address, length as u64, MemoryAccess::Read))?;
         // SAFETY: `locate` found so many bytes within one area, which lives as long as `self` and is not written
         // while it is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(start, length) })
@@ -341,12 +344,12 @@ impl Memory {
 
     /// Bytes that the program may write.
     #[inline]
-    pub(crate) fn write(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
+    pub(crate) fn write(&mut self, address: u64, length: usize) -> Result<&mut [u8], MemoryFault> {
         if length == 0 {
             return Ok(&mut []);
         }
-        let start = self.locate(address, length as u64, Access::Write);
-        let start = start.ok_or_else(|| self.fault(address, length as u64, Access::Write))?;
+        let start = self.locate(address, length as u64, MemoryAccess::Write);
+        let start = start.ok_or_else(|| self.fault(address, length as u64, MemoryAccess::Write))?;
         // SAFETY: `locate` found so many writable bytes within one area, and areas that can be written are owned by
         // `self` alone, which is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, length) })
@@ -354,24 +357,24 @@ impl Memory {
 
     /// Reads `N` bytes, aligned or not.
     #[inline(always)]
-    pub(crate) fn load<const N: usize>(&self, address: u64) -> Result<[u8; N], Fault> {
-        match self.locate(address, N as u64, Access::Read) {
+    pub(crate) fn load<const N: usize>(&self, address: u64) -> Result<[u8; N], MemoryFault> {
+        match self.locate(address, N as u64, MemoryAccess::Read) {
             // SAFETY: `locate` found `N` readable bytes within one area.
             Some(start) => Ok(unsafe { start.cast::<[u8; N]>().read_unaligned() }),
-            None => Err(self.fault(address, N as u64, Access::Read)),
+            None => Err(self.fault(address, N as u64, MemoryAccess::Read)),
         }
     }
 
     /// Writes `N` bytes, aligned or not.
     #[inline(always)]
-    pub(crate) fn store<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), Fault> {
-        match self.locate(address, N as u64, Access::Write) {
+    pub(crate) fn store<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), MemoryFault> {
+        match self.locate(address, N as u64, MemoryAccess::Write) {
             Some(start) => {
                 // SAFETY: `locate` found `N` writable bytes within one area, which `self` owns alone.
                 unsafe { start.cast::<[u8; N]>().write_unaligned(bytes) };
                 Ok(())
             }
-            None => Err(self.fault(address, N as u64, Access::Write)),
+            None => Err(self.fault(address, N as u64, MemoryAccess::Write)),
         }
     }
 }

@@ -13,7 +13,7 @@ pub fn approach<T>(value: &T) {
     approach_at(std::ptr::from_ref(value));
 }
 
-/// The same of what need not be there: nothing happens then.
+/// Lets it bring a value that need not be there: nothing happens then.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn approach_at<T>(value: *const T) {

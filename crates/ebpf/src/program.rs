@@ -5,7 +5,7 @@ mod verify;
 use sha2::{Digest, Sha256};
 
 use crate::helper::Helpers;
-use crate::insn::{DecodeError, Insn, decode, encode};
+use crate::insn::{Insn, InsnDecodeError, decode, encode};
 
 /// How many slots of eight bytes a program can have.
 pub const MAX_SLOTS: usize = 1 << 16;
@@ -45,7 +45,7 @@ pub struct Parts {
 
 impl Parts {
     /// A program of bytes alone, that starts with its first instruction under the name `main`.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Parts, DecodeError> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Parts, InsnDecodeError> {
         Ok(Parts { code: decode(bytes)?, entries: vec![("main".to_owned(), 0)], ..Parts::default() })
     }
 }
@@ -59,7 +59,7 @@ pub fn is_name(name: &str) -> bool {
 /// One function: the slots from `start` to before `end`. Every slot belongs to exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// What it is called; `function_N` with its first slot, if nobody gave a name.
+    /// What it is called; `function_N` with its first slot, if the object gives no name.
     pub name: String,
     /// Its first slot, where it begins.
     pub start: u32,

@@ -1,6 +1,6 @@
 //! Why a run ended without a result.
 
-use crate::memory::Fault;
+use crate::memory::MemoryFault;
 
 /// The end of a run that did something it must not, or was not allowed to go on. Both executors give the same
 /// trap for the same program and input.
@@ -21,7 +21,7 @@ pub enum Why {
     OutOfFuel,
     /// A load, store or atomic operation on memory that is not the program's.
     #[error(transparent)]
-    Memory(#[from] Fault),
+    Memory(#[from] MemoryFault),
     /// A call of a local function from the innermost frame there can be.
     #[error("functions call each other deeper than {} frames", crate::memory::MAX_FRAMES)]
     TooDeep,

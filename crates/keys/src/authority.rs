@@ -13,9 +13,9 @@ use time::{Duration, OffsetDateTime};
 use crate::files::{read, write_new};
 use crate::{AUTHORITY_KEY_FILE, KeysError};
 
-/// How long an authority lives when nobody says otherwise: ten years.
+/// How long an authority lives by default: ten years.
 pub const AUTHORITY_DAYS: u32 = 3650;
-/// How long a node's certificate is valid when nobody says otherwise: a year.
+/// How long a node's certificate is valid by default: a year.
 pub const NODE_DAYS: u32 = 365;
 
 const DAYS_MAX: u32 = 36_500;

@@ -27,7 +27,7 @@ pub enum KeysError {
         /// How many.
         days: u32,
     },
-    /// Nobody can issue certificates with this folder.
+    /// The folder has no authority's key, so it cannot issue certificates.
     #[error(
         "{path} is not there: certificates are issued where `outboard keys init` was run",
         path = .path.display()

@@ -40,7 +40,7 @@ impl Certificate {
     }
 }
 
-/// Looks at the certificates in `folder`. Whether anybody would accept them is for a link to say.
+/// Looks at the certificates in `folder`. Whether a peer would accept them is for a link to say.
 pub fn look(folder: &Path) -> Result<Facts, KeysError> {
     Ok(Facts {
         authority: read(folder.join(AUTHORITY_FILE))?,

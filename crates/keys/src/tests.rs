@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outboard_link::tcp::{Config, Credential, Encryption, TcpListener};
+use outboard_link::tcp::{Credential, Encryption, TcpConfig, TcpListener};
 use outboard_link::{Exports, Identity};
 use outboard_wire::Role;
 use time::OffsetDateTime;
@@ -32,7 +32,7 @@ impl Drop for Folder {
 /// Whether a link can use what is in a folder.
 fn is_fit(folder: &Folder) -> bool {
     let credential = Some(Credential::Keys(folder.0.clone()));
-    let config = Config { encryption: Encryption::All, credential, ..Config::default() };
+    let config = TcpConfig { encryption: Encryption::All, credential, ..TcpConfig::default() };
     let identity = Identity::new(Role::Tool, "test");
     TcpListener::bind(([127, 0, 0, 1], 0).into(), identity, Exports::new(), config).is_ok()
 }

@@ -48,7 +48,7 @@ impl Interrupts {
         if PIPE.get().is_none() {
             let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(io::Error::from)?;
             WRITE_FD.store(pipe.1.as_raw_fd(), Ordering::Release);
-            // Nobody else is here: see IS_INSTALLED.
+            // No other thread is here: see IS_INSTALLED.
             let _ = PIPE.set(pipe);
         }
         while this.take().is_some() {}
@@ -143,7 +143,7 @@ impl std::fmt::Debug for Action {
 }
 
 /// Runs in a signal handler: one write, and the interrupted code's `errno` left as it was. A full pipe holds more
-/// signals than anybody needs.
+/// signals than a launcher needs.
 extern "C" fn note_signal(signal: i32) {
     let byte = [signal.cast_unsigned() as u8];
     // SAFETY: `write` and `errno` may be used in handlers; the descriptor is never closed.

@@ -5,11 +5,11 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | start the ranks of a job and wait for them | [`Launch`], [`Running`], [`Outcome`] |
-//! | start an agent or a memory server and know when it is ready | [`Daemon`] |
+//! | start the ranks of a job and wait for them | [`Launch`], [`Running`], [`JobOutcome`] |
+//! | start an agent or a memory server and know when it is ready | [`DaemonProcess`] |
 //! | show output, whole lines only, each with its origin | [`Console`], or any other [`Sink`] |
 //! | end a job on Ctrl-C | [`Interrupts`] |
-//! | choose the processors of ranks and agent | [`Placement`] |
+//! | choose the processors of ranks and agent | [`CorePlacement`] |
 //! | hold a process to a share of a processor | [`Quota`] |
 //!
 //! ```
@@ -28,7 +28,7 @@
 //!
 //! Every process started here leads a process group of its own and is asked to end with `SIGTERM` to the whole
 //! group, then, when its grace has passed, killed with `SIGKILL` to the whole group. A process stays a zombie
-//! until its job is over, so that its number cannot come to mean somebody else.
+//! until its job is over, so that its number cannot come to mean another process.
 //!
 //! When the launcher itself is killed with `SIGKILL`, the kernel kills what it started
 //! (`PR_SET_PDEATHSIG`), and a guard, a second process that waits for the launcher's death, kills what the ranks
@@ -43,10 +43,10 @@ mod placement;
 mod process;
 mod quota;
 
-pub use daemon::{Daemon, DaemonConfig, DaemonError, READY_FD_VARIABLE};
+pub use daemon::{DaemonConfig, DaemonError, DaemonProcess, READY_FD_VARIABLE};
 pub use interrupts::{InterruptError, Interrupts};
-pub use job::{Failure, Launch, LaunchError, Outcome, RankEnd, Running, StdinTo, WaitError};
-pub use output::{Acceptance, Console, Piece, Sink, Source, Stream, Style};
-pub use placement::{AgentCores, Placement, PlacementError, PlacementRequest, allowed_cpus};
-pub use process::{End, ProgramError, find_program, signal_name};
+pub use job::{JobOutcome, Launch, LaunchError, RankEnd, RankFailure, Running, StdinTo, WaitError};
+pub use output::{Acceptance, Console, OutputSource, Piece, Sink, Stream, Style};
+pub use placement::{AgentCores, CorePlacement, PlacementError, PlacementRequest, allowed_cpus};
+pub use process::{End, ProgramNotFound, find_program, signal_name};
 pub use quota::{Limit, Quota, QuotaError};

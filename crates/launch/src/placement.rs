@@ -60,7 +60,7 @@ pub struct PlacementRequest {
 
 /// Processors for ranks and agent. Its `Display` explains the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct CorePlacement {
     /// The ranks', all of them for all ranks; `None` if they are not restricted.
     pub ranks: Option<Vec<usize>>,
     /// The agent's, if there is one.
@@ -89,7 +89,7 @@ pub enum PlacementError {
     },
 }
 
-impl Placement {
+impl CorePlacement {
     /// Gives the ranks the first of the `allowed` processors, as many as they need, and the agent the rest, or
     /// the same.
     pub fn plan(allowed: &[usize], request: PlacementRequest) -> Result<Self, PlacementError> {
@@ -116,7 +116,7 @@ fn ranks_text(ranks: u32) -> String {
     if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }
 
-impl fmt::Display for Placement {
+impl fmt::Display for CorePlacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.ranks {
             None => f.write_str("ranks on any processor")?,
@@ -160,8 +160,8 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 mod tests {
     use super::*;
 
-    fn plan(allowed: &[usize], ranks: u32, agent: AgentCores) -> Result<Placement, PlacementError> {
-        Placement::plan(allowed, PlacementRequest { ranks, cpus_per_rank: 1, agent })
+    fn plan(allowed: &[usize], ranks: u32, agent: AgentCores) -> Result<CorePlacement, PlacementError> {
+        CorePlacement::plan(allowed, PlacementRequest { ranks, cpus_per_rank: 1, agent })
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn several_processors_per_rank_are_counted() {
         let request = PlacementRequest { ranks: 2, cpus_per_rank: 3, agent: AgentCores::Other };
-        let placement = Placement::plan(&[0, 1, 2, 3, 4, 5, 6, 7], request).unwrap();
+        let placement = CorePlacement::plan(&[0, 1, 2, 3, 4, 5, 6, 7], request).unwrap();
         assert_eq!((placement.ranks.unwrap().len(), placement.agent.unwrap()), (6, vec![6, 7]));
     }
 

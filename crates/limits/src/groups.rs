@@ -36,14 +36,14 @@ impl Groups {
     }
 
     /// Where `controller` rules this process: a hierarchy of its own, else the one for all; none where neither is mounted.
-    pub fn place(&self, controller: &str) -> Option<Place> {
+    pub fn place(&self, controller: &str) -> Option<GroupFolder> {
         let first = |version| self.places(version, controller).into_iter().next();
         first(GroupVersion::V1).or_else(|| first(GroupVersion::V2))
     }
 
     /// Every place where the hierarchy of this version with `controller` shows this process's group. The hierarchy of
     /// version 2 is shown whether it has the controller or not.
-    pub fn places(&self, version: GroupVersion, controller: &str) -> Vec<Place> {
+    pub fn places(&self, version: GroupVersion, controller: &str) -> Vec<GroupFolder> {
         let Some(path) = self.cgroup.lines().find_map(|line| path_of(line, version, controller)) else {
             return Vec::new();
         };
@@ -64,7 +64,7 @@ fn path_of<'a>(line: &'a str, version: GroupVersion, controller: &str) -> Option
 
 /// The folder of a process's group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GroupFolder {
     /// In which kind of hierarchy.
     pub version: GroupVersion,
     /// The folder of the group that the process is in.
@@ -73,7 +73,7 @@ pub struct Place {
     pub top: String,
 }
 
-impl Place {
+impl GroupFolder {
     /// The process's own folder and all above it that can be seen, lowest first.
     pub fn upwards(&self) -> impl Iterator<Item = &str> {
         let below = self.folder.strip_prefix(&self.top).unwrap_or("");
@@ -105,13 +105,13 @@ impl Mount {
     }
 
     /// In a container the mounted folder may itself be a group, and paths may begin above it.
-    fn place(self, path: &str, version: GroupVersion) -> Place {
+    fn place(self, path: &str, version: GroupVersion) -> GroupFolder {
         let root = self.root.trim_end_matches('/');
         let below = path.strip_prefix(root).filter(|below| below.is_empty() || below.starts_with('/'));
         let below = below.unwrap_or("").trim_end_matches('/');
         // A path that leads out of the namespace cannot be followed.
         let below = if below.contains("/..") { "" } else { below };
-        Place { version, folder: format!("{}{below}", self.point), top: self.point }
+        GroupFolder { version, folder: format!("{}{below}", self.point), top: self.point }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Reads how much memory and processor time this process may have: from the machine, from the control groups around it
-//! and from its affinity mask; and says what has run out when a call fails. It does not decide what anyone does with that, and it makes no groups.
+//! and from its affinity mask; which NUMA nodes there are; and what has run out when a call fails. It keeps account of what a process takes for others. It does not decide what anyone does with that, and it makes no groups.
 //!
 //! ```
 //! use outboard_limits::Allowance;
@@ -19,20 +19,27 @@
 //! - Swap is not counted: a page that was just made present is not meant to be swapped out.
 //! - Limits and usage change while a process runs. What is read here is how things stand now.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cores;
 mod files;
 mod groups;
+mod growth;
 mod memory;
+#[expect(unsafe_code)]
+mod nodes;
+mod pressure;
 mod processors;
 mod quantity;
 mod shortage;
 
 pub use cores::{CoreList, CoreListError};
 pub use files::{Files, field, with_files};
-pub use groups::{GroupVersion, Groups, Place};
-pub use memory::{LimitSetter, MemoryLimit, MemoryLimits};
+pub use groups::{GroupFolder, GroupVersion, Groups};
+pub use growth::{Growth, KeptMemory, QueueMemory, growth};
+pub use memory::{LimitSetter, MemoryLimit, MemoryLimits, private_memory};
+pub use nodes::{memory_nodes, node_towards};
+pub use pressure::memory_stalls;
 pub use processors::{ProcessorLimits, ProcessorQuota, spin};
 pub use quantity::{bytes as show_bytes, limit as show_limit, parse_size, size as show_size};
 pub use shortage::{Shortage, explain, why_failed};

@@ -38,6 +38,13 @@ const UNLIMITED_FROM: u64 = 1 << 60;
 /// The most that is kept free below a limit.
 const RESERVE_MAX: u64 = 256 << 20;
 
+/// How much memory this process has for itself alone, in bytes: its heap and stacks, and what it has changed of its program.
+pub fn private_memory(files: &Files<'_>) -> Option<u64> {
+    let status = files.text("/proc/self/status")?;
+    let kib: u64 = field(&status, "RssAnon:")?.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
 impl MemoryLimits {
     /// Those of this process now.
     pub fn of_this_process() -> Self {
@@ -72,10 +79,20 @@ impl MemoryLimits {
 }
 
 impl MemoryLimit {
-    /// How many bytes may be made present before the limit comes too near: the kernel kills at the limit, and whoever
+    /// How many bytes may be made present before the limit comes too near: the kernel kills at the limit, and a process that
     /// watches it sees the use of others a little late.
     pub fn spare(&self) -> u64 {
-        self.left.saturating_sub((self.bytes / 16).min(RESERVE_MAX))
+        self.left.saturating_sub(self.reserve())
+    }
+
+    /// How many of these, and of what is kept free besides, are for clients that come.
+    pub fn spare_for_clients(&self) -> u64 {
+        self.left.saturating_sub(self.reserve() / 2)
+    }
+
+    /// How many bytes are kept free below the limit.
+    pub fn reserve(&self) -> u64 {
+        (self.bytes / 16).min(RESERVE_MAX)
     }
 }
 
@@ -112,7 +129,7 @@ fn version_2(files: &Files<'_>, folder: &str) -> Vec<MemoryLimit> {
     let stat = files.text(&format!("{folder}/memory.stat")).unwrap_or_default();
     let used = files.value(&format!("{folder}/memory.current")).unwrap_or(0);
     let used = without_cache(used, &stat, ["active_file ", "inactive_file "]);
-    // Above `memory.high` nobody is killed, but everybody is made to wait until there is less: no place to be either.
+    // Above `memory.high` the kernel kills no process, but makes all of them wait until there is less: no place to be either.
     ["memory.max", "memory.high"]
         .into_iter()
         .filter_map(|name| {

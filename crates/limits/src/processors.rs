@@ -52,7 +52,7 @@ impl ProcessorLimits {
         self.allowed.len().min(quota).max(1)
     }
 
-    /// Whether threads that look for work instead of sleeping take time from nobody: with less than two cores in the
+    /// Whether threads that look for work instead of sleeping take time from no other thread: with less than two cores in the
     /// quota, the thread that they wait for has none while they look.
     pub fn can_spin(&self) -> bool {
         self.quota.as_ref().is_none_or(|quota| quota.cores >= 2.0)

@@ -14,7 +14,7 @@ pub fn bytes(size: u64) -> String {
     format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit])
 }
 
-/// The same for messages in which every byte counts: what is no whole number of tenths is also told in bytes.
+/// A number of bytes for messages in which every byte counts: what is no whole number of tenths is also told in bytes.
 pub fn size(size: u64) -> String {
     let text = bytes(size);
     let (number, unit) = text.split_once(' ').unwrap_or((&text, "B"));

@@ -1,4 +1,4 @@
-//! What a process or its machine has run out of, told so that somebody can do something about it.
+//! What a process or its machine has run out of, told so that a user can do something about it.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -57,7 +57,7 @@ pub fn why_failed(who: &str, source: Errno) -> String {
     }
 }
 
-/// The same of this process, for its own user.
+/// Why a system call of this process failed, for its own user.
 pub fn explain(source: Errno) -> String {
     why_failed("this process", source)
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Where a process listens or is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A Unix socket without a file, `unix:@name`: nothing is left behind, whoever is killed.
+    /// A Unix socket without a file, `unix:@name`: nothing is left behind, whichever process is killed.
     Abstract(String),
     /// A Unix socket with a file, `unix:/path`: can be shared with a container.
     Path(PathBuf),
@@ -30,7 +30,7 @@ pub struct AddressError {
 
 outboard_wire::debug_with_causes!(AddressError);
 
-/// What the kernel allows for a Unix socket's name.
+/// The longest name of a Unix socket that the kernel allows.
 const UNIX_NAME_MAX: usize = 107;
 
 impl FromStr for Address {

@@ -1,14 +1,14 @@
-//! What an operation wanted, and how it is judged.
+//! The wishes of operations, and how they are judged.
 
 use outboard_wire::Rights;
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 
-use crate::{AccessError, AtOnce};
+use crate::{AccessError, ImmediateAccess};
 
-/// What an atomic needs.
-pub(crate) const ATOMIC_RIGHTS: Rights = AtOnce::Atomic.needs();
+/// The rights that an atomic needs.
+pub(crate) const ATOMIC_RIGHTS: Rights = ImmediateAccess::Atomic.needs();
 
-/// What an operation wanted, so that a peer's bare status can be told to its caller in full.
+/// The wish of an operation, kept so that a peer's bare status can be told to its caller in full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) offset: u64,
@@ -18,29 +18,30 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn verdict(&self, status: Status) -> Result<(), AccessError> {
+    pub(crate) fn verdict(&self, status: AccessStatus) -> Result<(), AccessError> {
         let Self { offset, len, size, needed } = *self;
         match status {
-            Status::Done => Ok(()),
-            Status::OutOfBounds => Err(AccessError::OutOfBounds { offset, len, size }),
-            Status::NoRight => Err(AccessError::NoRight { needed }),
-            Status::NotOpen => Err(AccessError::NotOpen),
-            Status::Misaligned => Err(AccessError::Misaligned { offset }),
-            Status::Busy => Err(AccessError::Busy),
-            Status::NoDescriptors => Err(AccessError::OwnerLacksDescriptors),
+            AccessStatus::Done => Ok(()),
+            AccessStatus::OutOfBounds => Err(AccessError::OutOfBounds { offset, len, size }),
+            AccessStatus::NoRight => Err(AccessError::NoRight { needed }),
+            AccessStatus::NotOpen => Err(AccessError::NotOpen),
+            AccessStatus::Misaligned => Err(AccessError::Misaligned { offset }),
+            AccessStatus::Busy => Err(AccessError::Busy),
+            AccessStatus::NoDescriptors => Err(AccessError::OwnerLacksDescriptors),
+            AccessStatus::NoMemory => Err(AccessError::OwnerLacksMemory),
         }
     }
 
     /// The one place where bounds, rights and alignment are judged, by both ends of every link.
-    pub(crate) fn judge(&self, held: Rights, is_atomic: bool) -> Status {
+    pub(crate) fn judge(&self, held: Rights, is_atomic: bool) -> AccessStatus {
         if !held.includes(self.needed) {
-            Status::NoRight
+            AccessStatus::NoRight
         } else if self.offset.checked_add(self.len).is_none_or(|end| end > self.size) {
-            Status::OutOfBounds
+            AccessStatus::OutOfBounds
         } else if is_atomic && !self.offset.is_multiple_of(8) {
-            Status::Misaligned
+            AccessStatus::Misaligned
         } else {
-            Status::Done
+            AccessStatus::Done
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::tcp::{Distrust, TrustError};
 #[derive(Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody listens there, or the network says no.
+    /// No process listens there, or the network says no.
     #[error("cannot reach {address}: {source}; is the process started and the address right?")]
     Unreachable {
         /// Where.
@@ -41,7 +41,7 @@ pub enum ConnectError {
     Garbage {
         /// Where.
         address: String,
-        /// What was wrong.
+        /// The fault.
         source: DecodeError,
     },
     /// The peer said no.
@@ -57,7 +57,7 @@ pub enum ConnectError {
     TurnedAway {
         /// Where.
         address: String,
-        /// What it was told.
+        /// The refusal that it was told.
         refusal: Box<Refusal>,
     },
     /// The peer's segment cannot be trusted.
@@ -65,7 +65,7 @@ pub enum ConnectError {
     Violation {
         /// Where.
         address: String,
-        /// What was wrong.
+        /// The fault.
         source: Violation,
     },
     /// An address that is already served.
@@ -91,7 +91,7 @@ pub enum ConnectError {
     Configuration {
         /// Which setting.
         what: &'static str,
-        /// What it was set to.
+        /// The value that it was set to.
         value: u64,
         /// Why not.
         why: &'static str,
@@ -130,12 +130,12 @@ pub enum ConnectError {
         /// Why.
         source: Distrust,
     },
-    /// What we would show cannot be used.
+    /// Our own credential cannot be used.
     #[error("no encrypted link with {address}: {source}")]
     Credential {
         /// Where.
         address: String,
-        /// What is wrong with it.
+        /// The fault in it.
         source: TrustError,
     },
     /// The operating system refused.
@@ -153,7 +153,7 @@ pub enum ConnectError {
 outboard_wire::debug_with_causes!(ConnectError);
 
 impl ConnectError {
-    /// Whom it was about, as far as that is known: an address, with the port by which it came.
+    /// The peer that it was about, as far as that is known: an address, with the port by which it came.
     pub fn peer(&self) -> Option<&str> {
         match self {
             Self::Configuration { .. } => None,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights};
 
 use crate::memory::Segment;
@@ -23,14 +23,14 @@ pub struct Export {
 }
 
 impl Export {
-    /// What the holder of the `index`-th key presents.
+    /// The grant that the holder of the `index`-th key presents.
     pub fn grant(&self, index: usize) -> Option<Grant> {
         let (key, rights) = *self.keys.get(index)?;
         let size = self.memory.len() as u64;
         Some(Grant { region: self.region, generation: self.generation, key, rights, size })
     }
 
-    /// What `key` allows, if it opens this region at all.
+    /// The rights that `key` gives, if it opens this region at all.
     fn rights_of(&self, key: &RegionKey) -> Option<Rights> {
         let mut found = None;
         for (own, rights) in &self.keys {
@@ -58,7 +58,7 @@ impl Exports {
     }
 
     /// Lets others open `export`. An earlier region of that id is withdrawn; if it is the same one with other keys,
-    /// whoever has it open keeps it open.
+    /// peers that have it open keep it open.
     ///
     /// # Panics
     /// If a key allows writing to memory that is mapped here to read only.
@@ -71,14 +71,14 @@ impl Exports {
         self.change(|table| table.insert(export.region, Arc::new(export)));
     }
 
-    /// Lets nobody open or access the region any more. A peer that has mapped it through shared memory keeps its
+    /// Lets no peer open or access the region any more. A peer that has mapped it through shared memory keeps its
     /// mapping until it closes the region; it never sees what the memory is used for next, because segments are
     /// not used again.
     pub fn remove(&self, region: RegionId) {
         self.change(|table| table.remove(&region));
     }
 
-    /// What is replaced is dropped when others can look again: giving memory back takes a while.
+    /// The former region is dropped when others can look again: giving memory back takes a while.
     fn change(&self, edit: impl FnOnce(&mut HashMap<RegionId, Arc<Export>>) -> Option<Arc<Export>>) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let replaced = edit(&mut table);
@@ -98,14 +98,14 @@ impl Exports {
         generation: Generation,
         key: &RegionKey,
         rights: Rights,
-    ) -> Result<Arc<Export>, Status> {
+    ) -> Result<Arc<Export>, AccessStatus> {
         let export = self.find(region).filter(|export| export.generation == generation);
-        let export = export.ok_or(Status::NotOpen)?;
-        let held = export.rights_of(key).ok_or(Status::NotOpen)?;
-        if held.includes(rights) { Ok(export) } else { Err(Status::NoRight) }
+        let export = export.ok_or(AccessStatus::NotOpen)?;
+        let held = export.rights_of(key).ok_or(AccessStatus::NotOpen)?;
+        if held.includes(rights) { Ok(export) } else { Err(AccessStatus::NoRight) }
     }
 
-    /// Changes whenever a region was added or removed: whoever holds open regions looks at them again then.
+    /// Changes whenever a region was added or removed: a link whose peer holds open regions looks at them again then.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)

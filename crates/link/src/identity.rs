@@ -1,11 +1,11 @@
-//! Who this process is.
+//! The identity of this process.
 
 use outboard_wire::{Auth, Hello, Incarnation, Introduction, JobId, Rank, Role, Text, Versions};
 
-/// What this process says of itself on every link.
+/// The words by which this process introduces itself on every link.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// What kind of process it is.
+    /// The kind of process that it is.
     pub role: Role,
     /// The name people know it by; the first 32 bytes travel.
     pub name: String,
@@ -15,12 +15,22 @@ pub struct Identity {
     pub rank: Rank,
     /// Drawn at random; the same on all links of one process.
     pub incarnation: Incarnation,
+    /// Which versions of the protocol it speaks: those of its build. A process that says less is spoken with as one of an
+    /// older release.
+    pub versions: Versions,
 }
 
 impl Identity {
     /// A process outside any job, with an incarnation drawn from the kernel's random numbers.
     pub fn new(role: Role, name: impl Into<String>) -> Self {
-        Self { role, name: name.into(), job: JobId(0), rank: Rank(0), incarnation: draw_incarnation() }
+        Self {
+            role,
+            name: name.into(),
+            job: JobId(0),
+            rank: Rank(0),
+            incarnation: draw_incarnation(),
+            versions: Versions::OURS,
+        }
     }
 
     /// The introduction that travels in a handshake.
@@ -39,7 +49,7 @@ impl Identity {
 
     /// The hello that a connecting side sends.
     pub(crate) fn hello(&self, max_payload: u32) -> Hello {
-        Hello { versions: Versions::OURS, intro: self.introduction(max_payload) }
+        Hello { versions: self.versions, intro: self.introduction(max_payload) }
     }
 }
 

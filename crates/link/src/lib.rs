@@ -13,7 +13,10 @@
 //! | [`shaped`] | any of these, slowed down | as the link beneath |
 
 mod address;
+mod allotment;
+mod any;
 mod asked;
+mod connecting;
 mod departed;
 mod error;
 mod export;
@@ -23,6 +26,7 @@ pub mod loopback;
 pub mod memory;
 pub mod ofi;
 mod patience;
+mod port;
 pub mod quantity;
 pub mod ring;
 pub mod shaped;
@@ -34,11 +38,14 @@ pub mod tcp;
 mod wait;
 
 pub use address::{Address, AddressError};
+pub use any::{AnyDialing, AnyLink, LinkConfigs, connect, dial};
 pub use error::ConnectError;
 pub use export::{Export, Exports};
 pub use identity::Identity;
 pub use outboard_contract::{
-    AccessError, AtOnce, AtomicDomain, Capabilities, Completion, Counters, Disposition, Frame, Link,
-    LinkError, Loss, OneSided, OpenRegion, Outcome, Peer, RemoteMemory, SendError, Token, Violation, WaitOn,
+    AccessError, AccessOutcome, AtomicDomain, Backlog, Capabilities, Completion, Counters, Disposition,
+    Frame, FrameSendError, ImmediateAccess, Link, LinkError, Loss, OneSided, OpenRegion, Peer, RemoteMemory,
+    Token, Violation, WaitOn,
 };
+pub use stream::StreamConfig;
 pub use wait::{Clock, Waiter, sleep_on};

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use outboard_wire::Time;
 
+use crate::ConnectError;
+
 /// How long frames of a peer that is gone are offered to a receiver that defers them, before they are lost with it.
 pub(crate) const LEGACY_KEPT: Duration = Duration::from_secs(5);
 
-/// What one look counts at most. A process that looks less often did not get a processor, and neither may the other
+/// The most time that one look counts. A process that looks less often did not get a processor, and neither may the other
 /// side have had one: thousands of processes that start at once on two cores wait seconds for their turn.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -19,7 +21,7 @@ const TOLD_TO_WAIT_MAX: Duration = Duration::from_secs(120);
 pub(crate) struct Patience {
     limit: Duration,
     left: Duration,
-    /// What is left in all, however often the other side speaks.
+    /// The time that is left in all, however often the other side speaks.
     left_in_all: Duration,
     looked: Time,
 }
@@ -37,6 +39,11 @@ impl Patience {
         self.left_in_all = self.left_in_all.saturating_sub(passed);
         self.looked = self.looked.max(now);
         self.left.min(self.left_in_all).is_zero()
+    }
+
+    /// The error when it is over.
+    pub(crate) fn timed_out(&self, address: String) -> ConnectError {
+        ConnectError::TimedOut { address, waited: self.limit }
     }
 
     /// The other side has asked for more time.
@@ -68,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_listens_all_the_time_waits_for_the_limit() {
+    fn a_side_that_listens_all_the_time_waits_for_the_limit() {
         let mut patience = Patience::new(2 * SECOND, Time::ZERO);
         assert_eq!(looks(&mut patience, Duration::ZERO, |_, _| {}), 20);
         assert_eq!(patience.next_look(), Time::ZERO + 2 * SECOND);

@@ -5,7 +5,7 @@
 pub enum Part {
     /// It does not begin with a decimal number.
     Number,
-    /// What follows the number is none of the units.
+    /// The letters behind the number are none of the units.
     Unit,
     /// It is not a whole number of the smallest unit.
     Fraction,

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::Identity;
 
-/// What a client is told that cannot be served because `call` failed.
+/// The refusal of a client that cannot be served because `call` failed.
 pub(crate) fn no_room(identity: &Identity, call: &str, source: Errno) -> Box<Refusal> {
     let Identity { role, name, .. } = identity;
     let detail = match Shortage::of(source) {

@@ -20,7 +20,7 @@ impl Clock {
         Self { began: Instant::now() }
     }
 
-    /// What it shows.
+    /// The time that it shows.
     #[inline]
     pub fn now(&self) -> Time {
         Time::ZERO + self.began.elapsed()
@@ -35,7 +35,7 @@ pub struct Waiter {
     /// How long to look for work before sleeping; default 20 µs, or not at all where a processor quota has less than two
     /// cores. Longer answers faster and burns a core. Links
     /// that move bytes only when they progress, each time with a system call, sleep at once: the kernel likes to
-    /// run both ends of a socket on one core, and whoever spins there keeps the other from answering.
+    /// run both ends of a socket on one core, and an end that spins there keeps the other from answering.
     pub spin: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Waiter {
         Self { clock: Clock::start(), spin: outboard_limits::spin(Duration::from_micros(20)) }
     }
 
-    /// The same with another spin.
+    /// Replaces the time that it spins.
     pub fn with_spin(self, spin: Duration) -> Self {
         Self { spin, ..self }
     }
@@ -126,7 +126,7 @@ pub fn sleep_on<'a>(on: impl IntoIterator<Item = WaitOn<'a>>, span: Duration) ->
     }
 }
 
-/// What wakes whoever sleeps on a link.
+/// The event for which poll wakes a thread that sleeps on a link.
 fn interest(on: WaitOn<'_>) -> PollFd<'_> {
     let read = if on.readable { PollFlags::IN } else { PollFlags::empty() };
     let events = read | if on.writable { PollFlags::OUT } else { PollFlags::empty() };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use outboard_link::shm::{self, ShmListener};
 use outboard_link::tcp::{self, TcpListener};
 use outboard_link::{Address, ConnectError, Exports, Identity, Link};
-use outboard_wire::{Role, Time};
+use outboard_wire::{Role, Time, Versions};
 use rustix::io::Errno;
 
 /// Long enough for a loaded machine; nothing waits so long when all is well.
@@ -25,22 +25,22 @@ fn fresh_name() -> Address {
 }
 
 fn listen_shm(address: &Address) -> ShmListener {
-    ShmListener::bind(address, identity("busy"), Exports::new(), shm::Config::default()).unwrap()
+    ShmListener::bind(address, identity("busy"), Exports::new(), shm::ShmConfig::default()).unwrap()
 }
 
-fn dial_shm(address: &Address) -> shm::Dialing {
-    let config = shm::Config::default();
-    shm::Dialing::new(address, identity("client"), Exports::new(), config, Time::ZERO).unwrap()
+fn dial_shm(address: &Address) -> shm::ShmDialing {
+    let config = shm::ShmConfig::default();
+    shm::ShmDialing::new(address, identity("client"), Exports::new(), config, Time::ZERO).unwrap()
 }
 
 fn listen_tcp() -> TcpListener {
     let any = ([127, 0, 0, 1], 0).into();
-    TcpListener::bind(any, identity("busy"), Exports::new(), tcp::Config::default()).unwrap()
+    TcpListener::bind(any, identity("busy"), Exports::new(), tcp::TcpConfig::default()).unwrap()
 }
 
-fn dial_tcp(listener: &TcpListener) -> tcp::Dialing {
-    let (address, config) = (listener.address(), tcp::Config::default());
-    tcp::Dialing::new(address, identity("client"), Exports::new(), config, Time::ZERO).unwrap()
+fn dial_tcp(listener: &TcpListener) -> tcp::TcpDialing {
+    let (address, config) = (listener.address(), tcp::TcpConfig::default());
+    tcp::TcpDialing::new(address, identity("client"), Exports::new(), config, Time::ZERO).unwrap()
 }
 
 /// Waits until `step` brings something.
@@ -100,6 +100,38 @@ fn a_client_waits_as_long_as_it_is_told_to() {
     let listener = listen_tcp();
     let dialing = dial_tcp(&listener);
     waits_as_long_as_it_is_told_to!(listener, dialing);
+}
+
+/// One that does not know that answer is not given it: here it would have renewed its patience.
+macro_rules! is_not_told_to_wait {
+    ($listener:expr, $dialing:expr) => {
+        let (listener, mut dialing) = ($listener, $dialing);
+        let mut now = Time::ZERO;
+        assert!(dialing.poll(now).unwrap().is_none());
+        let mut accepting = until(|| listener.accept(Time::ZERO).unwrap());
+        until(|| {
+            assert!(dialing.poll(now).unwrap().is_none());
+            accepting.hear(Time::ZERO).unwrap().then_some(())
+        });
+        accepting.reassure(Time::ZERO).unwrap();
+        try_its_patience!(dialing, now);
+        let error = dialing.poll(now + LOOK).err().unwrap();
+        assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
+    };
+}
+
+#[test]
+fn a_client_of_the_first_version_is_not_told_to_wait() {
+    let first = Identity { versions: Versions::up_to(1), ..identity("client") };
+    let address = fresh_name();
+    let listener = listen_shm(&address);
+    let config = shm::ShmConfig::default();
+    let dialing = shm::ShmDialing::new(&address, first.clone(), Exports::new(), config, Time::ZERO).unwrap();
+    is_not_told_to_wait!(listener, dialing);
+    let listener = listen_tcp();
+    let (address, config) = (listener.address(), tcp::TcpConfig::default());
+    let dialing = tcp::TcpDialing::new(address, first, Exports::new(), config, Time::ZERO).unwrap();
+    is_not_told_to_wait!(listener, dialing);
 }
 
 macro_rules! gives_up_after_silence {

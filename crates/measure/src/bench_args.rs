@@ -7,8 +7,10 @@ use clap::builder::PossibleValuesParser;
 use crate::Effort;
 
 /// The benchmarks there are.
-pub const BENCHMARKS: &[&str] =
-    &["link", "daemon", "paging", "graph", "routing", "ebpf", "writing", "calling", "steering", "cluster"];
+pub const BENCHMARKS: &[&str] = &[
+    "link", "daemon", "paging", "far", "graph", "routing", "ebpf", "writing", "calling", "steering",
+    "cluster",
+];
 
 /// Measure, always beside a yardstick in the same run
 ///
@@ -23,6 +25,7 @@ pub const BENCHMARKS: &[&str] =
   outboard bench link --json         one JSON object for programs
   outboard bench daemon              what an idle agent uses, and how soon a client is served
   outboard bench paging              what a page fault costs
+  outboard bench far                 programs in far memory beside plain memory, swap and zram
   outboard bench graph               graphs in far memory beside mapped files and plain memory
   outboard bench graph --quick       the same figures, each measured once on a smaller graph
   outboard bench routing             what a message between ranks costs
@@ -46,6 +49,13 @@ pub struct BenchArgs {
     /// time while others take their cores (calling, steering)
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    /// Play this recording, which far.record has written, in place of the programs: how many chunks far memory would
+    /// fetch with room for a third of them, over what a pager fetches that knows the future (far)
+    #[arg(long, value_name = "FILE")]
+    pub play: Option<PathBuf>,
+    /// Also compare with the GAP benchmark suite, whose source lies in this folder: it is compiled with c++ (graph)
+    #[arg(long, value_name = "DIR")]
+    pub gap: Option<PathBuf>,
     /// Only show that it works
     #[arg(long, hide = true, conflicts_with = "quick")]
     tiny: bool,

@@ -1,6 +1,6 @@
 //! Why there is no measurement.
 
-use outboard_link::{AccessError, ConnectError, LinkError, Peer, SendError};
+use outboard_link::{AccessError, ConnectError, FrameSendError, LinkError, Peer};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -28,11 +28,11 @@ pub enum MeasureError {
     Link(#[from] LinkError),
     /// A frame was refused.
     #[error("the measured link refused a frame")]
-    Send(#[from] SendError),
+    Send(#[from] FrameSendError),
     /// A one-sided access was refused.
     #[error("the measured link refused an access")]
     Access(#[from] AccessError),
-    /// Somebody else is at the address.
+    /// Another kind of process is at the address.
     #[error("{found} is no {expected}: give the address of one")]
     WrongParty {
         /// Who should be there.
@@ -60,7 +60,7 @@ pub enum MeasureError {
 
 /// Names the call that failed.
 pub(crate) trait Named<T> {
-    /// The same result, with the call's name in the error.
+    /// This result, with the call's name in the error.
     fn named(self, call: &'static str) -> Result<T, MeasureError>;
 }
 

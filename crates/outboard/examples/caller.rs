@@ -3,7 +3,7 @@
 //!     cargo run --release -p outboard --example caller
 #![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
-use outboard::{Caller, CallerOptions, FunctionImage, FunctionOptions, Memory, Rights};
+use outboard::{FunctionImage, FunctionOptions, Outboard, Rights};
 
 /// Adds its argument to the first word of its first region, and returns what that was.
 const COUNT: &str = "
@@ -14,8 +14,8 @@ const COUNT: &str = "
     exit";
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut memory = Memory::find()?; // the server of this user's `outboard up`
-    let mut caller = Caller::find(CallerOptions::default())?;
+    let outboard = Outboard::find()?; // this user's `outboard up`
+    let (mut memory, mut caller) = (outboard.memory()?, outboard.caller()?);
     let region = memory.reserve(4096, None)?;
     let options = FunctionOptions::default().with_region(&region, Rights::ALL);
     let count = caller.register(&FunctionImage::from_text(COUNT, "main")?, options)?;

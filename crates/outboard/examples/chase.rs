@@ -4,15 +4,14 @@
 //!     cargo run --release -p outboard --example chase
 #![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
-use outboard::{Address, Caller, CallerOptions, FunctionImage, FunctionOptions, Job, Rights};
+use outboard::{CallerOptions, FunctionImage, FunctionOptions, Outboard, Rights};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut job = Job::join()?; // its memory server is server 0
-    let mut caller = Caller::new(&mut job, CallerOptions::default())?;
-    let other: Address = "unix:@second".parse()?;
-    let second = caller.open_server(&job, &other, CallerOptions::default())?; // server 1
-    let mut there = job.open_memory(&other)?;
-    let here = job.memory().ok_or("no memory server runs; start one with `outboard up`")?;
+    let outboard = Outboard::find()?;
+    let other = outboard.clone().with_address("unix:@second".parse()?);
+    let mut caller = outboard.caller()?; // its memory server is server 0
+    let second = caller.open_server(&other, CallerOptions::default())?; // server 1
+    let (mut here, mut there) = (outboard.memory()?, other.memory()?);
 
     // A record is a value, the number of the server of the next one, and its offset there.
     let [records, more_records] = [here.reserve(4096, None)?, there.reserve(4096, None)?];

@@ -4,11 +4,11 @@
 //!     cargo run --release -p outboard --example count
 #![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
-use outboard::{Caller, CallerOptions, FunctionImage, FunctionOptions, Memory, Rights};
+use outboard::{FunctionImage, FunctionOptions, Outboard, Rights};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut memory = Memory::find()?;
-    let mut caller = Caller::find(CallerOptions::default())?;
+    let outboard = Outboard::find()?;
+    let (mut memory, mut caller) = (outboard.memory()?, outboard.caller()?);
     let region = memory.reserve(4096, None)?;
     let image = FunctionImage::from_object(&std::fs::read("count.o")?, "count")?;
     let count = caller.register(&image, FunctionOptions::default().with_region(&region, Rights::ALL))?;

@@ -3,10 +3,11 @@
 //!     cargo run --release -p outboard --example far_memory
 #![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
-use outboard::{FarMemory, FarOptions};
+use outboard::Outboard;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let far = FarMemory::connect(FarOptions::find()?.with_buffer("16MiB".parse()?))?; // at this user's `outboard up`
+    let outboard = Outboard::find()?; // this user's `outboard up`
+    let far = outboard.far_with(outboard.far_options().with_buffer("16MiB".parse()?))?;
     let mut counts = far.allocate::<u64>(16 << 20)?; // 128 MiB, of which 16 MiB are here at a time
     for at in (0..counts.len()).step_by(4096) {
         counts[at] += at as u64; // a page fault, a fetch, and then memory like any other

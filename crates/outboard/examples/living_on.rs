@@ -4,12 +4,11 @@
 use std::error::Error;
 use std::time::Duration;
 
-use outboard::{Buffer, FarError, FarMemory, FarOptions};
+use outboard::{BufferSize, FarError, Outboard};
 
 /// Counts in far memory until its memory server is lost, and saves what is here. Returns how many counters those are.
-fn live_on(mut options: FarOptions) -> Result<usize, Box<dyn Error>> {
-    options.buffer = Buffer::Bytes(16 << 20);
-    let far = FarMemory::connect(options)?;
+fn live_on(outboard: &Outboard) -> Result<usize, Box<dyn Error>> {
+    let far = outboard.far_with(outboard.far_options().with_buffer(BufferSize::Bytes(16 << 20)))?;
     far.when_lost(|loss| eprintln!("{loss}"))?;
     let mut counters = far.allocate::<u64>(8 << 20)?; // 64 MiB, a quarter of it here at a time
     let patience = Duration::from_secs(60);
@@ -45,6 +44,6 @@ fn live_on(mut options: FarOptions) -> Result<usize, Box<dyn Error>> {
 /// Does so at the memory server that the first argument names.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let server = std::env::args().nth(1).ok_or("name a memory server: living_on tcp:127.0.0.1:7411")?;
-    println!("saved {} counters", live_on(FarOptions::at(server.parse()?))?);
+    println!("saved {} counters", live_on(&Outboard::at(server.parse()?))?);
     Ok(())
 }

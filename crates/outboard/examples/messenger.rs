@@ -4,15 +4,15 @@
 //!     outboard run -n 2 -- target/release/examples/messenger
 #![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
-use outboard::{Bundle, Job, Messenger, MessengerOptions, SendError};
+use outboard::{Bundle, Job, Messenger, SendError};
 
 /// How many places the table has, over all ranks.
 const PLACES: u64 = 1 << 20;
 const UPDATES: u64 = 200_000;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut job = Job::join()?; // which rank this is, of how many; one of one without `outboard run`
-    let mut messenger = Messenger::new(&mut job, MessengerOptions::default())?;
+    let job = Job::join()?; // which rank this is, of how many; one of one without `outboard run`
+    let mut messenger = job.messenger()?;
     let ranks = u64::from(messenger.ranks());
     let mut counts = vec![0u64; (PLACES / ranks + 1) as usize]; // this rank's part of the table
     let mut count = |_: &mut Messenger, bundle: Bundle<'_>| {

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use outboard::{Job, Messenger, MessengerOptions};
+use outboard::Job;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut job = Job::join()?; // from the environment that `outboard run`, mpirun, srun or torchrun has set
-    let mut messenger = Messenger::new(&mut job, MessengerOptions::default())?;
+    let job = Job::join()?; // from the environment that `outboard run`, mpirun, srun or torchrun has set
+    let mut messenger = job.messenger()?;
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
     messenger.send(0, machine.trim().as_bytes())?;
     let mut machines = BTreeMap::new();

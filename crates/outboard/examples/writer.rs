@@ -3,11 +3,11 @@
 //!     cargo run --release -p outboard --example writer
 #![allow(clippy::print_stdout, reason = "a program speaks to people")]
 
-use outboard::{Memory, Writer, WriterOptions};
+use outboard::Outboard;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut memory = Memory::find()?; // the server of this user's `outboard up`
-    let mut writer = Writer::find(WriterOptions::default())?;
+    let outboard = Outboard::find()?; // this user's `outboard up`
+    let (mut memory, mut writer) = (outboard.memory()?, outboard.writer()?);
     let region = memory.reserve(64 << 20, None)?;
     let target = writer.open(&region)?;
     for number in 0..10_000u64 {
@@ -24,6 +24,6 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut bytes = [0; 8];
     memory.read(&region, 9_999 * 4096, &mut bytes)?;
     assert_eq!(u64::from_le_bytes(bytes), 17);
-    println!("{}", writer.explain());
+    writer.explain().iter().for_each(|line| println!("{line}"));
     Ok(())
 }

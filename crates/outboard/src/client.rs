@@ -2,38 +2,38 @@
 
 mod error;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use outboard_driver::{Connection, Over, Tend};
 use outboard_link::memory::{Buffer, Window};
 use outboard_link::{
-    AccessError, Address, Completion, ConnectError, Disposition, Identity, Link, LinkError, OpenRegion,
-    Outcome, Peer, RemoteMemory, SendError, Token, Waiter,
+    AccessError, AccessOutcome, Address, Capabilities, ConnectError, Disposition, FrameSendError, Identity,
+    Link, LinkError, Loss, OpenRegion, Peer, RemoteMemory, Token, Waiter,
 };
 use outboard_settings::LinkSettings;
 use outboard_wire::control::{ControlAnswer, Question};
-use outboard_wire::{FrameHead, Grant, Kind, Rights, Room};
-
-use crate::any_link::{AnyLink, on_link};
+use outboard_wire::{FrameHead, FrameKind, Grant, Rights, Room};
 
 pub use self::error::AskError;
 
 /// How much one transfer of a long read or write moves.
 const PIECE: usize = 128 << 10;
 
-/// A connection to a daemon, for one thread. Every wait ends within the client's patience; a question waits at most
+/// A connection to a daemon, for one thread. Every wait ends within the client's deadline; a question waits at most
 /// twice (for room, for the answer), a long read or write once for each 128 KiB.
 pub struct Client {
     peer: Peer,
     link_name: &'static str,
-    /// Shared with the thread that shows that we live while the application computes.
-    link: Arc<Mutex<AnyLink>>,
-    waiter: Waiter,
-    patience: Duration,
+    /// Only taken out, never locked: so threads may share what holds a client, though a link is for one of them.
+    connection: Mutex<Connection<Asking>>,
+    deadline: Duration,
     next_tag: u32,
     buffer: Option<Buffer>,
     /// How many regions of the daemon can be open at once.
     regions_max: usize,
+    /// The longest payload of a frame.
+    payload_max: usize,
 }
 
 impl Client {
@@ -43,29 +43,31 @@ impl Client {
         identity: Identity,
         settings: &LinkSettings,
     ) -> Result<Self, ConnectError> {
-        let link = AnyLink::connect(address, identity, settings)?;
-        let (peer, link_name) = on_link!(&link, link => (link.peer().clone(), link.capabilities().name));
-        let is_silent_between_calls = matches!(link, AnyLink::Tcp(_) | AnyLink::Ofi(_));
-        let (link, waiter) = (Arc::new(Mutex::new(link)), Waiter::new());
-        if is_silent_between_calls {
-            keep_alive(&link, waiter, settings.heartbeat / 2);
-        }
-        let patience = settings.deadline;
-        let regions_max = match address {
-            Address::Tcp(_) => settings.tcp().regions_max,
-            Address::Ofi(_) => settings.ofi().regions_max,
-            Address::Path(_) | Address::Abstract(_) => settings.shm().regions_max,
-        };
-        Ok(Self { peer, link_name, link, waiter, patience, next_tag: 1, buffer: None, regions_max })
+        let configs = settings.configs();
+        let connection = Connection::open(address, identity, &configs, Asking)?;
+        let (peer, Capabilities { name: link_name, max_payload: payload_max, .. }) =
+            connection.client().other_end();
+        let connection = Mutex::new(connection);
+        let (deadline, regions_max) = (settings.deadline, configs.regions_max(address));
+        Ok(Self {
+            peer,
+            link_name,
+            connection,
+            deadline,
+            next_tag: 1,
+            buffer: None,
+            regions_max,
+            payload_max,
+        })
     }
 
-    /// The same client, waiting for `patience` at most in every call.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Lets every call wait for `deadline` at most.
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
         self
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -75,16 +77,21 @@ impl Client {
         self.link_name
     }
 
-    /// Asks a question and waits for its answer. A no is an error.
-    pub fn ask(&mut self, question: &Question) -> Result<ControlAnswer, AskError> {
-        self.ask_within(question, self.patience)
+    /// The longest payload of a frame.
+    pub(crate) fn payload_max(&self) -> usize {
+        self.payload_max
     }
 
-    /// The same, for an answer that may take longer than the client's usual patience.
-    pub fn ask_within(&mut self, question: &Question, patience: Duration) -> Result<ControlAnswer, AskError> {
+    /// Asks a question and waits for its answer. A no is an error.
+    pub fn ask(&mut self, question: &Question) -> Result<ControlAnswer, AskError> {
+        self.ask_within(question, self.deadline)
+    }
+
+    /// Asks a question whose answer may take longer than the client's usual deadline.
+    pub fn ask_within(&mut self, question: &Question, deadline: Duration) -> Result<ControlAnswer, AskError> {
         let mut payload = Vec::new();
         question.encode(&mut payload);
-        let (kind, bytes) = self.exchange(FrameHead::new(question.kind()), &payload, patience)?;
+        let (kind, bytes) = self.exchange(FrameHead::new(question.kind()), &payload, deadline)?;
         let daemon = self.peer().clone();
         match ControlAnswer::decode(kind, &bytes) {
             Ok(ControlAnswer::Failed { failure, detail }) => {
@@ -98,8 +105,8 @@ impl Client {
     /// Sends bytes there and back, checks that they are the same, and says how long it took.
     pub fn echo(&mut self, payload: &[u8]) -> Result<Duration, AskError> {
         let began = Instant::now();
-        let head = FrameHead::new(Kind::new(Room::Trial, 0));
-        let (_, bytes) = self.exchange(head, payload, self.patience)?;
+        let head = FrameHead::new(FrameKind::new(Room::Trial, 0));
+        let (_, bytes) = self.exchange(head, payload, self.deadline)?;
         let took = began.elapsed();
         if bytes == payload { Ok(took) } else { Err(AskError::Unexpected { daemon: self.peer().clone() }) }
     }
@@ -109,45 +116,41 @@ impl Client {
         &mut self,
         head: FrameHead,
         payload: &[u8],
-    ) -> Result<(Kind, Vec<u8>), AskError> {
-        self.exchange(head, payload, self.patience)
+    ) -> Result<(FrameKind, Vec<u8>), AskError> {
+        self.exchange(head, payload, self.deadline)
     }
 
     fn exchange(
         &mut self,
         head: FrameHead,
         payload: &[u8],
-        patience: Duration,
-    ) -> Result<(Kind, Vec<u8>), AskError> {
+        deadline: Duration,
+    ) -> Result<(FrameKind, Vec<u8>), AskError> {
         let tag = self.next_tag;
         self.next_tag = self.next_tag.wrapping_add(1);
-        let waiter = self.waiter;
         let head = head.with_tag(tag);
-        on_link!(&mut *lock(&self.link), link => exchange(link.as_mut(), waiter, patience, head, payload))
+        let exchanged = self.connection().client_mut().exchange(deadline, head, payload);
+        exchanged.map_err(|error| self.told(error))
     }
 
     /// Opens a region that the daemon exports.
     pub fn open(&mut self, grant: &Grant, rights: Rights) -> Result<OpenRegion, AskError> {
-        let outcome = self.operate("a region to open", |link, token| match link {
-            AnyLink::Shm(link) => link.open(grant, rights, token),
-            AnyLink::Tcp(link) => link.open(grant, rights, token),
-            AnyLink::Ofi(link) => link.open(grant, rights, token),
-        });
+        let outcome = self.operate("a region to open", Operation::Open(grant, rights));
         let daemon = self.peer().clone();
         match outcome {
-            Ok(Outcome::Opened(region)) => Ok(region),
+            Ok(AccessOutcome::Opened(region)) => Ok(region),
             Ok(_) => Err(AskError::Unexpected { daemon }),
             // Nothing else is under way on this link, so it is regions that there is no room for.
-            Err(AskError::Access(AccessError::Full | AccessError::Busy)) => {
+            Err(AccessError::Full | AccessError::Busy) => {
                 Err(AskError::TooManyRegions { daemon, most: self.regions_max })
             }
-            Err(error) => Err(error),
+            Err(error) => Err(self.told(error)),
         }
     }
 
     /// Gives an open region back.
     pub fn close_region(&mut self, region: OpenRegion) {
-        on_link!(&mut *lock(&self.link), link => link.close_region(region));
+        self.connection().client_mut().close_region(region);
     }
 
     /// Reads bytes of an open region.
@@ -155,9 +158,7 @@ impl Client {
         let buffer = self.buffer()?;
         let mut offset = offset;
         for piece in into.chunks_mut(PIECE) {
-            self.operate("a read", |link, token| {
-                on_link!(link, link => link.read(region, offset, &buffer, 0, piece.len(), token))
-            })?;
+            self.access("a read", Operation::Read(region, offset, &buffer, piece.len()))?;
             buffer.window().read(0, piece);
             offset += piece.len() as u64;
         }
@@ -168,10 +169,7 @@ impl Client {
     pub fn write(&mut self, region: OpenRegion, offset: u64, from: &[u8]) -> Result<(), AskError> {
         let mut offset = offset;
         for piece in from.chunks(PIECE) {
-            self.operate(
-                "a write",
-                |link, token| on_link!(link, link => link.write(region, offset, Window::from(piece), token)),
-            )?;
+            self.access("a write", Operation::Write(region, offset, piece))?;
             offset += piece.len() as u64;
         }
         Ok(())
@@ -179,17 +177,30 @@ impl Client {
 
     /// Adds to a word of an open region and returns what it held before.
     pub fn fetch_add(&mut self, region: OpenRegion, offset: u64, addend: u64) -> Result<u64, AskError> {
-        let outcome = self.operate(
-            "a fetch-add",
-            |link, token| on_link!(link, link => link.fetch_add(region, offset, addend, token)),
-        )?;
+        let outcome = self.access("a fetch-add", Operation::FetchAdd(region, offset, addend))?;
+        self.old(outcome)
+    }
+
+    /// Replaces a word of an open region if it holds the first of `words`, by the second, and returns what it held before.
+    pub fn compare_swap(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        words: (u64, u64),
+    ) -> Result<u64, AskError> {
+        let outcome = self.access("a compare-and-swap", Operation::CompareSwap(region, offset, words))?;
+        self.old(outcome)
+    }
+
+    /// The value of a word before an atomic operation.
+    fn old(&self, outcome: AccessOutcome) -> Result<u64, AskError> {
         match outcome {
-            Outcome::Old(old) => Ok(old),
+            AccessOutcome::Old(old) => Ok(old),
             _ => Err(AskError::Unexpected { daemon: self.peer().clone() }),
         }
     }
 
-    /// Reads a whole region that the daemon exports to whoever holds its grant.
+    /// Reads a whole region that the daemon exports to the holders of its grant.
     pub fn read_region(&mut self, grant: &Grant) -> Result<Vec<u8>, AskError> {
         let region = self.open(grant, Rights::READ)?;
         let mut bytes = vec![0; grant.size as usize];
@@ -210,109 +221,202 @@ impl Client {
         }
     }
 
+    fn connection(&mut self) -> &mut Connection<Asking> {
+        self.connection.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one operation on an open region.
+    fn access(&mut self, awaited: &'static str, operation: Operation<'_>) -> Result<AccessOutcome, AskError> {
+        self.operate(awaited, operation).map_err(|error| self.told(error))
+    }
+
+    /// What the user is told of an error. A link that lives was not lost: its peer was too slow.
+    fn told(&mut self, error: AccessError) -> AskError {
+        match error {
+            AccessError::Lost(LinkError {
+                peer: daemon,
+                loss: Loss::Stalled { silent: waited, awaited },
+            }) if self.connection().client_mut().is_there() => AskError::Deadline { daemon, waited, awaited },
+            error => AskError::of_access(error),
+        }
+    }
+
     /// Begins one operation and waits for its end.
     fn operate(
         &mut self,
         awaited: &'static str,
-        begin: impl FnOnce(&mut AnyLink, Token) -> Result<(), AccessError>,
-    ) -> Result<Outcome, AskError> {
+        operation: Operation<'_>,
+    ) -> Result<AccessOutcome, AccessError> {
         let token = Token(u64::from(self.next_tag));
         self.next_tag = self.next_tag.wrapping_add(1);
-        begin(&mut lock(&self.link), token)?;
-        let (waiter, patience) = (self.waiter, self.patience);
-        let completion = on_link!(&mut *lock(&self.link), link => complete(link.as_mut(), waiter, patience, awaited, token))?;
-        Ok(completion.result?)
+        let deadline = self.deadline;
+        self.connection().client_mut().operate(operation, deadline, awaited, token)
     }
 
     /// Says goodbye with a reason. A client that is dropped says that it is done.
-    pub fn close(self, reason: &str) {
-        on_link!(&mut *lock(&self.link), link => link.close(reason));
+    pub fn close(mut self, reason: &str) {
+        self.connection().client_mut().close(reason);
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        on_link!(&mut *lock(&self.link), link => link.close("done"));
+        self.connection().client_mut().close("done");
     }
 }
 
-fn lock(link: &Mutex<AnyLink>) -> MutexGuard<'_, AnyLink> {
-    link.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// The makings of a client: nothing but its link.
+struct Asking;
 
-/// The shortest pause between two signs of life.
-const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(1);
+impl Over for Asking {
+    type Client<L: Link + RemoteMemory + Send + 'static> = Asker<L>;
+    type Any = dyn Asks;
 
-/// Lets the link show that it lives while the application computes and makes no calls. Ends with the client.
-fn keep_alive(link: &Arc<Mutex<AnyLink>>, waiter: Waiter, pause: Duration) {
-    let link = Arc::downgrade(link);
-    let beat = move || {
-        while let Some(link) = link.upgrade() {
-            let mut pause = pause;
-            // Whoever holds the lock is in a call, and that shows that we live.
-            if let Ok(mut link) = link.try_lock() {
-                let now = waiter.clock.now();
-                // The next call reports a loss.
-                let _ = on_link!(&mut *link, link => link.progress(now));
-                // The daemon's settings may want signs of life more often than ours.
-                let due = on_link!(&*link, link => link.next_deadline());
-                pause = due.map_or(pause, |due| due.since(now).min(pause).max(SIGN_OF_LIFE_MIN));
-            }
-            drop(link);
-            std::thread::park_timeout(pause);
-        }
-    };
-    // Without the thread the application must not be silent for as long as the deadline; it still works.
-    if let Err(error) = std::thread::Builder::new().name("outboard-alive".to_owned()).spawn(beat) {
-        tracing::warn!("no thread to keep links alive: {error}");
+    fn over<L: Link + RemoteMemory + Send + 'static>(self, link: L) -> Result<Asker<L>, ConnectError> {
+        Ok(Asker { link, waiter: Waiter::new() })
+    }
+
+    fn any<L: Link + RemoteMemory + Send + 'static>(asker: &Asker<L>) -> &Self::Any {
+        asker
+    }
+
+    fn any_mut<L: Link + RemoteMemory + Send + 'static>(asker: &mut Asker<L>) -> &mut Self::Any {
+        asker
     }
 }
 
-fn exchange<L: Link>(
-    link: &mut L,
+/// One question or operation at a time, over a link of any kind.
+trait Asks {
+    /// The process at the other end, and what the link can do.
+    fn other_end(&self) -> (Peer, Capabilities);
+
+    /// Whether the link lives, as far as is known here.
+    fn is_there(&mut self) -> bool;
+
+    /// Sends a frame, and waits for the one that answers it.
+    fn exchange(
+        &mut self,
+        patience: Duration,
+        head: FrameHead,
+        payload: &[u8],
+    ) -> Result<(FrameKind, Vec<u8>), AccessError>;
+
+    /// Begins a one-sided operation, and waits for its end.
+    fn operate(
+        &mut self,
+        operation: Operation<'_>,
+        patience: Duration,
+        awaited: &'static str,
+        token: Token,
+    ) -> Result<AccessOutcome, AccessError>;
+
+    /// Gives an open region back.
+    fn close_region(&mut self, region: OpenRegion);
+
+    /// Says goodbye.
+    fn close(&mut self, reason: &str);
+}
+
+/// A one-sided operation on an open region.
+#[derive(Clone, Copy)]
+enum Operation<'a> {
+    Open(&'a Grant, Rights),
+    Read(OpenRegion, u64, &'a Buffer, usize),
+    Write(OpenRegion, u64, &'a [u8]),
+    FetchAdd(OpenRegion, u64, u64),
+    /// The word that is expected, and the one that replaces it.
+    CompareSwap(OpenRegion, u64, (u64, u64)),
+}
+
+/// Asks one question, or begins one operation, and waits for its end.
+struct Asker<L> {
+    link: L,
     waiter: Waiter,
-    patience: Duration,
-    head: FrameHead,
-    payload: &[u8],
-) -> Result<(Kind, Vec<u8>), AskError> {
-    waiter.until(link, patience, "room for a question", |link| match link.send(head, payload) {
-        Ok(()) => Ok(Some(Ok(()))),
-        Err(SendError::Full) => Ok(None),
-        Err(SendError::Lost(error)) => Err(error),
-        Err(SendError::TooLong { len, max }) => Ok(Some(Err(AccessError::TooLong { len, max }))),
-    })??;
-    link.flush()?;
-    let mut answer = None;
-    let arrived = waiter.until(link, patience, "an answer", |link| {
-        link.receive(1, |frame| {
-            // Answers to questions that were given up may still come.
-            if frame.head.tag == head.tag {
-                answer = Some((frame.head.kind, frame.payload.to_vec()));
-            }
-            Disposition::Taken
+}
+
+impl<L: Link + Send + 'static> Tend for Asker<L> {
+    fn tend(&mut self) -> Option<Duration> {
+        let now = self.waiter.clock.now();
+        // The next call reports a loss.
+        let _ = self.link.progress(now);
+        self.link.next_deadline().map(|due| due.since(now))
+    }
+}
+
+impl<L: Link + RemoteMemory> Asks for Asker<L> {
+    fn other_end(&self) -> (Peer, Capabilities) {
+        (self.link.peer().clone(), *self.link.capabilities())
+    }
+
+    fn is_there(&mut self) -> bool {
+        self.link.progress(self.waiter.clock.now()).is_ok()
+    }
+
+    fn close_region(&mut self, region: OpenRegion) {
+        self.link.close_region(region);
+    }
+
+    fn close(&mut self, reason: &str) {
+        self.link.close(reason);
+    }
+
+    fn exchange(
+        &mut self,
+        deadline: Duration,
+        head: FrameHead,
+        payload: &[u8],
+    ) -> Result<(FrameKind, Vec<u8>), AccessError> {
+        let Self { link, waiter } = self;
+        waiter.until(link, deadline, "room for a question", |link| match link.send(head, payload) {
+            Ok(()) => Ok(Some(Ok(()))),
+            Err(FrameSendError::Full) => Ok(None),
+            Err(FrameSendError::Lost(error)) => Err(error),
+            Err(FrameSendError::TooLong { len, max }) => Ok(Some(Err(AccessError::TooLong { len, max }))),
+        })??;
+        link.flush()?;
+        let mut answer = None;
+        let arrived = waiter.until(link, deadline, "an answer", |link| {
+            link.receive(1, |frame| {
+                // Answers to questions that were given up may still come.
+                if frame.head.tag == head.tag {
+                    answer = Some((frame.head.kind, frame.payload.to_vec()));
+                }
+                Disposition::Taken
+            })?;
+            Ok(answer.take())
         })?;
-        Ok(answer.take())
-    })?;
-    Ok(arrived)
-}
+        Ok(arrived)
+    }
 
-fn complete<L: Link + RemoteMemory>(
-    link: &mut L,
-    waiter: Waiter,
-    patience: Duration,
-    awaited: &'static str,
-    token: Token,
-) -> Result<Completion, LinkError> {
-    // Where the peer's memory is mapped an operation ends without the peer, and would also after its death.
-    link.progress(waiter.clock.now())?;
-    link.flush()?;
-    waiter.until(link, patience, awaited, |link| {
-        let mut found = None;
-        link.completions(|completion| {
-            if completion.token == token {
-                found = Some(completion);
+    fn operate(
+        &mut self,
+        operation: Operation<'_>,
+        deadline: Duration,
+        awaited: &'static str,
+        token: Token,
+    ) -> Result<AccessOutcome, AccessError> {
+        let Self { link, waiter } = self;
+        match operation {
+            Operation::Open(grant, rights) => link.open(grant, rights, token),
+            Operation::Read(region, offset, into, len) => link.read(region, offset, into, 0, len, token),
+            Operation::Write(region, offset, from) => link.write(region, offset, Window::from(from), token),
+            Operation::FetchAdd(region, offset, addend) => link.fetch_add(region, offset, addend, token),
+            Operation::CompareSwap(region, offset, (expected, new)) => {
+                link.compare_swap(region, offset, expected, new, token)
             }
-        });
-        Ok(found)
-    })
+        }?;
+        // Where the peer's memory is mapped an operation ends without the peer, and would also after its death.
+        link.progress(waiter.clock.now())?;
+        link.flush()?;
+        let completion = waiter.until(link, deadline, awaited, |link| {
+            let mut found = None;
+            link.completions(|completion| {
+                if completion.token == token {
+                    found = Some(completion);
+                }
+            });
+            Ok(found)
+        })?;
+        completion.result
+    }
 }

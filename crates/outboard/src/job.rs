@@ -2,127 +2,84 @@
 
 mod agent;
 pub(crate) mod doors;
+mod error;
+mod options;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outboard_driver::{FrontDeskConfig, Listener};
 use outboard_link::{Address, ConnectError, Exports, Identity};
-use outboard_rendezvous::{Expected, Host, HostError};
-use outboard_settings::{LinkSettings, Settings, SettingsError, Whereabouts};
+use outboard_rendezvous::{Expected, MeetingHost};
+use outboard_settings::{AddressChoice, Settings};
 use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question};
 use outboard_wire::{JobId, Rank, Role, Text};
-use thiserror::Error;
 
+pub use self::error::JobError;
+pub use self::options::JobOptions;
+use crate::caller::{Caller, CallerOptions};
 use crate::client::{AskError, Client};
-use crate::find;
+use crate::error::OpenError;
+use crate::far::{FarError, FarMemory, FarOptions};
 use crate::memory::Memory;
+use crate::messenger::{Messenger, MessengerError, MessengerOptions};
+use crate::outboard::{self, Outboard};
+use crate::writer::{Writer, WriterOptions};
 
-/// Why a process could not take its place.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum JobError {
-    /// A setting is wrong.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// A daemon that was asked for by address is not there.
-    #[error("the {daemon} was asked for and is not there: {source}")]
-    NotThere {
-        /// Which daemon.
-        daemon: &'static str,
-        /// What happened.
-        source: Box<ConnectError>,
-    },
-    /// A job needs all of its settings.
-    #[error(
-        "a job of {size} ranks needs {missing}; start it with `outboard run`, or set OUTBOARD_JOB_{variable}"
-    )]
-    Incomplete {
-        /// How many ranks it has.
-        size: u32,
-        /// What is not set.
-        missing: &'static str,
-        /// The end of its variable's name.
-        variable: &'static str,
-    },
-    /// A secret that does not fit.
-    #[error("the job's secret is over {} bytes; choose a shorter one", JobSecret::LEN_MAX)]
-    SecretTooLong,
-    /// A rank beyond the size.
-    #[error("rank {rank} does not exist in a job of {size}: ranks count from 0")]
-    NoSuchRank {
-        /// Which rank.
-        rank: u32,
-        /// How many there are.
-        size: u32,
-    },
-    /// Nobody hosts the meeting.
-    #[error(
-        "nobody gathers {job} at {address} after {waited:?}: {source}; start rank 0, `outboard run` or an agent"
-    )]
-    NobodyGathers {
-        /// Which job.
-        job: JobId,
-        /// Where.
-        address: Address,
-        /// How long was waited.
-        waited: Duration,
-        /// What the last attempt met.
-        source: Box<ConnectError>,
-    },
-    /// The meeting could not be held here.
-    #[error("the ranks cannot meet here: {0}")]
-    Host(#[from] HostError),
-    /// Other ranks could not reach this one.
-    #[error("other ranks could not reach this one at {address}: {source}; set OUTBOARD_JOB_LISTEN")]
-    Unreachable {
-        /// Where it should have listened.
-        address: Address,
-        /// What happened.
-        source: Box<ConnectError>,
-    },
-    /// An address that others cannot be told.
-    #[error("{address} is too long an address; choose a shorter one with OUTBOARD_JOB_LISTEN")]
-    AddressTooLong {
-        /// Which address.
-        address: String,
-    },
-    /// The meeting failed.
-    #[error("the ranks did not meet: {0}")]
-    Meeting(#[from] AskError),
-}
+/// Where other ranks reach this one, and what they can reach.
+type Doors = (Vec<Listener>, Arc<Exports>);
 
-outboard_wire::debug_with_causes!(JobError);
-
-/// A process's place in its job.
+/// A process's place in its job. The services of an application with ranks begin here; one without ranks begins with
+/// [`Outboard`].
+///
+/// ```
+/// # let _server = outboard_nearby::start();
+/// let job = outboard::Job::join()?; // from the environment that `outboard run` has set
+/// let mut messenger = job.messenger()?; // connected with all other ranks
+/// let mut memory = job.memory()?; // and as many of the other services as wanted, beside each other
+/// println!("rank {} of {}", job.rank(), job.size());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Job {
     id: JobId,
     rank: Rank,
     members: Vec<Member>,
-    identity: Identity,
+    /// The services without ranks.
+    outboard: Outboard,
+    /// Held as long as the job: an agent of ranks ends when the last of them is gone.
     agent: Option<Client>,
-    /// Where the agent is, if there is one.
-    agent_address: Option<Address>,
-    memory: Option<Memory>,
     explanation: Vec<String>,
-    link: LinkSettings,
-    patience: Duration,
-    /// Where other ranks reach this one, and what they can reach, until a messenger takes them.
-    doors: Option<(Vec<Listener>, Arc<Exports>)>,
+    /// How long ranks wait for each other at the start.
+    join_timeout: Duration,
+    messages: MessengerOptions,
+    /// Until a messenger takes them.
+    doors: Mutex<Option<Doors>>,
     /// Keeps the link to the meeting open: by its end the others learn of ours.
     _meeting: Option<Client>,
-    /// Held by rank 0 when nobody else hosts.
-    _host: Option<Host>,
+    /// Held by rank 0 when no other process hosts.
+    _host: Option<MeetingHost>,
 }
 
 impl Job {
     /// Takes this process's place, as configuration file and environment say. A process without a job is the only
     /// rank of its own.
     pub fn join() -> Result<Self, JobError> {
-        Self::with_settings(&find::settings()?)
+        Self::with_settings(&outboard::settings().map_err(|error| JobError::Settings(error.into()))?)
     }
 
-    /// The same with settings from elsewhere.
+    /// Takes the place that `options` say, whatever configuration file and environment say.
+    pub fn with(options: JobOptions) -> Result<Self, JobError> {
+        let mut job = Self::with_settings(&options.settings()?)?;
+        if let Some(outboard) = options.outboard() {
+            // Links between ranks have the secret of the job.
+            let Outboard { identity, link, .. } = job.outboard;
+            job.outboard = Outboard { identity, link, ..outboard.clone() };
+        }
+        Ok(job)
+    }
+
+    /// Joins with settings from elsewhere.
+    #[doc(hidden)]
     pub fn with_settings(settings: &Settings) -> Result<Self, JobError> {
         let settings = &Settings { link: settings.link.of_job(&settings.job), ..settings.clone() };
         let job = &settings.job;
@@ -140,7 +97,10 @@ impl Job {
         (identity.job, identity.rank) = (id, rank);
         let mut explanation = Vec::new();
         let agent = attach("agent", &job.agent, &identity, settings, &mut explanation)?;
-        let memory = attach("memory", &job.memory, &identity, settings, &mut explanation)?.map(Memory::new);
+        // Whether it is there; services make links of their own.
+        drop(attach("memory", &job.memory, &identity, settings, &mut explanation)?);
+        let mut outboard = Outboard::from_settings(settings);
+        outboard.agent = agent.as_ref().and_then(|_| job.agent.address("agent"));
         let exports = Exports::new();
         let doors = if size > 1 { listen(settings, &identity, &exports)? } else { Vec::new() };
         let addresses: Vec<Address> = doors.iter().map(Listener::address).collect();
@@ -148,14 +108,12 @@ impl Job {
             id,
             rank,
             members: vec![member_of(&identity, &doors::to_text(&addresses))?],
-            identity,
-            agent_address: agent.as_ref().and_then(|_| job.agent.address("agent")),
+            outboard: outboard.with_identity(identity),
             agent,
-            memory,
             explanation,
-            link: settings.link.clone(),
-            patience: job.join_timeout,
-            doors: Some((doors, exports)),
+            join_timeout: job.join_timeout,
+            messages: MessengerOptions::from_settings(settings),
+            doors: Mutex::new(Some((doors, exports))),
             _meeting: None,
             _host: None,
         };
@@ -188,17 +146,15 @@ impl Job {
                 let hosts_here = (place.is_none() || job.rank0_hosts) && self.rank == Rank(0);
                 let place = place.unwrap_or_else(|| Address::Abstract(format!("outboard-job-{:016x}", id.0)));
                 if hosts_here {
-                    let config = FrontDeskConfig {
-                        shm: settings.link.shm(),
-                        tcp: settings.link.tcp(),
-                        ofi: settings.link.ofi(),
-                        ..FrontDeskConfig::default()
-                    };
+                    let config =
+                        FrontDeskConfig { links: settings.link.configs(), ..FrontDeskConfig::default() };
                     let expected = Expected { job: id, secret, size };
-                    self._host = Some(Host::start(&place, &self.identity, expected, patience, config)?);
+                    let host =
+                        MeetingHost::start(&place, &self.outboard.identity, expected, patience, config);
+                    self._host = Some(host.map_err(|error| JobError::Host(error.into()))?);
                 }
                 self.explanation.push(format!("the ranks meet at {place}"));
-                let mut meeting = dial_patiently(&place, &self.identity, settings, id)?;
+                let mut meeting = dial_patiently(&place, &self.outboard.identity, settings, id)?;
                 let answer = ask_patiently(&mut meeting, &question, patience)?;
                 self._meeting = Some(meeting);
                 answer
@@ -208,18 +164,18 @@ impl Job {
         Ok(())
     }
 
-    /// Has an agent if the ranks of a node may start one and nobody else has.
+    /// Has an agent if the ranks of a node may start one and no other process has.
     fn find_own_agent(&mut self, settings: &Settings) {
         let Some(address) = settings.job.own_agent().filter(|_| self.agent.is_none()) else { return };
-        let found = agent::find_or_start(&address, settings, &self.identity, &self.members);
+        let found = agent::find_or_start(&address, settings, &self.outboard.identity, &self.members);
         self.explanation.push(match found {
             Ok(client) => {
                 let line = format!("agent of this node: {} over {}", client.peer(), client.link_name());
-                (self.agent, self.agent_address) = (Some(client), Some(address));
+                (self.agent, self.outboard.agent) = (Some(client), Some(address));
                 line
             }
             Err(error) => {
-                // Whoever has no program for it wants none.
+                // A job without a program for it wants none.
                 if !matches!(error, agent::StartError::NoProgram { .. }) {
                     tracing::warn!("{error}: going direct");
                 }
@@ -229,8 +185,8 @@ impl Job {
     }
 
     /// Which job this is; zero is none.
-    pub fn id(&self) -> JobId {
-        self.id
+    pub fn id(&self) -> u64 {
+        self.id.0
     }
 
     /// This process's number in the job.
@@ -243,52 +199,93 @@ impl Job {
         self.members.len() as u32
     }
 
+    /// The daemons of this job without its ranks, for instance to use another memory server:
+    /// `job.outboard().clone().with_address(other)`.
+    pub fn outboard(&self) -> &Outboard {
+        &self.outboard
+    }
+
+    /// Connects this rank with all others. Every rank of the job has to do so. A job has one messenger at most; its
+    /// [message spaces](MessengerOptions::spaces) keep apart what has to be.
+    pub fn messenger(&self) -> Result<Messenger, MessengerError> {
+        self.messenger_with(self.messenger_options())
+    }
+
+    /// As [`messenger`](Self::messenger), with these options, which are the same ones in every rank.
+    pub fn messenger_with(&self, options: MessengerOptions) -> Result<Messenger, MessengerError> {
+        Messenger::start(self, options)
+    }
+
+    /// The options of a messenger as the settings say, to be changed and given to [`messenger_with`](Self::messenger_with).
+    pub fn messenger_options(&self) -> MessengerOptions {
+        self.messages.clone()
+    }
+
+    /// As [`Outboard::memory`].
+    pub fn memory(&self) -> Result<Memory, OpenError> {
+        self.outboard.memory()
+    }
+
+    /// As [`Outboard::far`].
+    pub fn far(&self) -> Result<FarMemory, FarError> {
+        self.outboard.far()
+    }
+
+    /// As [`Outboard::far_with`].
+    pub fn far_with(&self, options: FarOptions) -> Result<FarMemory, FarError> {
+        self.outboard.far_with(options)
+    }
+
+    /// As [`Outboard::far_options`].
+    pub fn far_options(&self) -> FarOptions {
+        self.outboard.far_options()
+    }
+
+    /// As [`Outboard::caller`].
+    pub fn caller(&self) -> Result<Caller, OpenError> {
+        self.outboard.caller()
+    }
+
+    /// As [`Outboard::caller_with`].
+    pub fn caller_with(&self, options: CallerOptions) -> Result<Caller, OpenError> {
+        self.outboard.caller_with(options)
+    }
+
+    /// As [`Outboard::writer`].
+    pub fn writer(&self) -> Result<Writer, OpenError> {
+        self.outboard.writer()
+    }
+
+    /// As [`Outboard::writer_with`].
+    pub fn writer_with(&self, options: WriterOptions) -> Result<Writer, OpenError> {
+        self.outboard.writer_with(options)
+    }
+
     /// All ranks, in order.
+    #[doc(hidden)]
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The agent, if there is one.
+    /// The link to the agent, if there is one.
+    #[doc(hidden)]
     pub fn agent(&mut self) -> Option<&mut Client> {
         self.agent.as_mut()
     }
 
-    /// The memory server, if there is one.
-    pub fn memory(&mut self) -> Option<&mut Memory> {
-        self.memory.as_mut()
-    }
-
-    /// One more memory server, beside the job's own.
-    pub fn open_memory(&self, address: &Address) -> Result<Memory, ConnectError> {
-        Ok(Memory::new(Client::connect(address, self.identity.clone(), &self.link)?))
-    }
-
     /// Where other ranks reach this one; only the first who asks gets them.
-    pub(crate) fn take_doors(&mut self) -> Option<(Vec<Listener>, Arc<Exports>)> {
-        self.doors.take()
-    }
-
-    /// Where the agent is, if there is one.
-    pub(crate) fn agent_address(&self) -> Option<&Address> {
-        self.agent_address.as_ref()
-    }
-
-    pub(crate) fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    pub(crate) fn link(&self) -> &LinkSettings {
-        &self.link
+    pub(crate) fn take_doors(&self) -> Option<Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// How long ranks wait for each other at the start.
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
+    pub(crate) fn join_timeout(&self) -> Duration {
+        self.join_timeout
     }
 
-    /// What was chosen and why, a line each.
-    pub fn explanation(&self) -> &[String] {
-        &self.explanation
+    /// The choices and their reasons, a line each.
+    pub fn explain(&self) -> Vec<String> {
+        self.explanation.clone()
     }
 }
 
@@ -319,15 +316,10 @@ fn listen(
         Some(port @ (Address::Tcp(_) | Address::Ofi(_))) => vec![port, usual],
         Some(other) => vec![other],
     };
-    let config = FrontDeskConfig {
-        shm: settings.link.shm(),
-        tcp: settings.link.tcp(),
-        ofi: settings.link.ofi(),
-        ..FrontDeskConfig::default()
-    };
+    let config = FrontDeskConfig { links: settings.link.configs(), ..FrontDeskConfig::default() };
     let open = |address: Address| {
         Listener::bind(&address, identity, exports, &config)
-            .map_err(|source| JobError::Unreachable { address, source: Box::new(source) })
+            .map_err(|source| JobError::Unreachable { address, source: source.into() })
     };
     addresses.into_iter().map(open).collect()
 }
@@ -335,7 +327,7 @@ fn listen(
 /// Connects to a daemon if it is wanted: one that was named must be there, the usual one may be absent.
 fn attach(
     daemon: &'static str,
-    whereabouts: &Whereabouts,
+    whereabouts: &AddressChoice,
     identity: &Identity,
     settings: &Settings,
     explanation: &mut Vec<String>,
@@ -353,11 +345,11 @@ fn attach(
             explanation.push(line);
             Ok(Some(client))
         }
-        (Err(error), Whereabouts::Auto) => {
+        (Err(error), AddressChoice::Auto) => {
             explanation.push(format!("no {daemon} at {address} ({error}): going direct"));
             Ok(None)
         }
-        (Err(error), _) => Err(JobError::NotThere { daemon, source: Box::new(error) }),
+        (Err(error), _) => Err(JobError::NotThere { daemon, source: error.into() }),
     }
 }
 
@@ -375,7 +367,7 @@ fn ask_patiently(
     }
 }
 
-/// Whoever hosts may be started after us.
+/// The host may be started after us.
 fn dial_patiently(
     place: &Address,
     identity: &Identity,
@@ -393,8 +385,8 @@ fn dial_patiently(
                 std::thread::park_timeout(PAUSE);
             }
             Err(error) => {
-                let (address, waited, source) = (place.clone(), began.elapsed(), Box::new(error));
-                return Err(JobError::NobodyGathers { job, address, waited, source });
+                let (address, waited, source) = (place.clone(), began.elapsed(), error.into());
+                return Err(JobError::NoMeeting { job: job.0, address, waited, source });
             }
         }
     }

@@ -1,19 +1,21 @@
 //! Regions on a memory server, for programs that reserve, open and free them.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use outboard_link::{AccessError, OpenRegion};
-use outboard_wire::control::{ControlAnswer, ListedRegion, Question, Sharing};
-use outboard_wire::paging::{Fence, Reply, Request, Status, WriteBack};
+use outboard_link::{AccessError, OpenRegion, Peer};
+use outboard_wire::control::{ControlAnswer, ListedRegion, Question, RegionSharing};
+use outboard_wire::paging::{FIXED_LEN_MAX, Fence, PagingReply, PagingRequest, PagingStatus, WriteBack};
 use outboard_wire::{
     CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text,
 };
 
 use crate::client::{AskError, Client};
-use crate::find::{FindError, Found};
 
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
+/// How many zeros are written back at a time, with the request, at most.
+const ZEROS_MAX: usize = 128 << 10;
 /// How long a server may take to find memory for a region, at least and for each GiB.
 const POPULATE_PATIENCE: Duration = Duration::from_secs(60);
 const POPULATE_PATIENCE_PER_GIB: Duration = Duration::from_secs(20);
@@ -24,6 +26,19 @@ const POPULATE_PATIENCE_PER_GIB: Duration = Duration::from_secs(20);
 /// refuses others, and says who is in the way. Those who ask for it by [`reserve_shared`](Self::reserve_shared) and
 /// [`open_shared`](Self::open_shared) have it together and may all write: every access goes to the server, so they see
 /// what the others do, and atomics keep them apart.
+///
+/// ```
+/// # let _server = outboard_nearby::start();
+/// let mut memory = outboard::Outboard::find()?.memory()?;
+/// let table = memory.reserve(1 << 20, None)?; // ends with this process; give it a name to keep it
+/// memory.write(&table, 8, b"far away")?; // visible there when the call returns
+/// let mut bytes = [0; 8];
+/// memory.read(&table, 8, &mut bytes)?;
+/// assert_eq!(&bytes, b"far away");
+/// assert_eq!(memory.fetch_add(&table, 0, 5)?, 0);
+/// assert_eq!(memory.compare_swap(&table, 0, 5, 7)?, 5); // it was 5, so it is 7 now
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Memory {
     client: Client,
 }
@@ -31,18 +46,62 @@ pub struct Memory {
 /// A region that this process has opened.
 #[derive(Clone, Debug)]
 pub struct FarRegion {
-    /// What everyone may know of it.
-    pub descriptor: RegionDescriptor,
+    descriptor: RegionDescriptor,
     open: OpenRegion,
 }
 
+/// A region as [`Memory::list`] tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RegionEntry {
+    /// Its number at this memory server.
+    pub id: u64,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The process that reserved it, unless that has gone.
+    pub owner: Option<u32>,
+}
+
+impl RegionEntry {
+    fn new(region: ListedRegion) -> Self {
+        let ListedRegion { region: RegionId(id), size, owner_pid, name, .. } = region;
+        let name = Some(name.to_string()).filter(|name| !name.is_empty());
+        Self { id, name, size, owner: Some(owner_pid).filter(|pid| *pid > 0) }
+    }
+}
+
 impl FarRegion {
+    /// Its number at its memory server, by which `outboard memory list` shows it.
+    pub fn id(&self) -> u64 {
+        self.descriptor.grant.region.0
+    }
+
+    /// What opens it, and where its bytes lie.
+    #[doc(hidden)]
+    pub fn descriptor(&self) -> &RegionDescriptor {
+        &self.descriptor
+    }
+
+    /// This region as if it had that descriptor.
+    #[doc(hidden)]
+    pub fn with_descriptor(self, descriptor: RegionDescriptor) -> Self {
+        Self { descriptor, ..self }
+    }
+
+    /// The size of its chunks in bytes, the unit in which [`FarMemory`](crate::FarMemory) would move it.
+    pub fn chunk(&self) -> usize {
+        1 << self.descriptor.chunk_log2
+    }
+
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.descriptor.grant.size
     }
 
     /// Which life of the server owns it.
+    #[doc(hidden)]
     pub fn server(&self) -> Incarnation {
         self.descriptor.extents.first().map_or(Incarnation(0), |extent| extent.incarnation)
     }
@@ -55,37 +114,36 @@ impl FarRegion {
 
 impl Memory {
     /// Speaks to the memory server at the other end of `client`.
+    #[doc(hidden)]
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Connects to the memory server of this process: the one that the configuration file or the environment names
-    /// (`job.memory`), or else the one that this user has started by `outboard up` or `outboard memory`.
-    ///
-    /// ```no_run
-    /// let mut memory = outboard::Memory::find()?;
-    /// let table = memory.reserve(1 << 20, None)?;
-    /// memory.write(&table, 0, b"far away")?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn find() -> Result<Self, FindError> {
-        Ok(Self::new(Found::look()?.connect()?))
-    }
-
     /// The connection itself.
+    #[doc(hidden)]
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
+    }
+
+    /// Lets every call that has no deadline of its own wait for `deadline` at most.
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { client: self.client.with_deadline(deadline) }
+    }
+
+    /// The memory server at the other end.
+    pub fn peer(&self) -> &Peer {
+        self.client.peer()
     }
 
     /// Reserves `size` bytes, to read and write them. With a name, the region outlives this process and others can
     /// open it.
     pub fn reserve(&mut self, size: u64, name: Option<&str>) -> Result<FarRegion, AskError> {
-        self.reserve_chunks(size, CHUNK_LOG2, name, Sharing::Leased)
+        self.reserve_chunks(size, CHUNK_LOG2, name, RegionSharing::Leased)
     }
 
-    /// The same, together with all who open it by [`open_shared`](Self::open_shared).
+    /// Reserves `size` bytes together with all processes that open them by [`open_shared`](Self::open_shared).
     pub fn reserve_shared(&mut self, size: u64, name: &str) -> Result<FarRegion, AskError> {
-        self.reserve_chunks(size, CHUNK_LOG2, Some(name), Sharing::Together)
+        self.reserve_chunks(size, CHUNK_LOG2, Some(name), RegionSharing::Together)
     }
 
     /// Reserves `size` bytes that will move in units of a power of two.
@@ -94,7 +152,7 @@ impl Memory {
         size: u64,
         chunk_log2: u8,
         name: Option<&str>,
-        sharing: Sharing,
+        sharing: RegionSharing,
     ) -> Result<FarRegion, AskError> {
         if !(CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&chunk_log2) {
             return Err(AskError::BadChunk { chunk_log2 });
@@ -104,27 +162,49 @@ impl Memory {
         self.opened(answer, Rights::READ.and(Rights::WRITE))
     }
 
+    /// Reserves `size` bytes of which the server counts and keeps only what is [written back](Self::write_back), in units of a
+    /// power of two and at least 64 KiB. There may be more of them than the server has: then a write-back is refused
+    /// with [`AskError::NoRoom`] when nothing is left. A server of an older release counts all from the start.
+    pub fn reserve_sparse(
+        &mut self,
+        size: u64,
+        chunk_log2: u8,
+        name: Option<&str>,
+    ) -> Result<FarRegion, AskError> {
+        let sharing = RegionSharing::Leased;
+        if !self.client.peer().knows(Question::RESERVE_SPARSE) {
+            return self.reserve_chunks(size, chunk_log2, name, sharing);
+        }
+        if !(CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&chunk_log2) {
+            return Err(AskError::BadChunk { chunk_log2 });
+        }
+        let name = fit(name.unwrap_or_default(), "region name")?;
+        let answer = self.client.ask(&Question::ReserveSparse { size, chunk_log2, name, sharing })?;
+        self.opened(answer, Rights::READ.and(Rights::WRITE))
+    }
+
     /// Opens a named region: as its only writer if `rights` include writing, else as one of its readers.
     pub fn open(&mut self, name: &str, rights: Rights) -> Result<FarRegion, AskError> {
-        self.open_as(name, rights, Sharing::Leased)
+        self.open_as(name, rights, RegionSharing::Leased)
     }
 
     /// Opens a named region together with all others who do so.
     pub fn open_shared(&mut self, name: &str, rights: Rights) -> Result<FarRegion, AskError> {
-        self.open_as(name, rights, Sharing::Together)
+        self.open_as(name, rights, RegionSharing::Together)
     }
 
-    fn open_as(&mut self, name: &str, rights: Rights, sharing: Sharing) -> Result<FarRegion, AskError> {
+    fn open_as(&mut self, name: &str, rights: Rights, sharing: RegionSharing) -> Result<FarRegion, AskError> {
         let name = fit(name, "region name")?;
         let answer = self.client.ask(&Question::OpenNamed { name, rights, sharing })?;
         self.opened(answer, rights)
     }
 
     /// Opens a file below the server's data directory, which loads it unless it has already; all who open it
-    /// share it, as one writer or many readers. `patience` is how long loading may take.
-    pub fn load(&mut self, path: &str, rights: Rights, patience: Duration) -> Result<FarRegion, AskError> {
-        let question = Question::Load { path: fit(path, "file path")?, rights, sharing: Sharing::Leased };
-        let answer = self.client.ask_within(&question, patience)?;
+    /// share it, as one writer or many readers. `deadline` is how long loading may take.
+    pub fn load(&mut self, path: &str, rights: Rights, deadline: Duration) -> Result<FarRegion, AskError> {
+        let question =
+            Question::Load { path: fit(path, "file path")?, rights, sharing: RegionSharing::Leased };
+        let answer = self.client.ask_within(&question, deadline)?;
         self.opened(answer, rights)
     }
 
@@ -154,7 +234,7 @@ impl Memory {
     }
 
     /// Gives up a region that others may want. It stays at the server if it has a name or a file; if not, it is freed.
-    /// What was written back through an agent must have been acknowledged before: what arrives later is refused.
+    /// Write-backs through an agent must have been acknowledged before: those that arrive later are refused.
     pub fn release(&mut self, region: FarRegion) -> Result<(), AskError> {
         self.client.close_region(region.open);
         let Grant { region, generation, .. } = region.descriptor.grant;
@@ -165,10 +245,10 @@ impl Memory {
     }
 
     /// Has the server write a loaded region to its file, and returns how many bytes that has. What was written to the
-    /// region before is on the disk then; `patience` is how long it may take.
-    pub fn sync(&mut self, region: &FarRegion, patience: Duration) -> Result<u64, AskError> {
+    /// region before is on the disk then; `deadline` is how long it may take.
+    pub fn sync(&mut self, region: &FarRegion, deadline: Duration) -> Result<u64, AskError> {
         let Grant { region, generation, key, .. } = region.descriptor.grant;
-        match self.client.ask_within(&Question::Sync { region, generation, key }, patience)? {
+        match self.client.ask_within(&Question::Sync { region, generation, key }, deadline)? {
             ControlAnswer::Synced { bytes } => Ok(bytes),
             _ => Err(self.unexpected()),
         }
@@ -187,16 +267,18 @@ impl Memory {
         }
     }
 
-    /// Begins the next write epoch of a region and returns it: whatever was written back before, by whomever, is
+    /// Begins the next write epoch of a region and returns it: whatever was written back before, by any process, is
     /// refused when it arrives from now on.
     pub fn fence(&mut self, region: &mut FarRegion) -> Result<u64, AskError> {
         let Grant { region: id, generation, key, .. } = region.descriptor.grant;
-        match self.page(&Request::Fence(Fence { region: id, generation, key }), &[])? {
-            Reply::Fenced { status: Status::Done, epoch } => {
+        match self.page(&PagingRequest::Fence(Fence { region: id, generation, key }), &[])? {
+            PagingReply::Fenced { status: PagingStatus::Done, epoch } => {
                 region.descriptor.epoch = epoch;
                 Ok(epoch)
             }
-            Reply::Fenced { status, .. } => Err(self.refusal(status, region, (0, 0))),
+            PagingReply::Fenced { status, epoch } => {
+                Err(self.refusal((status, epoch), region, region.epoch(), (0, 0)))
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -207,28 +289,70 @@ impl Memory {
         let Grant { region: id, generation, key, .. } = region.descriptor.grant;
         let length = u32::try_from(from.len()).unwrap_or(u32::MAX);
         let back = WriteBack { region: id, generation, key, epoch: region.epoch(), offset, length };
-        match self.page(&Request::WriteBack(back), from)? {
-            Reply::Written { status: Status::Done, .. } => Ok(()),
-            Reply::Written { status, .. } => Err(self.refusal(status, region, (offset, from.len() as u64))),
+        match self.page(&PagingRequest::WriteBack(back), from)? {
+            PagingReply::Written { status: PagingStatus::Done, .. } => Ok(()),
+            PagingReply::Written { status, epoch } => {
+                Err(self.refusal((status, epoch), region, region.epoch(), (offset, from.len() as u64)))
+            }
             _ => Err(self.unexpected()),
         }
     }
 
-    fn page(&mut self, request: &Request, data: &[u8]) -> Result<Reply, AskError> {
+    /// Makes whole pages of a region zero and has the server give their memory back, unless this is not the write epoch. The last
+    /// page may be cut short by the end of the region. A server of a version without discarding gets zeros written back, and
+    /// keeps the memory.
+    pub fn discard(&mut self, region: &FarRegion, epoch: u64, bytes: Range<u64>) -> Result<(), AskError> {
+        let Grant { region: id, generation, key, .. } = region.descriptor.grant;
+        let can_discard = self.client.peer().knows(PagingRequest::DISCARD);
+        let zeros = vec![0; if can_discard { 0 } else { self.zeros_max() }];
+        let most = if can_discard { WriteBack::DISCARD_MAX.into() } else { zeros.len() as u64 };
+        let mut offset = bytes.start;
+        while offset < bytes.end {
+            let length = (bytes.end - offset).min(most) as u32;
+            let back = WriteBack { region: id, generation, key, epoch, offset, length };
+            let answer = match can_discard {
+                true => self.page(&PagingRequest::Discard(back), &[]),
+                false => self.page(&PagingRequest::WriteBack(back), &zeros[..length as usize]),
+            };
+            match answer? {
+                PagingReply::Written { status: PagingStatus::Done, .. } => offset += u64::from(length),
+                PagingReply::Written { status, epoch: now } => {
+                    return Err(self.refusal((status, now), region, epoch, (offset, length.into())));
+                }
+                _ => return Err(self.unexpected()),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many zeros are written back at a time: as many as a frame holds behind the request, and few enough to be answered soon.
+    fn zeros_max(&self) -> usize {
+        self.client.payload_max().min(ZEROS_MAX) - FIXED_LEN_MAX
+    }
+
+    fn page(&mut self, request: &PagingRequest, data: &[u8]) -> Result<PagingReply, AskError> {
         let payload = [request.encode().as_bytes(), data].concat();
         let (kind, bytes) = self.client.exchange_frame(FrameHead::new(request.kind()), &payload)?;
         let unreadable = |source| AskError::Unreadable { daemon: self.client.peer().clone(), source };
-        Reply::decode(kind, &bytes, 0).map_err(unreadable)
+        PagingReply::decode(kind, &bytes, 0).map_err(unreadable)
     }
 
-    fn refusal(&self, status: Status, region: &FarRegion, (offset, len): (u64, u64)) -> AskError {
+    /// The error that a server's answer means: its status and the present epoch, to a request in `epoch` about a span of the region.
+    fn refusal(
+        &self,
+        (status, now): (PagingStatus, u64),
+        region: &FarRegion,
+        epoch: u64,
+        (offset, len): (u64, u64),
+    ) -> AskError {
         match status {
-            Status::StaleEpoch => AskError::StaleEpoch { epoch: region.epoch() },
-            Status::NoRight => AccessError::NoRight { needed: Rights::WRITE }.into(),
-            Status::OutOfBounds => AccessError::OutOfBounds { offset, len, size: region.size() }.into(),
-            Status::NotOpen => AccessError::NotOpen.into(),
-            Status::Busy => AccessError::Busy.into(),
-            Status::Done | Status::Unavailable | Status::Malformed => self.unexpected(),
+            PagingStatus::StaleEpoch => AskError::StaleEpoch { epoch, now },
+            PagingStatus::NoRight => AskError::NoRight { needed: Rights::WRITE },
+            PagingStatus::OutOfBounds => AskError::OutOfBounds { offset, len, size: region.size() },
+            PagingStatus::NotOpen => AskError::NotOpen,
+            PagingStatus::Busy => AskError::of_access(AccessError::Busy),
+            PagingStatus::NoRoom => AskError::NoRoom { daemon: self.client.peer().clone() },
+            PagingStatus::Done | PagingStatus::Unavailable | PagingStatus::Malformed => self.unexpected(),
         }
     }
 
@@ -237,14 +361,14 @@ impl Memory {
     }
 
     /// All regions of the server.
-    pub fn list(&mut self) -> Result<Vec<ListedRegion>, AskError> {
+    pub fn list(&mut self) -> Result<Vec<RegionEntry>, AskError> {
         let mut all = Vec::new();
         loop {
-            let after = all.last().map_or(RegionId(0), |last: &ListedRegion| last.region);
+            let after = RegionId(all.last().map_or(0, |last: &RegionEntry| last.id));
             match self.client.ask(&Question::List { after })? {
                 ControlAnswer::Regions { regions, more } => {
                     let is_empty = regions.is_empty();
-                    all.extend(regions);
+                    all.extend(regions.into_iter().map(RegionEntry::new));
                     if !more || is_empty {
                         return Ok(all);
                     }
@@ -267,6 +391,18 @@ impl Memory {
     /// Adds to a word of a region and returns what it held before.
     pub fn fetch_add(&mut self, region: &FarRegion, offset: u64, addend: u64) -> Result<u64, AskError> {
         self.client.fetch_add(region.open, offset, addend)
+    }
+
+    /// Replaces a word of a region by `new` if it holds `expected`, and returns what it held before: the replacement has
+    /// happened if that is `expected`.
+    pub fn compare_swap(
+        &mut self,
+        region: &FarRegion,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> Result<u64, AskError> {
+        self.client.compare_swap(region.open, offset, (expected, new))
     }
 
     /// Says goodbye.

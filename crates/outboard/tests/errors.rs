@@ -1,13 +1,12 @@
-//! What a program prints whose `main` returns one of the library's errors: a sentence with its causes, not the fields of
+//! The output of a program whose `main` returns one of the library's errors: a sentence with its causes, not the fields of
 //! an enum.
 
 use std::error::Error;
 use std::path::Path;
 
 use outboard::{
-    Address, AskError, Buffer, CallError, CallerError, Configuration, FarError, FarMemory, FarOptions,
-    FindError, FunctionImage, Inputs, JobError, MessengerError, NoRoomBecause, RegisterError, SendError,
-    WriterError,
+    Address, AskError, BufferSize, CallError, Configuration, FarError, FarOptions, FunctionImage, Inputs,
+    JobError, MessengerError, NoRoomBecause, OpenError, Outboard, RegisterError, SendError,
 };
 
 /// Asserts that `{:?}` is the sentence, and has every cause in it.
@@ -26,14 +25,13 @@ fn readable(error: &dyn Error, sentence: &str) {
 
 #[test]
 fn every_error_is_prose() {
-    let nowhere: Address = "unix:@outboard-nobody-listens-here".parse().unwrap();
-    let connect = FarMemory::connect(FarOptions::at(nowhere.clone())).err().unwrap();
-    readable(&connect, "cannot reach unix:@outboard-nobody-listens-here");
-    let find = FindError::NotRunning { address: nowhere };
+    let nowhere: Address = "unix:@outboard-nothing-listens-here".parse().unwrap();
+    let connect = Outboard::at(nowhere.clone()).far().err().unwrap();
+    readable(&connect, "cannot reach unix:@outboard-nothing-listens-here");
+    let find = OpenError::NotRunning { address: nowhere };
     readable(&find, "start one with `outboard up`");
-    readable(&FarError::from(FindError::Without), "job.memory is none");
-    readable(&WriterError::from(FindError::Without), "OUTBOARD_JOB_MEMORY");
-    readable(&CallerError::NoServer, "OUTBOARD_JOB_MEMORY");
+    readable(&FarError::from(OpenError::NoServer), "job.memory is none");
+    readable(&OpenError::NoServer, "OUTBOARD_JOB_MEMORY");
     readable(&JobError::NoSuchRank { rank: 3, size: 2 }, "rank 3 does not exist in a job of 2");
     readable(&AskError::BadChunk { chunk_log2: 90 }, "no region moves in chunks of 2^90 bytes");
     readable(&CallError::ArgumentsTooLong { max: 7 }, "longer than 7 B");
@@ -43,9 +41,8 @@ fn every_error_is_prose() {
     readable(&MessengerError::Send(SendError::Full), "all bundles are under way");
     readable(&MessengerError::System(std::io::ErrorKind::OutOfMemory.into()), "out of memory");
     readable(&FunctionImage::from_text("mov r0", "main").unwrap_err(), "the text cannot be used");
-    readable(&"4/3".parse::<Buffer>().unwrap_err(), "256MiB");
-    let too_large =
-        FarOptions::at("unix:@x".parse().unwrap()).with_buffer(Buffer::Bytes(1 << 60)).check_memory();
+    readable(&"4/3".parse::<BufferSize>().unwrap_err(), "256MiB");
+    let too_large = FarOptions::default().with_buffer(BufferSize::Bytes(1 << 60)).check_memory();
     readable(&too_large.unwrap_err(), "choose a smaller buffer");
     readable(&"nowhere".parse::<Address>().unwrap_err(), "nowhere");
     let settings =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use outboard_link::ofi;
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 
 /// libfabric and the network cards it would drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ const REPAIR: &str = "install it again: sudo apt install --reinstall libfabric1 
 const LIBRARY_FOLDERS: &[&str] = &["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"];
 
 impl Fabric {
-    pub(crate) fn probe(config: &ofi::Config) -> Self {
+    pub(crate) fn probe(config: &ofi::OfiConfig) -> Self {
         let devices = fs::read_dir("/sys/class/infiniband").into_iter().flatten().flatten();
         let mut rdma_devices: Vec<_> =
             devices.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -69,8 +69,8 @@ impl Fabric {
         };
         let fix = "install it: sudo apt install libfabric1 (Debian, Ubuntu) or sudo dnf install libfabric";
         let mut findings = vec![
-            Finding::new(Area::Links, "RDMA devices", State::Good, devices),
-            Finding::new(Area::Links, "libfabric", State::Good, library)
+            Finding::new(Area::Links, "RDMA devices", FindingState::Good, devices),
+            Finding::new(Area::Links, "libfabric", FindingState::Good, library)
                 .limited_unless(
                     self.libfabric.as_ref().is_none_or(|library| library.release.is_some()),
                     REPAIR,
@@ -78,15 +78,15 @@ impl Fabric {
                 .limited_unless(self.libfabric.is_some(), fix),
         ];
         findings.extend(self.provider.as_ref().map(|provider| match provider {
-            Ok(choice) => Finding::new(Area::Links, "fabric provider", State::Good, choice.clone()),
+            Ok(choice) => Finding::new(Area::Links, "fabric provider", FindingState::Good, choice.clone()),
             Err(why) => Finding {
                 fix: Some("see fi_info -l, and name one that works: link.provider".to_owned()),
-                ..Finding::new(Area::Links, "fabric provider", State::Limited, why.clone())
+                ..Finding::new(Area::Links, "fabric provider", FindingState::Limited, why.clone())
             },
         }));
         let progress = self.progress.as_ref();
         findings.extend(
-            progress.map(|how| Finding::new(Area::Links, "fabric progress", State::Good, how.clone())),
+            progress.map(|how| Finding::new(Area::Links, "fabric progress", FindingState::Good, how.clone())),
         );
         findings
     }
@@ -154,7 +154,7 @@ mod tests {
         let fabric = Fabric { provider: Some(Err("no provider".to_owned())), ..Fabric::default() };
         let findings = fabric.findings();
         let finding = findings.iter().find(|finding| finding.name == "fabric provider").unwrap();
-        assert_eq!((finding.state, &finding.detail[..]), (State::Limited, "no provider"));
+        assert_eq!((finding.state, &finding.detail[..]), (FindingState::Limited, "no provider"));
         assert!(finding.fix.as_ref().unwrap().contains("link.provider"));
     }
 
@@ -167,7 +167,7 @@ mod tests {
         let fabric = Fabric { progress: Some(how.to_owned()), ..fabric };
         let findings = fabric.findings();
         let finding = findings.iter().find(|finding| finding.name == "fabric progress").unwrap();
-        assert_eq!((finding.state, &finding.detail[..]), (State::Good, how));
+        assert_eq!((finding.state, &finding.detail[..]), (FindingState::Good, how));
     }
 
     #[test]
@@ -178,10 +178,10 @@ mod tests {
             fabric.findings().into_iter().find(|finding| finding.name == "libfabric").unwrap()
         };
         let damaged = finding(library.clone());
-        assert_eq!(damaged.state, State::Limited);
+        assert_eq!(damaged.state, FindingState::Limited);
         assert!(damaged.detail.contains("cannot be loaded") && damaged.fix.unwrap().contains("--reinstall"));
         let whole = finding(Libfabric { release: Some("1.17".to_owned()), ..library });
-        assert_eq!((whole.state, whole.fix), (State::Good, None));
+        assert_eq!((whole.state, whole.fix), (FindingState::Good, None));
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(find(&[PathBuf::from("/nowhere")]), None);
         let findings = Fabric::default().findings();
         let finding = findings.iter().find(|finding| finding.name == "libfabric").unwrap();
-        assert_eq!(finding.state, State::Limited);
+        assert_eq!(finding.state, FindingState::Limited);
         assert!(finding.fix.as_ref().unwrap().contains("libfabric1"));
     }
 }

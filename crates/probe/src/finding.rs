@@ -12,7 +12,7 @@ pub struct Finding {
     /// What was looked at.
     pub name: String,
     /// How it stands.
-    pub state: State,
+    pub state: FindingState,
     /// What was seen, and what it means for Outboard.
     pub detail: String,
     /// What to do about it, where something can be done.
@@ -45,7 +45,7 @@ pub enum Area {
 /// How a thing stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum FindingState {
     /// It is there, and where it could be tried, it works.
     Good,
     /// It is weak or absent, and something slower or narrower takes its place.
@@ -57,19 +57,19 @@ pub enum State {
 }
 
 impl Finding {
-    pub(crate) fn new(area: Area, name: &str, state: State, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(area: Area, name: &str, state: FindingState, detail: impl Into<String>) -> Self {
         Self { area, name: name.to_owned(), state, detail: detail.into(), fix: None }
     }
 
-    /// The same finding, with what to do about it.
+    /// This finding, with advice about it.
     pub(crate) fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// The same finding if `is_good`; otherwise limited, which `fix` mends.
+    /// This finding if `is_good`; otherwise limited, which `fix` mends.
     pub(crate) fn limited_unless(self, is_good: bool, fix: impl Into<String>) -> Self {
-        if is_good { self } else { Self { state: State::Limited, fix: Some(fix.into()), ..self } }
+        if is_good { self } else { Self { state: FindingState::Limited, fix: Some(fix.into()), ..self } }
     }
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Area {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for FindingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Good => "good",

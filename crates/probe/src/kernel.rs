@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
-use crate::privileges::Capabilities;
+use crate::finding::{Area, Finding, FindingState};
+use crate::privileges::ProcessCapabilities;
 
 /// The kernel, and what else it offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,7 +42,7 @@ const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 impl Kernel {
     pub(crate) fn probe(files: &Files<'_>) -> Self {
         let status = files.text("/proc/self/status").unwrap_or_default();
-        let is_privileged = Capabilities::parse(&status).is_some_and(|held| held.perfmon);
+        let is_privileged = ProcessCapabilities::parse(&status).is_some_and(|held| held.perfmon);
         let trust = files.value("/proc/sys/kernel/perf_event_paranoid");
         let may_count = is_privileged || trust.is_some_and(|level: i32| level <= COUNT_OWN_LEVEL_MAX);
         Self {
@@ -55,7 +55,7 @@ impl Kernel {
 
     /// What it means for Outboard.
     pub fn findings(&self) -> Vec<Finding> {
-        let finding = |name, detail: &str| Finding::new(Area::Kernel, name, State::Good, detail);
+        let finding = |name, detail: &str| Finding::new(Area::Kernel, name, FindingState::Good, detail);
         let release = self.release.as_deref();
         let (counters, fix) = match self.hardware_counters {
             HardwareCounters::Readable => ("cache misses and the like can be measured", ""),
@@ -155,7 +155,7 @@ mod tests {
             hardware_counters: HardwareCounters::Forbidden,
         };
         let findings = refused.findings();
-        assert_eq!(findings.iter().filter(|finding| finding.state == State::Limited).count(), 3);
+        assert_eq!(findings.iter().filter(|finding| finding.state == FindingState::Limited).count(), 3);
         assert!(findings[1..].iter().all(|finding| finding.fix.is_some()), "{findings:?}");
     }
 

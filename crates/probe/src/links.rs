@@ -8,7 +8,7 @@ use outboard_link::Address;
 use outboard_link::tcp::{self, KEY_FILE, Protection, TrustError};
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 
 /// What decides which link leads to a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,9 +26,9 @@ pub struct Links {
 pub enum LinkKind {
     /// Shared memory, with a peer on the same machine.
     Shm,
-    /// A stream, with anybody.
+    /// A stream, with any machine.
     Tcp,
-    /// A fabric, with whoever is on it.
+    /// A fabric, with the machines on it.
     Ofi,
 }
 
@@ -117,23 +117,25 @@ const GET_KEYS: &str = "outboard keys init here, and outboard keys issue for the
 const FABRICS: &str = "links over libfabric never are";
 
 /// How links to other machines are protected.
-pub(crate) fn encryption(config: &tcp::Config) -> Finding {
+pub(crate) fn encryption(config: &tcp::TcpConfig) -> Finding {
     let finding = |state, detail: String| Finding::new(Area::Links, "encryption", state, detail);
     // Reserved for documentation, so certainly another machine.
     match config.protection(SocketAddr::from(([192, 0, 2, 1], 1))) {
         Protection::Encrypted(credential) => match credential.check() {
             Ok(()) => finding(
-                State::Good,
+                FindingState::Good,
                 format!("tcp links to other machines are encrypted, by {credential}; {FABRICS}"),
             ),
-            Err(error) => Finding { fix: Some(mend(&error)), ..finding(State::Limited, error.to_string()) },
+            Err(error) => {
+                Finding { fix: Some(mend(&error)), ..finding(FindingState::Limited, error.to_string()) }
+            }
         },
         Protection::Forbidden => {
             let detail =
                 "no credential, so no tcp links to other machines; within this one nothing is encrypted";
-            finding(State::Good, format!("{detail} (outboard keys init makes one)"))
+            finding(FindingState::Good, format!("{detail} (outboard keys init makes one)"))
         }
-        other => finding(State::Good, format!("tcp links to other machines are {other}")),
+        other => finding(FindingState::Good, format!("tcp links to other machines are {other}")),
     }
 }
 
@@ -153,8 +155,8 @@ fn mend(error: &TrustError) -> String {
 }
 
 impl LinkChoice {
-    /// The same, with a word on how it is protected.
-    pub(crate) fn protected(mut self, peer: &Address, config: &tcp::Config) -> Self {
+    /// This choice, with a word on how it is protected.
+    pub(crate) fn protected(mut self, peer: &Address, config: &tcp::TcpConfig) -> Self {
         let Address::Tcp(socket) = peer else { return self };
         let protection = config.protection(*socket);
         self.reason += &format!("; {protection}");
@@ -164,12 +166,12 @@ impl LinkChoice {
         self
     }
 
-    /// What it means for whoever asks for this peer.
+    /// What it means for a user who asks about this peer.
     pub fn finding(&self) -> Finding {
         let (state, detail) = match (&self.link, &self.better) {
-            (Some(link), None) => (State::Good, format!("{link}: {}", self.reason)),
-            (Some(link), Some(_)) => (State::Limited, format!("{link}: {}", self.reason)),
-            (None, _) => (State::Missing, self.reason.clone()),
+            (Some(link), None) => (FindingState::Good, format!("{link}: {}", self.reason)),
+            (Some(link), Some(_)) => (FindingState::Limited, format!("{link}: {}", self.reason)),
+            (None, _) => (FindingState::Missing, self.reason.clone()),
         };
         Finding { fix: self.better.clone(), ..Finding::new(Area::Links, &self.peer, state, detail) }
     }
@@ -246,43 +248,51 @@ fe8000000000000000fc00fffe000001 04 40 20 80     eth0
         let links = links(true);
         for peer in ["unix:@agent", "unix:/run/outboard.sock"] {
             let choice = chosen(&links, peer);
-            assert_eq!((choice.link, choice.finding().state), (Some(LinkKind::Shm), State::Good), "{peer}");
+            assert_eq!(
+                (choice.link, choice.finding().state),
+                (Some(LinkKind::Shm), FindingState::Good),
+                "{peer}"
+            );
         }
         for peer in ["tcp:127.0.0.1:7000", "tcp:192.0.2.2:7000", "tcp:[::1]:7000", "tcp:[::ffff:192.0.2.2]:1"]
         {
             let choice = chosen(&links, peer);
             assert_eq!(
                 (choice.link, choice.finding().state),
-                (Some(LinkKind::Tcp), State::Limited),
+                (Some(LinkKind::Tcp), FindingState::Limited),
                 "{peer}"
             );
             assert!(choice.better.unwrap().contains("unix:@"), "{peer}");
         }
         for peer in ["tcp:192.0.2.3:7000", "tcp:[2001:db8::1]:7000"] {
             let choice = chosen(&links, peer);
-            assert_eq!((choice.link, choice.finding().state), (Some(LinkKind::Tcp), State::Good), "{peer}");
+            assert_eq!(
+                (choice.link, choice.finding().state),
+                (Some(LinkKind::Tcp), FindingState::Good),
+                "{peer}"
+            );
         }
     }
 
     #[test]
     fn how_a_link_is_protected_is_said_and_what_is_missing_too() {
         let credential = tcp::Credential::Secret("what only the two know".into());
-        let with = tcp::Config { credential: Some(credential), ..tcp::Config::default() };
-        let said = |peer: &str, config: &tcp::Config| {
+        let with = tcp::TcpConfig { credential: Some(credential), ..tcp::TcpConfig::default() };
+        let said = |peer: &str, config: &tcp::TcpConfig| {
             let peer = peer.parse().unwrap();
             links(true).choose(&peer).protected(&peer, config).finding()
         };
         assert!(said("tcp:192.0.2.3:1", &with).detail.contains("encrypted, by a shared secret"));
         assert!(said("tcp:127.0.0.1:1", &with).detail.contains("not encrypted, as it stays"));
         assert!(!said("unix:@agent", &with).detail.contains("encrypted"));
-        let without = said("tcp:192.0.2.3:1", &tcp::Config::default());
-        assert_eq!(without.state, State::Limited);
+        let without = said("tcp:192.0.2.3:1", &tcp::TcpConfig::default());
+        assert_eq!(without.state, FindingState::Limited);
         assert!(without.fix.unwrap().contains("outboard keys init"));
         assert!(encryption(&with).detail.contains("shared secret"));
-        assert!(encryption(&tcp::Config::default()).detail.contains("no credential"));
+        assert!(encryption(&tcp::TcpConfig::default()).detail.contains("no credential"));
         let missing = tcp::Credential::Keys("/nowhere".into());
-        let unusable = tcp::Config { credential: Some(missing), ..tcp::Config::default() };
-        assert_eq!(encryption(&unusable).state, State::Limited);
+        let unusable = tcp::TcpConfig { credential: Some(missing), ..tcp::TcpConfig::default() };
+        assert_eq!(encryption(&unusable).state, FindingState::Limited);
         let path = PathBuf::from("/etc/outboard/keys/node.key");
         let unreadable = mend(&TrustError::Unreadable { path, kind: io::ErrorKind::PermissionDenied });
         assert!(unreadable.contains("chgrp -R GROUP /etc/outboard/keys &&"), "{unreadable}");
@@ -293,8 +303,8 @@ fe8000000000000000fc00fffe000001 04 40 20 80     eth0
     fn without_shared_memory_a_unix_address_leads_nowhere() {
         let links = links(false);
         let unix = chosen(&links, "unix:@agent");
-        assert_eq!((unix.link, unix.finding().state), (None, State::Missing));
+        assert_eq!((unix.link, unix.finding().state), (None, FindingState::Missing));
         assert!(unix.finding().fix.unwrap().contains("tcp:127.0.0.1"));
-        assert_eq!(chosen(&links, "tcp:127.0.0.1:1").finding().state, State::Good);
+        assert_eq!(chosen(&links, "tcp:127.0.0.1:1").finding().state, FindingState::Good);
     }
 }

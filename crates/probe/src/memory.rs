@@ -3,11 +3,11 @@
 use outboard_limits::{Files, field, parse_size, show_bytes};
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 
 /// Memory, and how the kernel deals it out. Sizes are in bytes; none is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Memory {
+pub struct MemoryFacts {
     /// The smallest unit that can be mapped, and the smallest chunk.
     pub page_size: u64,
     /// All there is.
@@ -25,7 +25,7 @@ pub struct Memory {
 /// Chunks are as large as this unless a region says otherwise.
 const CHUNK_SIZE_DEFAULT: u64 = 64 << 10;
 
-impl Memory {
+impl MemoryFacts {
     pub(crate) fn probe(files: &Files<'_>) -> Self {
         let meminfo = files.text("/proc/meminfo").unwrap_or_default();
         let size = |key| parse_size(field(&meminfo, key)?);
@@ -54,10 +54,11 @@ impl Memory {
     fn amount_finding(&self) -> Finding {
         let finding = |state, detail| Finding::new(Area::Memory, "memory", state, detail);
         match (self.total, self.available) {
-            (Some(total), Some(available)) => {
-                finding(State::Good, format!("{}, {} available", show_bytes(total), show_bytes(available)))
-            }
-            _ => finding(State::Unknown, "/proc/meminfo does not say".to_owned()),
+            (Some(total), Some(available)) => finding(
+                FindingState::Good,
+                format!("{}, {} available", show_bytes(total), show_bytes(available)),
+            ),
+            _ => finding(FindingState::Unknown, "/proc/meminfo does not say".to_owned()),
         }
     }
 
@@ -65,7 +66,7 @@ impl Memory {
         let is_small = self.page_size <= CHUNK_SIZE_DEFAULT;
         let effect = if is_small { "" } else { ": chunks are larger than usual" };
         let detail = format!("{}{effect}", show_bytes(self.page_size));
-        Finding::new(Area::Memory, "page size", State::Good, detail)
+        Finding::new(Area::Memory, "page size", FindingState::Good, detail)
             .limited_unless(is_small, "use a kernel with pages of 4 KiB or 64 KiB")
     }
 
@@ -75,19 +76,19 @@ impl Memory {
             Some(mode) => mode.to_owned(),
             None => "not in this kernel".to_owned(),
         };
-        Finding::new(Area::Memory, "huge pages", State::Good, detail)
+        Finding::new(Area::Memory, "huge pages", FindingState::Good, detail)
     }
 
     fn overcommit_finding(&self) -> Finding {
         let (state, detail) = match self.overcommit {
-            Some(0) => (State::Good, "a guess: the kernel refuses only what is obviously too much"),
-            Some(1) => (State::Good, "everything is granted"),
-            Some(_) => (State::Limited, "counted strictly: far memory counts as if it were local"),
-            None => (State::Unknown, "vm.overcommit_memory cannot be read"),
+            Some(0) => (FindingState::Good, "a guess: the kernel refuses only what is obviously too much"),
+            Some(1) => (FindingState::Good, "everything is granted"),
+            Some(_) => (FindingState::Limited, "counted strictly: far memory counts as if it were local"),
+            None => (FindingState::Unknown, "vm.overcommit_memory cannot be read"),
         };
         let finding = Finding::new(Area::Memory, "overcommit", state, detail);
         match state {
-            State::Limited => finding.with_fix("sudo sysctl -w vm.overcommit_memory=0"),
+            FindingState::Limited => finding.with_fix("sudo sysctl -w vm.overcommit_memory=0"),
             _ => finding,
         }
     }
@@ -95,11 +96,12 @@ impl Memory {
     fn swap_finding(&self) -> Finding {
         let finding = |state, detail| Finding::new(Area::Memory, "swap", state, detail);
         match self.swap {
-            Some(0) => finding(State::Good, "none".to_owned()),
-            Some(size) => {
-                finding(State::Good, format!("{}: keep local buffers small enough to stay", show_bytes(size)))
-            }
-            None => finding(State::Unknown, "/proc/meminfo does not say".to_owned()),
+            Some(0) => finding(FindingState::Good, "none".to_owned()),
+            Some(size) => finding(
+                FindingState::Good,
+                format!("{}: keep local buffers small enough to stay", show_bytes(size)),
+            ),
+            None => finding(FindingState::Unknown, "/proc/meminfo does not say".to_owned()),
         }
     }
 }
@@ -128,13 +130,13 @@ SwapTotal:       1048576 kB
             ("/proc/sys/vm/overcommit_memory", "2\n"),
             ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
         ];
-        let memory = with_files(&files, Memory::probe);
+        let memory = with_files(&files, MemoryFacts::probe);
         assert_eq!(memory.total, Some(24_684_100 << 10));
         assert_eq!(memory.available, Some(24_210_212 << 10));
         assert_eq!(memory.swap, Some(1 << 30));
         assert_eq!(memory.huge_pages.as_deref(), Some("always"));
         let overcommit = memory.overcommit_finding();
-        assert_eq!(overcommit.state, State::Limited);
+        assert_eq!(overcommit.state, FindingState::Limited);
         assert!(overcommit.fix.is_some());
     }
 
@@ -146,11 +148,12 @@ SwapTotal:       1048576 kB
 
     #[test]
     fn what_the_kernel_hides_is_unknown() {
-        let memory = with_files(&[], Memory::probe);
-        let unknown = memory.findings().iter().filter(|finding| finding.state == State::Unknown).count();
+        let memory = with_files(&[], MemoryFacts::probe);
+        let unknown =
+            memory.findings().iter().filter(|finding| finding.state == FindingState::Unknown).count();
         assert_eq!(unknown, 3);
         assert!(memory.page_size.is_power_of_two());
-        let large = Memory { page_size: 1 << 20, ..memory };
-        assert_eq!(large.page_size_finding().state, State::Limited);
+        let large = MemoryFacts { page_size: 1 << 20, ..memory };
+        assert_eq!(large.page_size_finding().state, FindingState::Limited);
     }
 }

@@ -4,7 +4,7 @@ use outboard_limits::{Files, field, show_limit};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 
 /// Who this process is, and what it may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -12,16 +12,16 @@ pub struct Privileges {
     /// The effective user.
     pub user_id: u32,
     /// The effective capabilities; none if the kernel does not say.
-    pub capabilities: Option<Capabilities>,
+    pub capabilities: Option<ProcessCapabilities>,
     /// Whether a seccomp filter, as in most containers, may refuse system calls.
     pub is_filtered: bool,
     /// What this process may use.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
 }
 
 /// The capabilities that make a difference to Outboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Capabilities {
+pub struct ProcessCapabilities {
     /// `CAP_NET_ADMIN`: interfaces and queueing can be set up.
     pub net_admin: bool,
     /// `CAP_IPC_LOCK`: pinned memory is not limited.
@@ -36,7 +36,7 @@ pub struct Capabilities {
 
 /// What this process may use. Sizes are in bytes; none is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// `RLIMIT_MEMLOCK`, now.
     pub locked_memory: Option<u64>,
     /// `RLIMIT_NOFILE`, now.
@@ -59,9 +59,9 @@ impl Privileges {
         let files_limit = getrlimit(Resource::Nofile);
         Self {
             user_id: rustix::process::geteuid().as_raw(),
-            capabilities: Capabilities::parse(&status),
+            capabilities: ProcessCapabilities::parse(&status),
             is_filtered: field(&status, "Seccomp:").is_some_and(|mode| mode != "0"),
-            limits: Limits {
+            limits: ProcessLimits {
                 locked_memory: getrlimit(Resource::Memlock).current,
                 open_files: files_limit.current,
                 open_files_max: files_limit.maximum,
@@ -85,13 +85,13 @@ impl Privileges {
         let who = if self.user_id == 0 { "root" } else { "an ordinary user" };
         let filter = if self.is_filtered { ", behind a seccomp filter" } else { "" };
         let detail = format!("{who} (uid {}){filter}", self.user_id);
-        Finding::new(Area::Privileges, "user", State::Good, detail)
+        Finding::new(Area::Privileges, "user", FindingState::Good, detail)
     }
 
     fn capabilities_finding(&self) -> Finding {
         let finding = |state, detail: String| Finding::new(Area::Privileges, "capabilities", state, detail);
         let Some(held) = self.capabilities else {
-            return finding(State::Unknown, "/proc/self/status does not say".to_owned());
+            return finding(FindingState::Unknown, "/proc/self/status does not say".to_owned());
         };
         let effects = [
             (held.sys_ptrace, "CAP_SYS_PTRACE", "userfaultfd must come another way"),
@@ -107,7 +107,7 @@ impl Privileges {
             0 => "let the container have it: docker run --cap-add SYS_NICE",
             _ => "run the agent as root, or: sudo setcap cap_sys_nice=ep \"$(command -v outboard)\"",
         };
-        finding(State::Good, effects.map(show).join("; ")).limited_unless(held.sys_nice, fix)
+        finding(FindingState::Good, effects.map(show).join("; ")).limited_unless(held.sys_nice, fix)
     }
 
     fn locked_memory_finding(&self) -> Finding {
@@ -122,11 +122,12 @@ impl Privileges {
         let detail = format!("{}{effect}", show_limit(limit));
         let fix = "ulimit -l unlimited, or for good: echo '* - memlock unlimited' | sudo tee \
                    /etc/security/limits.d/60-memlock.conf (and LimitMEMLOCK=infinity in systemd units)";
-        Finding::new(Area::Privileges, "RLIMIT_MEMLOCK", State::Good, detail).limited_unless(is_enough, fix)
+        Finding::new(Area::Privileges, "RLIMIT_MEMLOCK", FindingState::Good, detail)
+            .limited_unless(is_enough, fix)
     }
 }
 
-impl Limits {
+impl ProcessLimits {
     fn open_files_finding(&self) -> Finding {
         let count = |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string());
         let is_enough = self.open_files.is_none_or(|n| n >= OPEN_FILES_WANTED);
@@ -134,19 +135,19 @@ impl Limits {
             if is_enough { "" } else { ": a daemon serves only as many clients as it has descriptors" };
         let detail =
             format!("{} (may be raised to {}){effect}", count(self.open_files), count(self.open_files_max));
-        Finding::new(Area::Privileges, "RLIMIT_NOFILE", State::Good, detail)
+        Finding::new(Area::Privileges, "RLIMIT_NOFILE", FindingState::Good, detail)
             .limited_unless(is_enough, format!("ulimit -n {OPEN_FILES_WANTED}, or more"))
     }
 
     fn address_space_finding(&self) -> Finding {
         let effect = if self.address_space.is_some() { ": far memory counts towards it" } else { "" };
         let detail = format!("{}{effect}", show_limit(self.address_space));
-        Finding::new(Area::Privileges, "RLIMIT_AS", State::Good, detail)
+        Finding::new(Area::Privileges, "RLIMIT_AS", FindingState::Good, detail)
             .limited_unless(self.address_space.is_none(), "ulimit -v unlimited")
     }
 }
 
-impl Capabilities {
+impl ProcessCapabilities {
     /// Reads the line `CapEff` of `/proc/self/status`.
     pub(crate) fn parse(status: &str) -> Option<Self> {
         let set = u64::from_str_radix(field(status, "CapEff:")?, 16).ok()?;
@@ -165,48 +166,52 @@ impl Capabilities {
 mod tests {
     use super::*;
 
-    const NOBODY: &str =
+    const UNPRIVILEGED: &str =
         "Name:\tx\nUid:\t65534\t65534\t65534\t65534\nCapEff:\t0000000000000000\nSeccomp:\t2\n";
 
-    fn privileges(capabilities: Option<Capabilities>, limit: Option<u64>) -> Privileges {
-        let limits =
-            Limits { locked_memory: limit, open_files: limit, open_files_max: None, address_space: None };
+    fn privileges(capabilities: Option<ProcessCapabilities>, limit: Option<u64>) -> Privileges {
+        let limits = ProcessLimits {
+            locked_memory: limit,
+            open_files: limit,
+            open_files_max: None,
+            address_space: None,
+        };
         Privileges { user_id: 1, capabilities, is_filtered: true, limits }
     }
 
     #[test]
     fn capabilities_are_read_from_the_effective_set() {
-        let none = Capabilities::parse(NOBODY).unwrap();
+        let none = ProcessCapabilities::parse(UNPRIVILEGED).unwrap();
         assert!(!none.net_admin && !none.ipc_lock && !none.sys_ptrace && !none.sys_nice);
-        let all = Capabilities::parse("CapPrm:\t0\nCapEff:\t000001fffeffffff\n").unwrap();
+        let all = ProcessCapabilities::parse("CapPrm:\t0\nCapEff:\t000001fffeffffff\n").unwrap();
         assert!(all.net_admin && all.ipc_lock && all.sys_ptrace && all.sys_nice);
-        let nice = Capabilities::parse("CapEff:\t0000000000800000\n").unwrap();
+        let nice = ProcessCapabilities::parse("CapEff:\t0000000000800000\n").unwrap();
         assert!(nice.sys_nice && !nice.sys_ptrace && !nice.perfmon);
-        assert!(Capabilities::parse("CapEff:\t0000000000200000\n").unwrap().perfmon);
-        assert_eq!(Capabilities::parse("CapEff:\tzebra\n"), None);
-        assert_eq!(Capabilities::parse(""), None);
+        assert!(ProcessCapabilities::parse("CapEff:\t0000000000200000\n").unwrap().perfmon);
+        assert_eq!(ProcessCapabilities::parse("CapEff:\tzebra\n"), None);
+        assert_eq!(ProcessCapabilities::parse(""), None);
     }
 
     #[test]
     fn small_limits_are_named_with_their_fix() {
-        let findings = privileges(Capabilities::parse(NOBODY), Some(64)).findings();
+        let findings = privileges(ProcessCapabilities::parse(UNPRIVILEGED), Some(64)).findings();
         for name in ["capabilities", "RLIMIT_MEMLOCK", "RLIMIT_NOFILE"] {
             let finding = findings.iter().find(|finding| finding.name == name).unwrap();
-            assert_eq!(finding.state, State::Limited, "{finding:?}");
+            assert_eq!(finding.state, FindingState::Limited, "{finding:?}");
             assert!(finding.fix.is_some(), "{finding:?}");
         }
         assert!(findings[0].detail.contains("seccomp"), "{}", findings[0].detail);
-        assert!(findings.iter().all(|finding| finding.state != State::Missing));
+        assert!(findings.iter().all(|finding| finding.state != FindingState::Missing));
     }
 
     #[test]
     fn unlimited_or_exempt_is_good() {
-        let all = Capabilities::parse("CapEff:\t000001ffffffffff\n");
+        let all = ProcessCapabilities::parse("CapEff:\t000001ffffffffff\n");
         let exempt = privileges(all, Some(1)).locked_memory_finding();
-        assert_eq!((exempt.state, exempt.fix), (State::Good, None));
-        assert!(privileges(all, None).findings().iter().all(|finding| finding.state == State::Good));
+        assert_eq!((exempt.state, exempt.fix), (FindingState::Good, None));
+        assert!(privileges(all, None).findings().iter().all(|finding| finding.state == FindingState::Good));
         let unknown = privileges(None, None).capabilities_finding();
-        assert_eq!(unknown.state, State::Unknown);
+        assert_eq!(unknown.state, FindingState::Unknown);
     }
 
     #[test]

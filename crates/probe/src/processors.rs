@@ -3,7 +3,7 @@
 use outboard_limits::{CoreList, Files, field, parse_size, show_bytes};
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 
 /// Cores, caches and memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -113,7 +113,7 @@ impl Processors {
             2.. => "allow more cores: taskset, the job scheduler's --cpus-per-task, or the cgroup's cpuset",
             _ => "give the machine a second core",
         };
-        Finding::new(Area::Processors, "cores", State::Good, detail).limited_unless(allowed >= 2, fix)
+        Finding::new(Area::Processors, "cores", FindingState::Good, detail).limited_unless(allowed >= 2, fix)
     }
 
     fn smt_finding(&self) -> Finding {
@@ -126,7 +126,7 @@ impl Processors {
         } else {
             "one thread per core".to_owned()
         };
-        Finding::new(Area::Processors, "SMT", State::Good, detail)
+        Finding::new(Area::Processors, "SMT", FindingState::Good, detail)
     }
 
     fn caches_finding(&self) -> Finding {
@@ -138,7 +138,7 @@ impl Processors {
             format!("L{} {}{sharing}", cache.level, show_bytes(cache.size))
         };
         let large: Vec<_> = self.caches.iter().filter(|cache| cache.level >= 2).map(show).collect();
-        let state = if large.is_empty() { State::Unknown } else { State::Good };
+        let state = if large.is_empty() { FindingState::Unknown } else { FindingState::Good };
         let detail = if large.is_empty() { "the kernel does not say".to_owned() } else { large.join(", ") };
         Finding::new(Area::Processors, "caches", state, detail)
     }
@@ -157,7 +157,7 @@ impl Processors {
             1 => nodes.join(""),
             _ => format!("{}; buffers go to the node nearest the link", nodes.join("; ")),
         };
-        Finding::new(Area::Processors, "NUMA", State::Good, detail)
+        Finding::new(Area::Processors, "NUMA", FindingState::Good, detail)
     }
 }
 
@@ -261,7 +261,10 @@ mod tests {
         let silent = with_files(&[], Processors::probe);
         assert!(silent.allowed.is_empty() && silent.caches.is_empty() && silent.nodes.is_empty());
         let states: Vec<_> = silent.findings().into_iter().map(|finding| finding.state).collect();
-        assert_eq!(states, [State::Limited, State::Good, State::Unknown, State::Good]);
+        assert_eq!(
+            states,
+            [FindingState::Limited, FindingState::Good, FindingState::Unknown, FindingState::Good]
+        );
     }
 
     #[test]

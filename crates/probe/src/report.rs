@@ -6,34 +6,34 @@ use serde::Serialize;
 
 use crate::cgroup::Cgroup;
 use crate::fabric::Fabric;
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 use crate::kernel::Kernel;
 use crate::links::{LinkChoice, Links};
-use crate::memory::Memory;
+use crate::memory::MemoryFacts;
 use crate::privileges::Privileges;
 use crate::processors::Processors;
 use crate::userfaultfd::UserfaultfdSupport;
 
 /// What to find out beyond what is always looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ProbeOptions {
     /// Peers for which to say which link leads to them. Default: none.
     pub peers: Vec<Address>,
     /// How TCP links are set up, which says how they are protected. Default: that of links.
-    pub tcp: tcp::Config,
+    pub tcp: tcp::TcpConfig,
     /// How links over libfabric are set up, which says who moves their bytes. Default: that of links.
-    pub ofi: ofi::Config,
+    pub ofi: ofi::OfiConfig,
     /// What daemons and applications choose here: of what, and what with the reason. Default: nothing to tell.
     pub defaults: Vec<(String, String)>,
 }
 
 /// Everything that was found out: for programs by area, for people as findings.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ProbeReport {
     /// In the order of their areas.
     pub findings: Vec<Finding>,
     /// How many findings there are of each kind.
-    pub summary: Summary,
+    pub summary: FindingCounts,
     /// For far memory.
     pub userfaultfd: UserfaultfdSupport,
     /// Who this process is, and what it may use.
@@ -43,7 +43,7 @@ pub struct Report {
     /// Cores, caches and memory nodes.
     pub processors: Processors,
     /// Memory, and how the kernel deals it out.
-    pub memory: Memory,
+    pub memory: MemoryFacts,
     /// The kernel, and what else it offers.
     pub kernel: Kernel,
     /// libfabric and the network cards it would drive.
@@ -56,7 +56,7 @@ pub struct Report {
 
 /// How many findings there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct FindingCounts {
     /// There, and where it could be tried, working.
     pub good: usize,
     /// Weak or absent, with something to take its place.
@@ -67,15 +67,15 @@ pub struct Summary {
     pub unknown: usize,
 }
 
-impl Report {
-    /// Looks around. Takes some milliseconds, waits for nobody and leaves the machine as it was.
-    pub fn gather(options: &Options) -> Self {
+impl ProbeReport {
+    /// Looks around. Takes some milliseconds, waits for no other process and leaves the machine as it was.
+    pub fn gather(options: &ProbeOptions) -> Self {
         let files = Files::of_this_machine();
         let userfaultfd = UserfaultfdSupport::with_files(&files);
         let privileges = Privileges::probe(&files);
         let cgroup = Cgroup::probe(&files);
         let processors = Processors::probe(&files);
-        let memory = Memory::probe(&files);
+        let memory = MemoryFacts::probe(&files);
         let kernel = Kernel::probe(&files);
         let fabric = Fabric::probe(&options.ofi);
         let links = Links::probe(&files, kernel.memfd_sealing);
@@ -91,10 +91,11 @@ impl Report {
         findings.extend(fabric.findings());
         findings.push(crate::links::encryption(&options.tcp));
         findings.extend(choices.iter().map(LinkChoice::finding));
-        let of_choice =
-            |(name, detail): &(String, String)| Finding::new(Area::Defaults, name, State::Good, detail);
+        let of_choice = |(name, detail): &(String, String)| {
+            Finding::new(Area::Defaults, name, FindingState::Good, detail)
+        };
         findings.extend(options.defaults.iter().map(of_choice));
-        let summary = Summary::of(&findings);
+        let summary = FindingCounts::of(&findings);
         Self {
             findings,
             summary,
@@ -112,7 +113,7 @@ impl Report {
 
     /// What is needed and absent. While this is empty, everything works, if not at its best.
     pub fn missing(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.state == State::Missing)
+        self.findings.iter().filter(|finding| finding.state == FindingState::Missing)
     }
 
     /// One line of JSON.
@@ -122,15 +123,15 @@ impl Report {
     }
 }
 
-impl Summary {
+impl FindingCounts {
     fn of(findings: &[Finding]) -> Self {
         let mut summary = Self::default();
         for finding in findings {
             *match finding.state {
-                State::Good => &mut summary.good,
-                State::Limited => &mut summary.limited,
-                State::Missing => &mut summary.missing,
-                State::Unknown => &mut summary.unknown,
+                FindingState::Good => &mut summary.good,
+                FindingState::Limited => &mut summary.limited,
+                FindingState::Missing => &mut summary.missing,
+                FindingState::Unknown => &mut summary.unknown,
             } += 1;
         }
         summary
@@ -144,14 +145,17 @@ mod tests {
     #[test]
     fn a_report_of_this_machine_is_complete_and_consistent() {
         let peers = vec!["unix:@a".parse().unwrap(), "tcp:192.0.2.200:1".parse().unwrap()];
-        let report = Report::gather(&Options { peers, ..Options::default() });
+        let report = ProbeReport::gather(&ProbeOptions { peers, ..ProbeOptions::default() });
         assert!(report.findings.is_sorted_by_key(|finding| finding.area));
         for finding in &report.findings {
             assert!(!finding.name.is_empty() && !finding.detail.is_empty(), "{finding:?}");
-            assert!(finding.state != State::Limited || finding.fix.is_some(), "no fix: {finding:?}");
-            assert!(finding.state != State::Good || finding.fix.is_none(), "nothing to fix: {finding:?}");
+            assert!(finding.state != FindingState::Limited || finding.fix.is_some(), "no fix: {finding:?}");
+            assert!(
+                finding.state != FindingState::Good || finding.fix.is_none(),
+                "nothing to fix: {finding:?}"
+            );
         }
-        let Summary { good, limited, missing, unknown } = report.summary;
+        let FindingCounts { good, limited, missing, unknown } = report.summary;
         assert_eq!(good + limited + missing + unknown, report.findings.len());
         assert_eq!(missing, report.missing().count());
         assert!(report.userfaultfd.is_usable() || missing > 0);
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn json_has_the_agreed_fields() {
-        let report = Report::gather(&Options::default());
+        let report = ProbeReport::gather(&ProbeOptions::default());
         let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = [

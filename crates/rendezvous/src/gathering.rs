@@ -4,7 +4,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, RANKS_MAX};
+use outboard_wire::control::{ControlAnswer, ControlFailure, JobSecret, Member, RANKS_MAX};
 use outboard_wire::{JobId, Rank, Time};
 
 /// An answer for the client that asked under a tag.
@@ -19,7 +19,7 @@ pub struct Addressed {
 }
 
 impl Addressed {
-    fn no(client: u64, tag: u32, failure: Failure, detail: &str) -> Self {
+    fn no(client: u64, tag: u32, failure: ControlFailure, detail: &str) -> Self {
         Self { client, tag, answer: Arc::new(ControlAnswer::failed(failure, detail)) }
     }
 }
@@ -33,7 +33,7 @@ struct Joined {
 struct Gathering {
     secret: JobSecret,
     size: u32,
-    /// Known before anyone came, and until its time is up nobody else's, whoever comes and goes.
+    /// Announced before a rank came: until its time is up the job keeps its number, even if all its ranks go.
     is_announced: bool,
     joined: BTreeMap<Rank, Joined>,
     /// When the missing are named and everyone is sent home; none once all are there.
@@ -50,10 +50,10 @@ pub struct Rendezvous {
     places: BTreeMap<u64, usize>,
 }
 
-/// How many jobs are known at once. Whoever makes up job numbers fills this, not the memory.
+/// How many jobs are known at once. A client that makes up job numbers fills this, not the memory.
 const JOBS_MAX: usize = 1024;
 
-/// How many ranks one client can be, in all jobs together. Whoever says to be more fills this, not the memory.
+/// How many ranks one client can be, in all jobs together. A client that claims more fills this, not the memory.
 const PLACES_MAX: usize = 64;
 
 /// How many missing ranks an answer names.
@@ -65,7 +65,7 @@ impl Rendezvous {
         Self { patience, jobs: BTreeMap::new(), places: BTreeMap::new() }
     }
 
-    /// Announces a job, so that nobody else can be first with another secret.
+    /// Announces a job, so that no other process can be first with another secret.
     pub fn expect(&mut self, now: Time, job: JobId, secret: JobSecret, size: u32) {
         let deadline = Some(now + self.patience);
         let joined = BTreeMap::new();
@@ -97,18 +97,18 @@ impl Rendezvous {
         (client, tag): (u64, u32),
         (job, secret, size): (JobId, JobSecret, u32),
         member: Member,
-    ) -> Result<Vec<Addressed>, (Failure, String)> {
+    ) -> Result<Vec<Addressed>, (ControlFailure, String)> {
         let rank = member.rank;
         if size as usize > RANKS_MAX || rank.0 >= size {
-            return Err((Failure::BadRequest, format!("{rank} in a job of {size}")));
+            return Err((ControlFailure::BadRequest, format!("{rank} in a job of {size}")));
         }
         if self.places.get(&client).is_some_and(|places| *places >= PLACES_MAX) {
             let detail = format!("one connection can be {PLACES_MAX} ranks; let each process have its own");
-            return Err((Failure::BadRequest, detail));
+            return Err((ControlFailure::BadRequest, detail));
         }
         if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
             let detail = format!("{JOBS_MAX} jobs gather here already; try again when one has ended");
-            return Err((Failure::TooManyJobs, detail));
+            return Err((ControlFailure::TooManyJobs, detail));
         }
         let gathering = match self.jobs.entry(job) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -119,19 +119,22 @@ impl Rendezvous {
             }
         };
         if !gathering.secret.matches(&secret) {
-            return Err((Failure::WrongSecret, format!("{rank} does not know the secret of {job}")));
+            return Err((ControlFailure::WrongSecret, format!("{rank} does not know the secret of {job}")));
         }
         if gathering.size != size {
             let detail = format!("{rank} says {job} has {size} ranks, the others say {}", gathering.size);
-            return Err((Failure::SizeDiffers, detail));
+            return Err((ControlFailure::SizeDiffers, detail));
         }
         if gathering.deadline.is_none() {
-            return Err((Failure::RankTaken, format!("{job} has all its ranks; {rank} cannot come again")));
+            return Err((
+                ControlFailure::RankTaken,
+                format!("{job} has all its ranks; {rank} cannot come again"),
+            ));
         }
         if let Some(earlier) = gathering.joined.get(&rank) {
             let pid = earlier.member.pid;
             return Err((
-                Failure::RankTaken,
+                ControlFailure::RankTaken,
                 format!("{rank} of {job} has joined already, as process {pid}"),
             ));
         }
@@ -168,7 +171,7 @@ impl Rendezvous {
             }
             let detail = gathering.missing(*job, self.patience);
             for Joined { client, tag, .. } in gathering.joined.values() {
-                answers.push(Addressed::no(*client, *tag, Failure::RanksMissing, &detail));
+                answers.push(Addressed::no(*client, *tag, ControlFailure::RanksMissing, &detail));
                 if let Entry::Occupied(mut held) = places.entry(*client) {
                     *held.get_mut() -= 1;
                     if *held.get() == 0 {
@@ -221,7 +224,7 @@ mod tests {
         rendezvous.on_join(Time::ZERO, (client, 9), (JOB, SECRET, size), member(rank))
     }
 
-    fn failure(answers: &[Addressed]) -> (Failure, String) {
+    fn failure(answers: &[Addressed]) -> (ControlFailure, String) {
         let [Addressed { answer, .. }] = answers else { panic!("expected one answer, got {answers:?}") };
         match &**answer {
             ControlAnswer::Failed { failure, detail } => (*failure, detail.to_string()),
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(answers, expected);
         assert_eq!(rendezvous.next_deadline(), None);
         rendezvous.on_gone(11);
-        assert_eq!(failure(&join(&mut rendezvous, 13, 1, 3)).0, Failure::RankTaken);
+        assert_eq!(failure(&join(&mut rendezvous, 13, 1, 3)).0, ControlFailure::RankTaken);
         [10, 11, 12].into_iter().for_each(|client| rendezvous.on_gone(client));
         assert_eq!(rendezvous.count(), 0);
     }
@@ -255,32 +258,32 @@ mod tests {
         let answers = rendezvous.on_time(due);
         assert_eq!(answers.len(), 2);
         let (kind, text) = failure(&answers[..1]);
-        assert_eq!(kind, Failure::RanksMissing);
+        assert_eq!(kind, ControlFailure::RanksMissing);
         assert!(text.contains("lacks rank 1, 3 of 4"), "{text}");
         assert_eq!(rendezvous.count(), 0);
     }
 
     #[test]
-    fn the_wrong_are_told_why_and_disturb_nobody() {
+    fn the_wrong_are_told_why_and_disturb_no_other_job() {
         let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
         join(&mut rendezvous, 10, 0, 2);
-        assert_eq!(failure(&join(&mut rendezvous, 20, 0, 2)).0, Failure::RankTaken);
-        assert_eq!(failure(&join(&mut rendezvous, 21, 1, 3)).0, Failure::SizeDiffers);
-        assert_eq!(failure(&join(&mut rendezvous, 22, 7, 2)).0, Failure::BadRequest);
+        assert_eq!(failure(&join(&mut rendezvous, 20, 0, 2)).0, ControlFailure::RankTaken);
+        assert_eq!(failure(&join(&mut rendezvous, 21, 1, 3)).0, ControlFailure::SizeDiffers);
+        assert_eq!(failure(&join(&mut rendezvous, 22, 7, 2)).0, ControlFailure::BadRequest);
         let stranger = rendezvous.on_join(Time::ZERO, (23, 9), (JOB, JobSecret([4; 64]), 2), member(1));
-        assert_eq!(failure(&stranger).0, Failure::WrongSecret);
+        assert_eq!(failure(&stranger).0, ControlFailure::WrongSecret);
         rendezvous.on_gone(20);
         assert_eq!(join(&mut rendezvous, 11, 1, 2).len(), 2);
     }
 
     #[test]
-    fn an_announced_job_is_nobody_elses_when_its_first_rank_dies() {
+    fn an_announced_job_keeps_its_number_when_its_first_rank_dies() {
         let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
         rendezvous.expect(Time::ZERO, JOB, SECRET, 2);
         join(&mut rendezvous, 10, 0, 2);
         rendezvous.on_gone(10);
         let stranger = rendezvous.on_join(Time::ZERO, (23, 9), (JOB, JobSecret([4; 64]), 2), member(1));
-        assert_eq!(failure(&stranger).0, Failure::WrongSecret);
+        assert_eq!(failure(&stranger).0, ControlFailure::WrongSecret);
         assert_eq!(rendezvous.next_deadline(), Some(Time::ZERO + Duration::from_secs(1)));
         assert_eq!(join(&mut rendezvous, 11, 0, 2), []);
         assert_eq!(join(&mut rendezvous, 12, 1, 2).len(), 2);
@@ -293,17 +296,17 @@ mod tests {
         let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
         let mut come = |job| rendezvous.on_join(Time::ZERO, (job, 9), (JobId(job), SECRET, 2), member(0));
         assert!((0..JOBS_MAX as u64).all(|job| come(job).is_empty()));
-        assert_eq!(failure(&come(JOBS_MAX as u64)).0, Failure::TooManyJobs);
+        assert_eq!(failure(&come(JOBS_MAX as u64)).0, ControlFailure::TooManyJobs);
         (0..JOBS_MAX as u64).for_each(|client| rendezvous.on_gone(client));
         assert_eq!(rendezvous.count(), 0);
     }
 
     #[test]
-    fn nobody_is_more_than_so_many_ranks_at_a_time() {
+    fn no_client_is_more_than_so_many_ranks_at_a_time() {
         let mut rendezvous = Rendezvous::new(Duration::from_secs(1));
         let most = PLACES_MAX as u32;
         assert!((0..most).all(|rank| join(&mut rendezvous, 1, rank, most + 2).is_empty()));
-        assert_eq!(failure(&join(&mut rendezvous, 1, most, most + 2)).0, Failure::BadRequest);
+        assert_eq!(failure(&join(&mut rendezvous, 1, most, most + 2)).0, ControlFailure::BadRequest);
         assert!(join(&mut rendezvous, 2, most, most + 2).is_empty(), "others come as before");
         let due = rendezvous.next_deadline().unwrap();
         let answers = rendezvous.on_time(due);

@@ -6,12 +6,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outboard_driver::{
-    FrontDesk, FrontDeskConfig, LinkId, Listener, Origin, Outbox, Service, Worker, WorkerConfig,
+    FrontDesk, FrontDeskConfig, LinkId, LinkOrigin, Listener, Outbox, Service, Worker, WorkerConfig,
 };
 use outboard_link::{
     Address, Clock, ConnectError, Disposition, Exports, Frame, Identity, Link, LinkError, Peer, RemoteMemory,
 };
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Question};
+use outboard_wire::control::{ControlAnswer, ControlFailure, JobSecret, Question};
 use outboard_wire::{JobId, Time};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -32,7 +32,7 @@ pub struct Expected {
 /// Why a meeting could not be held.
 #[derive(Error)]
 pub enum HostError {
-    /// Nobody can be received there.
+    /// The host cannot listen there.
     #[error(transparent)]
     Listen(#[from] ConnectError),
     /// The operating system refused.
@@ -46,13 +46,13 @@ pub enum HostError {
 outboard_wire::debug_with_causes!(HostError);
 
 /// A meeting place. It ends when it is dropped; ranks that have met do not need it any more.
-pub struct Host {
+pub struct MeetingHost {
     address: Address,
     stop: Box<dyn Fn() + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Host {
+impl MeetingHost {
     /// Waits at `address` for the ranks of one job, each at most `patience` after the start.
     pub fn start(
         address: &Address,
@@ -68,7 +68,7 @@ impl Host {
         let listener = Listener::bind(address, identity, &Exports::new(), &config)?;
         let address = listener.address();
         let (worker, handle) = Worker::new(WorkerConfig::default(), clock, service)?;
-        // Strangers are told why they are turned away; the host has nobody to tell of them.
+        // Strangers are told why they are turned away; the host reports them to no other process.
         let desk = FrontDesk::new(config, clock, (vec![listener], Vec::new()), vec![handle.clone()], |_| {})?;
         let stop_desk = Arc::new(desk.stopper());
         let stop = Box::new(move || {
@@ -97,7 +97,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(HostError::Thread)
 }
 
-impl Drop for Host {
+impl Drop for MeetingHost {
     fn drop(&mut self) {
         (self.stop)();
         for thread in self.threads.drain(..) {
@@ -127,7 +127,7 @@ impl Meeting {
 impl Service for Meeting {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, _peer: &Peer, _origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, _peer: &Peer, _origin: LinkOrigin, _now: Time) {
         self.here.insert(link);
     }
 
@@ -142,15 +142,17 @@ impl Service for Meeting {
                 self.deliver(answers);
             }
             Ok(_) => {
-                let answer =
-                    ControlAnswer::failed(Failure::NotServed, "here the ranks of a job meet, nothing else");
+                let answer = ControlAnswer::failed(
+                    ControlFailure::NotServed,
+                    "here the ranks of a job meet, nothing else",
+                );
                 self.outbox.answer(link, tag, &answer);
             }
             Err(error) => {
                 self.outbox.answer(
                     link,
                     tag,
-                    &ControlAnswer::failed(Failure::BadRequest, &error.to_string()),
+                    &ControlAnswer::failed(ControlFailure::BadRequest, &error.to_string()),
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! How the ranks of a job find each other: whoever hosts the meeting answers everyone when the last has come.
+//! How the ranks of a job find each other: the host of the meeting answers all of them when the last has come.
 //!
 //! It starts no processes; `launch` does. An agent hosts meetings for its node; without one, the launcher or the
 //! job's first rank does.
@@ -9,4 +9,4 @@ mod gathering;
 mod host;
 
 pub use gathering::{Addressed, Rendezvous};
-pub use host::{Expected, Host, HostError};
+pub use host::{Expected, HostError, MeetingHost};

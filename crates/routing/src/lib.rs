@@ -14,7 +14,7 @@
 //!
 //! Agents carry runs between those two without looking into them. Whom an agent can reach is in its [`Routes`]; how it
 //! packs runs for the same next hop together, and when it sends them, is [`Packing`]. Whether a rank uses its agent is up to
-//! it or to a [`CarriageChooser`].
+//! it or to a [`CarrierChooser`].
 //!
 //! What travels is in [`outboard_wire::routing`]. Memory, keys and what is shown of a router come from its owner.
 
@@ -24,11 +24,11 @@ mod agent;
 mod rank;
 
 pub use agent::{
-    Neighbour, OpenParcel, Packing, PackingConfig, Room, RouteError, RouterHost, Routes, RoutingConfig,
+    Neighbour, OpenParcel, Packing, PackingConfig, ParcelRoom, RouteError, RouterHost, Routes, RoutingConfig,
     RoutingCounts, RoutingWorker, SharedRouting,
 };
 pub use rank::{
-    Agreement, Arrived, Barrier, Buffers, BundleMemory, Carriage, CarriageChooser, Carried, Counts, Departed,
-    Incoming, JoinError, Joiner, Kept, LETTER_LEN, NotSent, Outgoing, Quiescence, RankConfig, RankService,
-    SIGNAL_LEN, Signal, WINDOW,
+    Agreement, AgreementSignal, Arrived, Barrier, Buffers, BundleMemory, Carried, Carrier, CarrierChooser,
+    Departed, Incoming, JoinError, Joiner, Kept, LETTER_LEN, NotSent, Outgoing, Quiescence, RankConfig,
+    RankService, SIGNAL_LEN, SentAndHandled, WINDOW,
 };

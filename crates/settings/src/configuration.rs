@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::document::Document;
-use crate::error::{Hint, Notice, SettingsError, ValueError};
+use crate::error::{KeyHint, Notice, SettingsError, ValueError};
 use crate::inputs::{Inputs, OTHERS};
 use crate::key::{VARIABLE_PREFIX, keys};
 use crate::nearest::nearest;
@@ -150,13 +150,13 @@ fn refuse_unknown(inputs: &Inputs, document: Option<&Document>, known: &[Key]) -
     Ok(())
 }
 
-fn hint(key: &str, known: &[Key], names: &[String]) -> Hint {
+fn hint(key: &str, known: &[Key], names: &[String]) -> KeyHint {
     if known.iter().any(|known| known.section == key) {
-        return Hint::Section;
+        return KeyHint::Section;
     }
     let same_field = known.iter().find(|known| known.field == key).map(Key::name);
     let like_it = || nearest(key, names.iter().map(String::as_str)).map(str::to_owned);
-    same_field.or_else(like_it).map_or(Hint::Nothing, Hint::Nearest)
+    same_field.or_else(like_it).map_or(KeyHint::Nothing, KeyHint::Nearest)
 }
 
 fn unknown_variables(inputs: &Inputs, known: &[Key]) -> Vec<Notice> {

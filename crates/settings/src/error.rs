@@ -63,7 +63,7 @@ pub enum SettingsError {
         /// The key.
         key: String,
         /// What was probably meant.
-        hint: Hint,
+        hint: KeyHint,
     },
     /// A value cannot be used.
     #[error("{origin}: {key}: {source}")]
@@ -94,7 +94,7 @@ fn of(key: &Option<String>) -> String {
 
 /// What was probably meant by an unknown key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hint {
+pub enum KeyHint {
     /// A key with a similar name.
     Nearest(String),
     /// It is the name of a section.
@@ -103,7 +103,7 @@ pub enum Hint {
     Nothing,
 }
 
-impl fmt::Display for Hint {
+impl fmt::Display for KeyHint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nearest(name) => write!(f, "did you mean {name}?"),

@@ -92,7 +92,7 @@ impl Inputs {
     }
 }
 
-/// Where a file is looked for when nobody names one.
+/// Where the configuration file is looked for when the user names none.
 fn places(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));

@@ -24,7 +24,7 @@ pub struct Key {
     pub kind: &'static str,
     /// How such a value is written, by example.
     pub example: &'static str,
-    /// What it is when nobody says otherwise.
+    /// Its default.
     pub default: Literal,
     /// Whether it takes several values: a flag may be repeated, a variable separates them by commas.
     pub is_list: bool,

@@ -1,6 +1,6 @@
 //! What launchers tell the processes that they start: which of how many each is.
 //!
-//! Nobody has to configure a job that `mpirun`, `srun` or `torchrun` starts. What they say is looked at only where nothing
+//! A job that `mpirun`, `srun` or `torchrun` starts needs no configuration. What they say is looked at only where nothing
 //! else does, so a process that `outboard run` starts below one of them belongs to the inner job.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -35,7 +35,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) address_of: &'a dyn Fn(&str) -> Option<IpAddr>,
     /// The address by which this machine is seen from there.
     pub(crate) seen_from: &'a dyn Fn(IpAddr) -> Option<IpAddr>,
-    /// What the processes of one job on one machine have in common, and nobody else.
+    /// What the processes of one job on one machine have in common, and no other process has.
     pub(crate) siblings: &'a dyn Fn() -> String,
 }
 
@@ -183,7 +183,7 @@ impl Launched {
         if self.here.as_ref() == Some(&self.size.1) {
             return all;
         }
-        // They would all meet at rank 0, whoever names the place.
+        // They would all meet at rank 0, wherever the place comes from.
         all.push(Said { key: "job.rank0_hosts", variable: self.rank.0, value: "true".to_owned() });
         let meeting = match self.first_host {
             Some((variable, host, port)) => resolve(&host, surroundings).map(|address| {
@@ -192,7 +192,7 @@ impl Launched {
                 all.push(Said { key: "job.rendezvous", variable, value: format!("tcp:{place}") });
                 (variable, address)
             }),
-            // Whoever names the place by hand names it for all ranks; each has an address of its own.
+            // A user who names the place by hand names it for all ranks; each has an address of its own.
             None => told_place(surroundings).map(|address| (RENDEZVOUS, address)),
         };
         if let Some((variable, address)) = meeting
@@ -218,7 +218,7 @@ fn told_place(surroundings: &Surroundings<'_>) -> Option<IpAddr> {
     Some(address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-/// The address of a host as other nodes know it. Many systems call themselves 127.0.1.1, where nobody else finds them.
+/// The address of a host as other nodes know it. Many systems call themselves 127.0.1.1, where no other node finds them.
 fn resolve(host: &str, surroundings: &Surroundings<'_>) -> Option<IpAddr> {
     let address = (surroundings.address_of)(host)?;
     let is_a_name = host.parse::<IpAddr>().is_err() && host != "localhost";

@@ -70,7 +70,7 @@ mod value;
 
 pub use capacity::{Capacity, OrAuto};
 pub use configuration::{Configuration, Entry};
-pub use error::{Hint, Notice, SettingsError, ValueError};
+pub use error::{KeyHint, Notice, SettingsError, ValueError};
 pub use inputs::Inputs;
 pub use key::{Key, keys};
 pub use keys_place::KeysPlace;
@@ -81,9 +81,9 @@ pub use quantity::{ByteSize, Percent, parse_count};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
-    AgentSettings, CacheChoice, CallingSettings, FarSettings, Forwarding, JobSettings, LinkSettings,
-    LogFormat, LogLevel, LogSettings, LossChoice, MemorySettings, MessagesSettings, MetricsSettings,
-    NodeChoice, PathChoice, Placement, Settings, Whereabouts,
+    AddressChoice, AgentSettings, CacheChoice, CallingSettings, FarSettings, FaultsChoice, ForwardingChoice,
+    JobSettings, LinkSettings, LogFormat, LogLevel, LogSettings, LossChoice, MemorySettings,
+    MessagesPlacement, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Settings,
 };
 pub use socket::default_socket;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A value as it stands in a file, a variable or a flag.
 ///
-/// It has no `Debug`: before it is understood, nobody knows whether it is a secret.
+/// It has no `Debug`: before it is understood, it could be a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Literal {
     /// A text: all that variables and flags can hold.

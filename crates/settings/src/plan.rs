@@ -65,8 +65,10 @@ pub struct AgentPlan {
 /// What far memory is in an application on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FarPlan {
-    /// How many bytes may be here at once.
+    /// How many bytes may be here at once, at first.
     pub buffer: u64,
+    /// How many it may become.
+    pub buffer_max: u64,
     /// Why.
     pub reasons: Reasons,
 }
@@ -113,7 +115,13 @@ impl FarSettings {
         let mut planner = Planner::new(here);
         let (most, least) = (256 * MIB, CHUNKS_MIN * self.chunk.0);
         let rule = Rule { part: (8, "an eighth"), most, least, when_full: "the application is killed" };
-        FarPlan { buffer: planner.amount("far.buffer", self.buffer, &rule), reasons: planner.reasons }
+        let buffer = planner.amount("far.buffer", self.buffer, &rule);
+        let buffer_max = match (self.buffer_max, self.buffer) {
+            (OrAuto::Given(most), _) => most.bytes(&here.memory),
+            (OrAuto::Auto, OrAuto::Given(_)) => buffer,
+            (OrAuto::Auto, OrAuto::Auto) => here.memory.lowest().map_or(buffer, |limit| limit.bytes / 2),
+        };
+        FarPlan { buffer, buffer_max: buffer_max.max(buffer), reasons: planner.reasons }
     }
 }
 

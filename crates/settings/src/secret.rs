@@ -40,7 +40,7 @@ impl Secret {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// Whether it only names the ranks of one machine, who meet where nobody else is let in.
+    /// Whether it only names the ranks of one machine, which meet where no other process is let in.
     pub(crate) fn is_guessable(&self) -> bool {
         self.0.starts_with(SIBLINGS)
     }

@@ -1,4 +1,4 @@
-//! Where daemons listen when nobody says otherwise.
+//! Where daemons listen by default.
 
 use outboard_link::Address;
 
@@ -15,7 +15,7 @@ fn prefix_of(user: u32) -> String {
     }
 }
 
-/// The socket where this user's `daemon` (`agent`, `memory`) is found when nobody says otherwise.
+/// The socket where this user's `daemon` (`agent`, `memory`) is found by default.
 pub fn default_socket(daemon: &str) -> Address {
     Address::Abstract(socket_prefix() + daemon)
 }

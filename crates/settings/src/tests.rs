@@ -10,8 +10,8 @@ use outboard_link::shm::Users;
 use outboard_wire::{JobId, Rank};
 
 use crate::{
-    ByteSize, Configuration, Inputs, LogFormat, OrAuto, Origin, Percent, Secret, Settings, SettingsError,
-    Whereabouts, default_socket, keys,
+    AddressChoice, ByteSize, Configuration, Inputs, LogFormat, OrAuto, Origin, Percent, Secret, Settings,
+    SettingsError, default_socket, keys,
 };
 
 const HIDDEN: &str = "correct horse battery";
@@ -167,7 +167,7 @@ fn every_kind_is_read_from_variables_and_flags() {
     assert_eq!(settings.agent.memory_servers, []);
     assert_eq!(settings.agent.spin, OrAuto::Auto);
     assert!(settings.link.allow_remote);
-    assert_eq!(settings.job.memory, Whereabouts::Auto);
+    assert_eq!(settings.job.memory, AddressChoice::Auto);
     assert_eq!(settings.agent.listen.len(), 3);
     assert_eq!(settings.agent.wire.unwrap().to_string(), "10gbit,5us");
 }
@@ -311,7 +311,7 @@ fn a_process_hands_its_values_to_another_by_environment() {
     let mut given = Settings::default();
     given.job.secret = Some(Secret::new(HIDDEN).unwrap());
     given.job.rendezvous = Some(default_socket("rendezvous"));
-    given.job.agent = Whereabouts::None;
+    given.job.agent = AddressChoice::None;
     given.job.rank = Some(Rank(1));
     given.agent.memory_servers = vec![];
     given.agent.peers = vec![default_socket("one"), default_socket("two")];

@@ -1,6 +1,6 @@
 //! One of two services, so that nodes of different kinds share a world.
 
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::Time;
 
@@ -37,7 +37,7 @@ impl<A: Service, B: Service> Service for Either<A, B> {
         both!(self, service => service.on_turn(now))
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         both!(self, service => service.on_open(link, peer, origin, now));
     }
 

@@ -22,6 +22,7 @@ mod paging_cache;
 mod recorder;
 mod routing;
 mod run;
+mod silence;
 mod steering;
 mod weather;
 mod world;
@@ -31,10 +32,10 @@ mod wrong;
 
 pub use digest::{Digest, chances};
 pub use either::Either;
-pub use recorder::{Broken, Event, FACTS_MAX, Fact, Recorder};
+pub use recorder::{Broken, FACTS_MAX, Fact, RecordedEvent, Recorder};
 pub use routing::{BundleStudy, bundle_study};
-pub use run::{Report, Scenario};
-pub use weather::{Loss, Weather};
+pub use run::{RunReport, Scenario};
+pub use weather::{LossKind, Weather};
 pub use world::{Boot, Hardships, LINK_DEADLINE, NodeId, NodeSpec, World, other_end};
 
 /// Every scenario, in the order in which they are played.

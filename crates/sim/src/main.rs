@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use outboard_sim::{Event, Recorder, Report, SCENARIOS, Scenario};
+use outboard_sim::{RecordedEvent, Recorder, RunReport, SCENARIOS, Scenario};
 use serde::Serialize;
 
 /// Run the state machines on simulated links and time
@@ -86,7 +86,7 @@ const SHOWN_MAX: u64 = 3;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    // Whoever closes the pipe has seen enough.
+    // A reader that closes the pipe has seen enough.
     play(&args, &mut io::stdout().lock()).unwrap_or(ExitCode::SUCCESS)
 }
 
@@ -121,12 +121,12 @@ fn play(args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
     Ok(if totals.broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print_event(event: &Event) {
-    // As above: nobody reads on, so nobody minds.
+fn print_event(event: &RecordedEvent) {
+    // As above: the reader has seen enough.
     let _ = writeln!(io::stdout(), "{event}");
 }
 
-fn show(report: &Report, has_trace: bool, out: &mut impl Write) -> io::Result<()> {
+fn show(report: &RunReport, has_trace: bool, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{report}")?;
     let Some(broken) = &report.broken else { return Ok(()) };
     if !has_trace {
@@ -147,7 +147,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, report: &RunReport) {
         self.runs += 1;
         self.broken += u64::from(report.broken.is_some());
         self.events += report.events;
@@ -182,8 +182,8 @@ struct Line<'a> {
     broken: Option<String>,
 }
 
-impl<'a> From<&'a Report> for Line<'a> {
-    fn from(report: &'a Report) -> Self {
+impl<'a> From<&'a RunReport> for Line<'a> {
+    fn from(report: &'a RunReport) -> Self {
         Self {
             scenario: report.scenario,
             seed: report.seed,

@@ -17,17 +17,17 @@ pub const FACTS_MAX: usize = 3;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct RecordedEvent {
     /// When.
     pub at: Time,
-    /// To whom; empty if to nobody in particular.
+    /// The node it happened to; empty if to none in particular.
     pub who: Rc<str>,
-    /// What.
+    /// The event, in words.
     pub what: &'static str,
     facts: [Fact; FACTS_MAX],
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for RecordedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:<14} {}", self.at, self.who, self.what)?;
         let given = self.facts.iter().filter(|(name, _)| !name.is_empty());
@@ -43,9 +43,9 @@ impl fmt::Display for Event {
 pub struct Broken {
     /// When it showed.
     pub at: Time,
-    /// At whom it showed; empty if at nobody in particular.
+    /// The node at which it showed; empty if at none in particular.
     pub who: String,
-    /// What was promised and what happened instead.
+    /// The promise, and the event that broke it.
     pub promise: String,
 }
 
@@ -56,15 +56,15 @@ impl fmt::Display for Broken {
     }
 }
 
-type Witness = Box<dyn FnMut(&Event)>;
+type Witness = Box<dyn FnMut(&RecordedEvent)>;
 
 struct Book {
     now: Time,
     who: Rc<str>,
-    nobody: Rc<str>,
+    no_node: Rc<str>,
     events: u64,
     digest: Digest,
-    latest: VecDeque<Event>,
+    latest: VecDeque<RecordedEvent>,
     latest_max: usize,
     broken: Option<Broken>,
     witness: Option<Witness>,
@@ -77,11 +77,11 @@ pub struct Recorder(Rc<RefCell<Book>>);
 impl Recorder {
     /// An empty book that keeps the latest `latest_max` events.
     pub fn new(latest_max: usize) -> Self {
-        let nobody: Rc<str> = "".into();
+        let no_node: Rc<str> = "".into();
         Self(Rc::new(RefCell::new(Book {
             now: Time::ZERO,
-            who: Rc::clone(&nobody),
-            nobody,
+            who: Rc::clone(&no_node),
+            no_node,
             events: 0,
             digest: Digest::new(),
             latest: VecDeque::with_capacity(latest_max),
@@ -92,22 +92,22 @@ impl Recorder {
     }
 
     /// Shows every event to `witness` as it happens.
-    pub fn show(&self, witness: impl FnMut(&Event) + 'static) {
+    pub fn show(&self, witness: impl FnMut(&RecordedEvent) + 'static) {
         self.0.borrow_mut().witness = Some(Box::new(witness));
     }
 
-    /// What is noted from here on happens at `now` to `who`.
+    /// Events that are noted from here on happen at `now`, to `who`.
     pub fn enter(&self, now: Time, who: &Rc<str>) {
         let mut book = self.0.borrow_mut();
         book.now = now;
         book.who = Rc::clone(who);
     }
 
-    /// What is noted from here on happens at `now` to nobody in particular.
+    /// Events that are noted from here on happen at `now`, to no node in particular.
     pub fn leave(&self, now: Time) {
         let mut book = self.0.borrow_mut();
         book.now = now;
-        book.who = Rc::clone(&book.nobody);
+        book.who = Rc::clone(&book.no_node);
     }
 
     /// Notes an event with up to three facts. They are what the digest is made of, so they must follow from the
@@ -121,7 +121,7 @@ impl Recorder {
         book.digest.bytes(book.who.as_bytes());
         book.digest.bytes(what.as_bytes());
         kept.iter().for_each(|(_, value)| book.digest.word(*value));
-        let event = Event { at: book.now, who: Rc::clone(&book.who), what, facts: kept };
+        let event = RecordedEvent { at: book.now, who: Rc::clone(&book.who), what, facts: kept };
         if let Some(witness) = &mut book.witness {
             witness(&event);
         }
@@ -172,7 +172,7 @@ impl Recorder {
     }
 
     /// The last events, oldest first.
-    pub fn latest(&self) -> Vec<Event> {
+    pub fn latest(&self) -> Vec<RecordedEvent> {
         self.0.borrow().latest.iter().cloned().collect()
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     fn only_the_latest_events_are_kept_but_all_are_counted() {
         let recorder = Recorder::new(2);
         (0..5).for_each(|number| recorder.note("tick", &[("number", number)]));
-        let shown: Vec<String> = recorder.latest().iter().map(Event::to_string).collect();
+        let shown: Vec<String> = recorder.latest().iter().map(RecordedEvent::to_string).collect();
         assert_eq!((shown.len(), recorder.events()), (2, 5));
         assert!(shown[1].ends_with("tick number=4"), "{shown:?}");
     }

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use outboard_wire::Time;
 
-use crate::recorder::{Broken, Event};
+use crate::recorder::{Broken, RecordedEvent};
 use crate::{Digest, Hardships, Recorder};
 
 /// A small drama with promises to keep.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// What people call it.
+    /// Its name.
     pub name: &'static str,
-    /// What it is about, in a sentence.
+    /// Its subject, in a sentence.
     pub about: &'static str,
     pub(crate) play: fn(u64, &Recorder) -> Hardships,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RunReport {
     /// Which scenario.
     pub scenario: &'static str,
     /// Which seed.
@@ -33,24 +33,24 @@ pub struct Report {
     pub span: Duration,
     /// The fingerprint of its events.
     pub digest: Digest,
-    /// What went wrong on purpose.
+    /// The faults that were made on purpose.
     pub hardships: Hardships,
     /// The promise that was broken, if one was.
     pub broken: Option<Broken>,
     /// The last events before that.
-    pub latest: Vec<Event>,
+    pub latest: Vec<RecordedEvent>,
 }
 
 impl Scenario {
     /// Plays it under `seed`. A panic of a machine counts as a broken promise.
-    pub fn run(&self, seed: u64, recorder: &Recorder) -> Report {
+    pub fn run(&self, seed: u64, recorder: &Recorder) -> RunReport {
         let played = catch_unwind(AssertUnwindSafe(|| (self.play)(seed, recorder)));
         let hardships = played.unwrap_or_else(|panic| {
             recorder.fail(format!("nothing panics: {}", text_of(panic.as_ref())));
             Hardships::default()
         });
         let broken = recorder.broken();
-        Report {
+        RunReport {
             scenario: self.name,
             seed,
             events: recorder.events(),
@@ -68,7 +68,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it did".to_owned())
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RunReport {
     /// One line: what was played, how it ended, how much happened, and what went wrong on purpose.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scenario, seed, events, digest, .. } = self;

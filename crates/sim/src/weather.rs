@@ -5,10 +5,10 @@ use std::time::Duration;
 use fastrand::Rng;
 use outboard_link::loopback::FaultPlan;
 
-/// What goes wrong until the weather calms.
+/// The faults until the weather calms.
 #[derive(Clone, Debug)]
 pub struct Weather {
-    /// What happens to frames on their way.
+    /// The faults that strike frames on their way.
     pub plan: FaultPlan,
     /// The mean time between two crashes of a node that can crash; none if none does.
     pub crash_every: Option<Duration>,
@@ -24,7 +24,7 @@ pub struct Weather {
 
 /// Which faults of frames a scenario can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum LossKind {
     /// Only those that real links have: delay and connections that break.
     Honest,
     /// Frames that vanish too.
@@ -48,11 +48,11 @@ impl Weather {
 
     /// Some of what can go wrong, each with a rate of its own: many runs with few kinds of faults find more than
     /// runs in which everything fails at once.
-    pub fn draw(random: &mut Rng, loss: Loss) -> Self {
+    pub fn draw(random: &mut Rng, loss: LossKind) -> Self {
         let delay_min = Duration::from_nanos(random.u64(0..20_000));
         let delay_max = delay_min + Duration::from_nanos(10u64.pow(random.u32(3..=6)) * random.u64(1..=9));
-        let vanish = loss != Loss::Honest;
-        let any = loss == Loss::Anything;
+        let vanish = loss != LossKind::Honest;
+        let any = loss == LossKind::Anything;
         let plan = FaultPlan {
             delay_min,
             delay_max,

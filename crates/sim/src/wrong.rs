@@ -1,6 +1,6 @@
 //! Machines that are wrong on purpose, so that checkers show that they can fail.
 
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::Time;
 
@@ -21,7 +21,7 @@ impl<S: Service> Service for Wrong<S> {
         self.machine.on_turn(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.machine.on_open(link, peer, origin, now);
     }
 

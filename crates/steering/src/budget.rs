@@ -2,7 +2,7 @@
 
 use outboard_wire::time::Time;
 
-use crate::Config;
+use crate::SteeringConfig;
 
 /// A leaky bucket kept as the point at which everything spent will have been forgiven.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Spends one move if any is left.
-    pub(crate) fn spend(&mut self, now: Time, config: &Config) -> bool {
+    pub(crate) fn spend(&mut self, now: Time, config: &SteeringConfig) -> bool {
         let Some(others) = config.switch_burst.checked_sub(1) else { return false };
         if self.forgiven_at - now > config.switch_period.saturating_mul(others) {
             return false;

@@ -8,7 +8,7 @@ use outboard_wire::time::Time;
 use crate::budget::Budget;
 use crate::explorer::Explorer;
 use crate::{
-    Config, Cost, Decision, Evidence, Explanation, Preference, Reason, Rival, Standing, UnknownOption,
+    Cost, Decision, Evidence, Explanation, Preference, Reason, Review, Rival, SteeringConfig, UnknownOption,
 };
 
 /// Cap on how many times over a lead may count; also what a lead over a threshold of zero counts for.
@@ -23,7 +23,7 @@ const STRENGTH_MAX: f64 = 1e6;
 #[derive(Clone, Debug)]
 pub struct Chooser<O, const N: usize> {
     options: [O; N],
-    config: Config,
+    config: SteeringConfig,
     preference: Preference<usize>,
     chosen: usize,
     decision: Decision<O>,
@@ -34,7 +34,7 @@ pub struct Chooser<O, const N: usize> {
     /// Lead times duration so far, in nanoseconds: compared with the dwell.
     pressure_ns: f64,
     comparison: Comparison,
-    standing: Standing,
+    review: Review,
 }
 
 /// The chosen option against its cheapest rival at one review.
@@ -48,11 +48,11 @@ struct Comparison {
 
 impl Comparison {
     /// How a choice stands that nothing presses.
-    fn settled(&self) -> Standing {
+    fn settled(&self) -> Review {
         match (self.cost, self.rival) {
-            (Some(cost), Some((_, rival))) if rival.ns() < cost.ns() => Standing::WithinMargin,
-            (Some(_), Some(_)) => Standing::Cheapest,
-            _ => Standing::Alone,
+            (Some(cost), Some((_, rival))) if rival.ns() < cost.ns() => Review::WithinMargin,
+            (Some(_), Some(_)) => Review::Cheapest,
+            _ => Review::Alone,
         }
     }
 }
@@ -65,7 +65,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
     pub fn new(
         options: [O; N],
         preference: Preference<O>,
-        config: Config,
+        config: SteeringConfig,
         now: Time,
     ) -> Result<Self, UnknownOption<O>> {
         const { assert!(N > 0, "a choice needs options") }
@@ -95,7 +95,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
             reviewed_at: now,
             pressure_ns: 0.0,
             comparison: Comparison::default(),
-            standing: Standing::Alone,
+            review: Review::Alone,
         })
     }
 
@@ -114,7 +114,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
         let before = self.comparison.strength;
         self.comparison = self.compare(now, evidence);
         if matches!(self.preference, Preference::Fixed(_)) {
-            self.standing = Standing::Fixed;
+            self.review = Review::Fixed;
             return None;
         }
         let target = if evidence[self.chosen] == Evidence::Excluded {
@@ -129,7 +129,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
         target.map(|_| self.decision)
     }
 
-    /// The standing choice.
+    /// The present choice.
     pub fn decision(&self) -> &Decision<O> {
         &self.decision
     }
@@ -139,7 +139,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
         self.switches
     }
 
-    /// The standing choice with the figures of the latest review.
+    /// The present choice with the figures of the latest review.
     pub fn explain(&self, now: Time) -> Explanation<O> {
         Explanation {
             chosen: self.decision.chosen,
@@ -149,7 +149,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
             cost: self.comparison.cost,
             rival: self.comparison.rival.map(|(index, cost)| Rival { option: self.options[index], cost }),
             margin_percent: self.config.margin_percent,
-            standing: self.standing,
+            review: self.review,
         }
     }
 
@@ -198,18 +198,18 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
         let Comparison { cost, rival, strength } = self.comparison;
         let (Some((rival_index, rival_cost)), true) = (rival, strength > 0.0) else {
             self.pressure_ns = 0.0;
-            self.standing = self.comparison.settled();
+            self.review = self.comparison.settled();
             return None;
         };
         // The weaker of two successive leads is what lasted all the time between them.
         self.pressure_ns += strength.min(before) * elapsed.as_nanos() as f64;
         let dwell_ns = self.config.dwell.as_nanos() as f64;
         if self.pressure_ns < dwell_ns {
-            self.standing = Standing::Weighing { percent: (self.pressure_ns / dwell_ns * 100.0) as u8 };
+            self.review = Review::Weighing { percent: (self.pressure_ns / dwell_ns * 100.0) as u8 };
             return None;
         }
         if !self.budget.spend(now, &self.config) {
-            self.standing = Standing::Throttled;
+            self.review = Review::Throttled;
             return None;
         }
         debug_assert!(now - rival_cost.measured_at() < self.config.stale_after);
@@ -219,7 +219,7 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
     /// Where to go from an excluded option: the cheapest rival, else the hint, else whatever is usable.
     fn refuge(&mut self, evidence: &[Evidence; N]) -> Option<usize> {
         self.pressure_ns = 0.0;
-        self.standing = Standing::Excluded;
+        self.review = Review::Excluded;
         let usable = |index: &usize| evidence[*index] != Evidence::Excluded;
         let hinted = match self.preference {
             Preference::Hint(index) => Some(index),
@@ -244,6 +244,6 @@ impl<O: Copy + PartialEq + fmt::Display, const N: usize> Chooser<O, N> {
             former: Some(former),
             former_cost,
         };
-        self.standing = self.comparison.settled();
+        self.review = self.comparison.settled();
     }
 }

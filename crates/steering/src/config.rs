@@ -6,7 +6,7 @@ use core::time::Duration;
 ///
 /// Every value is legal: fractions are whole percents and "one in n", so none can be negative or NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct SteeringConfig {
     /// Shortest time whose samples are averaged into one bucket. Default 500 µs.
     pub window: Duration,
     /// Fewest samples averaged into one bucket; 0 counts as 1. Default 4.
@@ -38,7 +38,7 @@ pub struct Config {
     pub explore_fast_one_in: u32,
 }
 
-impl Default for Config {
+impl Default for SteeringConfig {
     fn default() -> Self {
         Self {
             window: Duration::from_micros(500),
@@ -56,7 +56,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl SteeringConfig {
     /// What a cost is multiplied by to add the margin: 1.2 for 20 %.
     pub(crate) fn margin_factor(&self) -> f64 {
         1.0 + f64::from(self.margin_percent) / 100.0

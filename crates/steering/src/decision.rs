@@ -37,7 +37,7 @@ pub enum Preference<O> {
     Auto,
     /// Start here and count this option as cheaper than measured by the margin.
     Hint(O),
-    /// Always this one, measured or not, without exploring. An excluded option stays chosen too: whoever
+    /// Always this one, measured or not, without exploring. An excluded option stays chosen too: a user who
     /// fixed the placement decides what its loss means.
     Fixed(O),
 }
@@ -72,7 +72,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A standing choice as it was made.
+/// A choice as it was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision<O> {
     /// What was chosen.

@@ -23,7 +23,7 @@ pub struct Explanation<O> {
     /// How much dearer than the rival, in percent of its cost, the choice may be.
     pub margin_percent: u32,
     /// How the choice stands against the rival.
-    pub standing: Standing,
+    pub review: Review,
 }
 
 /// An option that is not chosen, and its cost.
@@ -37,7 +37,7 @@ pub struct Rival<O> {
 
 /// How a choice stood at the latest review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Review {
     /// Fixed by the user: nothing else is considered.
     Fixed,
     /// There is nothing to compare it with.
@@ -57,7 +57,7 @@ pub enum Standing {
     Excluded,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for Review {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed => f.pad("nothing else is considered"),
@@ -75,16 +75,16 @@ impl<O: fmt::Display> fmt::Display for Explanation<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {}: ", self.chosen, Span::from(self.held))?;
         match self.cost {
-            None if self.standing == Standing::Alone => f.write_str("nothing was measured lately")?,
+            None if self.review == Review::Alone => f.write_str("nothing was measured lately")?,
             Some(cost) => write!(f, "it costs {}", Span::from(cost))?,
             None => f.write_str("its cost was not measured lately")?,
         }
         if let Some(Rival { option, cost }) = &self.rival {
             write!(f, " against {} at {option} (margin {} %)", Span::from(*cost), self.margin_percent)?;
         }
-        match (self.cost, self.standing) {
-            (None, Standing::Alone) => f.write_str("; ")?,
-            (_, standing) => write!(f, "; {standing}; ")?,
+        match (self.cost, self.review) {
+            (None, Review::Alone) => f.write_str("; ")?,
+            (_, review) => write!(f, "; {review}; ")?,
         }
         match &self.former {
             Some(former) => write!(f, "moved from {former} because {}", self.reason),

@@ -2,7 +2,7 @@
 
 use outboard_wire::time::Time;
 
-use crate::{Config, Evidence};
+use crate::{Evidence, SteeringConfig};
 
 const NEVER: u64 = u64::MAX;
 /// After so many picks that brought no news of an option, its interval doubles.
@@ -58,7 +58,13 @@ impl<const N: usize> Explorer<N> {
     }
 
     /// Decides from fresh evidence what is worth exploring, and how often.
-    pub(crate) fn plan(&mut self, now: Time, config: &Config, chosen: usize, evidence: &[Evidence; N]) {
+    pub(crate) fn plan(
+        &mut self,
+        now: Time,
+        config: &SteeringConfig,
+        chosen: usize,
+        evidence: &[Evidence; N],
+    ) {
         self.spacing = u64::from(config.explore_fast_one_in.max(1));
         let chosen_ns = match evidence[chosen] {
             Evidence::Measured(cost) => Some(cost.ns()),
@@ -116,7 +122,7 @@ impl<const N: usize> Explorer<N> {
 }
 
 /// Picks between two that explore one option which costs `ratio` times the chosen one.
-fn interval<const N: usize>(config: &Config, ratio: f64, fruitless: u32) -> u64 {
+fn interval<const N: usize>(config: &SteeringConfig, ratio: f64, fruitless: u32) -> u64 {
     // The share is divided among the rivals, so that together they stay within it.
     let rivals = N.saturating_sub(1).max(1) as f64;
     let fair = f64::from(config.explore_one_in) * ratio.min(RATIO_MAX) * rivals;

@@ -3,13 +3,13 @@
 //!
 //! A room keeps one [`Signal`] per option and quantity, builds a [`Cost`] from them, and lets a [`Chooser`]
 //! review the costs from time to time. For each piece of work it asks [`Chooser::pick`], a counter and a
-//! comparison; nearly always that is the standing choice, now and then an option that needs measuring.
+//! comparison; nearly always that is the present choice, now and then an option that needs measuring.
 //!
 //! ```
 //! use std::time::Duration;
-//! use outboard_steering::{Chooser, Config, Evidence, Preference, Signal, Site, Time};
+//! use outboard_steering::{Chooser, SteeringConfig, Evidence, Preference, Signal, Site, Time};
 //!
-//! let config = Config::default();
+//! let config = SteeringConfig::default();
 //! let mut latency = Site::ALL.map(|_| Signal::new(&config));
 //! let mut chooser = Chooser::new(Site::ALL, Preference::Hint(Site::Agent), config, Time::ZERO)?;
 //!
@@ -32,7 +32,7 @@
 //!
 //! # What is promised
 //!
-//! With the fields of [`Config`] written as names, and one *bucket* lasting `window` or the time that
+//! With the fields of [`SteeringConfig`] written as names, and one *bucket* lasting `window` or the time that
 //! `min_samples` samples take, whichever is longer:
 //!
 //! - **Quiet.** If the samples of options that cost the same stay within ±`m / (2 + m)` of it, `m` being
@@ -74,13 +74,12 @@ mod decision;
 mod explanation;
 mod explorer;
 mod signal;
-mod site;
 
 pub use chooser::Chooser;
-pub use config::Config;
+pub use config::SteeringConfig;
 pub use cost::Cost;
 pub use decision::{Decision, Evidence, Preference, Reason, UnknownOption};
-pub use explanation::{Explanation, Rival, Standing};
+pub use explanation::{Explanation, Review, Rival};
+pub use outboard_wire::Site;
 pub use outboard_wire::time::Time;
 pub use signal::{Estimate, Signal};
-pub use site::Site;

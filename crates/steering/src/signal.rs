@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use outboard_wire::time::Time;
 
-use crate::Config;
+use crate::SteeringConfig;
 
 /// Buckets whose median watches for steps: two wild ones in five cannot move it, three new ones always do.
 const RECENT: usize = 5;
@@ -76,7 +76,7 @@ struct Mean {
 
 impl Signal {
     /// A signal without samples.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &SteeringConfig) -> Self {
         Self {
             window: config.window,
             stale_after: config.stale_after,
@@ -110,7 +110,7 @@ impl Signal {
     }
 
     /// The present estimate, or `None` while too little was measured. It does not vanish with age:
-    /// whoever uses it looks at [`Estimate::measured_at`].
+    /// the caller looks at [`Estimate::measured_at`].
     pub fn estimate(&self) -> Option<Estimate> {
         if self.weight == 0 {
             return None;

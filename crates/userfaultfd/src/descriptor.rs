@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Updater, opcode};
 use rustix::mm::UserfaultfdFlags;
 
-use crate::message::Messages;
+use crate::message::KernelMessages;
 use crate::route::DEVICE;
-use crate::{Features, Route};
+use crate::{DescriptorSource, Features};
 
 const GROUP: u8 = raw::UFFDIO as u8;
 const API: Opcode = opcode::read_write::<raw::uffdio_api>(GROUP, raw::_UFFDIO_API as u8);
@@ -33,7 +33,7 @@ const _: () = assert!(raw::UFFDIO_COPY_MODE_DONTWAKE as u64 == MODE_DONTWAKE);
 
 /// What faults of a range are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum FaultWatch {
     /// Accesses to absent pages.
     Missing,
     /// Stores to protected pages. Absent pages are the kernel's business, as in any memory.
@@ -75,12 +75,14 @@ pub struct Userfaultfd(OwnedFd);
 
 impl Userfaultfd {
     /// Asks for one whose reads do not block.
-    pub fn open(route: Route) -> Result<Self, Errno> {
+    pub fn open(route: DescriptorSource) -> Result<Self, Errno> {
         let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
         let flags = match route {
-            Route::Syscall => flags,
-            Route::UserModeOnly => flags | UserfaultfdFlags::from_bits_retain(raw::UFFD_USER_MODE_ONLY),
-            Route::Device => {
+            DescriptorSource::Syscall => flags,
+            DescriptorSource::UserModeOnly => {
+                flags | UserfaultfdFlags::from_bits_retain(raw::UFFD_USER_MODE_ONLY)
+            }
+            DescriptorSource::Device => {
                 let device = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
                 // SAFETY: the opcode takes the flags as an integer and answers with a new descriptor.
                 return unsafe { rustix::ioctl::ioctl(device, NewDescriptor(flags)) }.map(Self);
@@ -91,9 +93,9 @@ impl Userfaultfd {
     }
 
     /// Asks by every route, best first.
-    pub fn open_best() -> Result<(Self, Route), Errno> {
+    pub fn open_best() -> Result<(Self, DescriptorSource), Errno> {
         let mut refused = Errno::NOSYS;
-        for route in Route::ALL {
+        for route in DescriptorSource::ALL {
             match Self::open(route) {
                 Ok(userfaultfd) => return Ok((userfaultfd, route)),
                 Err(errno) => refused = errno,
@@ -115,21 +117,27 @@ impl Userfaultfd {
     /// # Safety
     ///
     /// The range is mapped memory of the caller's, and every thread that touches an absent page of it may wait
-    /// until somebody answers.
-    pub unsafe fn register(&self, start: usize, len: usize, watch: Watch) -> Result<(), Errno> {
+    /// until a handler answers.
+    pub unsafe fn register(&self, start: usize, len: usize, watch: FaultWatch) -> Result<(), Errno> {
         let mode = match watch {
-            Watch::Missing => raw::UFFDIO_REGISTER_MODE_MISSING,
-            Watch::Protected => raw::UFFDIO_REGISTER_MODE_WP,
-            Watch::MissingAndProtected => raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP,
+            FaultWatch::Missing => raw::UFFDIO_REGISTER_MODE_MISSING,
+            FaultWatch::Protected => raw::UFFDIO_REGISTER_MODE_WP,
+            FaultWatch::MissingAndProtected => {
+                raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP
+            }
         };
         let mut register = raw::uffdio_register { range: range(start, len), mode: mode.into(), ioctls: 0 };
         // SAFETY: by the contract above.
         unsafe { self.update::<REGISTER, _>(&mut register) }
     }
 
-    /// Faults of these pages are the kernel's again; whoever waits goes on.
-    pub fn unregister(&self, start: usize, len: usize) -> Result<(), Errno> {
-        // SAFETY: takes back what `register` did; absent pages read as zeros afterwards, as in any new memory.
+    /// Faults of these pages are the kernel's again; threads that wait go on.
+    ///
+    /// # Safety
+    ///
+    /// The range is the caller's, and no code takes the zeros for its bytes that are read from absent pages afterwards.
+    pub unsafe fn unregister(&self, start: usize, len: usize) -> Result<(), Errno> {
+        // SAFETY: by the contract above.
         unsafe { self.update::<UNREGISTER, _>(&mut range(start, len)) }
     }
 
@@ -143,7 +151,7 @@ impl Userfaultfd {
     ///
     /// # Safety
     ///
-    /// Both ranges are mapped memory of the caller's, `to` is registered here, and nobody relies on `to` being
+    /// Both ranges are mapped memory of the caller's, `to` is registered here, and no code relies on `to` being
     /// absent.
     pub unsafe fn copy(
         &self,
@@ -165,7 +173,7 @@ impl Userfaultfd {
     ///
     /// # Safety
     ///
-    /// Both ranges are mapped memory of the caller's, both registered here, and nobody relies on `from` being
+    /// Both ranges are mapped memory of the caller's, both registered here, and no code relies on `from` being
     /// there or on `to` being absent.
     pub unsafe fn relocate(&self, from: usize, to: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
         let mut relocation = raw::uffdio_move {
@@ -181,29 +189,41 @@ impl Userfaultfd {
     }
 
     /// Makes stores to pages wait for a handler.
-    pub fn protect(&self, start: usize, len: usize) -> Result<(), Errno> {
+    ///
+    /// # Safety
+    ///
+    /// The range is the caller's, and every thread that stores there may wait until a handler answers.
+    pub unsafe fn protect(&self, start: usize, len: usize) -> Result<(), Errno> {
         let mut protect = raw::uffdio_writeprotect { range: range(start, len), mode: PROTECT_MODE_SET };
-        // SAFETY: changes no contents.
+        // SAFETY: by the contract above.
         unsafe { self.update::<PROTECT, _>(&mut protect) }
     }
 
     /// Allows stores to pages again, and wakes those who wait to store.
-    pub fn unprotect(&self, start: usize, len: usize) -> Result<(), Errno> {
+    ///
+    /// # Safety
+    ///
+    /// The range is the caller's, and no code relies on its bytes staying as they are.
+    pub unsafe fn unprotect(&self, start: usize, len: usize) -> Result<(), Errno> {
         let mut protect = raw::uffdio_writeprotect { range: range(start, len), mode: 0 };
-        // SAFETY: changes no contents.
+        // SAFETY: by the contract above.
         unsafe { self.update::<PROTECT, _>(&mut protect) }
     }
 
-    /// Makes absent pages raise SIGBUS where they are touched.
-    pub fn poison(&self, start: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
+    /// Makes absent pages raise SIGBUS where they are touched. They cannot be filled any more.
+    ///
+    /// # Safety
+    ///
+    /// The range is the caller's, and no code relies on its absent pages being filled.
+    pub unsafe fn poison(&self, start: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
         let mut poison = raw::uffdio_poison { range: range(start, len), mode: wake.mode(), updated: 0 };
-        // SAFETY: absent pages hold nothing that could be lost.
+        // SAFETY: by the contract above.
         let result = unsafe { self.update::<POISON, _>(&mut poison) };
         result.map_err(|errno| stopped(poison.updated, errno))
     }
 
     /// Takes the faults that wait, as many as there is room for. Returns false if there are none.
-    pub fn read(&self, messages: &mut Messages) -> Result<bool, Errno> {
+    pub fn read(&self, messages: &mut KernelMessages) -> Result<bool, Errno> {
         match rustix::io::read(&self.0, &mut messages.bytes) {
             Ok(filled) => {
                 messages.filled = filled;
@@ -248,7 +268,7 @@ fn stopped(count: i64, errno: Errno) -> Stopped {
 struct NewDescriptor(UserfaultfdFlags);
 
 // SAFETY: the argument is an integer, nothing in this process's memory changes, and the answer is a descriptor that
-// nobody else owns.
+// no other code owns.
 unsafe impl Ioctl for NewDescriptor {
     type Output = OwnedFd;
 

@@ -14,10 +14,12 @@ impl Features {
     pub const NONE: Self = Self(0);
     /// A fault message says whether the page was protected or absent.
     pub const PAGEFAULT_FLAG_WP: Self = Self(raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP as u64);
-    /// Whoever moves a range with `mremap` waits until the handler has read so.
+    /// A thread that moves a range with `mremap` waits until the handler has read of it.
     pub const EVENT_REMAP: Self = Self(raw::UFFD_FEATURE_EVENT_REMAP as u64);
-    /// Whoever unmaps a range, or maps something in its place, waits until the handler has read so.
+    /// A thread that unmaps a range, or maps something in its place, waits until the handler has read of it.
     pub const EVENT_UNMAP: Self = Self(raw::UFFD_FEATURE_EVENT_UNMAP as u64);
+    /// A touch of an absent page raises SIGBUS in the thread that touches it, and waits for no handler.
+    pub const SIGBUS: Self = Self(raw::UFFD_FEATURE_SIGBUS as u64);
     /// A fault message names the thread.
     pub const THREAD_ID: Self = Self(raw::UFFD_FEATURE_THREAD_ID as u64);
     /// Faults on pages that a memory file already has.
@@ -100,6 +102,7 @@ mod tests {
             (Features::PAGEFAULT_FLAG_WP, "PAGEFAULT_FLAG_WP"),
             (Features::EVENT_REMAP, "EVENT_REMAP"),
             (Features::EVENT_UNMAP, "EVENT_UNMAP"),
+            (Features::SIGBUS, "SIGBUS"),
             (Features::THREAD_ID, "THREAD_ID"),
             (Features::MINOR_SHMEM, "MINOR_SHMEM"),
             (Features::EXACT_ADDRESS, "EXACT_ADDRESS"),

@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 
 /// Why a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum KernelFaultCause {
     /// It read a page that is not there.
     Read,
     /// It wrote to a page that is not there.
@@ -17,16 +17,16 @@ pub enum Cause {
 
 /// A thread waits at an address until its page is there, or it is woken for another reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct KernelFault {
     /// The address, exact to the byte or to the page as was agreed.
     pub address: usize,
     /// Why it waits.
-    pub cause: Cause,
+    pub cause: KernelFaultCause,
 }
 
 /// A registered range was taken away by a system call of this process. The caller of that waited until this was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum KernelChange {
     /// It was unmapped, or something else was mapped in its place.
     Unmapped {
         /// Which addresses.
@@ -47,46 +47,48 @@ const MESSAGE: usize = 32;
 const BATCH: usize = 16;
 
 /// Room for the messages of one read.
-pub struct Messages {
+pub struct KernelMessages {
     pub(crate) bytes: [u8; MESSAGE * BATCH],
     pub(crate) filled: usize,
 }
 
-impl Default for Messages {
+impl Default for KernelMessages {
     fn default() -> Self {
         Self { bytes: [0; MESSAGE * BATCH], filled: 0 }
     }
 }
 
-impl Messages {
+impl KernelMessages {
     /// Whether the last read brought as many as there is room for, so that there may be more.
     pub fn is_full(&self) -> bool {
         self.filled == self.bytes.len()
     }
 
     /// The faults that the last read brought, in the kernel's order.
-    pub fn faults(&self) -> impl Iterator<Item = Fault> {
+    pub fn faults(&self) -> impl Iterator<Item = KernelFault> {
         self.messages().filter(|message| message.event == raw::UFFD_EVENT_PAGEFAULT).map(|message| {
             let [flags, address, _] = message.words;
             let has = |flag: u32| flags & u64::from(flag) != 0;
             let cause = if has(raw::UFFD_PAGEFAULT_FLAG_WP) {
-                Cause::Protected
+                KernelFaultCause::Protected
             } else if has(raw::UFFD_PAGEFAULT_FLAG_WRITE) {
-                Cause::Write
+                KernelFaultCause::Write
             } else {
-                Cause::Read
+                KernelFaultCause::Read
             };
-            Fault { address: address as usize, cause }
+            KernelFault { address: address as usize, cause }
         })
     }
 
     /// The changes that the last read brought, of those that were agreed upon.
-    pub fn changes(&self) -> impl Iterator<Item = Change> {
+    pub fn changes(&self) -> impl Iterator<Item = KernelChange> {
         self.messages().filter_map(|message| {
             let [first, second, third] = message.words.map(|word| word as usize);
             match message.event {
-                raw::UFFD_EVENT_UNMAP => Some(Change::Unmapped { range: first..second }),
-                raw::UFFD_EVENT_REMAP => Some(Change::Moved { range: first..first + third, to: second }),
+                raw::UFFD_EVENT_UNMAP => Some(KernelChange::Unmapped { range: first..second }),
+                raw::UFFD_EVENT_REMAP => {
+                    Some(KernelChange::Moved { range: first..first + third, to: second })
+                }
                 _ => None,
             }
         })
@@ -118,22 +120,22 @@ mod tests {
     use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 
     use super::*;
-    use crate::{Features, Route, Userfaultfd, Watch};
+    use crate::{DescriptorSource, FaultWatch, Features, Userfaultfd};
 
     const PAGE: usize = 4096;
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn map(pages: usize) -> usize {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, which nobody touches.
+        // SAFETY: a new mapping, which no thread touches.
         unsafe {
             mmap_anonymous(core::ptr::null_mut(), pages * PAGE, rights, MapFlags::PRIVATE).unwrap() as usize
         }
     }
 
     /// The next change that is told.
-    fn next_change(userfaultfd: &Userfaultfd) -> Change {
-        let (mut messages, until) = (Messages::default(), Instant::now() + PATIENCE);
+    fn next_change(userfaultfd: &Userfaultfd) -> KernelChange {
+        let (mut messages, until) = (KernelMessages::default(), Instant::now() + PATIENCE);
         loop {
             if userfaultfd.read(&mut messages).unwrap() {
                 let [change] = messages.changes().collect::<Vec<_>>().try_into().expect("one change");
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_takes_a_range_away_is_told() {
-        let userfaultfd = match Userfaultfd::open(Route::UserModeOnly) {
+        let userfaultfd = match Userfaultfd::open(DescriptorSource::UserModeOnly) {
             Err(Errno::PERM | Errno::NOSYS) => {
                 println!("skipped: userfaultfd is not allowed here");
                 return;
@@ -156,32 +158,34 @@ mod tests {
         let wanted = Features::EVENT_UNMAP.bits() | Features::EVENT_REMAP.bits();
         userfaultfd.agree(Features::from_bits(wanted)).unwrap();
         let (start, target) = (map(8), map(2));
-        // SAFETY: memory of this test, which nobody touches.
-        unsafe { userfaultfd.register(start, 8 * PAGE, Watch::Missing).unwrap() };
+        // SAFETY: memory of this test, which no thread touches.
+        unsafe { userfaultfd.register(start, 8 * PAGE, FaultWatch::Missing).unwrap() };
         let page = move |number: usize| start + number * PAGE;
         // SAFETY: as above.
         let caller = std::thread::spawn(move || unsafe { munmap(page(1) as *mut _, PAGE) });
-        assert_eq!(next_change(&userfaultfd), Change::Unmapped { range: page(1)..page(2) });
+        assert_eq!(next_change(&userfaultfd), KernelChange::Unmapped { range: page(1)..page(2) });
         caller.join().unwrap().unwrap();
         // SAFETY: as above.
         let caller = std::thread::spawn(move || unsafe {
             let flags = MapFlags::PRIVATE | MapFlags::FIXED;
             mmap_anonymous(page(2) as *mut _, PAGE, ProtFlags::READ, flags).map(|_| ())
         });
-        assert_eq!(next_change(&userfaultfd), Change::Unmapped { range: page(2)..page(3) });
+        assert_eq!(next_change(&userfaultfd), KernelChange::Unmapped { range: page(2)..page(3) });
         caller.join().unwrap().unwrap();
         // SAFETY: as above.
         let caller = std::thread::spawn(move || unsafe {
             let flags = MremapFlags::MAYMOVE;
             mremap_fixed(page(4) as *mut _, 2 * PAGE, 2 * PAGE, flags, target as *mut _).map(|_| ())
         });
-        assert_eq!(next_change(&userfaultfd), Change::Moved { range: page(4)..page(6), to: target });
-        assert_eq!(next_change(&userfaultfd), Change::Unmapped { range: page(4)..page(6) });
+        assert_eq!(next_change(&userfaultfd), KernelChange::Moved { range: page(4)..page(6), to: target });
+        assert_eq!(next_change(&userfaultfd), KernelChange::Unmapped { range: page(4)..page(6) });
         caller.join().unwrap().unwrap();
-        // What is not registered any more is taken away without a word: nobody would read it.
-        userfaultfd.unregister(page(6), 2 * PAGE).unwrap();
+        // What is not registered any more is taken away without a word, since no handler would read it.
         // SAFETY: as above.
-        unsafe { munmap(page(6) as *mut _, 2 * PAGE).unwrap() };
-        assert!(!userfaultfd.read(&mut Messages::default()).unwrap());
+        unsafe {
+            userfaultfd.unregister(page(6), 2 * PAGE).unwrap();
+            munmap(page(6) as *mut _, 2 * PAGE).unwrap();
+        }
+        assert!(!userfaultfd.read(&mut KernelMessages::default()).unwrap());
     }
 }

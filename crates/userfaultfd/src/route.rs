@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The device that gives userfaultfds to whoever may open it.
+/// The device that gives userfaultfds to processes that may open it.
 pub const DEVICE: &str = "/dev/userfaultfd";
 
 /// A way to get a userfaultfd. The first that is open is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Route {
+pub enum DescriptorSource {
     /// The system call: needs `CAP_SYS_PTRACE` or `vm.unprivileged_userfaultfd=1`.
     Syscall,
     /// `/dev/userfaultfd`: needs permission to open it.
@@ -20,7 +20,7 @@ pub enum Route {
     UserModeOnly,
 }
 
-impl fmt::Display for Route {
+impl fmt::Display for DescriptorSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Syscall => "the system call userfaultfd",
@@ -30,7 +30,7 @@ impl fmt::Display for Route {
     }
 }
 
-impl Route {
+impl DescriptorSource {
     /// Best first.
     pub const ALL: [Self; 3] = [Self::Syscall, Self::Device, Self::UserModeOnly];
 

@@ -8,17 +8,17 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::exact;
-use crate::{DecodeError, Generation, Kind, RegionId, RegionKey, Rights, Room};
+use crate::{DecodeError, FixedPart, FrameKind, Generation, RegionId, RegionKey, Rights, Room};
 
-const OPEN: Kind = Kind::new(Room::Link, 16);
-const OPENED: Kind = Kind::new(Room::Link, 17);
-const CLOSE: Kind = Kind::new(Room::Link, 18);
-const WITHDRAWN: Kind = Kind::new(Room::Link, 19);
-const READ: Kind = Kind::new(Room::Link, 32);
-const WRITE: Kind = Kind::new(Room::Link, 33);
-const COMPARE_SWAP: Kind = Kind::new(Room::Link, 34);
-const FETCH_ADD: Kind = Kind::new(Room::Link, 35);
-const DONE: Kind = Kind::new(Room::Link, 36);
+const OPEN: FrameKind = FrameKind::new(Room::Link, 16);
+const OPENED: FrameKind = FrameKind::new(Room::Link, 17);
+const CLOSE: FrameKind = FrameKind::new(Room::Link, 18);
+const WITHDRAWN: FrameKind = FrameKind::new(Room::Link, 19);
+const READ: FrameKind = FrameKind::new(Room::Link, 32);
+const WRITE: FrameKind = FrameKind::new(Room::Link, 33);
+const COMPARE_SWAP: FrameKind = FrameKind::new(Room::Link, 34);
+const FETCH_ADD: FrameKind = FrameKind::new(Room::Link, 35);
+const DONE: FrameKind = FrameKind::new(Room::Link, 36);
 
 /// The longest fixed part of any message here, in bytes.
 pub const FIXED_LEN_MAX: usize = 32;
@@ -27,9 +27,9 @@ pub const FIXED_LEN_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot(pub u32);
 
-/// A stretch of an open region.
+/// A range of an open region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct RegionSpan {
     /// Which open region.
     pub slot: Slot,
     /// Where it begins, in bytes.
@@ -40,7 +40,7 @@ pub struct Span {
 
 /// What one side asks of the other's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum AccessRequest {
     /// Give me a slot for this region.
     Open {
         /// Which region.
@@ -64,13 +64,13 @@ pub enum Request {
         slot: Slot,
     },
     /// Send me these bytes.
-    Read(Span),
+    Read(RegionSpan),
     /// Put the bytes that follow there.
-    Write(Span),
+    Write(RegionSpan),
     /// Store `desired` in the word at `span` if it holds `expected`.
     CompareSwap {
         /// An aligned 8-byte word.
-        span: Span,
+        span: RegionSpan,
         /// What it must hold.
         expected: u64,
         /// What it will hold then.
@@ -79,7 +79,7 @@ pub enum Request {
     /// Add to the word at `span`, wrapping around.
     FetchAdd {
         /// An aligned 8-byte word.
-        span: Span,
+        span: RegionSpan,
         /// What to add.
         addend: u64,
     },
@@ -88,7 +88,7 @@ pub enum Request {
 /// How an access ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Status {
+pub enum AccessStatus {
     /// It was done.
     Done = 0,
     /// The span is not inside the region.
@@ -103,15 +103,17 @@ pub enum Status {
     Busy = 5,
     /// The owner has no descriptor left by which it could hand the region over.
     NoDescriptors = 6,
+    /// The owner has no memory left for pages that would have to be made present.
+    NoMemory = 7,
 }
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum AccessReply {
     /// To an open.
     Opened {
         /// How it went; the rest counts only if it is `Done`.
-        status: Status,
+        status: AccessStatus,
         /// The slot to use.
         slot: Slot,
         /// The region's size in bytes.
@@ -120,7 +122,7 @@ pub enum Reply {
     /// To anything else. The data of a read follow.
     Done {
         /// How it went.
-        status: Status,
+        status: AccessStatus,
         /// The word before an atomic changed it.
         old: u64,
     },
@@ -164,42 +166,21 @@ const _: () = assert!(size_of::<SpanBytes>() == 16);
 const _: () = assert!(size_of::<AtomicBytes>() == 32);
 const _: () = assert!(size_of::<ReplyBytes>() == 16);
 
-/// The fixed part of a message, ready to travel.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed {
-    bytes: [u8; FIXED_LEN_MAX],
-    len: usize,
-}
-
-impl Fixed {
-    fn new(message: &(impl IntoBytes + Immutable)) -> Self {
-        let mut bytes = [0; FIXED_LEN_MAX];
-        let len = message.as_bytes().len();
-        bytes[..len].copy_from_slice(message.as_bytes());
-        Self { bytes, len }
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl From<Span> for SpanBytes {
-    fn from(span: Span) -> Self {
+impl From<RegionSpan> for SpanBytes {
+    fn from(span: RegionSpan) -> Self {
         Self { offset: span.offset.into(), slot: span.slot.0.into(), len: span.len.into() }
     }
 }
 
-impl From<&SpanBytes> for Span {
+impl From<&SpanBytes> for RegionSpan {
     fn from(bytes: &SpanBytes) -> Self {
         Self { slot: Slot(bytes.slot.get()), offset: bytes.offset.get(), len: bytes.len.get() }
     }
 }
 
-impl Request {
+impl AccessRequest {
     /// How long the fixed part of a request of this kind is; `None` if it is no request.
-    pub const fn fixed_len(kind: Kind) -> Option<usize> {
+    pub const fn fixed_len(kind: FrameKind) -> Option<usize> {
         match kind {
             OPEN => Some(size_of::<OpenBytes>()),
             CLOSE | WITHDRAWN | READ | WRITE => Some(size_of::<SpanBytes>()),
@@ -209,7 +190,7 @@ impl Request {
     }
 
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Open { .. } => OPEN,
             Self::Close { .. } => CLOSE,
@@ -222,29 +203,31 @@ impl Request {
     }
 
     /// The fixed part.
-    pub fn encode(&self) -> Fixed {
+    pub fn encode(&self) -> FixedPart<FIXED_LEN_MAX> {
         match *self {
-            Self::Open { region, generation, rights, key } => Fixed::new(&OpenBytes {
+            Self::Open { region, generation, rights, key } => FixedPart::new(&OpenBytes {
                 region: region.0.into(),
                 generation: generation.0.into(),
                 rights: u32::from(rights.bits()).into(),
                 key,
             }),
             Self::Close { slot } | Self::Withdrawn { slot } => {
-                Fixed::new(&SpanBytes::from(Span { slot, offset: 0, len: 0 }))
+                FixedPart::new(&SpanBytes::from(RegionSpan { slot, offset: 0, len: 0 }))
             }
-            Self::Read(span) | Self::Write(span) => Fixed::new(&SpanBytes::from(span)),
-            Self::CompareSwap { span, expected, desired } => {
-                Fixed::new(&AtomicBytes { span: span.into(), first: expected.into(), second: desired.into() })
-            }
+            Self::Read(span) | Self::Write(span) => FixedPart::new(&SpanBytes::from(span)),
+            Self::CompareSwap { span, expected, desired } => FixedPart::new(&AtomicBytes {
+                span: span.into(),
+                first: expected.into(),
+                second: desired.into(),
+            }),
             Self::FetchAdd { span, addend } => {
-                Fixed::new(&AtomicBytes { span: span.into(), first: addend.into(), second: 0.into() })
+                FixedPart::new(&AtomicBytes { span: span.into(), first: addend.into(), second: 0.into() })
             }
         }
     }
 
     /// Reads the fixed part of a frame of this kind that has `data_len` bytes after it.
-    pub fn decode(kind: Kind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
         let request = match kind {
             OPEN => decode_open(exact("open request", fixed)?)?,
             CLOSE => Self::Close { slot: decode_slot("close request", exact("close request", fixed)?)? },
@@ -263,12 +246,12 @@ impl Request {
     }
 }
 
-fn decode_open(bytes: &OpenBytes) -> Result<Request, DecodeError> {
+fn decode_open(bytes: &OpenBytes) -> Result<AccessRequest, DecodeError> {
     let rights = bytes.rights.get();
     let rights = u8::try_from(rights)
         .map_err(|_| DecodeError::BadValue { what: "rights", value: rights.into() })
         .and_then(Rights::from_bits)?;
-    Ok(Request::Open {
+    Ok(AccessRequest::Open {
         region: RegionId(bytes.region.get()),
         generation: Generation(bytes.generation.get()),
         rights,
@@ -278,36 +261,36 @@ fn decode_open(bytes: &OpenBytes) -> Result<Request, DecodeError> {
 
 /// The slot of a message that has nothing else.
 fn decode_slot(what: &'static str, bytes: &SpanBytes) -> Result<Slot, DecodeError> {
-    match Span::from(bytes) {
-        Span { slot, offset: 0, len: 0 } => Ok(slot),
-        Span { offset, .. } => Err(DecodeError::BadValue { what, value: offset }),
+    match RegionSpan::from(bytes) {
+        RegionSpan { slot, offset: 0, len: 0 } => Ok(slot),
+        RegionSpan { offset, .. } => Err(DecodeError::BadValue { what, value: offset }),
     }
 }
 
-fn decode_atomic(kind: Kind, bytes: &AtomicBytes) -> Result<Request, DecodeError> {
-    let span = Span::from(&bytes.span);
+fn decode_atomic(kind: FrameKind, bytes: &AtomicBytes) -> Result<AccessRequest, DecodeError> {
+    let span = RegionSpan::from(&bytes.span);
     if span.len != 8 {
         return Err(DecodeError::BadValue { what: "length of an atomic", value: span.len.into() });
     }
     let (first, second) = (bytes.first.get(), bytes.second.get());
     match kind {
-        COMPARE_SWAP => Ok(Request::CompareSwap { span, expected: first, desired: second }),
-        _ if second == 0 => Ok(Request::FetchAdd { span, addend: first }),
+        COMPARE_SWAP => Ok(AccessRequest::CompareSwap { span, expected: first, desired: second }),
+        _ if second == 0 => Ok(AccessRequest::FetchAdd { span, addend: first }),
         _ => Err(DecodeError::BadValue { what: "reserved word of a fetch-add", value: second }),
     }
 }
 
-impl Reply {
+impl AccessReply {
     /// How long the fixed part of every reply is.
     pub const FIXED_LEN: usize = size_of::<ReplyBytes>();
 
     /// Whether frames of this kind are replies.
-    pub const fn is_reply(kind: Kind) -> bool {
+    pub const fn is_reply(kind: FrameKind) -> bool {
         matches!(kind, OPENED | DONE)
     }
 
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Opened { .. } => OPENED,
             Self::Done { .. } => DONE,
@@ -315,18 +298,18 @@ impl Reply {
     }
 
     /// The fixed part.
-    pub fn encode(&self) -> Fixed {
+    pub fn encode(&self) -> FixedPart<FIXED_LEN_MAX> {
         let (value, status, slot) = match *self {
             Self::Opened { status, slot, size } => (size, status, slot.0),
             Self::Done { status, old } => (old, status, 0),
         };
-        Fixed::new(&ReplyBytes { value: value.into(), status: (status as u32).into(), slot: slot.into() })
+        FixedPart::new(&ReplyBytes { value: value.into(), status: (status as u32).into(), slot: slot.into() })
     }
 
     /// Reads the fixed part of a frame of this kind.
-    pub fn decode(kind: Kind, fixed: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, fixed: &[u8]) -> Result<Self, DecodeError> {
         let bytes: &ReplyBytes = exact("reply", fixed)?;
-        let status = Status::try_from(bytes.status.get())?;
+        let status = AccessStatus::try_from(bytes.status.get())?;
         match (kind, bytes.slot.get()) {
             (OPENED, slot) => Ok(Self::Opened { status, slot: Slot(slot), size: bytes.value.get() }),
             (DONE, 0) => Ok(Self::Done { status, old: bytes.value.get() }),
@@ -338,7 +321,18 @@ impl Reply {
     }
 }
 
-impl TryFrom<u32> for Status {
+impl AccessStatus {
+    /// What a peer that speaks this version is told in its place.
+    pub const fn for_version(self, version: u16) -> Self {
+        match self {
+            // It knows that as a reason to try again.
+            Self::NoMemory if version < 2 => Self::Busy,
+            status => status,
+        }
+    }
+}
+
+impl TryFrom<u32> for AccessStatus {
     type Error = DecodeError;
 
     fn try_from(value: u32) -> Result<Self, DecodeError> {
@@ -350,6 +344,7 @@ impl TryFrom<u32> for Status {
             4 => Ok(Self::Misaligned),
             5 => Ok(Self::Busy),
             6 => Ok(Self::NoDescriptors),
+            7 => Ok(Self::NoMemory),
             _ => Err(DecodeError::BadValue { what: "status", value: value.into() }),
         }
     }

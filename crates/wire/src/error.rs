@@ -32,7 +32,7 @@ pub enum DecodeError {
         /// What it held.
         value: u64,
     },
-    /// Whoever sent this does not speak this protocol.
+    /// The sender does not speak this protocol.
     #[error("not an Outboard peer: it sent {start:02x?}")]
     NotOutboard {
         /// The first bytes that were sent.

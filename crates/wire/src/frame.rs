@@ -13,9 +13,9 @@ const MARKER: u16 = 0x4f62;
 
 /// What a frame is about: the upper byte names the room that reads it, the lower byte the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kind(pub u16);
+pub struct FrameKind(pub u16);
 
-impl Kind {
+impl FrameKind {
     /// The kind of message `message` in `room`.
     pub const fn new(room: Room, message: u8) -> Self {
         Self(((room as u16) << 8) | message as u16)
@@ -32,7 +32,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FrameKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02x}.{:02x}", self.0 >> 8, self.0 & 0xff)
     }
@@ -66,7 +66,7 @@ pub struct Flow(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
     /// Who reads it, and as what.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The label that steering keys on.
     pub flow: Flow,
     /// Free for the reader's use, for example to match a reply to its request.
@@ -75,16 +75,16 @@ pub struct FrameHead {
 
 impl FrameHead {
     /// A head with no flow label and no tag.
-    pub const fn new(kind: Kind) -> Self {
+    pub const fn new(kind: FrameKind) -> Self {
         Self { kind, flow: Flow(0), tag: 0 }
     }
 
-    /// The same head with a tag.
+    /// This head with a tag.
     pub const fn with_tag(self, tag: u32) -> Self {
         Self { tag, ..self }
     }
 
-    /// The same head with a flow label.
+    /// This head with a flow label.
     pub const fn with_flow(self, flow: Flow) -> Self {
         Self { flow, ..self }
     }
@@ -170,6 +170,6 @@ impl FrameHeader {
     /// What the sender said of the frame.
     #[inline]
     pub const fn head(&self) -> FrameHead {
-        FrameHead { kind: Kind(self.kind.get()), flow: Flow(self.flow.get()), tag: self.tag.get() }
+        FrameHead { kind: FrameKind(self.kind.get()), flow: Flow(self.flow.get()), tag: self.tag.get() }
     }
 }

@@ -1,7 +1,9 @@
 //! The first words on every link: who is there, which version, and with what proof.
 //!
 //! The side that connects sends a [`Hello`]; the other answers with a [`Welcome`] or a [`Refusal`], and before that with
-//! as many [`Wait`]s as it takes. All four have one size, so that a stream reader always knows how much to wait for.
+//! as many [`Wait`]s as it takes. All four have one size, so that a stream reader always knows how much to wait for. That
+//! size, the magic and the place of the versions are the same in every version. What a build of a newer version adds
+//! elsewhere in a hello or a refusal is left out by an older one: the two speak the older version, or part.
 
 use core::fmt;
 
@@ -10,45 +12,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::exact;
 use crate::text::Text;
-use crate::{DecodeError, Incarnation, JobId, Rank, Role};
+use crate::{DecodeError, Incarnation, JobId, Rank, Role, Versions};
 
 /// The size of each handshake message in bytes.
 pub const HANDSHAKE_LEN: usize = 176;
-
-/// The versions of the protocol that a process can speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Versions {
-    /// The oldest.
-    pub min: u16,
-    /// The newest.
-    pub max: u16,
-}
-
-impl Versions {
-    /// What this build speaks. Since version 2 the accepting side may answer with [`Wait`].
-    pub const OURS: Self = Self { min: 1, max: 2 };
-
-    /// Whether a process that speaks these understands [`Wait`].
-    pub const fn understands_wait(self) -> bool {
-        self.max >= 2
-    }
-
-    /// The newest version that both sides speak.
-    pub fn common(self, other: Self) -> Option<u16> {
-        let newest = self.max.min(other.max);
-        (newest >= self.min.max(other.min)).then_some(newest)
-    }
-}
-
-impl fmt::Display for Versions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.min == self.max {
-            write!(f, "{}", self.min)
-        } else {
-            write!(f, "{}–{}", self.min, self.max)
-        }
-    }
-}
 
 /// Proof of identity: a method and what it needs. Method 0 is "none"; links within a node rely on the
 /// kernel's word about the peer instead.
@@ -159,11 +126,12 @@ impl Message {
         }
     }
 
-    fn introduction(&self) -> Result<Introduction, DecodeError> {
+    /// Who says this. What a build of a version that we do not know says besides is left out where `may_say_more`.
+    fn introduction(&self, may_say_more: bool) -> Result<Introduction, DecodeError> {
         self.name.check("peer name")?;
         let reserved =
             u64::from(self.reserved.get()) | self.padding.iter().fold(0, |or, b| or | u64::from(*b));
-        if reserved != 0 {
+        if reserved != 0 && !may_say_more {
             return Err(DecodeError::BadValue { what: "reserved handshake bytes", value: reserved });
         }
         Ok(Introduction {
@@ -198,17 +166,24 @@ impl Hello {
         zerocopy::transmute!(Message::new(HELLO, self.versions, &self.intro))
     }
 
-    /// Reads a message of exactly [`HANDSHAKE_LEN`] bytes.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// What the sender of a message of exactly [`HANDSHAKE_LEN`] bytes speaks, whatever else it says there.
+    pub fn versions_in(bytes: &[u8]) -> Result<Versions, DecodeError> {
         let message: &Message = exact("hello", bytes)?;
         if message.magic != HELLO {
             return Err(DecodeError::NotOutboard { start: message.magic });
         }
+        message.versions().check()
+    }
+
+    /// Reads a message of exactly [`HANDSHAKE_LEN`] bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let versions = Self::versions_in(bytes)?;
+        let message: &Message = exact("hello", bytes)?;
         let unused = message.ring_bytes.get() | message.heartbeat_ms.get() | message.deadline_ms.get();
         if unused != 0 {
             return Err(DecodeError::BadValue { what: "link parameters in a hello", value: unused.into() });
         }
-        Ok(Self { versions: message.versions(), intro: message.introduction()? })
+        Ok(Self { versions, intro: message.introduction(versions.reach_beyond_ours())? })
     }
 }
 
@@ -243,6 +218,8 @@ impl Welcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum RefusalReason {
+    /// One that this build has no word for; the detail says it.
+    Other = 0,
     /// No version is spoken by both sides.
     Version = 1,
     /// The credentials or the proof are not accepted.
@@ -255,17 +232,15 @@ pub enum RefusalReason {
     Closing = 5,
 }
 
-impl TryFrom<u16> for RefusalReason {
-    type Error = DecodeError;
-
-    fn try_from(value: u16) -> Result<Self, DecodeError> {
+impl From<u16> for RefusalReason {
+    fn from(value: u16) -> Self {
         match value {
-            1 => Ok(Self::Version),
-            2 => Ok(Self::Credentials),
-            3 => Ok(Self::Busy),
-            4 => Ok(Self::Malformed),
-            5 => Ok(Self::Closing),
-            _ => Err(DecodeError::BadValue { what: "refusal reason", value: value.into() }),
+            1 => Self::Version,
+            2 => Self::Credentials,
+            3 => Self::Busy,
+            4 => Self::Malformed,
+            5 => Self::Closing,
+            _ => Self::Other,
         }
     }
 }
@@ -285,6 +260,15 @@ impl Refusal {
     /// A refusal by this build.
     pub fn new(reason: RefusalReason, detail: &str) -> Self {
         Self { reason, versions: Versions::OURS, detail: Text::new(detail) }
+    }
+
+    /// No version is spoken by both sides. It is in the same words on both.
+    pub fn of_versions(connecting: Versions, accepting: Versions) -> Self {
+        let detail = format!(
+            "no version of the protocol in common: the side that connects speaks {connecting}, the other {accepting}; \
+             update the older one"
+        );
+        Self { reason: RefusalReason::Version, versions: accepting, detail: Text::new(&detail) }
     }
 
     /// The message as it travels.
@@ -322,7 +306,7 @@ impl Wait {
 
 /// Any answer to a [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HandshakeAnswer {
     /// The link is open.
     Welcome(Welcome),
     /// It is not.
@@ -331,7 +315,7 @@ pub enum Answer {
     Wait(Wait),
 }
 
-impl Answer {
+impl HandshakeAnswer {
     /// Reads a message of exactly [`HANDSHAKE_LEN`] bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let message: &Message = exact("handshake answer", bytes)?;
@@ -344,13 +328,13 @@ impl Answer {
     }
 
     fn decode_welcome(message: &Message) -> Result<Self, DecodeError> {
-        let Versions { min, max } = message.versions();
+        let Versions { min, max } = message.versions().check()?;
         if min != max {
             return Err(DecodeError::BadValue { what: "agreed version", value: max.into() });
         }
         Ok(Self::Welcome(Welcome {
             version: min,
-            intro: message.introduction()?,
+            intro: message.introduction(false)?,
             ring_bytes: message.ring_bytes.get(),
             heartbeat_ms: message.heartbeat_ms.get(),
             deadline_ms: message.deadline_ms.get(),
@@ -359,14 +343,11 @@ impl Answer {
 
     fn decode_refusal(message: &RefusalMessage) -> Result<Self, DecodeError> {
         message.detail.check("refusal detail")?;
-        if message.reserved.get() != 0 {
+        let versions = Versions { min: message.version_min.get(), max: message.version_max.get() }.check()?;
+        if message.reserved.get() != 0 && !versions.reach_beyond_ours() {
             let value = message.reserved.get().into();
             return Err(DecodeError::BadValue { what: "reserved refusal bytes", value });
         }
-        Ok(Self::Refusal(Refusal {
-            reason: message.reason.get().try_into()?,
-            versions: Versions { min: message.version_min.get(), max: message.version_max.get() },
-            detail: message.detail,
-        }))
+        Ok(Self::Refusal(Refusal { reason: message.reason.get().into(), versions, detail: message.detail }))
     }
 }

@@ -107,7 +107,7 @@ impl fmt::Display for Rights {
     }
 }
 
-/// The 128-bit capability that opens a region. Whoever knows it has the rights it was made for.
+/// The 128-bit capability that opens a region. A process that knows it has the rights it was made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RegionKey(pub [u8; 16]);

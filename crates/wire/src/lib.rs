@@ -2,7 +2,7 @@
 //!
 //! It moves no bytes and reads no clock; `link` does that. Every structure has a fixed little-endian layout
 //! whose size is asserted at compile time, and every decoder checks what it reads: bytes come from processes
-//! that nobody vouches for.
+//! that are not trusted.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ pub mod calling;
 mod causes;
 pub mod control;
 mod error;
+mod fixed;
 mod frame;
 mod handshake;
 mod id;
@@ -19,22 +20,27 @@ mod mutant;
 pub mod paging;
 mod region;
 pub mod routing;
+mod site;
 mod text;
 pub mod time;
 pub mod trial;
+mod versions;
 pub mod writing;
 
 pub use causes::with_causes;
 pub use error::DecodeError;
-pub use frame::{Flow, FrameHead, FrameHeader, Kind, Room};
+pub use fixed::FixedPart;
+pub use frame::{Flow, FrameHead, FrameHeader, FrameKind, Room};
 pub use handshake::{
-    Answer, Auth, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Versions, Wait, Welcome,
+    Auth, HANDSHAKE_LEN, HandshakeAnswer, Hello, Introduction, Refusal, RefusalReason, Wait, Welcome,
 };
 pub use id::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Role, ServerId};
 pub use mutant::mutant;
 pub use region::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, EXTENTS_MAX, Extent, ExtentRole, Grant, RegionDescriptor};
+pub use site::Site;
 pub use text::Text;
 pub use time::Time;
+pub use versions::Versions;
 
 #[cfg(test)]
 mod tests;

@@ -5,11 +5,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::exact;
 use crate::text::Text;
-use crate::{DecodeError, Kind, Room};
+use crate::{DecodeError, FrameKind, Room};
 
-const PING: Kind = Kind::new(Room::Link, 1);
-const PONG: Kind = Kind::new(Room::Link, 2);
-const GOODBYE: Kind = Kind::new(Room::Link, 3);
+const PING: FrameKind = FrameKind::new(Room::Link, 1);
+const PONG: FrameKind = FrameKind::new(Room::Link, 2);
+const GOODBYE: FrameKind = FrameKind::new(Room::Link, 3);
 
 /// The longest message here, in bytes.
 pub const LIVENESS_LEN_MAX: usize = size_of::<GoodbyeBytes>();
@@ -48,12 +48,12 @@ const _: () = assert!(size_of::<GoodbyeBytes>() == 64);
 
 impl Liveness {
     /// Whether frames of this kind are read here.
-    pub const fn reads(kind: Kind) -> bool {
+    pub const fn reads(kind: FrameKind) -> bool {
         matches!(kind, PING | PONG | GOODBYE)
     }
 
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Ping(_) => PING,
             Self::Pong(_) => PONG,
@@ -74,7 +74,7 @@ impl Liveness {
     }
 
     /// Reads the payload of a frame of this kind.
-    pub fn decode(kind: Kind, payload: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, payload: &[u8]) -> Result<Self, DecodeError> {
         match kind {
             PING => Ok(Self::Ping(exact::<PingBytes>("ping", payload)?.nonce.get())),
             PONG => Ok(Self::Pong(exact::<PingBytes>("pong", payload)?.nonce.get())),

@@ -31,7 +31,7 @@ pub enum ExtentRole {
     Replica = 1,
 }
 
-/// A stretch of a region on one server.
+/// A range of a region on one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Who holds it.

@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::access::{Reply, Request, Slot, Span, Status};
-use crate::control::{ControlAnswer, Failure, JobSecret, ListedRegion, Member, Question, Sharing};
+use crate::access::{AccessReply, AccessRequest, AccessStatus, RegionSpan, Slot};
+use crate::control::{
+    ControlAnswer, ControlFailure, JobSecret, ListedRegion, Member, Question, RegionSharing,
+};
 use crate::liveness::Liveness;
 use crate::*;
 
@@ -43,31 +45,31 @@ fn extents() -> impl Strategy<Value = Vec<Extent>> {
     prop::collection::vec(stripe, 1..9).prop_map(|stripes| stripes.concat())
 }
 
-fn spans() -> impl Strategy<Value = Span> {
-    any::<(u32, u64, u32)>().prop_map(|(slot, offset, len)| Span { slot: Slot(slot), offset, len })
+fn spans() -> impl Strategy<Value = RegionSpan> {
+    any::<(u32, u64, u32)>().prop_map(|(slot, offset, len)| RegionSpan { slot: Slot(slot), offset, len })
 }
 
-fn requests() -> impl Strategy<Value = Request> {
-    let word = || spans().prop_map(|span| Span { len: 8, ..span });
+fn requests() -> impl Strategy<Value = AccessRequest> {
+    let word = || spans().prop_map(|span| RegionSpan { len: 8, ..span });
     prop_oneof![
         (any::<(u64, u32)>(), 0u8..8, any::<[u8; 16]>()).prop_map(|((region, generation), rights, key)| {
-            Request::Open {
+            AccessRequest::Open {
                 region: RegionId(region),
                 generation: Generation(generation),
                 rights: Rights::from_bits(rights).unwrap(),
                 key: RegionKey(key),
             }
         }),
-        any::<u32>().prop_map(|slot| Request::Close { slot: Slot(slot) }),
-        any::<u32>().prop_map(|slot| Request::Withdrawn { slot: Slot(slot) }),
-        spans().prop_map(Request::Read),
-        spans().prop_map(Request::Write),
-        (word(), any::<(u64, u64)>()).prop_map(|(span, (expected, desired))| Request::CompareSwap {
+        any::<u32>().prop_map(|slot| AccessRequest::Close { slot: Slot(slot) }),
+        any::<u32>().prop_map(|slot| AccessRequest::Withdrawn { slot: Slot(slot) }),
+        spans().prop_map(AccessRequest::Read),
+        spans().prop_map(AccessRequest::Write),
+        (word(), any::<(u64, u64)>()).prop_map(|(span, (expected, desired))| AccessRequest::CompareSwap {
             span,
             expected,
             desired
         }),
-        (word(), any::<u64>()).prop_map(|(span, addend)| Request::FetchAdd { span, addend }),
+        (word(), any::<u64>()).prop_map(|(span, addend)| AccessRequest::FetchAdd { span, addend }),
     ]
 }
 
@@ -80,14 +82,17 @@ fn members() -> impl Strategy<Value = Member> {
     })
 }
 
-fn sharings() -> impl Strategy<Value = Sharing> {
-    prop_oneof![Just(Sharing::Leased), Just(Sharing::Together)]
+fn sharings() -> impl Strategy<Value = RegionSharing> {
+    prop_oneof![Just(RegionSharing::Leased), Just(RegionSharing::Together)]
 }
 
 fn questions() -> impl Strategy<Value = Question> {
     prop_oneof![
         (any::<u64>(), 12u8..=30, ".{0,40}", sharings()).prop_map(|(size, chunk_log2, name, sharing)| {
             Question::Reserve { size, chunk_log2, name: Text::new(&name), sharing }
+        }),
+        (any::<u64>(), 12u8..=30, ".{0,40}", sharings()).prop_map(|(size, chunk_log2, name, sharing)| {
+            Question::ReserveSparse { size, chunk_log2, name: Text::new(&name), sharing }
         }),
         (".{0,40}", 0u8..8, sharings()).prop_map(|(name, rights, sharing)| Question::OpenNamed {
             name: Text::new(&name),
@@ -138,7 +143,7 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),
         (1u16..=16, ".{0,80}").prop_map(|(failure, detail)| {
-            ControlAnswer::failed(Failure::try_from(failure).unwrap(), &detail)
+            ControlAnswer::failed(ControlFailure::try_from(failure).unwrap(), &detail)
         }),
     ]
 }
@@ -164,7 +169,7 @@ proptest! {
 
     #[test]
     fn frame_headers_return(kind: u16, flow: u32, tag: u32, len: u32) {
-        let head = FrameHead { kind: Kind(kind), flow: Flow(flow), tag };
+        let head = FrameHead { kind: FrameKind(kind), flow: Flow(flow), tag };
         let header = FrameHeader::new(head, len);
         let again = FrameHeader::from_words(header.to_words()).unwrap();
         prop_assert_eq!(again, header);
@@ -174,26 +179,27 @@ proptest! {
     }
 
     #[test]
-    fn handshakes_return(intro in introductions(), min: u16, max: u16, sizes: (u32, u32, u32)) {
+    fn handshakes_return(intro in introductions(), ends: (u16, u16), sizes: (u32, u32, u32)) {
+        let (min, max) = (ends.0.min(ends.1).max(1), ends.0.max(ends.1).max(1));
         let hello = Hello { versions: Versions { min, max }, intro };
         prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
         let (ring_bytes, heartbeat_ms, deadline_ms) = sizes;
         let welcome = Welcome { version: max, intro, ring_bytes, heartbeat_ms, deadline_ms };
-        prop_assert_eq!(Answer::decode(&welcome.encode()), Ok(Answer::Welcome(welcome)));
+        prop_assert_eq!(HandshakeAnswer::decode(&welcome.encode()), Ok(HandshakeAnswer::Welcome(welcome)));
     }
 
     #[test]
     fn refusals_return(reason in 1u16..=5, detail in ".{0,80}") {
-        let refusal = Refusal::new(reason.try_into().unwrap(), &detail);
-        prop_assert_eq!(Answer::decode(&refusal.encode()), Ok(Answer::Refusal(refusal)));
+        let refusal = Refusal::new(reason.into(), &detail);
+        prop_assert_eq!(HandshakeAnswer::decode(&refusal.encode()), Ok(HandshakeAnswer::Refusal(refusal)));
     }
 
     #[test]
     fn a_wait_returns_and_nothing_else_is_one(at in 0..HANDSHAKE_LEN, bit in 0..8u8) {
         let mut bytes = Wait.encode();
-        prop_assert_eq!(Answer::decode(&bytes), Ok(Answer::Wait(Wait)));
+        prop_assert_eq!(HandshakeAnswer::decode(&bytes), Ok(HandshakeAnswer::Wait(Wait)));
         bytes[at] ^= 1 << bit;
-        prop_assert!(Answer::decode(&bytes).is_err());
+        prop_assert!(HandshakeAnswer::decode(&bytes).is_err());
     }
 
     #[test]
@@ -217,18 +223,18 @@ proptest! {
 
     #[test]
     fn requests_return(request in requests()) {
-        let data_len = if let Request::Write(span) = request { span.len as usize } else { 0 };
+        let data_len = if let AccessRequest::Write(span) = request { span.len as usize } else { 0 };
         let fixed = request.encode();
-        prop_assert_eq!(Request::fixed_len(request.kind()), Some(fixed.as_bytes().len()));
-        prop_assert_eq!(Request::decode(request.kind(), fixed.as_bytes(), data_len), Ok(request));
-        prop_assert!(Request::decode(request.kind(), fixed.as_bytes(), data_len + 1).is_err());
+        prop_assert_eq!(AccessRequest::fixed_len(request.kind()), Some(fixed.as_bytes().len()));
+        prop_assert_eq!(AccessRequest::decode(request.kind(), fixed.as_bytes(), data_len), Ok(request));
+        prop_assert!(AccessRequest::decode(request.kind(), fixed.as_bytes(), data_len + 1).is_err());
     }
 
     #[test]
     fn replies_return(status in 0u32..=5, slot: u32, value: u64) {
-        let status = Status::try_from(status).unwrap();
-        for reply in [Reply::Opened { status, slot: Slot(slot), size: value }, Reply::Done { status, old: value }] {
-            prop_assert_eq!(Reply::decode(reply.kind(), reply.encode().as_bytes()), Ok(reply));
+        let status = AccessStatus::try_from(status).unwrap();
+        for reply in [AccessReply::Opened { status, slot: Slot(slot), size: value }, AccessReply::Done { status, old: value }] {
+            prop_assert_eq!(AccessReply::decode(reply.kind(), reply.encode().as_bytes()), Ok(reply));
         }
     }
 
@@ -244,26 +250,65 @@ proptest! {
 
     #[test]
     fn no_decoder_panics(bytes in prop::collection::vec(any::<u8>(), 0..256), kind: u16, data_len: usize) {
-        let kind = Kind(kind & 0x003f);
+        let kind = FrameKind(kind & 0x003f);
         let _ = FrameHeader::decode(&bytes);
         let _ = Hello::decode(&bytes);
-        let _ = Answer::decode(&bytes);
+        let _ = HandshakeAnswer::decode(&bytes);
         let _ = RegionDescriptor::decode(&bytes);
-        let _ = Request::decode(kind, &bytes, data_len);
-        let _ = Reply::decode(kind, &bytes);
+        let _ = AccessRequest::decode(kind, &bytes, data_len);
+        let _ = AccessReply::decode(kind, &bytes);
         let _ = Liveness::decode(kind, &bytes);
-        let _ = Question::decode(Kind(kind.0 | 0x100), &bytes);
-        let _ = ControlAnswer::decode(Kind(kind.0 | 0x100), &bytes);
+        let _ = Question::decode(FrameKind(kind.0 | 0x100), &bytes);
+        let _ = ControlAnswer::decode(FrameKind(kind.0 | 0x100), &bytes);
     }
 }
 
+/// A hello of a build of version `max`, which has something in the bytes that this build keeps free.
+fn hello_with_more(min: u16, max: u16) -> [u8; HANDSHAKE_LEN] {
+    let intro = Introduction {
+        incarnation: Incarnation(1),
+        role: Role::Tool,
+        job: JobId(0),
+        rank: Rank(0),
+        pid: 1,
+        name: Text::new("newer"),
+        max_payload: 1 << 16,
+        auth: Auth::NONE,
+    };
+    let mut bytes = Hello { versions: Versions { min, max }, intro }.encode();
+    bytes[HANDSHAKE_LEN - 1] = 7;
+    bytes
+}
+
 #[test]
-fn versions_agree_on_the_newest_common_one() {
-    let ours = Versions { min: 2, max: 5 };
-    assert_eq!(ours.common(Versions { min: 1, max: 3 }), Some(3));
-    assert_eq!(ours.common(Versions { min: 4, max: 9 }), Some(5));
-    assert_eq!(ours.common(Versions { min: 6, max: 9 }), None);
-    assert_eq!(ours.common(Versions { min: 5, max: 2 }), None);
+fn what_a_newer_build_adds_to_its_hello_is_left_out() {
+    let next = Versions::NEWEST + 1;
+    let hello = Hello::decode(&hello_with_more(Versions::NEWEST, next)).unwrap();
+    assert_eq!(hello.versions.common(Versions::OURS), Some(Versions::NEWEST));
+    assert!(Hello::decode(&hello_with_more(1, Versions::NEWEST)).is_err(), "no build of ours has that");
+    // Who speaks nothing that we do may say what it likes: its versions are read all the same.
+    let mut bytes = hello_with_more(next, next + 1);
+    bytes[12..].fill(0xff);
+    assert!(Hello::decode(&bytes).is_err());
+    assert_eq!(Hello::versions_in(&bytes), Ok(Versions { min: next, max: next + 1 }));
+}
+
+#[test]
+fn a_refusal_for_a_reason_yet_unknown_is_read() {
+    let refusal = Refusal::new(RefusalReason::Busy, "the tide is out");
+    let mut bytes = refusal.encode();
+    bytes[12..14].copy_from_slice(&900u16.to_le_bytes());
+    let expected = Refusal { reason: RefusalReason::Other, ..refusal };
+    assert_eq!(HandshakeAnswer::decode(&bytes), Ok(HandshakeAnswer::Refusal(expected)));
+}
+
+#[test]
+fn a_refusal_of_versions_names_both_in_full() {
+    let (longest, ours) = (Versions { min: 65534, max: u16::MAX }, Versions { min: 65532, max: 65533 });
+    let refusal = Refusal::of_versions(longest, ours);
+    let told = refusal.detail.as_str();
+    assert!(told.contains("65534–65535") && told.ends_with("65532–65533; update the older one"), "{told}");
+    assert_eq!(refusal.versions, ours);
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl AddAssign<Duration> for Time {
 impl Sub for Time {
     type Output = Duration;
 
-    /// The same as [`Time::since`]: saturates at zero.
+    /// As [`Time::since`]: saturates at zero.
     fn sub(self, earlier: Self) -> Duration {
         self.since(earlier)
     }

@@ -3,7 +3,7 @@
 //!
 //! | folder | here | its owner |
 //! |---|---|---|
-//! | `writer`: the application | [`Initiator`] with its [`Writer`]: which path each write takes, and in which order | `driver::writing` |
+//! | `writer`: the application | [`Initiator`] with its [`WriteSequencer`]: which path each write takes, and in which order | `driver::writing` |
 //! | `agent` | [`Relay`]: passes on what is unloaded | `agent` |
 //! | `server`: the memory server | [`DrainingWorker`] with a [`Drainer`] for each writer: copies home what was unloaded | `agent` |
 //!
@@ -17,9 +17,9 @@ mod writer;
 
 pub use agent::{Relay, RelayCounts};
 pub use outboard_steering::{Explanation, Preference};
-pub use server::{Arrival, Drainer, DrainingWorker, Malformed, Presented, Sessions, Unloaded};
+pub use server::{DrainedEntry, Drainer, DrainingWorker, Malformed, Presented, Sessions, Unloaded};
 pub use writer::{
-    AtOnce, BeginError, Begun, BegunAtOnce, Completed, Ended, Fault, Hint, Initiator, Lesson, Nonsense,
-    NotYet, Path, Policy, PolicyConfig, PolicyExplanation, ReadyBatch, Span, Stranded, Write, WriteId,
-    Writer, WriterConfig, WriterCounts,
+    BeginError, Begun, BegunAtOnce, Completed, EndedWrite, Hint, ImmediateWrite, Initiator, Lesson, Nonsense,
+    NotYet, Policy, PolicyConfig, PolicyExplanation, ReadyBatch, Stranded, Write, WriteFault, WriteId,
+    WritePath, WriteSequencer, WriteSpan, WriterConfig, WriterStats,
 };

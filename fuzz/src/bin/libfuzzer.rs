@@ -5,9 +5,9 @@
 
 use std::sync::LazyLock;
 
-use outboard_fuzz::Target;
+use outboard_fuzz::FuzzTarget;
 
-static TARGET: LazyLock<&Target> = LazyLock::new(|| {
+static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
     let name = std::env::var("OUTBOARD_FUZZ_TARGET").unwrap_or_default();
     outboard_fuzz::find(&name).unwrap_or_else(|| {
         panic!("OUTBOARD_FUZZ_TARGET=`{name}` is no target; run `cargo xtask fuzz --list`")

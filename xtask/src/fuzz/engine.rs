@@ -99,6 +99,30 @@ impl Engine {
         self.watch(workspace, &mut command, target)
     }
 
+    /// Keeps those inputs of a target's corpus that cover most.
+    pub(super) fn keep(&self, workspace: &Workspace, target: &str) -> Result<()> {
+        let Self::LibFuzzer { program } = self else {
+            anyhow::bail!("without a C++ compiler nothing tells which inputs cover most");
+        };
+        let merge = workspace.target_dir.join("fuzz/merge").join(target);
+        // What an earlier merge has left would be gone on with.
+        let _ = std::fs::remove_dir_all(&merge);
+        let (merged, control) = (merge.join("corpus"), merge.join("control"));
+        std::fs::create_dir_all(&merged).with_context(|| format!("could not make {}", merged.display()))?;
+        let mut command = Command::new(program);
+        command.arg("-set_cover_merge=1").arg(format!("-merge_control_file={}", control.display()));
+        command.arg(&merged).arg(workspace.root.join("fuzz/corpus").join(target));
+        command.env("OUTBOARD_FUZZ_TARGET", target).current_dir(&workspace.root);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Outcome::Failed(reason) = process::run(command)? {
+            anyhow::bail!("the corpus of {target} could not be merged: {reason}");
+        }
+        let mut keep = driver(workspace, &["keep", target]);
+        keep.arg(&control);
+        print!("{}", process::output(keep)?);
+        Ok(())
+    }
+
     /// Passes on what a run prints, but for libFuzzer's line per new input, and says what it came to.
     fn watch(&self, workspace: &Workspace, command: &mut Command, target: &str) -> Result<Outcome> {
         let shown = process::show(command);

@@ -69,12 +69,23 @@ const BANS: &[Ban] = &[
             "std::fs",
             "std::process",
             "std::os",
+            "std::env",
+            "stdin",
+            "stdout",
+            "stderr",
             "rustix",
             "libc",
         ],
         scope: Scope::Rooms(SERVICES),
         advice: "the room of a service has no socket, clock, thread or system call: take `now` and a link as arguments, \
                  and leave the rest to `driver` or `agent`",
+    },
+    Ban {
+        allow: None,
+        patterns: &["Condvar", "mpsc"],
+        scope: Scope::Rooms(SERVICES),
+        advice: "the room of a service never waits, or a simulation in one thread would stand still: return, and go on \
+                 when you are called again",
     },
     Ban {
         allow: None,
@@ -136,7 +147,8 @@ fn line_text(text: &str, line: usize) -> &str {
 }
 
 fn is_library(file: &File) -> bool {
-    let program = ["crates/cli/", "xtask/", "bench/"].iter().any(|room| file.path.starts_with(room));
+    let program =
+        ["crates/cli/", "crates/e2e/", "xtask/", "bench/"].iter().any(|room| file.path.starts_with(room));
     let names = ["/src/main.rs", "/build.rs"];
     let folders = ["/src/bin/", "/examples/", "/benches/"];
     let entry = names.iter().any(|name| file.path.ends_with(name))
@@ -197,6 +209,12 @@ mod tests {
         assert_eq!(lines("crates/contract/src/a.rs", reached), [1, 2, 3]);
         assert_eq!(lines("crates/driver/src/a.rs", reached), NONE);
         assert_eq!(lines("crates/routing/tests/a.rs", reached), NONE);
+        let outside =
+            "std::env::var(name);\nuse std::{env, io};\nio::stdin();\nlet error = io::Error::other(why);\n";
+        assert_eq!(lines(path, outside), [1, 2, 3]);
+        let waiting = "use std::sync::{Condvar, Mutex};\nuse std::sync::mpsc;\nArc::new(Mutex::new(1));\n";
+        assert_eq!(lines(path, waiting), [1, 2]);
+        assert_eq!(lines("crates/driver/src/a.rs", waiting), NONE);
         let harmless = "use std::time::Duration;\nlet thread = 1; // Instant\nfn f(now: Time) {}\n";
         assert_eq!(lines(path, harmless), NONE);
         let in_test = "#[cfg(test)]\nmod tests {\n    use std::thread;\n}\n";

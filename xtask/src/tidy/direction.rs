@@ -10,11 +10,13 @@ const RULES: &[(&str, &[&str])] = &[
     // For `Time`: the one clock that all rooms' state machines speak of.
     ("crates/steering", &["crates/wire"]),
     ("crates/ebpf", &[]),
+    // It starts programs of tests again, and knows nothing of what they test.
+    ("crates/child", &[]),
     // What the machine allows is asked by every room that makes threads or takes memory.
     ("crates/limits", &[]),
     // What a link is, for those who use one and those who make one.
     ("crates/contract", &["crates/limits", "crates/wire"]),
-    ("crates/link", &["crates/contract", "crates/limits", "crates/wire"]),
+    ("crates/link", &["crates/child", "crates/contract", "crates/limits", "crates/wire"]),
     // Certificates are made for links, and by people.
     ("crates/keys", &["crates/link", "crates/wire"]),
     // System calls without an opinion, so that it can be used, tried and measured alike.
@@ -53,16 +55,19 @@ const RULES: &[(&str, &[&str])] = &[
     (
         "crates/outboard",
         &[
+            "crates/child",
+            // The examples in its documentation run at a memory server of their own.
+            "crates/nearby",
             "crates/driver",
             "crates/rendezvous",
             "crates/settings",
             "crates/limits",
             "crates/link",
-            "crates/probe",
             SERVICES,
         ],
     ),
-    // What links carry, for whoever asks; benchmarks measure with it.
+    ("crates/nearby", &["crates/agent", "crates/link", "crates/settings"]),
+    // What links carry, for `outboard characterize`; benchmarks measure with it.
     ("crates/measure", &["crates/agent", "crates/outboard", "crates/link", "crates/wire"]),
     (
         "bench",
@@ -82,7 +87,7 @@ const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     // It starts processes and knows nothing of what they say to each other.
-    ("crates/launch", &["crates/limits"]),
+    ("crates/launch", &["crates/child", "crates/limits"]),
     // The papers' applications use the public library and each other's formats.
     ("apps/*", &["crates/outboard", "apps/*"]),
     (
@@ -101,6 +106,22 @@ const RULES: &[(&str, &[&str])] = &[
             "crates/link",
             "crates/keys",
             "crates/probe",
+            SERVICES,
+        ],
+    ),
+    // Its tests start the program, and look at what that does from every side.
+    (
+        "crates/e2e",
+        &[
+            "apps/*",
+            "crates/child",
+            "crates/launch",
+            "crates/agent",
+            "crates/outboard",
+            "crates/driver",
+            "crates/settings",
+            "crates/limits",
+            "crates/link",
             SERVICES,
         ],
     ),

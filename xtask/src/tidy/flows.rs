@@ -2,11 +2,12 @@
 //!
 //! A flow is a fenced block, ```` ```flow NAME ````, with a step on each line: `MARK path function text`. No mark: the function of
 //! the step before calls this one. `<`: control returns to a function that an earlier step named. `~`: a link, a queue, the
-//! kernel or another thread hands the work over, and the text says which.
+//! kernel or another thread hands the work over, and the text says which ([`hand_overs`]).
 
 use std::collections::BTreeMap;
 
 use super::Finding;
+use super::hand_overs::{self, Drawn};
 use super::source::{Source, find_word};
 use super::tree::Tree;
 
@@ -51,6 +52,8 @@ pub(super) struct Measure {
     pub(super) files: usize,
     /// How often the file that is entered again most often is entered again.
     pub(super) returns: usize,
+    /// How often no call leads on, but an event loop, the kernel or another thread.
+    pub(super) hand_overs: usize,
 }
 
 /// Checks every flow of the page.
@@ -65,13 +68,13 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         findings.push(Finding::error(PAGE, 1, message));
     }
     for flow in &flows {
-        let mut before: Option<(&Step<'_>, Vec<String>)> = None;
+        let bodies: Vec<Vec<String>> = flow.steps.iter().map(|step| bodies(tree, step)).collect();
+        let drawn = flow.steps.iter().zip(&bodies).map(|(step, bodies)| (step.function, &bodies[..]));
+        let drawn: Vec<Drawn<'_>> = drawn.collect();
         for (index, step) in flow.steps.iter().enumerate() {
-            let bodies = bodies(tree, step);
-            if let Err(message) = follows(flow, index, before.as_ref(), bodies.is_empty()) {
+            if let Err(message) = follows(flow, index, &drawn) {
                 findings.push(Finding::error(PAGE, step.line, message));
             }
-            before = Some((step, bodies));
         }
         findings.extend(too_long(flow));
     }
@@ -88,18 +91,14 @@ fn page(tree: &Tree) -> &str {
 }
 
 /// Why a step does not follow from what stands before it.
-fn follows(
-    flow: &Flow<'_>,
-    index: usize,
-    before: Option<&(&Step<'_>, Vec<String>)>,
-    missing: bool,
-) -> Result<(), String> {
+fn follows(flow: &Flow<'_>, index: usize, drawn: &[Drawn<'_>]) -> Result<(), String> {
     let step = &flow.steps[index];
     let Step { path, function, .. } = step;
-    if missing {
+    let (earlier, (_, bodies)) = (&drawn[..index], drawn[index]);
+    if bodies.is_empty() {
         return Err(format!("{path} has no function `{function}` with a body: draw the flow as it is"));
     }
-    match (step.mark, before) {
+    match (step.mark, earlier.last()) {
         (Mark::Call, None) => Ok(()),
         (_, None) => Err("the first step follows from nothing: give it no mark".to_owned()),
         (Mark::Call, Some((caller, bodies))) => {
@@ -107,7 +106,6 @@ fn follows(
             if bodies.iter().any(|body| !find_word(body, name).is_empty()) {
                 return Ok(());
             }
-            let caller = caller.function;
             Err(format!(
                 "`{caller}` does not call `{name}`: name the step between them, or mark it `<` or `~`"
             ))
@@ -119,14 +117,22 @@ fn follows(
             }
             Err(format!("no step before names `{function}` in {path}, so control cannot return to it"))
         }
-        (Mark::HandOver, _) if step.text.is_empty() => Err("say who hands it over, and how".to_owned()),
-        (Mark::HandOver, _) => Ok(()),
+        (Mark::HandOver, _) => {
+            let recent = flow.steps[..index].iter().rev().take_while(|step| step.mark != Mark::HandOver);
+            hand_overs::check(step.text, earlier, (recent.count() + 1).min(index))
+        }
     }
 }
 
 fn too_long(flow: &Flow<'_>) -> Vec<Finding> {
-    let Measure { name, files, .. } = flow.measure();
+    let Measure { name, files, hand_overs, .. } = flow.measure();
     let mut findings = Vec::new();
+    if hand_overs > hand_overs::MOST {
+        let most = hand_overs::MOST;
+        let message =
+            format!("“{name}” is handed over {hand_overs} times, at most {most}: let calls lead on");
+        findings.push(Finding::error(PAGE, flow.line, message));
+    }
     if files > FILES_MAX {
         let message =
             format!("“{name}” passes {files} files, at most {FILES_MAX}: fold the steps that only hand over");
@@ -149,6 +155,7 @@ impl Flow<'_> {
             steps: self.steps.len(),
             files: returns.len(),
             returns: returns.values().copied().max().unwrap_or(0),
+            hand_overs: self.steps.iter().filter(|step| step.mark == Mark::HandOver).count(),
         }
     }
 
@@ -257,6 +264,9 @@ mod tests {
     fn a_flow_that_is_as_it_is_drawn_passes() {
         let steps = "  a/src/a.rs start\n  b/src/b.rs B::middle queues it\n~ a/src/a.rs later the queue\n  b/src/b.rs end\n";
         assert_eq!(messages(steps), [""; 0]);
+        let left =
+            "b/src/b.rs middle\n~ a/src/a.rs later the queue\n~ b/src/b.rs end the queue of `middle`\n";
+        assert_eq!(messages(left), [""; 0]);
         let returned = "a/src/a.rs start\nb/src/b.rs middle\n< a/src/a.rs start\n";
         assert_eq!(messages(returned), [""; 0]);
     }
@@ -274,6 +284,13 @@ mod tests {
         // A comment is no call.
         one("b/src/b.rs middle\nb/src/b.rs end\n", "does not call `end`");
         one("a/src/a.rs start\n~ b/src/b.rs end\n", "who hands it over");
+        one("a/src/a.rs start\n~ b/src/b.rs end somehow\n", "by what: link");
+        one(
+            "a/src/a.rs start\n~ b/src/b.rs end by the queue\n",
+            "no step since the last hand-over leaves anything",
+        );
+        one("b/src/b.rs middle\n~ a/src/a.rs later the queue\n~ b/src/b.rs end the list\n", "for the list");
+        one("a/src/a.rs start\n~ b/src/b.rs end the list of `start`\n", "`start`, as it is drawn before");
         one("a/src/a.rs start\n< b/src/b.rs end\n", "cannot return");
         one("a/src/a.rs\n", "a step is");
     }
@@ -288,10 +305,13 @@ mod tests {
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         all.push((PAGE, &page));
         let tree = Tree::of(&all);
-        assert_eq!(measure(&tree), [Measure { name: "long".to_owned(), steps: 16, files: 16, returns: 0 }]);
+        let measured = Measure { name: "long".to_owned(), steps: 16, files: 16, returns: 0, hand_overs: 0 };
+        assert_eq!(measure(&tree), [measured]);
         assert!(check(&tree).iter().any(|finding| finding.message.contains("16 files, at most 15")));
         let back = "a/src/a.rs start\nb/src/b.rs middle\n< a/src/a.rs start\nb/src/b.rs middle\n< a/src/a.rs start\n";
         assert_eq!(messages(back), [""; 0]);
+        let often = "~ a/src/a.rs start the kernel\n".repeat(13);
+        assert!(messages(&format!("a/src/a.rs start\n{often}"))[0].contains("handed over 13 times"));
         let again = format!("{back}b/src/b.rs middle\n< a/src/a.rs start\n");
         assert!(messages(&again)[0].contains("comes back to a/src/a.rs 3 times"));
     }

@@ -7,7 +7,7 @@ use super::source::Source;
 use super::tree::{File, Tree};
 
 /// The rooms whose machines may have faults.
-const ROOMS: &[&str] = &["paging", "routing", "calling", "writing"];
+const ROOMS: &[&str] = &["agent", "paging", "routing", "calling", "writing"];
 
 /// A fault, and the line at which it stands.
 struct Fault<'a> {

@@ -1,8 +1,7 @@
 //! Reads Rust source just well enough to check its style.
 //!
 //! A scanner and not a parser: a parser sees nothing inside macro calls, where many of our tests stand
-//! (`proptest! { … }`), and needs one more dependency. Rust's comments, literals and braces are all that the
-//! checks need to tell apart.
+//! (`proptest! { … }`). Rust's comments, literals and braces are all that these checks need to tell apart.
 
 use std::ops::Range;
 

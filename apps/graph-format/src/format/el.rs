@@ -6,14 +6,14 @@ use super::{Note, graph_of};
 use crate::edge_list::EdgeList;
 use crate::error::ReadError;
 use crate::graph::Graph;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::source::Source;
 use crate::text::{each_line, is_line_end, print_rows, push_number, scan};
 
 pub(super) fn read(
     mut source: Source,
     notes: &mut Vec<Note>,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Graph, ReadError> {
     let mut edges = EdgeList::default();
     let mut has_weights = false;
@@ -58,7 +58,7 @@ fn begins_comment(letter: Option<u8>) -> bool {
     matches!(letter, Some(b'#' | b'%'))
 }
 
-pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn Progress) -> io::Result<()> {
+pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn FormatProgress) -> io::Result<()> {
     let rows = graph.out();
     print_rows(
         to,

@@ -7,7 +7,7 @@ use crate::csr::{Csr, VERTICES_MAX};
 use crate::error::ReadError;
 use crate::graph::Graph;
 use crate::memory::reserved;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::source::Source;
 use crate::text::{Bad, BadLine, Block, Cursor, is_space, print_rows, push_number, scan, shown};
 
@@ -19,7 +19,7 @@ pub(super) const WEIGHTED: &[u8] = b"WeightedAdjacencyGraph";
 pub(super) fn read(
     mut source: Source,
     notes: &mut Vec<Note>,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Graph, ReadError> {
     let mut rows = read_header(&mut source)?;
     if rows.weights > 0 {
@@ -151,7 +151,7 @@ fn line_of(block: &Block<'_>, index: usize) -> u64 {
     line
 }
 
-pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn Progress) -> io::Result<()> {
+pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn FormatProgress) -> io::Result<()> {
     let rows = graph.out();
     to.write_all(PLAIN)?;
     writeln!(to, "\n{}\n{}", rows.vertices(), rows.edges())?;

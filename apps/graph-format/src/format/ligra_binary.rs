@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::csr::VERTICES_MAX;
 use crate::draft::{Draft, Existing};
-use crate::error::{ReadError, WriteError};
+use crate::error::{ImageWriteError, ReadError};
 use crate::graph::Graph;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::rows::{Place, checked};
 use crate::source::Source;
 use crate::text::Bad;
@@ -25,7 +25,7 @@ pub(super) fn part(path: &Path, part: &str) -> PathBuf {
     name.into()
 }
 
-pub(super) fn read(path: &Path, progress: &dyn Progress) -> Result<Graph, ReadError> {
+pub(super) fn read(path: &Path, progress: &dyn FormatProgress) -> Result<Graph, ReadError> {
     let vertices = read_config(&part(path, "config"))?;
     let mut index = Source::open(&part(path, "idx"))?;
     let mut adjacent = Source::open(&part(path, "adj"))?;
@@ -65,7 +65,7 @@ fn offset_width(index: &Source, vertices: u64) -> Result<u64, ReadError> {
 }
 
 /// Drafts of the three files.
-pub(super) fn drafts(path: &Path, existing: Existing) -> Result<[Draft; 3], WriteError> {
+pub(super) fn drafts(path: &Path, existing: Existing) -> Result<[Draft; 3], ImageWriteError> {
     let [adjacent, index, config] = PARTS.map(|name| Draft::of(&part(path, name), existing));
     Ok([adjacent?, index?, config?])
 }
@@ -75,8 +75,8 @@ pub(super) fn write(
     graph: &Graph,
     path: &Path,
     existing: Existing,
-    progress: &dyn Progress,
-) -> Result<(), WriteError> {
+    progress: &dyn FormatProgress,
+) -> Result<(), ImageWriteError> {
     let rows = graph.out();
     let offsets = &rows.offsets()[..rows.vertices()];
     let [adjacent, index, config] = drafts(path, existing)?;

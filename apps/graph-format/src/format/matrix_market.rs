@@ -7,7 +7,7 @@ use crate::csr::VERTICES_MAX;
 use crate::edge_list::EdgeList;
 use crate::error::ReadError;
 use crate::graph::Graph;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::rows::upper_half;
 use crate::source::Source;
 use crate::text::{Bad, BadLine, Cursor, each_line, is_line_end, print_rows, push_number, scan, shown};
@@ -27,7 +27,7 @@ struct Header {
 pub(super) fn read(
     mut source: Source,
     notes: &mut Vec<Note>,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Graph, ReadError> {
     let header = read_header(&mut source)?;
     let mut edges = EdgeList::default();
@@ -145,7 +145,7 @@ fn parse(text: &[u8], header: &Header) -> Result<(Vec<(u32, u32)>, u64), BadLine
 }
 
 /// Writes the lower half of a symmetric matrix, as the format wants it.
-pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn Progress) -> io::Result<()> {
+pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn FormatProgress) -> io::Result<()> {
     let rows = graph.out();
     let symmetric = graph.is_symmetric();
     let is_written = |row: usize, column: u32| !symmetric || row as u64 >= u64::from(column);

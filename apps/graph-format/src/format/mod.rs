@@ -15,13 +15,13 @@ use std::path::Path;
 use crate::build::Cleaning;
 use crate::draft::Existing;
 use crate::edge_list::EdgeList;
-use crate::error::{ReadError, WriteError};
+use crate::error::{ImageWriteError, ReadError};
 use crate::graph::Graph;
 use crate::image::GraphImage;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::source::Source;
 pub use note::Note;
-pub use target::Target;
+pub use target::GraphTarget;
 
 /// A way to write a graph down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Reads a graph in this format, or in the one that it appears to have.
-pub fn load(path: &Path, format: Option<Format>, progress: &dyn Progress) -> Result<Loaded, ReadError> {
+pub fn load(path: &Path, format: Option<Format>, progress: &dyn FormatProgress) -> Result<Loaded, ReadError> {
     let (format, opened) = format.map_or_else(|| Format::of(path), |format| Ok((format, None)))?;
     let source = || opened.map_or_else(|| Source::open(path), Ok);
     let mut notes = Vec::new();
@@ -156,9 +156,9 @@ pub fn save(
     path: &Path,
     format: Option<Format>,
     existing: Existing,
-    progress: &dyn Progress,
-) -> Result<Vec<Note>, WriteError> {
-    Target::new(path, format, existing)?.save(graph, progress)
+    progress: &dyn FormatProgress,
+) -> Result<Vec<Note>, ImageWriteError> {
+    GraphTarget::new(path, format, existing)?.save(graph, progress)
 }
 
 /// Whether a text may have so many vertices without saying anything of each. Their number alone decides how much
@@ -175,7 +175,7 @@ fn graph_of(
     edges: EdgeList,
     vertices: u64,
     symmetric: bool,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Graph, ReadError> {
     let found = edges.len() as u64;
     if !is_plausible(vertices, found) {

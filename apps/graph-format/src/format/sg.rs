@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::csr::Csr;
-use crate::error::{ReadError, WriteError};
+use crate::error::{ImageWriteError, ReadError};
 use crate::graph::Graph;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::rows::{Place, checked};
 use crate::source::Source;
 use crate::words;
@@ -29,7 +29,7 @@ impl Header {
     }
 }
 
-pub(super) fn read(mut source: Source, progress: &dyn Progress) -> Result<Graph, ReadError> {
+pub(super) fn read(mut source: Source, progress: &dyn FormatProgress) -> Result<Graph, ReadError> {
     let header = read_header(&mut source)?;
     let copies = if header.directed { 2 } else { 1 };
     let expected = u128::from(HEADER_BYTES) + header.rows_bytes() * copies;
@@ -72,7 +72,7 @@ fn read_rows(
     source: &mut Source,
     header: &Header,
     begin: u64,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Csr, ReadError> {
     let offsets = source.words(header.vertices as usize + 1, progress)?;
     let targets = source.words(header.edges as usize, progress)?;
@@ -81,15 +81,17 @@ fn read_rows(
 }
 
 /// Whether the format has numbers for all vertices.
-pub(super) fn check(graph: &Graph, path: &Path) -> Result<(), WriteError> {
+pub(super) fn check(graph: &Graph, path: &Path) -> Result<(), ImageWriteError> {
     let vertices = graph.vertices() as u64;
     match vertices > SG_VERTICES_MAX {
-        true => Err(WriteError::TooManyVertices { path: path.to_owned(), vertices, max: SG_VERTICES_MAX }),
+        true => {
+            Err(ImageWriteError::TooManyVertices { path: path.to_owned(), vertices, max: SG_VERTICES_MAX })
+        }
         false => Ok(()),
     }
 }
 
-pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn Progress) -> io::Result<()> {
+pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn FormatProgress) -> io::Result<()> {
     let directed = !graph.is_symmetric();
     let rows: &[&Csr] = if directed { &[graph.out(), graph.incoming()] } else { &[graph.out()] };
     let bytes =

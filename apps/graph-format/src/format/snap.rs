@@ -7,7 +7,7 @@ use super::{Note, graph_of, is_plausible};
 use crate::edge_list::EdgeList;
 use crate::error::ReadError;
 use crate::graph::Graph;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::rows::upper_half;
 use crate::source::Source;
 use crate::text::{BadLine, Block, Cursor, each_line, is_line_end, print_rows, push_number, scan};
@@ -49,7 +49,7 @@ impl Comments {
 pub(super) fn read(
     mut source: Source,
     notes: &mut Vec<Note>,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<Graph, ReadError> {
     let mut edges = EdgeList::default();
     let mut comments = Comments::default();
@@ -94,7 +94,7 @@ fn parse(text: &[u8]) -> Result<(Piece, u64), BadLine> {
 }
 
 /// Writes each edge of a symmetric graph once, as the collection does.
-pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn Progress) -> io::Result<()> {
+pub(super) fn write(graph: &Graph, to: &mut impl Write, progress: &dyn FormatProgress) -> io::Result<()> {
     let rows = graph.out();
     let symmetric = graph.is_symmetric();
     let is_written = |from: usize, target: u32| !symmetric || from as u64 <= u64::from(target);

@@ -4,25 +4,25 @@ use std::path::{Path, PathBuf};
 
 use super::{Format, Note, el, ligra, ligra_binary, matrix_market, sg, snap};
 use crate::draft::{Draft, Existing};
-use crate::error::WriteError;
+use crate::error::ImageWriteError;
 use crate::graph::Graph;
 use crate::image::GraphImage;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 
 /// A place for a graph. What can be said against it is said before a graph is made for it.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct GraphTarget {
     path: PathBuf,
     format: Format,
     existing: Existing,
 }
 
-impl Target {
+impl GraphTarget {
     /// A graph is to be written there in this format, or in the one that the name tells.
-    pub fn new(path: &Path, format: Option<Format>, existing: Existing) -> Result<Self, WriteError> {
+    pub fn new(path: &Path, format: Option<Format>, existing: Existing) -> Result<Self, ImageWriteError> {
         let format = format
             .or_else(|| Format::by_extension(path))
-            .ok_or_else(|| WriteError::UnknownFormat { path: path.to_owned() })?;
+            .ok_or_else(|| ImageWriteError::UnknownFormat { path: path.to_owned() })?;
         match format {
             Format::Image => GraphImage::check_target(path, existing)?,
             Format::LigraBinary => {
@@ -39,7 +39,7 @@ impl Target {
     }
 
     /// Writes a graph there. Returns what is not in the file.
-    pub fn save(&self, graph: &Graph, progress: &dyn Progress) -> Result<Vec<Note>, WriteError> {
+    pub fn save(&self, graph: &Graph, progress: &dyn FormatProgress) -> Result<Vec<Note>, ImageWriteError> {
         let Self { path, format, existing } = self;
         let draft = || Draft::of(path, *existing);
         match format {

@@ -166,7 +166,7 @@ fn the_three_files_of_ligra_are_found_by_any_of_their_names() {
     scratch.file("web.v2.idx", long);
     assert_eq!(load(&scratch.path("web.v2"), None, &()).unwrap().graph, graph);
     let again = save(&graph, &scratch.path("web.v2.idx"), None, Existing::Keep, &());
-    assert!(matches!(again, Err(WriteError::Exists { .. })), "{again:?}");
+    assert!(matches!(again, Err(ImageWriteError::Exists { .. })), "{again:?}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn stanford_lists_are_read_as_they_are_found() {
     assert_eq!(undirected.graph, directed(3, &[(0, 1), (1, 0), (1, 2), (2, 1)]));
     let columns = read("% konect\n0 1 5 1000\n1 0 -2.5 abc\n");
     assert_eq!((columns.graph, columns.notes), (directed(2, &[(0, 1), (1, 0)]), vec![Note::ColumnsDropped]));
-    // Nobody has so many vertices and one edge: the comment is not believed.
+    // No graph has so many vertices and one edge: the comment is not believed.
     assert_eq!(read("# Nodes: 4294967295\n0 1\n").graph.vertices(), 2);
     assert_eq!(read("").graph.vertices(), 0);
 }
@@ -259,7 +259,7 @@ fn files_are_replaced_only_when_asked() {
         let path = scratch.path(name(format));
         save(&old, &path, Some(format), Existing::Keep, &()).unwrap();
         let kept = save(&new, &path, Some(format), Existing::Keep, &());
-        assert!(matches!(kept, Err(WriteError::Exists { .. })), "{kept:?}");
+        assert!(matches!(kept, Err(ImageWriteError::Exists { .. })), "{kept:?}");
         assert_eq!(load(&path, Some(format), &()).unwrap().graph, old);
         save(&new, &path, Some(format), Existing::Replace, &()).unwrap();
         assert_eq!(load(&path, Some(format), &()).unwrap().graph, new);
@@ -273,11 +273,11 @@ fn files_are_replaced_only_when_asked() {
     for (path, format) in
         [(PathBuf::from("/dev/null"), Some(Format::El)), (scratch.path("some.folder.el"), None)]
     {
-        let kept = Target::new(&path, format, Existing::Replace);
-        assert!(matches!(kept, Err(WriteError::NotAFile { .. })), "{kept:?}");
+        let kept = GraphTarget::new(&path, format, Existing::Replace);
+        assert!(matches!(kept, Err(ImageWriteError::NotAFile { .. })), "{kept:?}");
     }
-    let nowhere = Target::new(&scratch.path("missing/some.el"), None, Existing::Keep);
-    assert!(matches!(nowhere, Err(WriteError::Io { .. })), "{nowhere:?}");
+    let nowhere = GraphTarget::new(&scratch.path("missing/some.el"), None, Existing::Keep);
+    assert!(matches!(nowhere, Err(ImageWriteError::Io { .. })), "{nowhere:?}");
     let unknown = save(&new, &scratch.path("graph.dat"), None, Existing::Keep, &());
-    assert!(matches!(unknown, Err(WriteError::UnknownFormat { .. })), "{unknown:?}");
+    assert!(matches!(unknown, Err(ImageWriteError::UnknownFormat { .. })), "{unknown:?}");
 }

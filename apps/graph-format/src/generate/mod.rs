@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::build::{BuildError, Cleaning, Edges, build};
 use crate::graph::Graph;
 use crate::memory::{OutOfMemory, reserved};
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::random::{Random, Shuffle};
 pub use rmat::Skew;
 
@@ -19,7 +19,7 @@ pub const SCALE_MAX: u32 = 31;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recipe {
     /// How its edges are drawn.
-    pub kind: Kind,
+    pub kind: GeneratorKind,
     /// The graph has 2 to the power of this many vertices, at most [`SCALE_MAX`].
     pub scale: u32,
     /// So many edges are drawn for each vertex.
@@ -32,7 +32,7 @@ pub struct Recipe {
 
 /// How edges are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum GeneratorKind {
     /// A few vertices have very many edges and most have few, as in social networks (R-MAT).
     Rmat {
         /// How uneven it is.
@@ -71,13 +71,13 @@ pub enum GenerateError {
 
 impl Recipe {
     /// Makes the graph.
-    pub fn make(&self, progress: &dyn Progress) -> Result<Graph, GenerateError> {
+    pub fn make(&self, progress: &dyn FormatProgress) -> Result<Graph, GenerateError> {
         if self.scale > SCALE_MAX {
             return Err(GenerateError::Scale { scale: self.scale });
         }
         let draw = match self.kind {
-            Kind::Uniform => Draw::Uniform,
-            Kind::Rmat { skew, permuted } => {
+            GeneratorKind::Uniform => Draw::Uniform,
+            GeneratorKind::Rmat { skew, permuted } => {
                 let thresholds = skew.thresholds().ok_or(GenerateError::Skew { skew })?;
                 Draw::Rmat(thresholds, permuted.then(|| Shuffle::new(self.scale, self.seed)))
             }

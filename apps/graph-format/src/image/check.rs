@@ -4,14 +4,14 @@ use std::fs::File;
 
 use super::{ImageArray, check_length};
 use crate::error::ReadError;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::words::{self, Word};
 
 /// How many numbers are looked at together.
 const PIECE: usize = 1 << 18;
 
 /// Looks through the arrays of an image, offsets and targets in turn.
-pub(super) fn arrays(arrays: &[ImageArray], progress: &dyn Progress) -> Result<(), ReadError> {
+pub(super) fn arrays(arrays: &[ImageArray], progress: &dyn FormatProgress) -> Result<(), ReadError> {
     for pair in arrays.chunks_exact(2) {
         let (offsets, targets) = (&pair[0], &pair[1]);
         let last = each(offsets, progress, (0, 0), |(before, index), offset: u64| match index {
@@ -35,7 +35,7 @@ pub(super) fn arrays(arrays: &[ImageArray], progress: &dyn Progress) -> Result<(
 /// Goes through an array with what is known so far; `step` says what was expected in place of a wrong number.
 fn each<T: Word + ToString, K: Copy>(
     array: &ImageArray,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
     begin: K,
     step: impl Fn(K, T) -> Result<K, String>,
 ) -> Result<K, ReadError> {

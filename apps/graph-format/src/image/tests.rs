@@ -121,7 +121,7 @@ fn an_image_is_replaced_only_when_asked_and_nothing_else_is() {
     let scratch = Scratch::new();
     let path = scratch.path("some.graph");
     GraphImage::write(&small(), &path).unwrap();
-    assert!(matches!(GraphImage::write(&small(), &path), Err(WriteError::Exists { .. })));
+    assert!(matches!(GraphImage::write(&small(), &path), Err(ImageWriteError::Exists { .. })));
     let other = directed(2, &[(0, 1), (1, 0)]);
     GraphImage::write_with(&other, &path, Existing::Replace, &()).unwrap();
     assert_eq!(GraphImage::open(&path).unwrap().read().unwrap(), other);
@@ -129,10 +129,10 @@ fn an_image_is_replaced_only_when_asked_and_nothing_else_is() {
 
     fs::write(path.join("diary.txt"), "dear diary").unwrap();
     let kept = GraphImage::write_with(&other, &path, Existing::Replace, &());
-    assert!(matches!(kept, Err(WriteError::NotAnImage { .. })), "{kept:?}");
+    assert!(matches!(kept, Err(ImageWriteError::NotAnImage { .. })), "{kept:?}");
     let file = scratch.file("file.graph", "text");
     let kept = GraphImage::write_with(&other, &file, Existing::Replace, &());
-    assert!(matches!(kept, Err(WriteError::NotAnImage { .. })), "{kept:?}");
+    assert!(matches!(kept, Err(ImageWriteError::NotAnImage { .. })), "{kept:?}");
     assert_eq!(scratch.names(), ["file.graph", "some.graph"], "no drafts are left behind");
     assert_eq!(fs::read_to_string(path.join("diary.txt")).unwrap(), "dear diary");
 }
@@ -141,7 +141,7 @@ fn an_image_is_replaced_only_when_asked_and_nothing_else_is() {
 fn a_half_written_image_is_none() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("missing/some.graph");
-    assert!(matches!(GraphImage::write(&small(), nowhere), Err(WriteError::Io { .. })));
+    assert!(matches!(GraphImage::write(&small(), nowhere), Err(ImageWriteError::Io { .. })));
     fs::create_dir(scratch.path("half.graph")).unwrap();
     assert!(GraphImage::open(scratch.path("half.graph")).is_err());
 }

@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
             number = number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
             self.at += 1;
         }
-        // Nineteen digits always fit into 64 bits, and nobody means a longer number.
+        // Nineteen digits always fit into 64 bits, and no file means a longer number.
         let is_number = (1..=19).contains(&(self.at - begin)) && self.byte().is_none_or(is_space);
         if is_number { Ok(number) } else { Err(self.bad_at(begin, expected)) }
     }

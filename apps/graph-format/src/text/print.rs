@@ -6,14 +6,14 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::csr::Csr;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 
 /// Has all threads print rows, and writes what they printed in order.
 pub(crate) fn print_rows(
     to: &mut impl Write,
     rows: &Csr,
     print: impl Fn(Range<usize>, &mut Vec<u8>) + Sync,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> io::Result<()> {
     /// Edges per piece of work, and pieces printed before they are written.
     const PIECE: usize = 1 << 15;

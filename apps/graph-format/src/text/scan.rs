@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::cursor::{Bad, Cursor};
 use crate::error::ReadError;
-use crate::progress::Progress;
+use crate::progress::FormatProgress;
 use crate::source::Source;
 
 /// How much is read at a time.
@@ -37,7 +37,7 @@ pub(crate) fn scan<T: Send>(
     can_cut: fn(u8) -> bool,
     parse: impl Fn(&[u8]) -> Result<(T, u64), BadLine> + Sync,
     mut take: impl FnMut(T, Block<'_>, &Source) -> Result<(), ReadError>,
-    progress: &dyn Progress,
+    progress: &dyn FormatProgress,
 ) -> Result<(), ReadError> {
     progress.begin("reading", source.size().unwrap_or(0));
     let mut line = source.line();

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::view::GraphView;
 
 /// What is known of each vertex.
-pub(super) struct Arrays<'a> {
+pub(super) struct BackArrays<'a> {
     /// Vertices with a neighbour in the level after theirs.
     pub(super) parents: &'a Bitmap,
     /// How many shortest paths lead to it.
@@ -21,8 +21,8 @@ pub(super) struct Arrays<'a> {
 }
 
 /// Computes scores, from the last level to the one after the source.
-pub(super) fn sum(graph: GraphView<'_>, crew: &Crew<'_>, order: &Order<'_>, arrays: Arrays<'_>) {
-    let Arrays { parents, paths, scores, shares } = arrays;
+pub(super) fn sum(graph: GraphView<'_>, crew: &Crew<'_>, order: &Order<'_>, arrays: BackArrays<'_>) {
+    let BackArrays { parents, paths, scores, shares } = arrays;
     let (scores, shares) = (Shared::new(scores), Shared::new(shares));
     let mut successors = Bitmap::new(graph.vertices());
     let levels = order.bounds.len() - 1;
@@ -32,7 +32,7 @@ pub(super) fn sum(graph: GraphView<'_>, crew: &Crew<'_>, order: &Order<'_>, arra
         let with_successors = Vec::from_iter(vertices.iter().copied().filter(|vertex| parents.has(*vertex)));
         let sparse = Sparse::measure(with_successors, graph.out(), crew.workers);
         crew.sweep(
-            sparse.pieces(),
+            (sparse.pieces(), sparse.ahead(graph.out())),
             || (),
             |(), piece| {
                 let mut walked = 0;

@@ -8,6 +8,7 @@ use crate::bitmap::{Bitmap, WORD, ones};
 use crate::blocks::Blocks;
 use crate::crew::Crew;
 use crate::frontier::{Direction, Frontier, Sparse};
+use crate::prefetch::Ahead;
 use crate::shared::Shared;
 use crate::view::GraphView;
 
@@ -47,7 +48,7 @@ pub(super) fn count(
         end += frontier.write(&mut order[end..]);
         bounds.push(end);
         crew.step("level outwards", bounds.len() as u32 - 1);
-        frontier = match frontier.direct(graph, crew.workers) {
+        frontier = match frontier.direct(graph, crew.workers, search.visited.left()) {
             Direction::Push(sparse) if search.is_exact(&sparse) => search.push(&sparse),
             Direction::Push(sparse) => search.pull(&Bitmap::of(sparse.vertices(), graph.vertices())),
             Direction::Pull(bitmap) => search.pull(&bitmap),
@@ -80,7 +81,8 @@ impl Search<'_> {
     }
 
     fn push(&self, frontier: &Sparse) -> Frontier {
-        let finds = self.crew.walk(frontier.pieces(), Vec::new, |found, piece| {
+        let pieces = (frontier.pieces(), frontier.ahead(self.graph.out()));
+        let finds = self.crew.walk(pieces, Vec::new, |found, piece| {
             frontier.walk(piece, self.graph.out(), |vertex, neighbours| {
                 let paths = self.paths.get(vertex as usize);
                 let mut is_parent = false;
@@ -106,7 +108,7 @@ impl Search<'_> {
         let blocks = self.blocks.get_or_init(|| Blocks::by_edges(self.graph.incoming()));
         let next = Bitmap::new(self.graph.vertices());
         let counts = self.crew.sweep(
-            blocks.len(),
+            (blocks.len(), Ahead::of_blocks(self.graph.incoming(), blocks)),
             || 0,
             |count, block| {
                 let mut walked = 0;

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outboard_graph::{
-    Dram, GraphView, Progress, Run, Step, Sweeps, Workers, betweenness, bfs, components, pagerank, radii,
+    Dram, GraphView, RunContext, Step, StepProgress, Sweeps, Workers, betweenness, bfs, components, pagerank,
+    radii,
 };
 
 use crate::graphs::{Graph, large};
@@ -16,7 +17,7 @@ struct Watcher {
     steps: Mutex<Vec<Step>>,
 }
 
-impl Progress for Watcher {
+impl StepProgress for Watcher {
     fn step(&self, step: Step) {
         self.steps.lock().unwrap().push(step);
     }
@@ -27,11 +28,11 @@ impl Progress for Watcher {
 }
 
 /// The share of the graph's edges that were walked, one walked twice counting twice, and the steps.
-fn effort(graph: &Graph, work: impl Fn(GraphView<'_>, &Run<'_, Dram>)) -> (f64, Vec<Step>) {
+fn effort(graph: &Graph, work: impl Fn(GraphView<'_>, &RunContext<'_, Dram>)) -> (f64, Vec<Step>) {
     let watcher = Watcher::default();
     let workers = Workers::new(2).unwrap();
     let sweeps = Sweeps::Upwards;
-    work(graph.view(), &Run { workers: &workers, arrays: &Dram, progress: &watcher, sweeps });
+    work(graph.view(), &RunContext { workers: &workers, arrays: &Dram, progress: &watcher, sweeps });
     let walked = watcher.walked.into_inner() as f64 / graph.view().edges() as f64;
     (walked, watcher.steps.into_inner().unwrap())
 }
@@ -47,8 +48,8 @@ fn a_search_skips_most_edges() {
 
 #[test]
 fn ranks_need_every_edge_once_in_each_iteration() {
-    let run_it = |graph: GraphView<'_>, run: &Run<'_, Dram>| {
-        drop(pagerank::run(graph, pagerank::Options::default(), run).unwrap());
+    let run_it = |graph: GraphView<'_>, run: &RunContext<'_, Dram>| {
+        drop(pagerank::run(graph, pagerank::PagerankOptions::default(), run).unwrap());
     };
     let graph = large(false);
     let (walked, steps) = effort(&graph, run_it);
@@ -68,8 +69,8 @@ fn components_need_about_two_edges_of_a_vertex() {
 
 #[test]
 fn many_searches_at_once_take_a_few_passes() {
-    let run_it = |graph: GraphView<'_>, run: &Run<'_, Dram>| {
-        drop(radii::run(graph, radii::Options::default(), run).unwrap());
+    let run_it = |graph: GraphView<'_>, run: &RunContext<'_, Dram>| {
+        drop(radii::run(graph, radii::RadiiOptions::default(), run).unwrap());
     };
     let (walked, _) = effort(&large(true), run_it);
     assert!((0.5..4.0).contains(&walked), "{walked}");

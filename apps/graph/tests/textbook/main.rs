@@ -14,20 +14,20 @@ mod views;
 
 use std::sync::LazyLock;
 
-use outboard_graph::{Dram, Run, Sweeps, Workers};
+use outboard_graph::{Dram, RunContext, Sweeps, Workers};
 
 /// Odd numbers too, and more than there are cores.
 static WORKERS: LazyLock<[Workers; 4]> = LazyLock::new(|| [1, 2, 4, 7].map(|n| Workers::new(n).unwrap()));
 
 /// One worker, for tests of what is refused.
-fn alone() -> Run<'static, Dram> {
-    Run { workers: &WORKERS[0], arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards }
+fn alone() -> RunContext<'static, Dram> {
+    RunContext { workers: &WORKERS[0], arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards }
 }
 
 /// Does the same with each number of threads, in either direction; the results have to be equal. Returns one of
 /// them.
-fn with_all_threads<R: PartialEq + std::fmt::Debug>(work: impl Fn(&Run<'_, Dram>) -> R) -> R {
-    let with = |workers, sweeps| work(&Run { workers, arrays: &Dram, progress: &(), sweeps });
+fn with_all_threads<R: PartialEq + std::fmt::Debug>(work: impl Fn(&RunContext<'_, Dram>) -> R) -> R {
+    let with = |workers, sweeps| work(&RunContext { workers, arrays: &Dram, progress: &(), sweeps });
     let result = with(&WORKERS[0], Sweeps::Upwards);
     for workers in &*WORKERS {
         assert_eq!(with(workers, Sweeps::BackAndForth), result);

@@ -25,7 +25,7 @@ fn textbook(graph: &Graph, damping: f64, iterations: u32) -> Vec<f64> {
     ranks
 }
 
-fn check(graph: &Graph, options: pagerank::Options) {
+fn check(graph: &Graph, options: pagerank::PagerankOptions) {
     let (ranks, summary) = with_all_threads(|run| {
         let ranks = pagerank::run(graph.view(), options, run).unwrap();
         (ranks.ranks().to_vec(), ranks.summary())
@@ -44,21 +44,21 @@ fn check(graph: &Graph, options: pagerank::Options) {
 proptest! {
     #[test]
     fn ranks_are_those_of_the_textbook(graph in graphs(), iterations in 0..12u32, damping in 0.0..0.99) {
-        check(&graph, pagerank::Options { damping, iterations, tolerance: 0.0 });
+        check(&graph, pagerank::PagerankOptions { damping, iterations, tolerance: 0.0 });
     }
 }
 
 #[test]
 fn ranks_of_a_large_graph_are_those_of_the_textbook() {
     for is_symmetric in [false, true] {
-        check(&large(is_symmetric), pagerank::Options::default());
+        check(&large(is_symmetric), pagerank::PagerankOptions::default());
     }
 }
 
 #[test]
 fn ranks_that_hardly_change_end_the_iterations() {
     let graph = large(true);
-    let options = pagerank::Options { iterations: 1000, tolerance: 1e-4, ..Default::default() };
+    let options = pagerank::PagerankOptions { iterations: 1000, tolerance: 1e-4, ..Default::default() };
     let summary = with_all_threads(|run| pagerank::run(graph.view(), options, run).unwrap().summary());
     assert!((5..100).contains(&summary.iterations) && summary.change <= 1e-4, "{summary:?}");
 }
@@ -67,7 +67,7 @@ fn ranks_that_hardly_change_end_the_iterations() {
 fn an_empty_graph_has_no_ranks() {
     let graph = Graph::directed(0, &[]);
     let summary = with_all_threads(|run| {
-        let ranks = pagerank::run(graph.view(), pagerank::Options::default(), run).unwrap();
+        let ranks = pagerank::run(graph.view(), pagerank::PagerankOptions::default(), run).unwrap();
         (ranks.ranks().len(), ranks.summary().top.len())
     });
     assert_eq!(summary, (0, 0));
@@ -77,7 +77,7 @@ fn an_empty_graph_has_no_ranks() {
 fn impossible_damping_is_an_error() {
     let graph = Graph::directed(1, &[]);
     for damping in [-0.1, 1.0, f64::NAN] {
-        let options = pagerank::Options { damping, ..Default::default() };
+        let options = pagerank::PagerankOptions { damping, ..Default::default() };
         let error = pagerank::run(graph.view(), options, &alone()).unwrap_err();
         assert!(matches!(error, RunError::BadOption { .. }), "{error}");
     }

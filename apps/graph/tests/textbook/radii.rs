@@ -17,7 +17,7 @@ fn textbook(graph: &Graph, sources: &[u32]) -> Vec<Option<u32>> {
     radii
 }
 
-fn check(graph: &Graph, options: radii::Options) {
+fn check(graph: &Graph, options: radii::RadiiOptions) {
     let (radii, sources, summary) = with_all_threads(|run| {
         let radii = radii::run(graph.view(), options, run).unwrap();
         let all = Vec::from_iter((0..graph.vertices as u32).map(|vertex| radii.radius(vertex)));
@@ -41,7 +41,7 @@ fn check(graph: &Graph, options: radii::Options) {
 proptest! {
     #[test]
     fn radii_are_those_of_the_textbook(graph in graphs(), sources in 1..=64u32, seed: u64) {
-        check(&graph, radii::Options { sources, seed });
+        check(&graph, radii::RadiiOptions { sources, seed });
     }
 }
 
@@ -50,7 +50,7 @@ fn radii_of_large_graphs_are_those_of_the_textbook() {
     for is_symmetric in [false, true] {
         let graph = large(is_symmetric);
         for sources in [1, 64] {
-            check(&graph, radii::Options { sources, ..Default::default() });
+            check(&graph, radii::RadiiOptions { sources, ..Default::default() });
         }
     }
 }
@@ -58,7 +58,7 @@ fn radii_of_large_graphs_are_those_of_the_textbook() {
 #[test]
 fn graphs_without_edges_have_no_radii() {
     for vertices in [0, 1, 100] {
-        check(&Graph::directed(vertices, &[]), radii::Options::default());
+        check(&Graph::directed(vertices, &[]), radii::RadiiOptions::default());
     }
 }
 
@@ -66,7 +66,7 @@ fn graphs_without_edges_have_no_radii() {
 fn the_only_vertex_that_an_edge_leaves_is_found_where_draws_miss_it() {
     let graph = Graph::directed(100_000, &[(77_777, 3)]);
     for seed in 0..4 {
-        check(&graph, radii::Options { sources: 1, seed });
+        check(&graph, radii::RadiiOptions { sources: 1, seed });
     }
 }
 
@@ -74,7 +74,7 @@ fn the_only_vertex_that_an_edge_leaves_is_found_where_draws_miss_it() {
 fn numbers_of_sources_that_do_not_fit_a_word_are_an_error() {
     let graph = Graph::directed(1, &[]);
     for sources in [0, 65] {
-        let error = radii::run(graph.view(), radii::Options { sources, seed: 0 }, &alone()).unwrap_err();
+        let error = radii::run(graph.view(), radii::RadiiOptions { sources, seed: 0 }, &alone()).unwrap_err();
         assert!(matches!(error, RunError::BadOption { .. }), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use crate::random::{Random, mix};
 #[repr(C)]
 pub(crate) struct Particle {
     id: u64,
-    /// Where its own random numbers are: what becomes of it depends on nobody else.
+    /// Where its own random numbers are: what becomes of it depends on no other particle.
     random: u64,
     /// In centimetres, which is the side of a cell.
     pub(crate) position: [f64; 3],

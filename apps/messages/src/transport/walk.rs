@@ -41,7 +41,7 @@ impl Tally {
 pub(crate) enum End {
     /// The time step is over.
     Rest,
-    /// It is in a cell of somebody else.
+    /// It is in a cell of another rank.
     Away,
     /// It was absorbed, or has left the mesh.
     Gone,

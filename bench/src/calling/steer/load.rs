@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use outboard::{
-    CallPlacement, Caller, CallerOptions, FarRegion, FunctionHandle, FunctionOptions, Rights, Settings,
+    CallPlacement, Caller, CallerOptions, FarRegion, FunctionHandle, FunctionOptions, Outboard, Rights,
 };
-use outboard_link::{Address, Identity};
-use outboard_wire::Role;
+use outboard_link::Address;
 
 use super::super::mix::{expected, image};
 use super::super::stage::{register, wrong};
@@ -35,9 +34,8 @@ impl SteeredLoad {
         (placement, depth): (CallPlacement, usize),
         region: &FarRegion,
     ) -> Result<Self, BenchError> {
-        let options = CallerOptions { placement, agent: Some(agent.clone()), ..CallerOptions::default() };
-        let identity = Identity::new(Role::Tool, "bench calling");
-        let mut caller = Caller::connect(server, identity, &Settings::default().link, options)?;
+        let outboard = Outboard::at(server.clone()).with_agent(agent.clone()).with_name("bench calling");
+        let mut caller = outboard.caller_with(CallerOptions::default().with_placement(placement))?;
         let rights = FunctionOptions::default().with_reply_max(8).with_region(region, Rights::READ);
         let function = register(&mut caller, &image(0)?, rights)?;
         Ok(Self { caller, function, depth, key: 0, values: vec![0; PLACES] })

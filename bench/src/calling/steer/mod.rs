@@ -1,4 +1,4 @@
-//! Do calls leave a site whose core somebody else takes, how soon, and does that pay?
+//! Do calls leave a site whose core another program takes, how soon, and does that pay?
 
 mod load;
 mod reaction;
@@ -16,7 +16,7 @@ use self::timeline::Sample;
 use super::stage::{Stage, pin_process};
 use crate::daemons::{Forwards, Host, HostSpec};
 use crate::harness::{Effort, Figure, Progress, Unit};
-use crate::{BenchError, Options};
+use crate::{BenchError, BenchOptions};
 
 /// How many questions there are.
 pub(super) const COUNT: usize = 3;
@@ -69,7 +69,7 @@ const PHASES: [(&str, Option<CallSite>); 4] = [
     ("recovery", None),
 ];
 
-/// A memory server and an agent, each on a core of its own if there are enough, and somebody who takes cores.
+/// A memory server and an agent, each on a core of its own if there are enough, and a rival that takes cores.
 struct Scene<'a> {
     stage: &'a Stage,
     agent: Host,
@@ -138,7 +138,7 @@ impl Scene<'_> {
 
 /// The figures, and the picture. Where there are none, a note says why.
 pub(super) fn figures(
-    options: &Options,
+    options: &BenchOptions,
     stage: &mut Stage,
     progress: &mut Progress,
     notes: &mut Vec<String>,
@@ -169,7 +169,7 @@ pub(super) fn figures(
 
 fn phases(
     scene: &Scene<'_>,
-    options: &Options,
+    options: &BenchOptions,
     progress: &mut Progress,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Figure>, BenchError> {
@@ -217,7 +217,7 @@ fn phases(
         "the better of all calls at the server and all at the agent, over four phases of {seconds} s: idle, server overloaded, agent overloaded, recovery"
     );
     let single = "the better of server and agent in the phase in which steering does worst";
-    let known = "the same for somebody who knows the phases and takes the better site in each: what steering between the two could reach here";
+    let known = "the same for a caller that knows the phases and takes the better site in each: what steering between the two could reach here";
     let ratio = |name: &str, value, versus: &str| Figure::new(name, Unit::Ratio, value, 1.0, versus);
     Ok(vec![
         ratio("calling.steer.versus_best_fixed", total(&steered) / best, &whole),

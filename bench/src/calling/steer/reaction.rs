@@ -1,4 +1,4 @@
-//! How soon do calls go elsewhere when somebody takes a site's core, and do they stay where they are otherwise?
+//! How soon do calls go elsewhere when another program takes a site's core, and do they stay where they are otherwise?
 
 use std::time::Duration;
 

@@ -14,9 +14,9 @@ use crate::pair::{Control, Cores, Peer, PeerProgram, now_ns};
 /// What the second process is told to play.
 pub(in super::super) const PART: &str = "calling.rival";
 
-/// Threads that want the core: whoever else does gets a fourth.
+/// Threads that want the core: any other that does gets a fourth.
 const THREADS: usize = 3;
-/// Whatever happens, nobody spins for longer.
+/// Whatever happens, no thread spins for longer.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]

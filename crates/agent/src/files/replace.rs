@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::{DataDirectory, FileError, PIECE, RESOLVE};
 
 impl DataDirectory {
-    /// Puts the first `len` bytes of `segment` in place of the file at `path`. Whoever opens the file sees the old
+    /// Puts the first `len` bytes of `segment` in place of the file at `path`. A process that opens the file sees the old
     /// bytes or the new ones, whenever the machine stops; when this returns, the new ones are on the disk.
     pub(crate) fn replace(&self, path: &str, segment: &Segment, len: u64) -> Result<(), FileError> {
         let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
@@ -33,7 +33,7 @@ impl DataDirectory {
 }
 
 /// Who may use the file that is there, if it is one that we may write. To replace it needs only its folder, but
-/// whoever made it read-only wants it to stay as it is.
+/// the user who made it read-only wants it to stay as it is.
 fn mode_of(folder: &OwnedFd, name: &str, path: &str) -> Result<Mode, FileError> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::openat2(folder, name, flags, Mode::empty(), RESOLVE) {

@@ -83,7 +83,7 @@ fn a_file_is_replaced_as_a_whole_and_keeps_its_mode() {
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
     let mut old = String::new();
     reader.read_to_string(&mut old).unwrap();
-    assert_eq!(old, "old", "whoever reads goes on with the old file");
+    assert_eq!(old, "old", "a reader goes on with the old file");
     assert_eq!(names_in(&folder.0.join("inner")), ["web.bin"], "no draft is left");
     std::fs::remove_file(&path).unwrap();
     data.replace("inner/web.bin", &segment(b"new"), 3).unwrap();
@@ -116,13 +116,13 @@ fn nothing_is_written_outside_the_folder() {
     assert!(data.replace("", &segment(b"x"), 1).is_err() && data.replace("a\0b", &segment(b"x"), 1).is_err());
 }
 
-/// There nobody makes files, not even root.
+/// There no user makes files, not even root.
 #[test]
 fn a_folder_that_takes_no_files_is_named_read_only() {
     let data = DataDirectory::open(Path::new("/sys/kernel")).unwrap();
     let refused = data.replace("new-file", &segment(b"x"), 1).unwrap_err();
     assert!(matches!(refused, FileError::ReadOnly { .. }), "{refused}");
-    assert_eq!(refused.failure(), Failure::NotWritten);
+    assert_eq!(refused.failure(), ControlFailure::NotWritten);
     assert!(refused.to_string().contains("read-only"), "{refused}");
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 
 use outboard_calling::{
-    Access, Ambient, CallingDesk, FindRegion, Operation, Refused, Site, SlotDesk, Ticket,
+    AccessProgress, Ambient, CallingDesk, FindRegion, Refused, SiteHost, SiteOperation, SlotDesk, Ticket,
 };
 use outboard_driver::{LinkId, Outbox};
 use outboard_link::memory::Segment;
@@ -33,7 +33,7 @@ impl Calling {
         Self { desk, slots, site: ServerSite::new(ambient()) }
     }
 
-    /// Slots were moved: whoever asked is told.
+    /// Slots were moved: the clients that asked are told.
     pub(super) fn tell_table(&mut self, outbox: &mut Outbox) {
         self.slots.tell_table(&mut self.desk, outbox);
     }
@@ -65,7 +65,7 @@ impl FindRegion for StoreRegions<'_> {
             let detail = format!("the key to {region} allows {held}, and {wanted} is needed");
             return Err((RegisterRefusal::NoRight, detail));
         }
-        // Whoever reaches it from afar believes what is said of its size.
+        // A site that reaches it by a link believes what is said of its size.
         let size = gate.size();
         if allowed.size > size {
             return Err((
@@ -112,7 +112,7 @@ impl ServerSite {
         Self { ambient, entered: Vec::new() }
     }
 
-    /// Ends a turn: from now on regions can be freed or taken away. Nobody may wait for the store before.
+    /// Ends a turn: from now on regions can be freed or taken away. No thread may wait for the store before.
     fn leave(&mut self) {
         self.entered.clear();
     }
@@ -137,13 +137,13 @@ impl ServerSite {
         region: &Weak<Gate>,
         (offset, length): (u64, usize),
         use_it: impl FnOnce(&Segment, usize) -> u64,
-    ) -> Access {
+    ) -> AccessProgress {
         match self.memory(region) {
-            None => Access::Refused(TrapReason::RegionGone),
+            None => AccessProgress::Refused(TrapReason::RegionGone),
             Some((memory, size)) if is_inside(offset, length, size) => {
-                Access::Done(use_it(memory, offset as usize))
+                AccessProgress::Done(use_it(memory, offset as usize))
             }
-            Some(_) => Access::Refused(TrapReason::OutOfBounds),
+            Some(_) => AccessProgress::Refused(TrapReason::OutOfBounds),
         }
     }
 
@@ -153,11 +153,11 @@ impl ServerSite {
         region: &Weak<Gate>,
         offset: u64,
         use_it: impl FnOnce(&Segment, usize) -> u64,
-    ) -> Access {
+    ) -> AccessProgress {
         if offset.is_multiple_of(8) {
             self.with_memory(region, (offset, 8), use_it)
         } else {
-            Access::Refused(TrapReason::Misaligned)
+            AccessProgress::Refused(TrapReason::Misaligned)
         }
     }
 }
@@ -169,12 +169,12 @@ fn is_inside(offset: u64, length: usize, size: u64) -> bool {
 /// What is brought nearer of a long read, in bytes: processors guess what follows.
 const APPROACHED_MAX: usize = 1024;
 
-impl Site for ServerSite {
+impl SiteHost for ServerSite {
     type Region = Weak<Gate>;
 
     // Inlined: what it returns would otherwise be put together in memory, and waited for there.
     #[inline(always)]
-    fn read(&mut self, region: &Weak<Gate>, offset: u64, into: &mut [u8]) -> Access {
+    fn read(&mut self, region: &Weak<Gate>, offset: u64, into: &mut [u8]) -> AccessProgress {
         self.with_memory(region, (offset, into.len()), |memory, at| {
             memory.window(at, into.len()).read(0, into);
             // What the function reads next is no older than this.
@@ -183,16 +183,21 @@ impl Site for ServerSite {
         })
     }
 
-    fn write(&mut self, region: &Weak<Gate>, offset: u64, from: &[u8]) -> Access {
+    fn write(&mut self, region: &Weak<Gate>, offset: u64, from: &[u8]) -> AccessProgress {
         self.with_memory(region, (offset, from.len()), |memory, at| {
-            // Whoever sees this sees what was written before.
+            // A thread that sees this sees what was written before.
             fence(Ordering::Release);
             memory.window_mut(at, from.len()).write(0, from);
             0
         })
     }
 
-    fn compare_swap(&mut self, region: &Weak<Gate>, offset: u64, (expected, desired): (u64, u64)) -> Access {
+    fn compare_swap(
+        &mut self,
+        region: &Weak<Gate>,
+        offset: u64,
+        (expected, desired): (u64, u64),
+    ) -> AccessProgress {
         self.with_word(region, offset, |memory, at| {
             let word = memory.word(at);
             let (expected, desired) = (expected.to_le(), desired.to_le());
@@ -201,11 +206,11 @@ impl Site for ServerSite {
         })
     }
 
-    fn fetch_add(&mut self, region: &Weak<Gate>, offset: u64, addend: u64) -> Access {
+    fn fetch_add(&mut self, region: &Weak<Gate>, offset: u64, addend: u64) -> AccessProgress {
         self.with_word(region, offset, |memory, at| memory.word(at).fetch_add(addend, Ordering::SeqCst))
     }
 
-    fn begin(&mut self, _ticket: Ticket, _region: &Weak<Gate>, _operation: Operation<'_>) {
+    fn begin(&mut self, _ticket: Ticket, _region: &Weak<Gate>, _operation: SiteOperation<'_>) {
         unreachable!("no access of this site takes longer");
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outboard_driver::{LinkId, WorkerHandle};
 use outboard_link::memory::{LargePages, Segment};
-use outboard_wire::control::{ControlAnswer, Failure, Sharing};
+use outboard_wire::control::{ControlAnswer, ControlFailure, RegionSharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
 use rustix::io::Errno;
 
@@ -35,7 +35,7 @@ impl Turns {
         let detail = format!(
             "{TURNS_MAX} files are being read or written, or regions given memory; ask again when one is done"
         );
-        Err((Failure::NoCapacity, detail))
+        Err((ControlFailure::NoCapacity, detail))
     }
 }
 
@@ -78,7 +78,7 @@ impl MemoryService {
         &self,
         asker: Asker,
         path: &str,
-        how: (Rights, Sharing),
+        how: (Rights, RegionSharing),
     ) -> Result<Option<ControlAnswer>, No> {
         // One file is one region, however its name is spelled.
         let path = &plain_path(path)?;
@@ -129,7 +129,7 @@ impl MemoryService {
     ) -> Result<Option<ControlAnswer>, No> {
         let worker = self.worker()?;
         let turn = self.store.turns.take()?;
-        let memory = self.store.with(|store| store.writable_memory(region, generation, key))?;
+        let memory = self.store.with(|store| store.whole_memory(region, generation, key))?;
         let room = Arc::clone(&self.store.room);
         Ok(by_thread((worker, asker), (memory, turn), move |(memory, _turn), may_begin| {
             let may_begin = may_begin.map_err(|error| not_populated(region, &error));
@@ -143,7 +143,7 @@ impl MemoryService {
     /// Where the answer goes.
     fn worker(&self) -> Result<WorkerHandle<MemoryNote>, No> {
         let worker = self.store.workers.get().and_then(|workers| workers.get(self.index)).cloned();
-        worker.ok_or((Failure::NotServed, "the server is starting; ask again".to_owned()))
+        worker.ok_or((ControlFailure::NotServed, "the server is starting; ask again".to_owned()))
     }
 }
 
@@ -203,11 +203,11 @@ fn steps(size: u64) -> impl Iterator<Item = (u64, u64)> {
 }
 
 fn unreadable(path: &str, error: &io::Error) -> No {
-    (Failure::NoSuchFile, format!("“{path}” could not be read: {error}"))
+    (ControlFailure::NoSuchFile, format!("“{path}” could not be read: {error}"))
 }
 
 fn not_populated(region: RegionId, error: &io::Error) -> No {
-    (Failure::NoCapacity, format!("{region} could not be given memory as a whole: {error}"))
+    (ControlFailure::NoCapacity, format!("{region} could not be given memory as a whole: {error}"))
 }
 
 fn write(shared: &SharedStore, plan: &SyncPlan) -> Result<(), No> {
@@ -215,5 +215,5 @@ fn write(shared: &SharedStore, plan: &SyncPlan) -> Result<(), No> {
 }
 
 fn not_begun(error: io::Error) -> No {
-    (Failure::NoCapacity, format!("the file was not written: {error}"))
+    (ControlFailure::NoCapacity, format!("the file was not written: {error}"))
 }

@@ -3,6 +3,7 @@
 use outboard_driver::LinkId;
 use outboard_link::{Disposition, Frame};
 use outboard_paging::server::{self, Returned};
+use outboard_wire::control::Question;
 
 use super::MemoryService;
 use crate::status::{Gauge, StatusPage};
@@ -34,10 +35,14 @@ impl MemoryService {
     /// Does what a frame about far memory asks.
     pub(super) fn page(&mut self, link: LinkId, frame: Frame<'_>) -> Disposition {
         let (store, gates) = (&self.store, &mut self.gates);
-        let returned = server::on_frame(link, &frame, &mut self.outbox, |region| gates.find(region, store));
+        // A peer that knows no sparse regions has no word for a server without room.
+        let has_word = self.peers.get(&link).is_some_and(|peer| peer.knows(Question::RESERVE_SPARSE));
+        let find = |region| gates.find(region, store).filter(|gate| has_word || !gate.is_sparse());
+        let returned = server::on_frame(link, &frame, &mut self.outbox, find);
         if returned != Returned::default() {
             self.store.write_backs.add(returned);
         }
+        self.store.show_used();
         Disposition::Taken
     }
 }

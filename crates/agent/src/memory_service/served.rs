@@ -24,7 +24,7 @@ impl Served {
     /// Counts what a link has served since it was last looked at.
     #[inline]
     pub(super) fn look<L: Link>(&mut self, id: LinkId, link: &L, count: &ServedCount) {
-        // Where memory is mapped, opening it is all that is ever asked for, and nobody should pay for counting that.
+        // Where memory is mapped, opening it is all that is ever asked for, and no access should pay for counting that.
         if link.capabilities().one_sided == OneSided::Mapped {
             return;
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outboard_calling::{Controller, ControllerConfig, Meter, MeterReader, SharedController};
+use outboard_calling::{Controller, ControllerConfig, MeterReader, SharedController, SiteMeter};
 use outboard_link::Clock;
 use outboard_steering::Site;
 use outboard_wire::Time;
@@ -20,9 +20,9 @@ pub(super) struct Steering {
     pub(super) controller: Arc<SharedController>,
     /// Told when there is something to look at after a time without.
     heard: Arc<Condvar>,
-    /// Changes only while somebody has the controller's lock, so that the thread misses nothing between looking and sleeping.
+    /// Changes only under the controller's lock, so that the thread misses nothing between looking and sleeping.
     is_stopped: AtomicBool,
-    meters: Mutex<Vec<Arc<Meter>>>,
+    meters: Mutex<Vec<Arc<SiteMeter>>>,
     shown: Shown,
 }
 
@@ -65,7 +65,7 @@ impl Steering {
     }
 
     /// One more worker runs calls.
-    pub(super) fn add_worker(&self, meter: &Arc<Meter>) {
+    pub(super) fn add_worker(&self, meter: &Arc<SiteMeter>) {
         lock(&self.meters).push(Arc::clone(meter));
     }
 }

@@ -2,9 +2,9 @@
 
 use outboard_driver::LinkId;
 use outboard_link::memory::Window;
-use outboard_link::{Disposition, Frame};
-use outboard_wire::access::Status;
-use outboard_wire::{Kind, Room};
+use outboard_link::{Disposition, Frame, Peer};
+use outboard_wire::access::AccessStatus;
+use outboard_wire::{FrameKind, Room};
 use outboard_writing::{Presented, Unloaded};
 
 use super::MemoryService;
@@ -14,7 +14,7 @@ use crate::status::{Gauge, StatusPage};
 pub(super) const WRITERS_MAX: usize = 1024;
 
 /// Whether a frame is about writes.
-pub(crate) fn is_writing(kind: Kind) -> bool {
+pub(crate) fn is_writing(kind: FrameKind) -> bool {
     kind.0 >> 8 == Room::Writing as u16
 }
 
@@ -48,9 +48,12 @@ impl MemoryService {
     /// Does what a frame about writes asks.
     pub(super) fn unload(&mut self, link: LinkId, frame: Frame<'_>) -> Disposition {
         let (store, gates) = (&self.store, &mut self.gates);
+        let version = self.peers.get(&link).map_or(0, Peer::version);
         let write = |to: &Presented, offset: u64, bytes: Window<'_>| {
             let gate = gates.find(to.region, store);
-            gate.map_or(Status::NotOpen, |gate| gate.write((to.generation, &to.key), offset, bytes))
+            let written = gate
+                .map_or(AccessStatus::NotOpen, |gate| gate.write((to.generation, &to.key), offset, bytes));
+            written.for_version(version)
         };
         match self.draining.on_frame(link, &frame, &mut self.outbox, write) {
             Some(unloaded) if unloaded.batches > 0 => self.store.unloaded.add(unloaded),

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use outboard_link::{Address, LinkError, Loss};
-use outboard_wire::{Incarnation, Time};
+use outboard_wire::{Incarnation, Time, mutant};
 
 /// How many processes may be waited for; of more, those that were lost first are given up.
 const ABSENT_MAX: usize = 1024;
@@ -64,7 +64,7 @@ pub(super) struct Clients {
     by_process: HashMap<Incarnation, Client>,
     /// Those that are waited for.
     awaited: BTreeSet<(Time, Incarnation)>,
-    /// Those that were waited for in vain. They have what nobody else has asked for since.
+    /// Those that were waited for in vain. They have the regions that no other process has asked for since.
     overdue: BTreeSet<(Time, Incarnation)>,
 }
 
@@ -91,7 +91,7 @@ impl Clients {
             return Left::Remains;
         };
         client.links -= 1;
-        client.is_dead |= parting == Parting::Death;
+        client.is_dead |= parting == Parting::Death && !mutant("agent.dead-one-awaited");
         if client.links > 0 {
             return Left::Remains;
         }
@@ -99,7 +99,7 @@ impl Clients {
             self.by_process.remove(&process);
             return Left::Gone;
         }
-        let until = now + self.linger;
+        let until = if mutant("agent.lost-one-not-awaited") { now } else { now + self.linger };
         client.awaited_until = Some(until);
         self.awaited.insert((until, process));
         Left::Away

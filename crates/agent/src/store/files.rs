@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use outboard_link::memory::Segment;
-use outboard_wire::control::{ControlAnswer, Failure, Sharing};
+use outboard_wire::control::{ControlAnswer, ControlFailure, RegionSharing};
 use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights};
 
 use super::region::StoredRegion;
-use super::{CHUNK_LOG2, Kept, No, RegionStore};
+use super::{CHUNK_LOG2, Counted, Kept, No, RegionStore};
 
 /// Memory for a file that is being read. It counts against the capacity until it is given to
 /// [`RegionStore::finish_load`].
@@ -66,7 +66,7 @@ impl RegionStore {
         &mut self,
         process: Incarnation,
         path: &str,
-        (rights, sharing): (Rights, Sharing),
+        (rights, sharing): (Rights, RegionSharing),
     ) -> Option<ControlAnswer> {
         let region = *self.files.get(path)?;
         Some(self.open(process, region, (rights, sharing)).unwrap_or_else(no))
@@ -74,24 +74,24 @@ impl RegionStore {
 
     /// Makes room for a file of `size` bytes.
     pub(crate) fn begin_load(&mut self, path: &str, size: u64) -> Result<LoadPlan, No> {
-        let (memory, footprint) = self.allocate(size)?;
+        let (memory, footprint) = self.allocate(size, Counted::Whole)?;
         Ok(LoadPlan { path: path.to_owned(), size, footprint, memory })
     }
 
-    /// Makes a region of a file that was read, or gives its room back if that failed. Whoever was second to load
+    /// Makes a region of a file that was read, or gives its room back if that failed. A process that was second to load
     /// the same file gets the first one's region.
     pub(crate) fn finish_load(
         &mut self,
         process: Incarnation,
         plan: LoadPlan,
-        how: (Rights, Sharing),
+        how: (Rights, RegionSharing),
         read: Result<(), No>,
     ) -> ControlAnswer {
         let LoadPlan { path, size, footprint, memory } = plan;
         let registered = match read {
             Err(reason) => Err(reason),
             Ok(()) if self.files.contains_key(&path) => {
-                self.used -= footprint;
+                self.capacity.give_back(footprint);
                 Ok(())
             }
             Ok(()) => {
@@ -100,12 +100,12 @@ impl RegionStore {
             }
         };
         match registered {
-            // Whoever has gone meanwhile left the file to those who ask for it next.
+            // A client that has gone meanwhile left the file to those that ask for it next.
             Ok(()) => self.loaded(process, &path, how).unwrap_or_else(|| {
-                ControlAnswer::failed(Failure::NoSuchRegion, "the region was freed meanwhile")
+                ControlAnswer::failed(ControlFailure::NoSuchRegion, "the region was freed meanwhile")
             }),
             Err(reason) => {
-                self.used -= footprint;
+                self.capacity.give_back(footprint);
                 no(reason)
             }
         }
@@ -121,25 +121,33 @@ impl RegionStore {
         let stored = self.writable(region, generation, key)?;
         let Kept::ByFile(path) = &stored.kept else {
             let detail = format!("{region} was not loaded from a file, so there is none to write it to");
-            return Err((Failure::NoFile, detail));
+            return Err((ControlFailure::NoFile, detail));
         };
         if stored.is_syncing {
             let detail = format!("“{path}” is being written already; ask again when that is done");
-            return Err((Failure::InUse, detail));
+            return Err((ControlFailure::InUse, detail));
         }
         let (path, size, memory) = (path.clone(), stored.gate.size, Arc::clone(&stored.gate.memory));
         stored.is_syncing = true;
         Ok(SyncPlan { region, path, size, memory })
     }
 
-    /// The memory of a region, for whoever has a key that allows writing.
-    pub(crate) fn writable_memory(
+    /// The memory of a region, for the holder of a key that allows writing. All of it is counted against the capacity from now
+    /// on.
+    pub(crate) fn whole_memory(
         &mut self,
         region: RegionId,
         generation: Generation,
         key: &RegionKey,
     ) -> Result<Arc<Segment>, No> {
-        Ok(Arc::clone(&self.writable(region, generation, key)?.gate.memory))
+        let gate = Arc::clone(&self.writable(region, generation, key)?.gate);
+        if !gate.take(0, gate.size) {
+            let detail = format!(
+                "{region} is sparse, and too little is left of the capacity for all of it; free regions"
+            );
+            return Err((ControlFailure::NoCapacity, detail));
+        }
+        Ok(Arc::clone(&gate.memory))
     }
 
     fn writable(
@@ -151,7 +159,7 @@ impl RegionStore {
         let stored = self.with_key(region, generation, key, Rights::NONE)?;
         if !stored.gate.keys.rights_of(key).is_some_and(|rights| rights.includes(Rights::WRITE)) {
             let detail = "this key does not allow writing; open the region with the right to write";
-            return Err((Failure::NoRight, detail.into()));
+            return Err((ControlFailure::NoRight, detail.into()));
         }
         Ok(stored)
     }

@@ -5,14 +5,15 @@ use std::sync::{Arc, Weak};
 
 use outboard_link::memory::{Mapping, Segment, Window};
 use outboard_paging::server::{Home, WriteEpoch};
-use outboard_wire::control::Sharing;
-use outboard_wire::{Generation, RegionKey, Rights, access};
+use outboard_wire::control::RegionSharing;
+use outboard_wire::{Generation, RegionKey, Rights, access, mutant};
 use rustix::io::Errno;
 
+use super::capacity::WrittenParts;
 use super::holders::Claim;
 
 /// The keys of a region. Those who cannot have it at the same time have different ones, so that a key can be changed
-/// without disturbing anybody but those it is to shut out.
+/// without disturbing any process but those it is to shut out.
 #[derive(Clone)]
 pub(super) struct Keys {
     /// For those who write.
@@ -40,18 +41,18 @@ impl ReaderKeys {
 }
 
 impl Keys {
-    /// New ones, which nobody can guess.
+    /// New ones, which no process can guess.
     pub(super) fn draw() -> Result<Self, Errno> {
         Ok(Self { full: draw_key()?, leased: ReaderKeys::draw()?, together: ReaderKeys::draw()? })
     }
 
-    /// The same but for those that were given out for `claim`.
+    /// These keys, but new ones in place of those that were given out for `claim`.
     pub(super) fn without(&self, claim: Claim) -> Result<Self, Errno> {
         let mut keys = self.clone();
         if claim.writes {
             keys.full = draw_key()?;
         }
-        if claim.sharing == Sharing::Leased {
+        if claim.sharing == RegionSharing::Leased {
             keys.leased = ReaderKeys::draw()?;
         }
         Ok(keys)
@@ -64,8 +65,8 @@ impl Keys {
     }
 
     /// The key that allows the least of what includes `rights`.
-    pub(super) fn of(&self, rights: Rights, sharing: Sharing) -> (RegionKey, Rights) {
-        let readers = if sharing == Sharing::Leased { self.leased } else { self.together };
+    pub(super) fn of(&self, rights: Rights, sharing: RegionSharing) -> (RegionKey, Rights) {
+        let readers = if sharing == RegionSharing::Leased { self.leased } else { self.together };
         let allowing = readers.all().into_iter().find(|(_, allowed)| allowed.includes(rights));
         allowing.unwrap_or((self.full, Rights::ALL))
     }
@@ -85,7 +86,7 @@ fn draw_key() -> Result<RegionKey, Errno> {
     if drawn == key.len() { Ok(RegionKey(key)) } else { Err(Errno::AGAIN) }
 }
 
-/// One region, as those who bring written bytes see it. Whoever has it does not need the store, so bytes come home
+/// One region, as those who bring written bytes see it. A thread that has it does not need the store, so bytes come home
 /// to different regions, and to different places of one region, at the same time.
 pub struct Gate {
     pub(super) generation: Generation,
@@ -93,14 +94,16 @@ pub struct Gate {
     /// What its users may use of the memory.
     pub(super) size: u64,
     pub(super) memory: Arc<Segment>,
+    /// Of a sparse region, what of it was written.
+    written: Option<Arc<WrittenParts>>,
     epoch: WriteEpoch,
     /// How many are inside.
     inside: AtomicU64,
-    /// Whether nobody may come in any more.
+    /// Whether the gate lets no thread in any more.
     is_shut: AtomicBool,
 }
 
-/// Somebody who uses the memory of a region, until this is dropped. Meanwhile no other gate replaces this one.
+/// A use of a region's memory, until this is dropped. Meanwhile no other gate replaces this one.
 pub(crate) struct Entered {
     gate: Arc<Gate>,
 }
@@ -127,17 +130,46 @@ impl Drop for Entered {
 
 impl Gate {
     /// That of a new region.
-    pub(super) fn new(generation: Generation, keys: Keys, size: u64, memory: Arc<Segment>) -> Self {
+    pub(super) fn new(
+        generation: Generation,
+        keys: Keys,
+        size: u64,
+        (memory, written): (Arc<Segment>, Option<Arc<WrittenParts>>),
+    ) -> Self {
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { generation, keys, size, memory, epoch: WriteEpoch::new(1), inside, is_shut }
+        Self { generation, keys, size, memory, written, epoch: WriteEpoch::new(1), inside, is_shut }
     }
 
-    /// The same region with other keys. Whoever still has this gate in hand writes nothing by it any more.
+    /// A gate to this region with other keys. A thread that still has this gate in hand writes nothing by it any more.
     pub(super) fn with_keys(&self, keys: Keys) -> Self {
-        let epoch = WriteEpoch::new(self.retire() + 2);
+        let epoch = WriteEpoch::new(if mutant("agent.epoch-begins-anew") { 1 } else { self.retire() + 2 });
         let (generation, size, memory) = (self.generation, self.size, Arc::clone(&self.memory));
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { generation, keys, size, memory, epoch, inside, is_shut }
+        Self { generation, keys, size, memory, written: self.written.clone(), epoch, inside, is_shut }
+    }
+
+    /// Whether the region takes of the capacity only what is written.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// How many bytes of a sparse region take of the capacity.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written.as_ref().map_or(0, |written| written.bytes())
+    }
+
+    /// Counts what has been written to a sparse region without asking.
+    pub(super) fn look(&self) {
+        if let Some(written) = &self.written
+            && let Ok(present) = self.memory.present()
+        {
+            written.see(present);
+        }
+    }
+
+    /// Takes room for bytes that are about to be written. Returns false if none is left.
+    pub(crate) fn take(&self, offset: u64, len: u64) -> bool {
+        self.written.as_ref().is_none_or(|written| written.take(offset, len))
     }
 
     /// Begins the next epoch. Waits for those who are writing.
@@ -157,34 +189,36 @@ impl Gate {
         last
     }
 
-    /// Lets somebody in, unless another gate has replaced this one. Whoever is inside must not wait for the store: the
+    /// Lets a thread in, unless another gate has replaced this one. A thread inside must not wait for the store: the
     /// store waits for it.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Entered> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let entered = Entered { gate: Arc::clone(self) };
-        // Whoever shuts it and does not see us inside has done so before we look.
+        // A thread that shuts it and does not see us inside has done so before we look.
         (!self.is_shut.load(Ordering::SeqCst)).then_some(entered)
     }
 
-    /// Puts `data` there for whoever may write, whatever the epoch: like a one-sided write, with the same refusals, and
+    /// Puts `data` there for a writer with the right, whatever the epoch: like a one-sided write, with the same refusals, and
     /// like that it begins no other epoch.
     pub(crate) fn write(
         &self,
         (generation, key): (Generation, &RegionKey),
         offset: u64,
         data: Window<'_>,
-    ) -> access::Status {
-        let Some(held) = self.epoch.hold() else { return access::Status::NotOpen };
+    ) -> access::AccessStatus {
+        let Some(held) = self.epoch.hold() else { return access::AccessStatus::NotOpen };
         match self.rights(generation, key) {
-            None => access::Status::NotOpen,
-            Some(rights) if !rights.includes(Rights::WRITE) => access::Status::NoRight,
+            None => access::AccessStatus::NotOpen,
+            Some(rights) if !rights.includes(Rights::WRITE) => access::AccessStatus::NoRight,
             _ if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.size) => {
-                access::Status::OutOfBounds
+                access::AccessStatus::OutOfBounds
             }
+            _ if !self.memory.may_be_written(offset as usize, data.len()) => access::AccessStatus::NoMemory,
+            _ if !self.take(offset, data.len() as u64) => access::AccessStatus::NoMemory,
             _ => {
                 self.memory.window_mut(offset as usize, data.len()).write_window(0, data);
                 drop(held);
-                access::Status::Done
+                access::AccessStatus::Done
             }
         }
     }
@@ -206,11 +240,26 @@ impl Home for Gate {
     fn epoch(&self) -> &WriteEpoch {
         &self.epoch
     }
+
+    fn may_be_written(&self, offset: usize, len: usize) -> bool {
+        self.memory.may_be_written(offset, len)
+    }
+
+    fn take_room(&self, offset: u64, len: u64) -> bool {
+        self.take(offset, len)
+    }
+
+    fn give_back(&self, offset: usize, len: usize) {
+        self.memory.discard(offset, len);
+        if let Some(written) = &self.written {
+            written.give_back(offset as u64, len as u64);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use access::Status;
+    use access::AccessStatus;
 
     use super::*;
 
@@ -218,7 +267,7 @@ mod tests {
 
     fn gate() -> Gate {
         let memory = Segment::create(c"gate", 4096).unwrap();
-        Gate::new(Generation(1), Keys::draw().unwrap(), SIZE, Arc::new(memory))
+        Gate::new(Generation(1), Keys::draw().unwrap(), SIZE, (Arc::new(memory), None))
     }
 
     fn bytes_of(gate: &Gate) -> Vec<u8> {
@@ -229,8 +278,8 @@ mod tests {
     fn a_write_puts_its_bytes_there_and_begins_no_epoch() {
         let gate = gate();
         let (key, epoch) = (gate.keys.full, gate.epoch.now());
-        assert_eq!(gate.write((Generation(1), &key), 97, Window::from(&b"end"[..])), Status::Done);
-        assert_eq!(gate.write((Generation(1), &key), SIZE, Window::from(&[][..])), Status::Done);
+        assert_eq!(gate.write((Generation(1), &key), 97, Window::from(&b"end"[..])), AccessStatus::Done);
+        assert_eq!(gate.write((Generation(1), &key), SIZE, Window::from(&[][..])), AccessStatus::Done);
         let mut expected = vec![0; 4096];
         expected[97..100].copy_from_slice(b"end");
         assert_eq!((bytes_of(&gate), gate.epoch.now()), (expected, epoch));
@@ -240,17 +289,17 @@ mod tests {
     fn of_a_refused_write_nothing_is_written() {
         let gate = gate();
         let (key, unknown) = (gate.keys.full, RegionKey([0; 16]));
-        let reading = gate.keys.of(Rights::READ, Sharing::Leased).0;
+        let reading = gate.keys.of(Rights::READ, RegionSharing::Leased).0;
         let refused = [
-            (Generation(2), key, 0, Status::NotOpen),
-            (Generation(1), unknown, 0, Status::NotOpen),
-            (Generation(1), reading, 0, Status::NoRight),
-            // Whoever may not write is not told how large the region is.
-            (Generation(1), reading, SIZE, Status::NoRight),
+            (Generation(2), key, 0, AccessStatus::NotOpen),
+            (Generation(1), unknown, 0, AccessStatus::NotOpen),
+            (Generation(1), reading, 0, AccessStatus::NoRight),
+            // A writer without the right is not told how large the region is.
+            (Generation(1), reading, SIZE, AccessStatus::NoRight),
             // There is memory beyond what the region may use.
-            (Generation(1), key, SIZE - 2, Status::OutOfBounds),
-            (Generation(1), key, SIZE, Status::OutOfBounds),
-            (Generation(1), key, u64::MAX, Status::OutOfBounds),
+            (Generation(1), key, SIZE - 2, AccessStatus::OutOfBounds),
+            (Generation(1), key, SIZE, AccessStatus::OutOfBounds),
+            (Generation(1), key, u64::MAX, AccessStatus::OutOfBounds),
         ];
         for (generation, key, offset, status) in refused {
             let written = gate.write((generation, &key), offset, Window::from(&b"bad"[..]));
@@ -263,14 +312,16 @@ mod tests {
     fn a_gate_that_was_replaced_lets_nothing_in() {
         let former = gate();
         let key = former.keys.full;
+        let before = former.epoch.now();
         let gate = former.with_keys(former.keys.clone());
-        assert_eq!(former.write((Generation(1), &key), 0, Window::from(&b"old"[..])), Status::NotOpen);
-        assert_eq!(gate.write((Generation(1), &key), 3, Window::from(&b"new"[..])), Status::Done);
+        assert!(gate.epoch.now() > before, "epochs go on");
+        assert_eq!(former.write((Generation(1), &key), 0, Window::from(&b"old"[..])), AccessStatus::NotOpen);
+        assert_eq!(gate.write((Generation(1), &key), 3, Window::from(&b"new"[..])), AccessStatus::Done);
         assert_eq!(bytes_of(&gate)[..6], *b"\0\0\0new");
     }
 
     #[test]
-    fn nobody_replaces_a_gate_while_somebody_is_inside() {
+    fn no_gate_is_replaced_while_a_thread_is_inside() {
         let gate = Arc::new(gate());
         let entered = gate.enter().unwrap();
         assert!(entered.is_of(&Arc::downgrade(&gate)));
@@ -284,7 +335,7 @@ mod tests {
             while !gate.is_shut.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
-            assert!(gate.enter().is_none(), "a gate that is being replaced lets nobody in");
+            assert!(gate.enter().is_none(), "a gate that is being replaced lets no thread in");
             assert!(!is_replaced.load(Ordering::SeqCst));
             drop(entered);
             assert!(Arc::new(replacing.join().unwrap()).enter().is_some());

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use outboard_wire::Incarnation;
-use outboard_wire::control::Sharing;
+use outboard_wire::control::RegionSharing;
+use outboard_wire::{Incarnation, mutant};
 
 /// As what a process has a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,21 +11,21 @@ pub(super) struct Claim {
     /// Whether it writes.
     pub(super) writes: bool,
     /// With whom it shares.
-    pub(super) sharing: Sharing,
+    pub(super) sharing: RegionSharing,
 }
 
 impl Claim {
-    /// Whether two processes cannot have one region as these. Whoever leases keeps copies, which only writing by
-    /// somebody else makes wrong.
+    /// Whether two processes cannot have one region as these. A process that leases keeps copies, which only writing by
+    /// another process makes wrong.
     fn conflicts(self, other: Self) -> bool {
-        let keeps_copies = [self.sharing, other.sharing].contains(&Sharing::Leased);
-        keeps_copies && (self.writes || other.writes)
+        let keeps_copies = [self.sharing, other.sharing].contains(&RegionSharing::Leased);
+        keeps_copies && (self.writes || other.writes) && !mutant("agent.conflict-overlooked")
     }
 
     /// What a process has that has made both claims.
     fn and(self, other: Self) -> Self {
-        let is_leased = [self.sharing, other.sharing].contains(&Sharing::Leased);
-        let sharing = if is_leased { Sharing::Leased } else { Sharing::Together };
+        let is_leased = [self.sharing, other.sharing].contains(&RegionSharing::Leased);
+        let sharing = if is_leased { RegionSharing::Leased } else { RegionSharing::Together };
         Self { writes: self.writes || other.writes, sharing }
     }
 }
@@ -35,7 +35,7 @@ impl Claim {
 pub(super) enum Change {
     /// A writer has come or gone.
     OfWriters,
-    /// The same processes write as before.
+    /// No process has begun or ceased to write.
     OfNoWriter,
 }
 
@@ -67,7 +67,7 @@ impl Holders {
         claims.filter(|(_, other)| claim.conflicts(*other)).collect()
     }
 
-    /// Gives it to `process`, for whom nobody is in the way.
+    /// Gives it to `process`, which no other is in the way of.
     pub(super) fn take(&mut self, process: Incarnation, claim: Claim) -> Change {
         let newcomer = Holder { claim: Claim { writes: false, ..claim }, times: 0 };
         let holder = self.by_process.entry(process).or_insert(newcomer);
@@ -81,7 +81,8 @@ impl Holders {
     pub(super) fn release(&mut self, process: Incarnation) -> Option<Change> {
         let holder = self.by_process.get_mut(&process)?;
         holder.times -= 1;
-        if holder.times > 0 { Some(Change::OfNoWriter) } else { Some(self.forget(process)) }
+        let is_kept = holder.times > 0 && !mutant("agent.released-at-once");
+        if is_kept { Some(Change::OfNoWriter) } else { Some(self.forget(process)) }
     }
 
     /// Takes it from `process`, however often it was given to it.
@@ -89,16 +90,18 @@ impl Holders {
         Change::of_writer(self.by_process.remove(&process).is_some_and(|holder| holder.claim.writes))
     }
 
-    /// As what `process` has it, if nobody else does.
+    /// As what `process` has it, if no other does.
     pub(super) fn only(&self, process: Incarnation) -> Option<Claim> {
         let holder = self.by_process.get(&process).filter(|_| self.by_process.len() == 1)?;
         Some(holder.claim)
     }
 
-    /// Whether all who have it lease it, so that nobody reads what somebody else writes at that moment.
+    /// Whether all who have it lease it, so that no process reads bytes that another writes at that moment.
     pub(super) fn all_lease(&self) -> bool {
         let mut claims = self.by_process.values().map(|holder| holder.claim.sharing);
-        !self.by_process.is_empty() && claims.all(|sharing| sharing == Sharing::Leased)
+        let is_leased =
+            claims.all(|sharing| sharing == RegionSharing::Leased) || mutant("agent.quiet-beside-others");
+        !self.by_process.is_empty() && is_leased
     }
 
     /// Whether `process` has it.
@@ -111,16 +114,16 @@ impl Holders {
 mod tests {
     use super::*;
 
-    const READER: Claim = Claim { writes: false, sharing: Sharing::Leased };
-    const WRITER: Claim = Claim { writes: true, sharing: Sharing::Leased };
-    const LOOKER: Claim = Claim { writes: false, sharing: Sharing::Together };
-    const COUNTER: Claim = Claim { writes: true, sharing: Sharing::Together };
+    const READER: Claim = Claim { writes: false, sharing: RegionSharing::Leased };
+    const WRITER: Claim = Claim { writes: true, sharing: RegionSharing::Leased };
+    const LOOKER: Claim = Claim { writes: false, sharing: RegionSharing::Together };
+    const COUNTER: Claim = Claim { writes: true, sharing: RegionSharing::Together };
     const ONE: Incarnation = Incarnation(1);
     const OTHER: Incarnation = Incarnation(2);
     const THIRD: Incarnation = Incarnation(3);
 
     #[test]
-    fn one_writer_or_many_readers_and_whoever_shares_with_everybody() {
+    fn one_writer_or_many_readers_or_all_who_share() {
         let conflicts = [
             (READER, [false, true, false, true]),
             (WRITER, [true, true, true, true]),
@@ -150,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn a_region_that_somebody_shares_with_everybody_is_not_leased_by_all() {
+    fn a_region_that_one_process_shares_is_not_leased_by_all() {
         let mut holders = Holders::default();
-        assert!(!holders.all_lease(), "nobody has it");
+        assert!(!holders.all_lease(), "no process has it");
         holders.take(ONE, READER);
         assert!(holders.all_lease());
         holders.take(OTHER, LOOKER);

@@ -22,14 +22,14 @@ impl RegionStore {
     /// A link of a process is gone. With the last one it has nothing any more, unless it may come back: its regions
     /// go, except those that others find by name or file. Returns how many bytes came free.
     pub fn link_lost(&mut self, now: Time, process: Incarnation, parting: Parting) -> u64 {
-        let used_before = self.used;
+        let used_before = self.used();
         match self.clients.link_lost(now, process, parting) {
             Left::Remains => {}
             Left::Away if self.has_anything(process) => {}
             Left::Away | Left::Gone => self.dismiss(process),
         }
         self.on_time(now);
-        used_before - self.used
+        used_before.saturating_sub(self.used())
     }
 
     /// When [`on_time`](Self::on_time) is due.
@@ -37,8 +37,8 @@ impl RegionStore {
         self.clients.next_deadline()
     }
 
-    /// Time has passed. Processes that have been waited for long enough lose the regions that nobody else can find,
-    /// and keep others only until somebody asks for them.
+    /// Time has passed. Processes that have been waited for long enough lose the regions that no other process can find,
+    /// and keep others only until a process asks for them.
     pub fn on_time(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some(process) = self.clients.next_overdue(self.now) {
@@ -59,7 +59,7 @@ impl RegionStore {
             let is_awaited = stored.owner.is_some_and(|owner| self.clients.is_awaited(owner));
             is_awaited && stored.kept.is_with_client()
         };
-        self.regions.values().filter(ends).map(|stored| stored.footprint).sum()
+        self.regions.values().filter(ends).map(StoredRegion::taken).sum()
     }
 
     fn has_anything(&self, process: Incarnation) -> bool {
@@ -72,7 +72,7 @@ impl RegionStore {
     fn shut_out(&mut self, process: Incarnation) {
         for (region, stored) in &mut self.regions {
             let Some(claim) = stored.holders.only(process) else { continue };
-            // Without random numbers nothing is given to anybody else either.
+            // Without random numbers nothing is given to another process either.
             if stored.take_from(&[(process, claim)]).is_ok() {
                 self.exports.add(stored.export(*region));
             }
@@ -88,7 +88,7 @@ impl RegionStore {
         self.end_unnamed(process);
     }
 
-    /// Ends the regions of a process that nobody else can find.
+    /// Ends the regions of a process that no other can find.
     fn end_unnamed(&mut self, process: Incarnation) {
         let mut unnamed = Vec::new();
         for (region, stored) in &mut self.regions {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use outboard_link::Export;
 use outboard_paging::server::Home;
-use outboard_wire::control::{FILE_PREFIX, RegionName, Sharing};
-use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, RegionId, Rights};
+use outboard_wire::control::{FILE_PREFIX, RegionName, RegionSharing};
+use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, RegionId, Rights, mutant};
 use rustix::io::Errno;
 
 use super::StoreConfig;
@@ -18,7 +18,7 @@ pub(super) struct StoredRegion {
     pub(super) holders: Holders,
     pub(super) kept: Kept,
     pub(super) chunk_log2: u8,
-    /// What it takes of the capacity.
+    /// What it takes of the capacity from the start; nothing if it is sparse.
     pub(super) footprint: u64,
     pub(super) gate: Arc<Gate>,
     /// Whether it is being written to its file.
@@ -36,21 +36,26 @@ pub(super) enum Kept {
 }
 
 impl StoredRegion {
+    /// How many bytes of the capacity come free with it.
+    pub(super) fn taken(&self) -> u64 {
+        self.footprint + self.gate.written_bytes()
+    }
+
     /// Changes who has it. Every writer has an epoch of its own, and none has the time between two: so nothing that a
     /// writer who is gone has sent is written when it arrives late.
     pub(super) fn apply(&mut self, change: impl FnOnce(&mut Holders) -> Change) {
-        if change(&mut self.holders) == Change::OfWriters {
+        if change(&mut self.holders) == Change::OfWriters && !mutant("agent.epoch-of-another-writer") {
             self.gate.raise();
         }
         self.gate.memory.set_quiet(self.holders.all_lease());
     }
 
     /// Takes it from processes that were waited for in vain. If they come after all, their keys open nothing: they may
-    /// have copies that are no longer right, or bytes to write that nobody expects. Whoever asks for it and had it
+    /// have copies that are no longer right, or bytes to write that come unexpected. A process that asks for it and had it
     /// already is given a new key with the answer.
     pub(super) fn take_from(&mut self, overdue: &[(Incarnation, Claim)]) -> Result<(), Errno> {
         let mut keys = self.gate.keys.clone();
-        for (_, claim) in overdue {
+        for (_, claim) in overdue.iter().filter(|_| !mutant("agent.late-key-still-opens")) {
             keys = keys.without(*claim)?;
         }
         for (process, _) in overdue {
@@ -72,7 +77,7 @@ impl StoredRegion {
         &self,
         server: &StoreConfig,
         region: RegionId,
-        (rights, sharing): (Rights, Sharing),
+        (rights, sharing): (Rights, RegionSharing),
     ) -> RegionDescriptor {
         let (key, rights) = self.gate.keys.of(rights, sharing);
         let size = self.gate.size;

@@ -7,6 +7,7 @@ use super::*;
 
 mod absence;
 mod leases;
+mod sparse;
 
 const NOW: Time = Time::ZERO;
 const LINGER: Duration = Duration::from_secs(30);
@@ -33,19 +34,19 @@ fn store() -> RegionStore {
 }
 
 fn reserve(store: &mut RegionStore, process: Incarnation, size: u64, name: &str) -> ControlAnswer {
-    let (name, sharing) = (Text::new(name), Sharing::Leased);
+    let (name, sharing) = (Text::new(name), RegionSharing::Leased);
     store.answer(NOW, process, &Question::Reserve { size, chunk_log2: 16, name, sharing })
 }
 
 fn open(store: &mut RegionStore, process: Incarnation, name: &str, rights: Rights) -> ControlAnswer {
-    open_as(store, process, name, (rights, Sharing::Leased))
+    open_as(store, process, name, (rights, RegionSharing::Leased))
 }
 
 fn open_as(
     store: &mut RegionStore,
     process: Incarnation,
     name: &str,
-    (rights, sharing): (Rights, Sharing),
+    (rights, sharing): (Rights, RegionSharing),
 ) -> ControlAnswer {
     store.answer(NOW, process, &Question::OpenNamed { name: Text::new(name), rights, sharing })
 }
@@ -60,7 +61,7 @@ fn release(store: &mut RegionStore, process: Incarnation, grant: &Grant) -> Cont
     store.answer(NOW, process, &Question::Release { region, generation })
 }
 
-fn failure(answer: &ControlAnswer) -> Option<Failure> {
+fn failure(answer: &ControlAnswer) -> Option<ControlFailure> {
     if let ControlAnswer::Failed { failure, .. } = answer { Some(*failure) } else { None }
 }
 
@@ -94,13 +95,13 @@ fn more_than_is_left_is_refused_and_nothing_is_lost() {
     region(reserve(&mut store, ONE, CAPACITY - 4096, ""));
     for size in [8192, u64::MAX, i64::MAX as u64] {
         let answer = reserve(&mut store, ONE, size, "");
-        assert_eq!(failure(&answer), Some(Failure::NoCapacity));
+        assert_eq!(failure(&answer), Some(ControlFailure::NoCapacity));
         let detail = detail(&answer);
         for number in [size, 4096, CAPACITY - 4096, CAPACITY] {
             assert!(detail.contains(&show_bytes(number)), "{detail}");
         }
     }
-    assert_eq!(failure(&reserve(&mut store, ONE, 0, "")), Some(Failure::BadRequest));
+    assert_eq!(failure(&reserve(&mut store, ONE, 0, "")), Some(ControlFailure::BadRequest));
     region(reserve(&mut store, ONE, 4096, ""));
     assert_eq!(store.used(), CAPACITY);
 }
@@ -109,7 +110,7 @@ fn more_than_is_left_is_refused_and_nothing_is_lost() {
 fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
     let mut store = store();
     let first = region(reserve(&mut store, ONE, 4096, "graph"));
-    assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "graph")), Some(Failure::NameTaken));
+    assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "graph")), Some(ControlFailure::NameTaken));
     assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
     let reader = region(open(&mut store, OTHER, "graph", Rights::READ)).grant;
     assert_eq!(reader.rights, Rights::READ);
@@ -118,7 +119,7 @@ fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
     assert_eq!(caller.rights, Rights::READ.and(Rights::CALL));
     assert_eq!(region(open(&mut store, OTHER, "graph", BOTH)).grant, first.grant);
     for grant in [&reader, &caller] {
-        assert_eq!(failure(&free(&mut store, OTHER, grant)), Some(Failure::NoSuchRegion));
+        assert_eq!(failure(&free(&mut store, OTHER, grant)), Some(ControlFailure::NoSuchRegion));
     }
     assert_eq!(free(&mut store, OTHER, &first.grant), ControlAnswer::Freed);
     assert_eq!((store.used(), store.count()), (0, 0));
@@ -128,14 +129,14 @@ fn a_named_region_outlives_its_client_and_opens_with_the_rights_asked() {
 #[test]
 fn there_are_only_so_many_regions_and_plain_names() {
     let mut store = store();
-    store.config.capacity = 1 << 30;
+    store.capacity = Capacity::new(1 << 30);
     for _ in 0..300 {
         region(reserve(&mut store, ONE, 4096, ""));
     }
-    assert_eq!(failure(&reserve(&mut store, ONE, 4096, "")), Some(Failure::NoCapacity));
+    assert_eq!(failure(&reserve(&mut store, ONE, 4096, "")), Some(ControlFailure::NoCapacity));
     store.link_lost(NOW, ONE, Parting::Goodbye);
     store.link_opened(NOW, ONE, 100, "again");
-    assert_eq!(failure(&reserve(&mut store, ONE, 4096, "a\x1b[31m")), Some(Failure::BadRequest));
+    assert_eq!(failure(&reserve(&mut store, ONE, 4096, "a\x1b[31m")), Some(ControlFailure::BadRequest));
     region(reserve(&mut store, ONE, 4096, "red"));
 }
 
@@ -145,26 +146,26 @@ fn a_file_is_loaded_once_and_shared_until_it_is_freed() {
     let plan = |store: &mut RegionStore| store.begin_load("a/web.bin", 5000).unwrap();
     let (first, second) = (plan(&mut store), plan(&mut store));
     assert_eq!(store.used(), 2 * 8192);
-    let (read, write) = ((Rights::READ, Sharing::Leased), (BOTH, Sharing::Leased));
+    let (read, write) = ((Rights::READ, RegionSharing::Leased), (BOTH, RegionSharing::Leased));
     let loaded = region(store.finish_load(ONE, first, read, Ok(())));
     assert_eq!((loaded.grant.size, loaded.grant.rights, loaded.check()), (5000, Rights::READ, Ok(())));
     let same = region(store.finish_load(OTHER, second, read, Ok(())));
     assert_eq!((same.grant, store.used()), (loaded.grant, 8192));
     assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
     assert_eq!(region(open(&mut store, OTHER, "file:a/web.bin", Rights::READ)), loaded);
-    assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "file:mine")), Some(Failure::BadRequest));
+    assert_eq!(failure(&reserve(&mut store, OTHER, 4096, "file:mine")), Some(ControlFailure::BadRequest));
     let full = region(store.loaded(OTHER, "a/web.bin", write).unwrap());
     assert_eq!(free(&mut store, OTHER, &full.grant), ControlAnswer::Freed);
     assert_eq!((store.used(), store.loaded(OTHER, "a/web.bin", read)), (0, None));
 }
 
 #[test]
-fn whoever_has_gone_while_its_file_was_read_leaves_it_to_the_next() {
+fn a_client_that_has_gone_while_its_file_was_read_leaves_it_to_the_next() {
     let mut store = store();
     let plan = store.begin_load("web.bin", 5000).unwrap();
     store.link_lost(NOW, ONE, Parting::Goodbye);
-    let how = (BOTH, Sharing::Leased);
-    assert_eq!(failure(&store.finish_load(ONE, plan, how, Ok(()))), Some(Failure::BadRequest));
+    let how = (BOTH, RegionSharing::Leased);
+    assert_eq!(failure(&store.finish_load(ONE, plan, how, Ok(()))), Some(ControlFailure::BadRequest));
     region(store.loaded(OTHER, "web.bin", how).unwrap());
     assert_eq!(store.used(), 8192);
 }
@@ -173,10 +174,11 @@ fn whoever_has_gone_while_its_file_was_read_leaves_it_to_the_next() {
 fn a_file_that_cannot_be_read_gives_its_room_back() {
     let mut store = store();
     let plan = store.begin_load("web.bin", 5000).unwrap();
-    let (how, short) = ((Rights::READ, Sharing::Leased), (Failure::NoSuchFile, "it ends early".to_owned()));
+    let (how, short) =
+        ((Rights::READ, RegionSharing::Leased), (ControlFailure::NoSuchFile, "it ends early".to_owned()));
     let answer = store.finish_load(ONE, plan, how, Err(short));
-    assert_eq!((failure(&answer), store.used()), (Some(Failure::NoSuchFile), 0));
-    assert!(matches!(store.begin_load("web.bin", 1 << 40), Err((Failure::NoCapacity, _))));
+    assert_eq!((failure(&answer), store.used()), (Some(ControlFailure::NoSuchFile), 0));
+    assert!(matches!(store.begin_load("web.bin", 1 << 40), Err((ControlFailure::NoCapacity, _))));
 }
 
 #[test]

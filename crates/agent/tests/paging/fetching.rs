@@ -1,8 +1,8 @@
 //! Bytes through the agent's cache.
 
 use outboard_link::{Link, RemoteMemory};
-use outboard_settings::{ByteSize, Forwarding};
-use outboard_wire::paging::{CacheMode, Reply, Source, Status};
+use outboard_settings::{ByteSize, ForwardingChoice};
+use outboard_wire::paging::{CacheMode, FetchSource, PagingReply, PagingStatus};
 
 use crate::support::{App, Cluster, attach, filled, settings};
 
@@ -14,10 +14,10 @@ fn attached<L: Link + RemoteMemory>(
     mode: CacheMode,
 ) {
     let reply = app.attach(attach(region, mode));
-    assert!(matches!(reply, Reply::Attached { mode: given, .. } if given == mode), "{reply:?}");
+    assert!(matches!(reply, PagingReply::Attached { mode: given, .. } if given == mode), "{reply:?}");
 }
 
-fn scan<L: Link + RemoteMemory>(cluster: &Cluster, app: &mut App<L>, mode: CacheMode) -> Vec<Source> {
+fn scan<L: Link + RemoteMemory>(cluster: &Cluster, app: &mut App<L>, mode: CacheMode) -> Vec<FetchSource> {
     let (_server, region, _, bytes) = filled(cluster, 4 << 20);
     attached(app, &region, mode);
     let mut sources = Vec::new();
@@ -34,9 +34,9 @@ fn a_scan_is_served_from_what_was_read_ahead() {
     let cluster = Cluster::new(settings());
     let mut app = cluster.app();
     let sources = scan(&cluster, &mut app, CacheMode::Dynamic);
-    assert_eq!(sources[0], Source::Miss);
-    assert!(sources.iter().all(|source| *source != Source::Uncached), "{sources:?}");
-    assert!(sources.contains(&Source::Hit), "{sources:?}");
+    assert_eq!(sources[0], FetchSource::Miss);
+    assert!(sources.iter().all(|source| *source != FetchSource::Uncached), "{sources:?}");
+    assert!(sources.contains(&FetchSource::Hit), "{sources:?}");
     cluster.await_agent(|view| {
         view.get("prefetched_bytes_total") > Some(0) && view.get("cache_used_bytes") > Some(0)
     });
@@ -52,14 +52,14 @@ fn a_scan_is_served_from_what_was_read_ahead() {
 
 #[test]
 fn a_proxy_and_every_way_of_forwarding_bring_the_same_bytes() {
-    for forwarding in [Forwarding::Serial, Forwarding::Batched, Forwarding::Pipelined] {
+    for forwarding in [ForwardingChoice::Serial, ForwardingChoice::Batched, ForwardingChoice::Pipelined] {
         let mut settings = settings();
         settings.agent.forwarding = forwarding;
         let cluster = Cluster::new(settings);
         for mode in [CacheMode::Off, CacheMode::Dynamic, CacheMode::Auto] {
             let sources = scan(&cluster, &mut cluster.app(), mode);
             if mode == CacheMode::Off {
-                assert!(sources.iter().all(|source| *source == Source::Uncached), "{sources:?}");
+                assert!(sources.iter().all(|source| *source == FetchSource::Uncached), "{sources:?}");
             }
         }
     }
@@ -82,8 +82,8 @@ fn without_a_cache_everything_passes_through() {
     let (_server, region, _, _) = filled(&cluster, 1 << 20);
     let mut app = cluster.app();
     let reply = app.attach(attach(&region, CacheMode::Dynamic));
-    assert_eq!(reply, Reply::Attached { mode: CacheMode::Off, static_grant: None });
-    assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().0, Source::Uncached);
+    assert_eq!(reply, PagingReply::Attached { mode: CacheMode::Off, static_grant: None });
+    assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().0, FetchSource::Uncached);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn applications_share_what_is_cached() {
         assert!(fetched == bytes[3 * CHUNK as usize..4 * CHUNK as usize]);
         sources.push(source);
     }
-    assert_eq!(sources, [Source::Miss, Source::Hit, Source::Hit, Source::Hit]);
+    assert_eq!(sources, [FetchSource::Miss, FetchSource::Hit, FetchSource::Hit, FetchSource::Hit]);
     drop(apps);
     let open = server.open(&region.grant, region.grant.rights);
     assert_eq!(server.read(open, 0, 8), bytes[..8]);
@@ -126,7 +126,7 @@ fn many_fetches_at_once_are_all_answered_once() {
         }
         let (tag, reply, fetched) = app.reply();
         let (offset, len) = waiting.remove(&tag).expect("it was asked for");
-        assert!(matches!(reply, Reply::Fetched { status: Status::Done, .. }), "{reply:?}");
+        assert!(matches!(reply, PagingReply::Fetched { status: PagingStatus::Done, .. }), "{reply:?}");
         assert!(fetched == bytes[offset..offset + len], "at {offset}");
     }
     assert!(waiting.is_empty());
@@ -137,14 +137,14 @@ fn what_cannot_be_fetched_is_said_so() {
     let cluster = Cluster::new(settings());
     let (_server, region, _, _) = filled(&cluster, 1 << 20);
     let mut app = cluster.app();
-    assert_eq!(app.fetch(&region.grant, 0, 4096), Err(Status::NotOpen));
+    assert_eq!(app.fetch(&region.grant, 0, 4096), Err(PagingStatus::NotOpen));
     attached(&mut app, &region, CacheMode::Dynamic);
-    assert_eq!(app.fetch(&region.grant, (1 << 20) - 4095, 4096), Err(Status::OutOfBounds));
-    assert_eq!(app.fetch(&region.grant, u64::MAX - 4, 4096), Err(Status::OutOfBounds));
-    assert_eq!(app.fetch(&region.grant, 0, (256 << 10) + 1), Err(Status::Malformed));
+    assert_eq!(app.fetch(&region.grant, (1 << 20) - 4095, 4096), Err(PagingStatus::OutOfBounds));
+    assert_eq!(app.fetch(&region.grant, u64::MAX - 4, 4096), Err(PagingStatus::OutOfBounds));
+    assert_eq!(app.fetch(&region.grant, 0, (256 << 10) + 1), Err(PagingStatus::Malformed));
     let max = app.link.capabilities().max_payload as u32 - 16;
-    assert_eq!(app.fetch(&region.grant, 0, max + 1), Err(Status::Malformed), "longer than a frame");
+    assert_eq!(app.fetch(&region.grant, 0, max + 1), Err(PagingStatus::Malformed), "longer than a frame");
     assert_eq!(app.fetch(&region.grant, 0, max).unwrap().1.len(), max as usize);
     app.detach(&region.grant);
-    assert_eq!(app.fetch(&region.grant, 0, 4096), Err(Status::NotOpen));
+    assert_eq!(app.fetch(&region.grant, 0, 4096), Err(PagingStatus::NotOpen));
 }

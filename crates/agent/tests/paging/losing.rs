@@ -1,7 +1,7 @@
-//! What happens when somebody goes.
+//! What happens when an application, the agent or the memory server goes.
 
 use outboard_agent::Daemon;
-use outboard_wire::paging::{CacheMode, Refusal, Reply, Status};
+use outboard_wire::paging::{AttachRefusal, CacheMode, PagingReply, PagingStatus};
 
 use crate::support::{Cluster, attach, await_some, filled, settings};
 
@@ -15,17 +15,17 @@ fn a_lost_server_is_said_at_once_and_a_new_one_is_another() {
     drop(server);
     cluster.memory.take().unwrap().stop("test").unwrap();
     // What was begun before the agent noticed may still be answered.
-    await_some(|| (app.fetch(&region.grant, 65536, 4096) == Err(Status::Unavailable)).then_some(()));
-    assert_eq!(app.write_back(&region, 0, &[1; 64]), Status::Unavailable);
+    await_some(|| (app.fetch(&region.grant, 65536, 4096) == Err(PagingStatus::Unavailable)).then_some(()));
+    assert_eq!(app.write_back(&region, 0, &[1; 64]), PagingStatus::Unavailable);
     let reply = app.attach(attach(&region, CacheMode::Dynamic));
-    assert!(matches!(reply, Reply::Refused { reason: Refusal::NoServer, .. }), "{reply:?}");
+    assert!(matches!(reply, PagingReply::Refused { reason: AttachRefusal::NoServer, .. }), "{reply:?}");
     cluster.memory = Some(Daemon::memory(&cluster.settings).unwrap());
     // In this order: until the new one was met, the number may still be that of the old one.
     cluster.await_agent(|view| view.get("memory_servers_restarted_total") == Some(1));
     cluster.await_agent(|view| view.get("memory_servers_connected") == Some(1));
-    assert_eq!(app.fetch(&region.grant, 0, 4096), Err(Status::Unavailable), "its bytes are gone");
+    assert_eq!(app.fetch(&region.grant, 0, 4096), Err(PagingStatus::Unavailable), "its bytes are gone");
     let (_server, region, _, bytes) = filled(&cluster, 1 << 20);
-    assert!(matches!(app.attach(attach(&region, CacheMode::Dynamic)), Reply::Attached { .. }));
+    assert!(matches!(app.attach(attach(&region, CacheMode::Dynamic)), PagingReply::Attached { .. }));
     assert_eq!(app.fetch(&region.grant, 0, 4096).unwrap().1, bytes[..4096]);
 }
 
@@ -47,7 +47,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
         let left = (view.get("cache_static_bytes"), view.get("cache_used_bytes"), view.lines.len());
         left == (Some(0), Some(0), 0)
     });
-    assert_eq!(cluster.app().fetch(&region.grant, 0, 4096), Err(Status::NotOpen));
+    assert_eq!(cluster.app().fetch(&region.grant, 0, 4096), Err(PagingStatus::NotOpen));
 }
 
 #[test]
@@ -68,12 +68,15 @@ fn an_application_that_does_not_listen_does_not_hold_up_others() {
         assert!(app.fetch(&region.grant, offset, 65536).unwrap().1 == bytes[offset as usize..][..65536]);
     }
     // It is told what it has missed, and goes on.
-    let statuses: Vec<Status> = (0..200)
+    let statuses: Vec<PagingStatus> = (0..200)
         .map(|_| match deaf.reply().1 {
-            Reply::Fetched { status, .. } => status,
+            PagingReply::Fetched { status, .. } => status,
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(statuses.iter().all(|status| matches!(status, Status::Done | Status::Busy)), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| matches!(status, PagingStatus::Done | PagingStatus::Busy)),
+        "{statuses:?}"
+    );
     assert_eq!(deaf.fetch(&region.grant, 0, 4096).unwrap().1, bytes[..4096]);
 }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 use outboard_link::{Link, RemoteMemory};
-use outboard_settings::{ByteSize, Forwarding};
+use outboard_settings::{ByteSize, ForwardingChoice};
 use outboard_wire::RegionDescriptor;
-use outboard_wire::paging::{CacheMode, Reply, Status};
+use outboard_wire::paging::{CacheMode, PagingReply, PagingStatus};
 
 use crate::support::{App, Cluster, attach, filled, settings};
 
@@ -53,12 +53,15 @@ fn play<L: Link + RemoteMemory>(app: &mut App<L>, region: &RegionDescriptor, mut
         }
         let (tag, reply, bytes) = app.reply();
         match (waiting.remove(&tag).expect("asked once"), reply) {
-            (Waiting::Fetch { grain, count }, Reply::Fetched { status: Status::Done, source, .. }) => {
+            (
+                Waiting::Fetch { grain, count },
+                PagingReply::Fetched { status: PagingStatus::Done, source, .. },
+            ) => {
                 busy[grain..grain + count].fill(false);
                 let expected = &known[grain * GRAIN..(grain + count) * GRAIN];
                 assert!(bytes == expected, "seed {seed}: grains {grain}+{count} from {source:?}");
             }
-            (Waiting::Write { grain, bytes }, Reply::Written { status: Status::Done, .. }) => {
+            (Waiting::Write { grain, bytes }, PagingReply::Written { status: PagingStatus::Done, .. }) => {
                 busy[grain] = false;
                 known[grain * GRAIN..(grain + 1) * GRAIN].copy_from_slice(&bytes);
             }
@@ -85,7 +88,7 @@ fn run(cluster: &Cluster, mode: CacheMode, seed: u64) {
                 app.attach(attach(&region, mode));
                 scope.spawn(move || play(&mut app, &region, bytes, seed));
             }
-            // The region goes with whoever reserved it.
+            // The region goes with the client that reserved it.
             keep.push(server);
         }
     });
@@ -95,7 +98,9 @@ fn run(cluster: &Cluster, mode: CacheMode, seed: u64) {
 fn every_answer_is_the_newest_that_was_acknowledged() {
     let base = std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
     for (index, forwarding) in
-        [Forwarding::Serial, Forwarding::Batched, Forwarding::Pipelined].into_iter().enumerate()
+        [ForwardingChoice::Serial, ForwardingChoice::Batched, ForwardingChoice::Pipelined]
+            .into_iter()
+            .enumerate()
     {
         let mut settings = settings();
         settings.agent.forwarding = forwarding;

@@ -8,12 +8,13 @@ use outboard_link::memory::{Buffer, Window};
 use outboard_link::shm::{self, ShmLink};
 use outboard_link::tcp::{self, TcpLink};
 use outboard_link::{
-    Address, Disposition, Exports, Identity, Link, OpenRegion, Outcome, RemoteMemory, Token, Waiter,
+    AccessOutcome, Address, Disposition, Exports, Identity, Link, OpenRegion, RemoteMemory, Token, Waiter,
 };
 use outboard_settings::{ByteSize, Settings};
-use outboard_wire::control::{ControlAnswer, Question, Sharing};
+use outboard_wire::control::{ControlAnswer, Question, RegionSharing};
 use outboard_wire::paging::{
-    Attach, CacheMode, Detach, Fetch, Reply, Request, Source, Status, Urgency, WriteBack,
+    AttachRegion, CacheMode, DetachRegion, Fetch, FetchSource, PagingReply, PagingRequest, PagingStatus,
+    Urgency, WriteBack,
 };
 use outboard_wire::{FrameHead, Grant, RegionDescriptor, Rights, Role, Text};
 
@@ -27,7 +28,7 @@ pub(crate) fn socket() -> Address {
     format!("unix:@outboard-paging-{}-{number}", std::process::id()).parse().unwrap()
 }
 
-/// Settings with sockets that nobody else uses.
+/// Settings with sockets that no other test uses.
 pub(crate) fn settings() -> Settings {
     let mut settings = Settings::default();
     let tcp: Address = "tcp:127.0.0.1:0".parse().unwrap();
@@ -54,7 +55,7 @@ impl Cluster {
         cluster
     }
 
-    /// The same, with the agent's link to the server and those to the agent over TCP.
+    /// A cluster with the agent's link to the server and those to the agent over TCP.
     pub(crate) fn over_tcp(mut settings: Settings) -> Self {
         let memory = Daemon::memory(&settings).unwrap();
         settings.agent.memory_servers = vec![memory.listening()[1].clone()];
@@ -105,7 +106,7 @@ pub(crate) struct App<L> {
 impl App<ShmLink> {
     pub(crate) fn shm(address: &Address) -> Self {
         let identity = Identity::new(Role::Application, "test");
-        let config = shm::Config { handshake_timeout: PATIENCE, ..Default::default() };
+        let config = shm::ShmConfig { handshake_timeout: PATIENCE, ..Default::default() };
         Self::new(shm::connect(address, identity, Exports::new(), config).unwrap())
     }
 }
@@ -114,7 +115,8 @@ impl App<TcpLink> {
     pub(crate) fn tcp(address: &Address) -> Self {
         let Address::Tcp(socket) = address else { panic!("{address} is no TCP address") };
         let identity = Identity::new(Role::Application, "test");
-        let config = tcp::Config { handshake_timeout: PATIENCE, ..Default::default() };
+        let mut config = tcp::TcpConfig::default();
+        config.stream.handshake_timeout = PATIENCE;
         Self::new(tcp::connect(*socket, identity, Exports::new(), config).unwrap())
     }
 }
@@ -131,7 +133,7 @@ impl<L: Link + RemoteMemory> App<L> {
         let payload = parts.concat();
         let send = |link: &mut L| match link.send(head.with_tag(tag), &payload) {
             Ok(()) => Ok(Some(())),
-            Err(outboard_link::SendError::Full) => Ok(None),
+            Err(outboard_link::FrameSendError::Full) => Ok(None),
             Err(error) => panic!("{error}"),
         };
         self.waiter.until(&mut self.link, PATIENCE, "room", send).unwrap();
@@ -139,7 +141,7 @@ impl<L: Link + RemoteMemory> App<L> {
         tag
     }
 
-    pub(crate) fn request(&mut self, request: &Request, data: &[u8]) -> u32 {
+    pub(crate) fn request(&mut self, request: &PagingRequest, data: &[u8]) -> u32 {
         self.send(FrameHead::new(request.kind()), &[request.encode().as_bytes(), data])
     }
 
@@ -160,10 +162,10 @@ impl<L: Link + RemoteMemory> App<L> {
     }
 
     /// The next reply about far memory, with its tag and its bytes.
-    pub(crate) fn reply(&mut self) -> (u32, Reply, Vec<u8>) {
+    pub(crate) fn reply(&mut self) -> (u32, PagingReply, Vec<u8>) {
         let (head, payload) = self.receive();
-        let len = Reply::fixed_len(head.kind).unwrap();
-        let reply = Reply::decode(head.kind, &payload[..len], payload.len() - len).unwrap();
+        let len = PagingReply::fixed_len(head.kind).unwrap();
+        let reply = PagingReply::decode(head.kind, &payload[..len], payload.len() - len).unwrap();
         (head.tag, reply, payload[len..].to_vec())
     }
 
@@ -176,7 +178,7 @@ impl<L: Link + RemoteMemory> App<L> {
     }
 
     pub(crate) fn reserve(&mut self, size: u64, name: &str) -> RegionDescriptor {
-        let (name, sharing) = (Text::new(name), Sharing::Leased);
+        let (name, sharing) = (Text::new(name), RegionSharing::Leased);
         match self.ask(&Question::Reserve { size, chunk_log2: 16, name, sharing }) {
             ControlAnswer::Region(descriptor) => descriptor,
             answer => panic!("{answer:?}"),
@@ -184,7 +186,7 @@ impl<L: Link + RemoteMemory> App<L> {
     }
 
     /// Ends the operation that `begin` begins.
-    fn operate(&mut self, begin: impl FnOnce(&mut L)) -> Outcome {
+    fn operate(&mut self, begin: impl FnOnce(&mut L)) -> AccessOutcome {
         begin(&mut self.link);
         self.link.flush().unwrap();
         let ended = self.waiter.until(&mut self.link, PATIENCE, "an operation", |link| {
@@ -197,7 +199,7 @@ impl<L: Link + RemoteMemory> App<L> {
 
     pub(crate) fn open(&mut self, grant: &Grant, rights: Rights) -> OpenRegion {
         match self.operate(|link| link.open(grant, rights, Token(0)).unwrap()) {
-            Outcome::Opened(region) => region,
+            AccessOutcome::Opened(region) => region,
             other => panic!("{other:?}"),
         }
     }
@@ -212,33 +214,33 @@ impl<L: Link + RemoteMemory> App<L> {
         self.operate(|link| link.write(region, offset, Window::from(bytes), Token(0)).unwrap());
     }
 
-    pub(crate) fn attach(&mut self, attach: Attach) -> Reply {
-        self.request(&Request::Attach(attach), &[]);
+    pub(crate) fn attach(&mut self, attach: AttachRegion) -> PagingReply {
+        self.request(&PagingRequest::Attach(attach), &[]);
         self.reply().1
     }
 
-    /// The same after answers to other things, which nobody cares for.
-    pub(crate) fn attach_after(&mut self, attach: Attach) -> Reply {
-        let asked = self.request(&Request::Attach(attach), &[]);
+    /// Attaches a region after answers to other requests, which are dropped.
+    pub(crate) fn attach_after(&mut self, attach: AttachRegion) -> PagingReply {
+        let asked = self.request(&PagingRequest::Attach(attach), &[]);
         loop {
             let (head, payload) = self.receive();
             if head.tag == asked {
-                let len = Reply::fixed_len(head.kind).unwrap();
-                return Reply::decode(head.kind, &payload[..len], payload.len() - len).unwrap();
+                let len = PagingReply::fixed_len(head.kind).unwrap();
+                return PagingReply::decode(head.kind, &payload[..len], payload.len() - len).unwrap();
             }
         }
     }
 
     pub(crate) fn detach(&mut self, grant: &Grant) {
-        let detach = Detach { region: grant.region, generation: grant.generation };
-        self.request(&Request::Detach(detach), &[]);
+        let detach = DetachRegion { region: grant.region, generation: grant.generation };
+        self.request(&PagingRequest::Detach(detach), &[]);
     }
 
     /// Asks for bytes without waiting for them.
     pub(crate) fn begin_fetch(&mut self, grant: &Grant, offset: u64, length: u32) -> u32 {
         let Grant { region, generation, .. } = *grant;
         let fetch = Fetch { region, generation, offset, length, urgency: Urgency::Demand };
-        self.request(&Request::Fetch(fetch), &[])
+        self.request(&PagingRequest::Fetch(fetch), &[])
     }
 
     pub(crate) fn fetch(
@@ -246,13 +248,13 @@ impl<L: Link + RemoteMemory> App<L> {
         grant: &Grant,
         offset: u64,
         length: u32,
-    ) -> Result<(Source, Vec<u8>), Status> {
+    ) -> Result<(FetchSource, Vec<u8>), PagingStatus> {
         let tag = self.begin_fetch(grant, offset, length);
         match self.reply() {
-            (to, Reply::Fetched { status: Status::Done, source, .. }, bytes) if to == tag => {
+            (to, PagingReply::Fetched { status: PagingStatus::Done, source, .. }, bytes) if to == tag => {
                 Ok((source, bytes))
             }
-            (to, Reply::Fetched { status, .. }, _) if to == tag => Err(status),
+            (to, PagingReply::Fetched { status, .. }, _) if to == tag => Err(status),
             other => panic!("{other:?}"),
         }
     }
@@ -267,21 +269,26 @@ impl<L: Link + RemoteMemory> App<L> {
         let Grant { region, generation, key, .. } = descriptor.grant;
         let (epoch, length) = (descriptor.epoch, bytes.len() as u32);
         let back = WriteBack { region, generation, key, epoch, offset, length };
-        self.request(&Request::WriteBack(back), bytes)
+        self.request(&PagingRequest::WriteBack(back), bytes)
     }
 
-    pub(crate) fn write_back(&mut self, descriptor: &RegionDescriptor, offset: u64, bytes: &[u8]) -> Status {
+    pub(crate) fn write_back(
+        &mut self,
+        descriptor: &RegionDescriptor,
+        offset: u64,
+        bytes: &[u8],
+    ) -> PagingStatus {
         let tag = self.begin_write_back(descriptor, offset, bytes);
         match self.reply() {
-            (to, Reply::Written { status, .. }, _) if to == tag => status,
+            (to, PagingReply::Written { status, .. }, _) if to == tag => status,
             other => panic!("{other:?}"),
         }
     }
 }
 
 /// What an application says to attach a region as it was given it.
-pub(crate) fn attach(descriptor: &RegionDescriptor, mode: CacheMode) -> Attach {
-    Attach {
+pub(crate) fn attach(descriptor: &RegionDescriptor, mode: CacheMode) -> AttachRegion {
+    AttachRegion {
         grant: descriptor.grant,
         server: descriptor.extents[0].incarnation,
         chunk_log2: descriptor.chunk_log2,

@@ -7,8 +7,8 @@ use outboard_contract::{
     Completion, Disposition, Frame, Link, LinkError, LinkId, Outbox, Peer, RemoteMemory,
 };
 use outboard_wire::calling::{
-    ASK, Ask, CallerId, FunctionName, LOAD, OPEN, Open, REGISTER, REGISTERED, Register, Registered, TABLE,
-    Table, Verdict,
+    ASK, CallerId, FunctionName, LOAD, OPEN, Open, REGISTER, REGISTERED, Register, RegisterVerdict,
+    Registered, SlotQuestion, SlotSites, TABLE,
 };
 use outboard_wire::{FrameHead, Incarnation, Time};
 
@@ -40,7 +40,7 @@ impl ServerSide {
         let incarnation = peer.incarnation();
         let open = Open { caller, server: incarnation };
         outbox.push_copy(link, FrameHead::new(OPEN), &open.encode());
-        outbox.push_copy(link, FrameHead::new(ASK), &Ask { epoch: 0 }.encode());
+        outbox.push_copy(link, FrameHead::new(ASK), &SlotQuestion { epoch: 0 }.encode());
         let reader = MeterReader::new([Arc::clone(desk.meter())]);
         let access = RemoteAccess::new(ambient, true);
         Self { link, incarnation, desk, access, reader, reported_at: Time::ZERO }
@@ -64,7 +64,7 @@ impl ServerSide {
         match frame.head.kind {
             REGISTERED => self.hear_registered(&payload),
             TABLE => {
-                if let Ok(table) = Table::decode(&payload) {
+                if let Ok(table) = SlotSites::decode(&payload) {
                     self.desk.set_label(SlotTable::from_wire(&table).label());
                 }
             }
@@ -76,8 +76,8 @@ impl ServerSide {
         let Ok(Registered { handle, verdict, detail }) = Registered::decode(payload) else { return };
         let judged = match verdict {
             // Regions are looked at before the function is.
-            Verdict::NeedsCode | Verdict::Preparing | Verdict::Ready => Ok(()),
-            Verdict::Refused(refusal) => Err((refusal, detail)),
+            RegisterVerdict::NeedsCode | RegisterVerdict::Preparing | RegisterVerdict::Ready => Ok(()),
+            RegisterVerdict::Refused(refusal) => Err((refusal, detail)),
         };
         self.access.judged(handle, judged);
     }

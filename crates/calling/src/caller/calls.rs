@@ -1,16 +1,16 @@
 //! The calls of one caller that are under way.
 
 use outboard_steering::Site;
-use outboard_wire::calling::Failure;
+use outboard_wire::calling::CallFailure;
 use outboard_wire::{Time, mutant};
 
 use crate::WINDOW;
 
 /// Why a call has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum CallFault {
     /// The site says so.
-    Failed(Failure),
+    Failed(CallFailure),
     /// No answer has come in time.
     Late {
         /// Where the call was last.
@@ -25,14 +25,19 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl CallFault {
     /// Whether the function may have run, in part or as a whole.
     pub fn may_have_run(self) -> bool {
         match self {
             Self::Failed(
-                Failure::NoFunction | Failure::Expired | Failure::ArgumentsTooLong { .. } | Failure::Recalled,
+                CallFailure::NoFunction
+                | CallFailure::Expired
+                | CallFailure::ArgumentsTooLong { .. }
+                | CallFailure::Recalled,
             ) => false,
-            Self::Failed(Failure::Repeated | Failure::NotResumed | Failure::Trapped { .. }) => true,
+            Self::Failed(CallFailure::Repeated | CallFailure::NotResumed | CallFailure::Trapped { .. }) => {
+                true
+            }
             Self::Late { may_have_run, .. } | Self::Lost { may_have_run } => may_have_run,
         }
     }
@@ -69,7 +74,7 @@ impl<T> Calls<T> {
     }
 
     /// The number of the next call, if there is room for it. Numbers are left out whose places belong to calls that take
-    /// long, so that one without an answer is in nobody's way.
+    /// long, so that one without an answer is in no other's way.
     #[inline]
     pub fn next(&self) -> Option<u64> {
         if self.places[self.place(self.next)].is_none() {
@@ -111,7 +116,7 @@ impl<T> Calls<T> {
         self.next_free(Some(place))
     }
 
-    /// A call that nobody answers by its number any more has [another](Self::next_for) from now on.
+    /// A call that no site answers by its number any more has [another](Self::next_for) from now on.
     ///
     /// # Panics
     /// If that is not the one.
@@ -136,7 +141,7 @@ impl<T> Calls<T> {
         self.places[self.place(call)].as_ref().filter(|there| there.call == call)?.until
     }
 
-    /// An answer has come. Returns what was noted, if anybody waits for it.
+    /// An answer has come. Returns what was noted, if the caller still waits for it.
     #[inline]
     pub fn end(&mut self, call: u64) -> Option<T> {
         let place = self.place(call);
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(calls.next(), None);
         assert_eq!(calls.get_mut(2), Some(&mut 2));
         assert_eq!(calls.end(2), Some(2));
-        assert_eq!(calls.next(), Some(6), "the oldest is in nobody's way");
+        assert_eq!(calls.next(), Some(6), "the oldest is in no other's way");
         calls.begin(6, None, 6);
         assert_eq!((calls.next(), calls.get_mut(1)), (None, Some(&mut 1)));
         assert_eq!((calls.next_for(4), calls.next_for(9)), (Some(8), None));
@@ -269,12 +274,12 @@ mod tests {
 
     #[test]
     fn only_some_faults_leave_a_doubt() {
-        assert!(!Fault::Failed(Failure::Expired).may_have_run());
-        assert!(!Fault::Failed(Failure::NoFunction).may_have_run());
-        assert!(Fault::Failed(Failure::Repeated).may_have_run());
+        assert!(!CallFault::Failed(CallFailure::Expired).may_have_run());
+        assert!(!CallFault::Failed(CallFailure::NoFunction).may_have_run());
+        assert!(CallFault::Failed(CallFailure::Repeated).may_have_run());
         for may_have_run in [false, true] {
-            assert_eq!(Fault::Late { at: Site::Server, may_have_run }.may_have_run(), may_have_run);
-            assert_eq!(Fault::Lost { may_have_run }.may_have_run(), may_have_run);
+            assert_eq!(CallFault::Late { at: Site::Server, may_have_run }.may_have_run(), may_have_run);
+            assert_eq!(CallFault::Lost { may_have_run }.may_have_run(), may_have_run);
         }
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use outboard_contract::LinkError;
 use outboard_wire::Time;
 
-use super::{CallBeginError, Fault, Leaving, NoRoom};
+use super::{CallBeginError, CallFault, Leaving, NoRoom};
 
 /// How many calls may wait to go on at one server before no more begin that may go on elsewhere.
 const WAITING_MAX: usize = 4096;
 
 /// A memory server of a caller, as calls see it that leave it or go on there: a [`Dispatcher`](super::Dispatcher) with its
 /// clock.
-pub trait Shore {
+pub trait CrossingServer {
     /// The time by the clock of this server.
     fn now(&self) -> Time;
 
@@ -31,9 +31,9 @@ pub trait Shore {
 
 /// Why a call cannot go on. It may have run.
 #[derive(Clone, Debug)]
-pub enum Ashore {
+pub enum CrossingError {
     /// It goes wrong as if at one of the sites of the server.
-    Fault(Fault),
+    Fault(CallFault),
     /// Its time is over.
     Late,
     /// The server is gone.
@@ -50,7 +50,7 @@ pub struct NotCrossed {
     /// The server where it was to go on; the first, if the caller has no such server.
     pub server: usize,
     /// Why it cannot.
-    pub why: Ashore,
+    pub why: CrossingError,
 }
 
 /// A call between two servers.
@@ -58,14 +58,14 @@ struct Crosser {
     leaving: Leaving,
     /// Until when it is waited for, by the first server's clock.
     until: Option<Time>,
-    /// Since when it waits, in time that somebody has looked.
+    /// Since when it waits, in time that the caller has looked.
     since: Duration,
 }
 
 /// A server, as those see it who wait to go on there.
 #[derive(Default)]
 struct Target {
-    /// For how long it may take nothing before nobody waits any longer.
+    /// How long the server may take no call before the caller gives it up.
     most: Duration,
     waiting: usize,
     /// How often it was given up because of calls that are there, and whether it was just now.
@@ -76,14 +76,14 @@ struct Target {
 }
 
 /// All calls between two servers, in the order in which they go on. A server that hangs is given up because of the calls that
-/// are there, and with them those who wait; but its link may be full of what nobody waits for any more, and nothing else
+/// are there, and with them those who wait; but its link may be full of calls that are given up, and nothing else
 /// shows that it hangs then: that is looked for here.
 #[derive(Default)]
 pub struct Crossing {
     calls: VecDeque<Crosser>,
     /// By the numbers of the servers.
     targets: Vec<Target>,
-    /// For how long somebody has looked, and when that was last. Of a time in which nobody looked little counts: whoever
+    /// For how long the caller has looked, and when that was last. Time in which it did not look counts little: a caller that
     /// listens may have been stopped itself.
     listened: Duration,
     looked_at: Time,
@@ -125,7 +125,7 @@ impl Crossing {
 
     /// Has calls go on that have left one of `servers`, and tells of those that cannot. Returns whether any has moved.
     #[inline]
-    pub fn cross<S: Shore>(&mut self, servers: &mut [S], tell: impl FnMut(NotCrossed)) -> bool {
+    pub fn cross<S: CrossingServer>(&mut self, servers: &mut [S], tell: impl FnMut(NotCrossed)) -> bool {
         for at in 0..servers.len() {
             while let Some(leaving) = servers[at].next_leaving() {
                 let left = leaving.until.map(|until| until.since(servers[at].now()));
@@ -137,23 +137,23 @@ impl Crossing {
     }
 
     #[cold]
-    fn cross_now<S: Shore>(&mut self, servers: &mut [S], mut tell: impl FnMut(NotCrossed)) -> bool {
+    fn cross_now<S: CrossingServer>(&mut self, servers: &mut [S], mut tell: impl FnMut(NotCrossed)) -> bool {
         let (now, mut moved) = (servers[0].now(), false);
         self.look(now, servers);
         for _ in 0..self.calls.len() {
             let Some(call) = self.calls.pop_front() else { break };
             let (id, server) = (call.leaving.id, call.leaving.server as usize);
             let (server, why) = match servers.get_mut(server) {
-                None => (0, Ashore::Fault(call.leaving.without_server())),
-                Some(_) if call.until.is_some_and(|until| until <= now) => (server, Ashore::Late),
+                None => (0, CrossingError::Fault(call.leaving.without_server())),
+                Some(_) if call.until.is_some_and(|until| until <= now) => (server, CrossingError::Late),
                 Some(there) => match take_over(there, call, now) {
                     Ok(()) => {
                         moved = true;
                         continue;
                     }
                     Err((call, error)) => match (call.leaving.fault(&error), error) {
-                        (Some(_), CallBeginError::Lost(error)) => (server, Ashore::Lost(error)),
-                        (Some(fault), _) => (server, Ashore::Fault(fault)),
+                        (Some(_), CallBeginError::Lost(error)) => (server, CrossingError::Lost(error)),
+                        (Some(fault), _) => (server, CrossingError::Fault(fault)),
                         (None, error) => {
                             let is_watched = matches!(error, CallBeginError::Full(NoRoom::UnderWay));
                             self.wait_on(call, is_watched);
@@ -172,8 +172,8 @@ impl Crossing {
         moved
     }
 
-    /// Begins to look at all calls once. Of the time in which nobody looked little counts.
-    fn look<S: Shore>(&mut self, now: Time, servers: &[S]) {
+    /// Begins to look at all calls once. Time in which the caller did not look counts little.
+    fn look<S: CrossingServer>(&mut self, now: Time, servers: &[S]) {
         self.listened += now.since(self.looked_at).min(self.step());
         self.looked_at = now;
         for (target, server) in self.targets.iter_mut().zip(servers) {
@@ -195,7 +195,7 @@ impl Crossing {
         self.calls.push_back(call);
     }
 
-    /// Takes out those for which nobody waits any longer, when all were looked at: everybody where a server is given up, and
+    /// Takes out calls that are waited for no longer, when all were looked at: all of them where a server is given up, and
     /// where one of its sites takes nothing, those who have waited for so long.
     fn give_up(&mut self) -> Vec<NotCrossed> {
         let (listened, mut stuck) = (self.listened, Vec::new());
@@ -210,7 +210,7 @@ impl Crossing {
                 let is_there = call.leaving.server as usize == server;
                 let is_over = is_there && (target.is_given_up || waited >= target.most);
                 if is_over {
-                    stuck.push(NotCrossed { id: call.leaving.id, server, why: Ashore::Stuck(waited) });
+                    stuck.push(NotCrossed { id: call.leaving.id, server, why: CrossingError::Stuck(waited) });
                     target.waiting -= 1;
                 }
                 !is_over
@@ -221,13 +221,13 @@ impl Crossing {
         stuck
     }
 
-    /// When to look again, if somebody waits.
+    /// When to look again, if a call waits.
     pub fn next_deadline(&self) -> Option<Time> {
         let again = (!self.calls.is_empty()).then(|| self.looked_at + self.step() / 2);
         self.calls.iter().filter_map(|call| call.until).chain(again).min()
     }
 
-    /// What counts at most of a time in which nobody looked.
+    /// How much of a time without looking counts at most.
     fn step(&self) -> Duration {
         let most = self.targets.iter().map(|target| target.most).min().unwrap_or_default();
         (most / 4).max(Duration::from_millis(1))
@@ -237,7 +237,7 @@ impl Crossing {
 /// Has a call go on there, by the clock there. It is given back if it cannot.
 // It is large only then.
 #[allow(clippy::result_large_err)]
-fn take_over<S: Shore>(
+fn take_over<S: CrossingServer>(
     server: &mut S,
     Crosser { leaving, until, since }: Crosser,
     now: Time,

@@ -5,41 +5,41 @@ use std::time::Duration;
 use outboard_contract::{Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::FrameHead;
-use outboard_wire::calling::{Call, Continue, Failure, TrapReason};
+use outboard_wire::calling::{Call, CallFailure, Continue, TrapReason};
 use outboard_wire::trial::ECHO;
 
 use super::flight::{Flight, bit, patience_us, recycle};
 use super::register::Known;
 use super::silence::{FAR, Verdict, place_of};
-use super::{CallBeginError, CallOutcome, Dispatcher, NoRoom, Placement, SiteLink};
-use crate::Fault;
+use super::{CallBeginError, CallOutcome, CallPlacement, Dispatcher, NoRoom, SiteLink};
+use crate::CallFault;
 
 /// In which order sites are tried when the one that was meant cannot be used.
 pub(super) const ORDER: [Site; 3] = [Site::Server, Site::Agent, Site::Application];
 
 /// Whether a call that failed so can go on at another site: it did not run there, or it only reads. Otherwise, how it ends.
-pub(super) fn verdict(functions: &[Known], flight: &Flight, failure: Failure) -> Result<(), Fault> {
+pub(super) fn verdict(functions: &[Known], flight: &Flight, failure: CallFailure) -> Result<(), CallFault> {
     let only_reads = functions.get(flight.handle as usize).is_some_and(|function| function.only_reads);
     let (is_kept, has_travelled) = (flight.arguments.is_some(), flight.travelled.is_some());
     match failure {
-        Failure::NoFunction | Failure::Recalled if is_kept => Ok(()),
-        Failure::NotResumed if has_travelled || only_reads && is_kept => Ok(()),
-        Failure::Trapped { reason: TrapReason::NotReached, .. } if only_reads && is_kept => Ok(()),
+        CallFailure::NoFunction | CallFailure::Recalled if is_kept => Ok(()),
+        CallFailure::NotResumed if has_travelled || only_reads && is_kept => Ok(()),
+        CallFailure::Trapped { reason: TrapReason::NotReached, .. } if only_reads && is_kept => Ok(()),
         // It has run in part at another site.
-        Failure::Expired if has_travelled => Err(Fault::Late { at: flight.site, may_have_run: true }),
+        CallFailure::Expired if has_travelled => Err(CallFault::Late { at: flight.site, may_have_run: true }),
         failure => Err(fault(failure, flight.site)),
     }
 }
 
 /// How a call ends that has failed so at a site and cannot go on elsewhere.
-fn fault(failure: Failure, site: Site) -> Fault {
+fn fault(failure: CallFailure, site: Site) -> CallFault {
     match failure {
         // An agent knows no function that it has known because it has lost its memory server.
-        Failure::NoFunction if site == Site::Agent => Fault::Lost { may_have_run: false },
-        Failure::Recalled => Fault::Lost { may_have_run: false },
-        Failure::Expired => Fault::Late { at: site, may_have_run: false },
-        Failure::Trapped { reason: TrapReason::NotReached, .. } => Fault::Lost { may_have_run: true },
-        failure => Fault::Failed(failure),
+        CallFailure::NoFunction if site == Site::Agent => CallFault::Lost { may_have_run: false },
+        CallFailure::Recalled => CallFault::Lost { may_have_run: false },
+        CallFailure::Expired => CallFault::Late { at: site, may_have_run: false },
+        CallFailure::Trapped { reason: TrapReason::NotReached, .. } => CallFault::Lost { may_have_run: true },
+        failure => CallFault::Failed(failure),
     }
 }
 
@@ -51,7 +51,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         if is_free && let Some(site) = ORDER.into_iter().find(|site| self.is_usable(*site, handle)) {
             return Ok(site);
         }
-        // Whoever is silent may answer after all.
+        // A silent site may answer after all.
         let left = if is_free { ORDER.as_slice() } else { &[wanted] };
         match left.iter().find(|site| self.lost_of(**site).is_none() && self.knows(**site, handle)) {
             Some(site) => Ok(*site),
@@ -130,11 +130,11 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             }
         }
         for call in hopeless {
-            self.give_up(call, Fault::Lost { may_have_run: true }, tell);
+            self.give_up(call, CallFault::Lost { may_have_run: true }, tell);
         }
     }
 
-    /// Waits no longer for a site that lives and says nothing. What it answers later is for nobody.
+    /// Waits no longer for a site that lives and says nothing. The caller drops what it answers later.
     #[cold]
     fn forsake(&mut self, site: Site, silent: Duration, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
         let there = self.calls.all().filter(|(_, flight)| flight.site == site);
@@ -142,7 +142,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         self.watch.given_up(site, self.now);
         self.server_given_up += u64::from(site == Site::Server);
         for call in waiting {
-            self.give_up(call, Fault::Lost { may_have_run: true }, tell);
+            self.give_up(call, CallFault::Lost { may_have_run: true }, tell);
         }
         let loss = Loss::Stalled { silent, awaited: "answers to calls" };
         self.lost = Some(LinkError { peer: self.peer_at(site).clone(), loss });
@@ -184,10 +184,15 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         self.server_given_up
     }
 
-    pub(super) fn give_up(&mut self, call: u64, fault: Fault, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+    pub(super) fn give_up(
+        &mut self,
+        call: u64,
+        fault: CallFault,
+        tell: &mut impl FnMut(u64, CallOutcome<'_>),
+    ) {
         if let Some(flight) = self.calls.end(call) {
             self.watch.ended(flight.site, call, None);
-            if matches!(fault, Fault::Lost { .. }) {
+            if matches!(fault, CallFault::Lost { .. }) {
                 self.explain_loss(flight.site);
             }
             let (id, fault) = (flight.id, flight.in_the_end(fault));
@@ -208,18 +213,18 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     fn begin_again(
         &mut self,
         call: u64,
-        failure: Option<Failure>,
+        failure: Option<CallFailure>,
         tell: &mut impl FnMut(u64, CallOutcome<'_>),
     ) {
         let Some(flight) = self.calls.get_mut(call) else { return };
-        if failure == Some(Failure::NotResumed)
+        if failure == Some(CallFailure::NotResumed)
             && let Some(travelled) = flight.travelled.take()
         {
             return self.moving.push_back(travelled);
         }
         let (from, handle, slot) = (flight.site, flight.handle, flight.slot);
         let fuel = flight.past.as_ref().map(|past| past.fuel());
-        let did_not_run = matches!(failure, Some(Failure::NoFunction | Failure::Recalled));
+        let did_not_run = matches!(failure, Some(CallFailure::NoFunction | CallFailure::Recalled));
         if did_not_run && from != Site::Server {
             // It is nowhere, and may go anywhere else.
             flight.tried = bit(from);
@@ -262,9 +267,9 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             (Some((_, Err(CallBeginError::Full(_)))), _) => self.again.push_back((call, failure)),
             (_, Some(failure)) => self.give_up(call, fault(failure, from), tell),
             (_, None) if self.lost_of(from).is_some() => {
-                self.give_up(call, Fault::Lost { may_have_run: true }, tell);
+                self.give_up(call, CallFault::Lost { may_have_run: true }, tell);
             }
-            // Whoever is only silent may still answer.
+            // A site that is only silent may still answer.
             (_, None) => {}
         }
     }
@@ -273,7 +278,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// to a site that is silent, which may come back.
     fn find_another(&self, handle: u32, slot: u8, tried: u8, must: bool) -> Option<Site> {
         let is_fresh = |site: &Site| tried & bit(*site) == 0;
-        let meant = (self.placement == Placement::Steered).then(|| self.table.site(slot));
+        let meant = (self.placement == CallPlacement::Steered).then(|| self.table.site(slot));
         let mut sites = meant.into_iter().chain(ORDER).filter(is_fresh);
         let usable = sites.clone().find(|site| self.is_usable(*site, handle));
         let may_come = |site: &Site| self.lost_of(*site).is_none() && self.knows(*site, handle);

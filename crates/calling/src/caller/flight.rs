@@ -24,7 +24,7 @@ pub(super) struct Flight {
     pub(super) past: Option<Box<Past>>,
 }
 
-/// A patience as it travels. Somebody who has no time at all has a microsecond: none would be for ever.
+/// A patience as it travels. A call without any time left has a microsecond: zero would mean for ever.
 #[inline]
 pub(super) fn patience_us(patience: Option<Duration>) -> u32 {
     let micros = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);

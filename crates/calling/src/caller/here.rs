@@ -11,21 +11,21 @@ use outboard_wire::Time;
 use outboard_wire::calling::{Allowed, Call, CallerId, Continue, FunctionName, Moving};
 
 use super::Dispatcher;
-use super::register::{Known, Wanted};
+use super::register::{FunctionNeeds, Known};
 use super::site_link::Said;
 use crate::site::{Regions, find_all};
 use crate::{
-    Ambient, Binding, Client, Executor, ExecutorConfig, Function, FunctionImage, Outcome, Recalled, Refused,
-    RemoteAccess, RemoteRegion, Submitted, WINDOW,
+    Ambient, Binding, ExecutionOutcome, Executor, ExecutorClient, ExecutorConfig, FunctionImage,
+    PreparedFunction, Recalled, Refused, RemoteAccess, RemoteRegion, Submitted, WINDOW,
 };
 
 /// How much fuel is spent on calls in one turn: some tens of microseconds.
 const FUEL_PER_TURN: u64 = 50_000;
 
-/// Runs calls in the thread of whoever makes them, on regions that a link reaches.
+/// Runs calls in the caller's own thread, on regions that a link reaches.
 pub(super) struct LocalSite {
     executor: Executor<RemoteRegion>,
-    client: Client,
+    client: ExecutorClient,
     access: RemoteAccess,
 }
 
@@ -52,11 +52,11 @@ impl LocalSite {
     pub(super) fn bind(
         &mut self,
         handle: u32,
-        function: Arc<Function>,
+        function: Arc<PreparedFunction>,
         regions: Regions<RemoteRegion>,
         (fuel, reply_max): (u64, u32),
     ) {
-        // Nobody has called it before.
+        // It has not been called before.
         self.executor.bind(self.client, handle, Binding { function, regions, fuel, reply_max });
     }
 
@@ -95,14 +95,19 @@ impl LocalSite {
         mut tell: impl FnMut(u64, Said<'_>),
     ) -> bool {
         let Self { executor, access, .. } = self;
-        // A loss is seen by whoever listens to the link.
+        // The owner of the link sees its loss.
         let mut moved = access.work(link).unwrap_or(false);
         access.refused(|ticket, answered| executor.complete(ticket, answered));
         if !executor.is_idle() {
             moved = true;
-            executor.run(now, &mut access.site(link), FUEL_PER_TURN, |Outcome { call, result, .. }| {
-                tell(call, result);
-            });
+            executor.run(
+                now,
+                &mut access.site(link),
+                FUEL_PER_TURN,
+                |ExecutionOutcome { call, result, .. }| {
+                    tell(call, result);
+                },
+            );
             access.refused(|ticket, answered| executor.complete(ticket, answered));
         }
         moved
@@ -137,7 +142,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// What came of looking at a function that was [to be looked at](Self::unprepared). It may be forgotten meanwhile.
-    pub fn prepared(&mut self, name: FunctionName, prepared: Result<Function, Refused>) {
+    pub fn prepared(&mut self, name: FunctionName, prepared: Result<PreparedFunction, Refused>) {
         let functions = &self.functions;
         let is_it = |handle: &mut u32| functions[*handle as usize].image().name() == name;
         let Some(handle) = self.unprepared.take_if(is_it) else { return };
@@ -159,11 +164,11 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     pub(super) fn bind_here(
         &mut self,
         handle: u32,
-        prepared: Result<Function, Refused>,
+        prepared: Result<PreparedFunction, Refused>,
         regions: Regions<RemoteRegion>,
     ) {
         let known = &mut self.functions[handle as usize];
-        let Wanted { fuel, reply_max, .. } = *known.wanted();
+        let FunctionNeeds { fuel, reply_max, .. } = *known.wanted();
         match prepared {
             Ok(function) => {
                 self.here.bind(handle, Arc::new(function), regions, (fuel, reply_max));

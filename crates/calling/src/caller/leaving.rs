@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use outboard_contract::{Link, RemoteMemory, SendError};
+use outboard_contract::{FrameSendError, Link, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{CONTINUE, Call, Continue, Failure, Forwarded, HOP_FUEL, TrapReason};
+use outboard_wire::calling::{CONTINUE, Call, CallFailure, Continue, Forwarded, HOP_FUEL, TrapReason};
 use outboard_wire::{Flow, FrameHead, Time, mutant};
 
 use super::flight::{Flight, bit, patience_us, recycle};
 use super::register::Known;
 use super::{CallBeginError, Dispatcher, NoRoom};
-use crate::{Calls, Fault, Submitted};
+use crate::{CallFault, Calls, Submitted};
 
 /// A call that has ended at one memory server and goes on at another of the same caller.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Past {
         before: Option<Box<Self>>,
         (may_forward, began_with): (bool, u64),
         forwarded: &Forwarded<'_>,
-    ) -> Result<Box<Self>, Fault> {
+    ) -> Result<Box<Self>, CallFault> {
         let had = before.as_ref().map_or(began_with, |before| before.fuel);
         let mut past = before.unwrap_or_else(|| Box::new(Self { reply: Vec::new(), fuel: 0, index: 0 }));
         past.index = forwarded.index;
@@ -71,18 +71,20 @@ impl Past {
         self.reply
     }
 
-    fn trapped(&self, reason: TrapReason) -> Fault {
-        Fault::Failed(Failure::Trapped { index: self.index, reason, address: 0 })
+    fn trapped(&self, reason: TrapReason) -> CallFault {
+        CallFault::Failed(CallFailure::Trapped { index: self.index, reason, address: 0 })
     }
 
-    /// How a call ends that has run elsewhere before: nobody may take it for one that did not run.
-    fn in_the_end(&self, fault: Fault) -> Fault {
+    /// How a call ends that has run elsewhere before, so that no user takes it for one that did not run.
+    fn in_the_end(&self, fault: CallFault) -> CallFault {
         match fault {
-            Fault::Failed(Failure::NoFunction | Failure::Recalled | Failure::ArgumentsTooLong { .. }) => {
-                self.trapped(TrapReason::NoForward)
+            CallFault::Failed(
+                CallFailure::NoFunction | CallFailure::Recalled | CallFailure::ArgumentsTooLong { .. },
+            ) => self.trapped(TrapReason::NoForward),
+            CallFault::Late { at, .. } => CallFault::Late { at, may_have_run: true },
+            CallFault::Lost { .. } => {
+                CallFault::Lost { may_have_run: !mutant("calling.forward-denies-running") }
             }
-            Fault::Late { at, .. } => Fault::Late { at, may_have_run: true },
-            Fault::Lost { .. } => Fault::Lost { may_have_run: !mutant("calling.forward-denies-running") },
             fault => fault,
         }
     }
@@ -90,7 +92,7 @@ impl Past {
 
 impl Flight {
     /// How it ends with such a fault, considering what it has done before.
-    pub(super) fn in_the_end(&self, fault: Fault) -> Fault {
+    pub(super) fn in_the_end(&self, fault: CallFault) -> CallFault {
         self.past.as_ref().map_or(fault, |past| past.in_the_end(fault))
     }
 }
@@ -102,7 +104,7 @@ impl Leaving {
         functions: &[Known],
         forwarded: &Forwarded<'_>,
         until: Option<Time>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let function = &functions[flight.handle as usize];
         let known = (function.may_forward, function.wanted().fuel);
         let past = Past::with(flight.past.take(), known, forwarded)?;
@@ -111,18 +113,18 @@ impl Leaving {
     }
 
     /// How it ends if it cannot go on because of this, if ever.
-    pub fn fault(&self, error: &CallBeginError) -> Option<Fault> {
+    pub fn fault(&self, error: &CallBeginError) -> Option<CallFault> {
         match error {
             CallBeginError::Full(_) => None,
             CallBeginError::TooLong { .. } | CallBeginError::NoFunction => {
                 Some(self.past.trapped(TrapReason::NoForward))
             }
-            CallBeginError::Lost(_) => Some(Fault::Lost { may_have_run: true }),
+            CallBeginError::Lost(_) => Some(CallFault::Lost { may_have_run: true }),
         }
     }
 
     /// How it ends if its caller has no such server.
-    pub fn without_server(&self) -> Fault {
+    pub fn without_server(&self) -> CallFault {
         self.past.trapped(TrapReason::NoServer)
     }
 }
@@ -133,7 +135,7 @@ pub(super) fn depart(
     functions: &[Known],
     forwarded: &Forwarded<'_>,
     (leaving, spare): (&mut VecDeque<Leaving>, &mut Vec<Vec<u8>>),
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let until = calls.until(forwarded.call);
     let Some(mut flight) = calls.end(forwarded.call) else { return Ok(()) };
     let left = Leaving::new(&mut flight, functions, forwarded, until);
@@ -143,7 +145,7 @@ pub(super) fn depart(
 }
 
 impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
-    /// The same, whose calls have names from there on: for callers who have several and must tell their calls apart.
+    /// Has names of calls begin there: for callers who have several and must tell their calls apart.
     pub fn with_first_id(mut self, first_id: u64) -> Self {
         self.first_id = first_id;
         self
@@ -203,8 +205,8 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             (Site::Agent, None) | (Site::Application, _) => {
                 match self.here.submit_rest(self.now, rest, arguments) {
                     Submitted::Taken => Ok(()),
-                    Submitted::Full => Err(SendError::Full),
-                    Submitted::Failed(Failure::ArgumentsTooLong { max }) => {
+                    Submitted::Full => Err(FrameSendError::Full),
+                    Submitted::Failed(CallFailure::ArgumentsTooLong { max }) => {
                         return Err(CallBeginError::TooLong { max: max as usize });
                     }
                     Submitted::Failed(_) => return Err(CallBeginError::NoFunction),
@@ -212,9 +214,9 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             }
         };
         sent.map_err(|error| match error {
-            SendError::Full => CallBeginError::Full(NoRoom::Site),
-            SendError::TooLong { max, .. } => CallBeginError::TooLong { max },
-            SendError::Lost(error) => CallBeginError::Lost(error),
+            FrameSendError::Full => CallBeginError::Full(NoRoom::Site),
+            FrameSendError::TooLong { max, .. } => CallBeginError::TooLong { max },
+            FrameSendError::Lost(error) => CallBeginError::Lost(error),
         })?;
         self.watch.begun(site, rest.call.call);
         Ok(())
@@ -228,8 +230,8 @@ mod tests {
     const FORWARDED: Forwarded<'_> =
         Forwarded { call: 1, server: 1, handle: 2, index: 7, fuel: 1 << 40, reply: b"so", arguments: &[] };
 
-    fn trapped(reason: TrapReason) -> Fault {
-        Fault::Failed(Failure::Trapped { index: 7, reason, address: 0 })
+    fn trapped(reason: TrapReason) -> CallFault {
+        CallFault::Failed(CallFailure::Trapped { index: 7, reason, address: 0 })
     }
 
     #[test]
@@ -255,17 +257,17 @@ mod tests {
     fn whatever_ends_a_call_behind_a_hop_it_may_have_run() {
         let past = Past::with(None, (true, 1 << 40), &FORWARDED).unwrap();
         let not_there = trapped(TrapReason::NoForward);
-        let lost = Fault::Lost { may_have_run: true };
-        let late = |may_have_run| Fault::Late { at: Site::Agent, may_have_run };
+        let lost = CallFault::Lost { may_have_run: true };
+        let late = |may_have_run| CallFault::Late { at: Site::Agent, may_have_run };
         for (fault, in_the_end) in [
-            (Fault::Failed(Failure::NoFunction), not_there),
-            (Fault::Failed(Failure::Recalled), not_there),
-            (Fault::Failed(Failure::ArgumentsTooLong { max: 8 }), not_there),
+            (CallFault::Failed(CallFailure::NoFunction), not_there),
+            (CallFault::Failed(CallFailure::Recalled), not_there),
+            (CallFault::Failed(CallFailure::ArgumentsTooLong { max: 8 }), not_there),
             (late(false), late(true)),
             (late(true), late(true)),
-            (Fault::Lost { may_have_run: false }, lost),
-            (Fault::Failed(Failure::Repeated), Fault::Failed(Failure::Repeated)),
-            (Fault::Failed(Failure::NotResumed), Fault::Failed(Failure::NotResumed)),
+            (CallFault::Lost { may_have_run: false }, lost),
+            (CallFault::Failed(CallFailure::Repeated), CallFault::Failed(CallFailure::Repeated)),
+            (CallFault::Failed(CallFailure::NotResumed), CallFault::Failed(CallFailure::NotResumed)),
         ] {
             assert_eq!(past.in_the_end(fault), in_the_end);
             assert!(in_the_end.may_have_run());

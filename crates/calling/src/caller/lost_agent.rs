@@ -1,46 +1,18 @@
 //! How a caller finds an agent again that it has lost, and how the agent learns again what it has forgotten: it may have lost its
 //! memory server for a while, or found it late.
 //!
-//! Dialling takes as long as it takes: when [`Dispatcher::wants_agent`] says so, the owner of the dispatcher dials in
-//! whichever thread it has for that, and hands what it found to [`Dispatcher::dialled`].
+//! Dialling takes as long as it takes: when [`Dispatcher::wants_agent`] says so, the owner of the dispatcher has
+//! another thread dial, and hands what that found to [`Dispatcher::dialled`].
 
 use std::time::Duration;
 
-use outboard_contract::{Link, RemoteMemory};
+use outboard_contract::{Link, LinkError, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{CODE, REGISTER, Verdict};
+use outboard_wire::calling::{CODE, REGISTER, RegisterVerdict};
 use outboard_wire::{FrameHead, Time};
 
 use super::register::Known;
 use super::{Dispatcher, SiteLink};
-
-/// How soon a lost agent is looked for, at first and at last.
-const DIAL_PAUSE_MIN: Duration = Duration::from_millis(50);
-const DIAL_PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// Where the search for the agent stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Search {
-    /// It is there, as far as anybody knows.
-    Over,
-    /// It is looked for then.
-    Due(Time),
-    /// It is being dialled.
-    Dialling,
-}
-
-/// When the agent is dialled.
-#[derive(Debug)]
-pub(super) struct Redial {
-    search: Search,
-    pause: Duration,
-}
-
-impl Default for Redial {
-    fn default() -> Self {
-        Self { search: Search::Over, pause: DIAL_PAUSE_MIN }
-    }
-}
 
 /// How soon an agent is told of a function again, at first and at last.
 const TELL_PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -49,7 +21,7 @@ const TELL_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// When the agent is told next.
 #[derive(Debug)]
 pub(super) struct Reminder {
-    /// There is a function that the agent does not know, and nobody waits for the agent to know it.
+    /// There is a function that the agent does not know, and no call waits for the agent to know it.
     pub(super) is_needed: bool,
     due: Time,
     pause: Duration,
@@ -82,34 +54,32 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         if self.watch.under_way(Site::Agent) > 0 {
             return;
         }
-        self.redial.search = match self.redial.search {
-            Search::Over => Search::Due(self.now + self.redial.pause),
-            Search::Due(due) if self.now >= due => Search::Dialling,
-            search => search,
-        };
+        self.redial.on_absent(self.now);
     }
 
     /// Whether an agent is to be dialled.
     #[inline]
     pub fn wants_agent(&self) -> bool {
-        self.redial.search == Search::Dialling
+        self.redial.is_dialling()
+    }
+
+    /// Why the agent is gone, if there was one and it is.
+    pub fn agent_lost(&self) -> Option<&LinkError> {
+        self.agent.as_ref()?.lost.as_ref()
     }
 
     /// What came of dialling the agent that was [wanted](Self::wants_agent).
     pub fn dialled(&mut self, found: Option<SiteLink<A>>) {
-        let Some(agent) = found else {
-            self.redial.pause = (self.redial.pause * 2).min(DIAL_PAUSE_MAX);
-            self.redial.search = Search::Due(self.now + self.redial.pause);
-            return;
-        };
-        self.redial = Redial::default();
+        let Some(agent) = found else { return self.redial.failed(self.now) };
+        self.redial.found();
+        self.redial.answered();
         self.agent = Some(agent);
         self.functions.iter_mut().for_each(|function| function.set_at(Site::Agent, false));
         self.watch.forgive();
         self.reminder.is_needed = self.may_use_agent();
     }
 
-    /// Tells the agent of a function that it does not know, if it is time for that. Nobody waits for it. Returns whether the
+    /// Tells the agent of a function that it does not know, if it is time for that, and does not wait for it. Returns whether the
     /// agent has learned one.
     #[inline]
     pub(super) fn remind_agent(&mut self) -> bool {
@@ -126,13 +96,13 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         while let Some(answer) = agent.heard.registered.pop_front() {
             let Some(known) = functions.get_mut(answer.handle as usize) else { continue };
             match answer.verdict {
-                Verdict::Ready => {
+                RegisterVerdict::Ready => {
                     known.set_at(Site::Agent, true);
                     reminder.pause = TELL_PAUSE_MIN;
                     has_learned = true;
                 }
-                Verdict::NeedsCode => ship(agent, known),
-                Verdict::Preparing | Verdict::Refused(_) => {}
+                RegisterVerdict::NeedsCode => ship(agent, known),
+                RegisterVerdict::Preparing | RegisterVerdict::Refused(_) => {}
             }
         }
         let forgotten = functions.iter().position(Known::is_missed_by_agent);

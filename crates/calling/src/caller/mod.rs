@@ -20,21 +20,21 @@ mod watch;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_contract::{Link, LinkError, RemoteMemory, SendError};
+use outboard_contract::{FrameSendError, Link, LinkError, Redial, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{Call, CallerId, Failure};
+use outboard_wire::calling::{Call, CallFailure, CallerId};
 use outboard_wire::{Flow, FrameHead, Time, mutant};
 
 use crate::{NoReply, SlotTable, Submitted, is_of_call};
-pub use calls::{Calls, Fault};
-pub use config::{DispatcherConfig, Placement};
-pub use crossing::{Ashore, Crossing, NotCrossed, Shore};
+pub use calls::{CallFault, Calls};
+pub use config::{CallPlacement, DispatcherConfig};
+pub use crossing::{Crossing, CrossingError, CrossingServer, NotCrossed};
 use flight::{Flight, bit, patience_us, recycle};
 use here::LocalSite;
 pub use leaving::Leaving;
-use lost_agent::{Redial, Reminder};
+use lost_agent::Reminder;
+pub use register::{FunctionNeeds, RegisterError};
 use register::{Known, Registration};
-pub use register::{RegisterError, Wanted};
 use report::Reporter;
 use silence::Silence;
 pub use site_link::{CallBeginError, NoRoom, SiteLink};
@@ -43,15 +43,15 @@ pub use watch::SiteReport;
 use watch::Watch;
 
 /// How a call ended: what the function returned and replied, or why not.
-pub type CallOutcome<'a> = Result<(u64, &'a [u8]), Fault>;
+pub type CallOutcome<'a> = Result<(u64, &'a [u8]), CallFault>;
 
-/// How a call ended, kept for whoever asks later.
+/// How a call ended, kept until the program asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallEnded {
     /// Its name.
     pub call: u64,
     /// What the function returned and replied, or why not.
-    pub result: Result<(u64, Vec<u8>), Fault>,
+    pub result: Result<(u64, Vec<u8>), CallFault>,
 }
 
 /// A call that is to begin.
@@ -74,7 +74,7 @@ pub struct Dispatcher<L, A> {
     here: LocalSite,
     calls: Calls<Flight>,
     functions: Vec<Known>,
-    placement: Placement,
+    placement: CallPlacement,
     table: SlotTable,
     watch: Watch,
     reporter: Reporter,
@@ -84,7 +84,7 @@ pub struct Dispatcher<L, A> {
     server_given_up: u64,
     redial: Redial,
     /// Calls that are to begin again at another site, and why.
-    again: VecDeque<(u64, Option<Failure>)>,
+    again: VecDeque<(u64, Option<CallFailure>)>,
     /// Calls that have begun at one site and are to go on at another, as they travel.
     moving: VecDeque<Vec<u8>>,
     moved_total: u64,
@@ -94,7 +94,7 @@ pub struct Dispatcher<L, A> {
     first_id: u64,
     /// Buffers for arguments that wait for their next use.
     spare: Vec<Vec<u8>>,
-    /// Calls that ended while somebody waited for something else.
+    /// Calls that ended while the program waited for something else.
     kept: VecDeque<CallEnded>,
     /// Functions are to be known here as well.
     is_wanted_here: bool,
@@ -174,8 +174,8 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     #[inline]
     pub(super) fn choose(&self, handle: u32, slot: u8) -> Result<Site, CallBeginError> {
         let wanted = match self.placement {
-            Placement::Steered => self.table.site(slot),
-            Placement::Hinted(site) | Placement::Fixed(site) => site,
+            CallPlacement::Steered => self.table.site(slot),
+            CallPlacement::Hinted(site) | CallPlacement::Fixed(site) => site,
         };
         if self.is_usable(wanted, handle) {
             return Ok(wanted);
@@ -217,7 +217,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
                 match self.here.submit(self.now, call, arguments) {
                     Submitted::Taken => {}
                     Submitted::Full => return Err(CallBeginError::Full(NoRoom::Site)),
-                    Submitted::Failed(Failure::ArgumentsTooLong { max }) => {
+                    Submitted::Failed(CallFailure::ArgumentsTooLong { max }) => {
                         return Err(CallBeginError::TooLong { max: max as usize });
                     }
                     Submitted::Failed(_) => return Err(CallBeginError::NoFunction),
@@ -228,11 +228,11 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Sends a frame about functions to a site. Where there is no site there is no room.
-    fn send(&mut self, site: Site, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+    fn send(&mut self, site: Site, head: FrameHead, payload: &[u8]) -> Result<(), FrameSendError> {
         match (site, &mut self.agent) {
             (Site::Server, _) => self.server.send(head, payload),
             (Site::Agent, Some(agent)) => agent.send(head, payload),
-            (Site::Agent, None) | (Site::Application, _) => Err(SendError::Full),
+            (Site::Agent, None) | (Site::Application, _) => Err(FrameSendError::Full),
         }
     }
 
@@ -277,7 +277,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             let (id, at) = (flight.id, flight.site);
             recycle(spare, Some(flight));
             let may_have_run = !mutant("calling.late-denies-running");
-            tell(id, Err(Fault::Late { at, may_have_run }));
+            tell(id, Err(CallFault::Late { at, may_have_run }));
         });
         moved
     }
@@ -319,7 +319,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
                     return;
                 }
                 Err(NoReply::Failed(failure)) => {
-                    if failure == Failure::NoFunction && site == Site::Agent {
+                    if failure == CallFailure::NoFunction && site == Site::Agent {
                         functions[flight.handle as usize].set_at(site, false);
                         reminder.is_needed = true;
                     }
@@ -329,7 +329,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
                     }
                 }
             };
-            if matches!(fault, Fault::Lost { .. }) {
+            if matches!(fault, CallFault::Lost { .. }) {
                 cut_at = Some(site);
             }
             watch.ended(site, call, Some(now));
@@ -356,7 +356,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         moved
     }
 
-    /// As [`turn`](Self::turn), for whoever waits for something else: what has ended is kept.
+    /// As [`turn`](Self::turn), while the program waits for something else: calls that end are kept.
     pub fn turn_and_keep(&mut self, clock: impl Fn() -> Time) -> bool {
         let mut ended = std::mem::take(&mut self.kept);
         let before = ended.len();
@@ -380,11 +380,11 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Where calls are wanted.
-    pub fn placement(&self) -> Placement {
+    pub fn placement(&self) -> CallPlacement {
         self.placement
     }
 
-    /// Where calls of a slot go, as far as anybody has said.
+    /// Where calls of a slot go, as far as the memory server has said.
     pub fn table(&self) -> &SlotTable {
         &self.table
     }

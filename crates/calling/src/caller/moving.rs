@@ -1,26 +1,26 @@
 //! Calls that go on at another site than they began, because their slot has moved.
 
-use outboard_contract::{Link, RemoteMemory, SendError};
+use outboard_contract::{FrameSendError, Link, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{Failure, Moving, RECALL, RECALL_MAX, RESUME, Recall};
+use outboard_wire::calling::{CallFailure, Moving, RECALL, RECALL_MAX, RESUME, Recall};
 use outboard_wire::{FrameHead, mutant};
 
 use super::elsewhere::ORDER;
 use super::flight::{bit, patience_us};
-use super::{CallOutcome, Dispatcher, Placement};
-use crate::{Fault, Recalled, Submitted};
+use super::{CallOutcome, CallPlacement, Dispatcher};
+use crate::{CallFault, Recalled, Submitted};
 
 /// What became of a call that was to go on somewhere.
 enum Passed {
     Taken,
     NotYet,
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// Asks for calls back whose slots are elsewhere now. What a site does not give back ends there.
     pub(super) fn recall(&mut self) {
-        if self.placement != Placement::Steered {
+        if self.placement != CallPlacement::Steered {
             return;
         }
         let mut wanted: [Vec<u64>; 3] = Default::default();
@@ -40,7 +40,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         }
         let Self { here, again, moving, calls, .. } = self;
         here.recall(&wanted[Site::Application as usize], |recalled| match recalled {
-            Recalled::Waiting(call) => again.push_back((call, Some(Failure::Recalled))),
+            Recalled::Waiting(call) => again.push_back((call, Some(CallFailure::Recalled))),
             Recalled::Suspended(suspended) => {
                 if let Some(flight) = calls.get_mut(suspended.call) {
                     flight.tried = bit(Site::Application);
@@ -57,12 +57,12 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         while let Some(returned) = self.heard(Site::Agent).and_then(|heard| heard.returned.pop_front()) {
             let call = Moving::decode(&returned).map(|moving| moving.call);
             let flight = call.as_ref().ok().copied().and_then(|call| self.calls.get_mut(call));
-            // Otherwise it was begun again elsewhere meanwhile, or nobody waits for it.
+            // Otherwise it was begun again elsewhere meanwhile, or is not waited for.
             if let Some(flight) = flight.filter(|flight| flight.site == Site::Agent) {
                 flight.tried = bit(Site::Agent);
                 match call {
                     Ok(call) if mutant("calling.returned-begins-anew") => {
-                        self.again.push_back((call, Some(Failure::Recalled)));
+                        self.again.push_back((call, Some(CallFailure::Recalled)));
                     }
                     _ => self.moving.push_back(returned),
                 }
@@ -74,13 +74,13 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             match self.pass_on_one(&moving) {
                 Passed::Taken => {}
                 Passed::NotYet => self.moving.push_back(bytes),
-                Passed::Failed(failure) => self.give_up(moving.call, Fault::Failed(failure), tell),
+                Passed::Failed(failure) => self.give_up(moving.call, CallFault::Failed(failure), tell),
             }
         }
     }
 
     fn pass_on_one(&mut self, moving: &Moving<'_>) -> Passed {
-        // Nobody may wait for it any more.
+        // It may not be waited for any more.
         let Some(flight) = self.calls.get_mut(moving.call) else { return Passed::Taken };
         let (from, tried, handle, slot) = (flight.site, flight.tried, flight.handle, flight.slot);
         let only_reads = self.functions[handle as usize].only_reads;
@@ -95,9 +95,9 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         let Some(to) = meant.filter(is_fresh).find(|site| self.is_usable(*site, handle)) else {
             let may_come = |site: Site| self.lost_of(site).is_none() && self.knows(site, handle);
             let is_hopeless = !ORDER.into_iter().filter(is_fresh).any(may_come);
-            return if is_hopeless { Passed::Failed(Failure::NotResumed) } else { Passed::NotYet };
+            return if is_hopeless { Passed::Failed(CallFailure::NotResumed) } else { Passed::NotYet };
         };
-        // Nobody goes on with it by its former number; see `begin_again`.
+        // No site goes on with it by its former number; see `begin_again`.
         let fresh = if only_reads { None } else { self.calls.next_for(moving.call) };
         let number = fresh.unwrap_or(moving.call);
         let left = self.calls.until(moving.call).map(|until| until.since(self.now));
@@ -110,7 +110,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             (Site::Agent, Some(agent)) => agent.send(head, &bytes),
             _ => match self.here.resume(self.now, &moving_on) {
                 Submitted::Taken => Ok(()),
-                Submitted::Full => Err(SendError::Full),
+                Submitted::Full => Err(FrameSendError::Full),
                 Submitted::Failed(failure) => return Passed::Failed(failure),
             },
         };
@@ -128,10 +128,10 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
                 }
                 Passed::Taken
             }
-            Err(SendError::Full) => Passed::NotYet,
+            Err(FrameSendError::Full) => Passed::NotYet,
             // Another site may be found.
-            Err(SendError::Lost(_)) => Passed::NotYet,
-            Err(SendError::TooLong { .. }) => Passed::Failed(Failure::NotResumed),
+            Err(FrameSendError::Lost(_)) => Passed::NotYet,
+            Err(FrameSendError::TooLong { .. }) => Passed::Failed(CallFailure::NotResumed),
         }
     }
 }

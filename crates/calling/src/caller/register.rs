@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_contract::{Link, LinkError, Loss, RemoteMemory, SendError};
+use outboard_contract::{FrameSendError, Link, LinkError, Loss, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::calling::{
-    Allowed, CODE, CodePart, HANDLES_MAX, REGIONS_MAX, REGISTER, Register, RegisterRefusal, Registered,
-    Verdict,
+    Allowed, CODE, CodePart, HANDLES_MAX, REGIONS_MAX, REGISTER, Register, RegisterRefusal, RegisterVerdict,
+    Registered,
 };
 use outboard_wire::{FrameHead, Rights, Time};
 use thiserror::Error;
 
-use super::{Dispatcher, Placement};
-use crate::{Function, FunctionImage, Refused};
+use super::{CallPlacement, Dispatcher};
+use crate::{FunctionImage, PreparedFunction, Refused};
 
 /// How much code one frame brings, in bytes.
 const PART_LEN: usize = 16 << 10;
@@ -24,7 +24,7 @@ const DISPENSABLE: Duration = Duration::from_secs(2);
 
 /// What a function needs at a site.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct FunctionNeeds {
     /// The regions it may use.
     pub regions: Vec<Allowed>,
     /// Fuel for each call.
@@ -36,7 +36,7 @@ pub struct Wanted {
 /// What is known of a function.
 pub(super) struct Known {
     image: FunctionImage,
-    wanted: Wanted,
+    wanted: FunctionNeeds,
     /// Which sites know it, by their places in [`Site::ALL`].
     at: [bool; 3],
     /// Why it cannot run here.
@@ -56,7 +56,7 @@ impl Known {
         self.at[site as usize]
     }
 
-    /// Whether somebody may call it, and the agent does not know it.
+    /// Whether it may be called, and the agent does not know it.
     pub(super) fn is_missed_by_agent(&self) -> bool {
         !self.is_given_up && !self.is_at(Site::Agent)
     }
@@ -68,7 +68,7 @@ impl Known {
 
     /// The question by which a site is told of it.
     pub(super) fn question(&self, handle: u32) -> Vec<u8> {
-        let Wanted { regions, fuel, reply_max } = &self.wanted;
+        let FunctionNeeds { regions, fuel, reply_max } = &self.wanted;
         let (name, regions, mut question) = (self.image.name(), regions.clone(), Vec::new());
         Register { handle, reply_max: *reply_max, fuel: *fuel, name, regions }.encode(&mut question);
         question
@@ -89,7 +89,7 @@ impl Known {
         &self.image
     }
 
-    pub(super) fn wanted(&self) -> &Wanted {
+    pub(super) fn wanted(&self) -> &FunctionNeeds {
         &self.wanted
     }
 }
@@ -177,7 +177,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     pub fn begin_to_register(
         &mut self,
         image: &FunctionImage,
-        wanted: Wanted,
+        wanted: FunctionNeeds,
         patience: Duration,
         now: Time,
     ) -> Result<(), RegisterError> {
@@ -197,12 +197,12 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         let known = Known { image, wanted, at, not_here, only_reads, may_forward, is_given_up };
         self.functions.push(known);
         let stops = match self.placement {
-            Placement::Fixed(site) => VecDeque::from([(site, false)]),
+            CallPlacement::Fixed(site) => VecDeque::from([(site, false)]),
             // Without the others calls run at the server.
-            Placement::Hinted(Site::Application) => {
+            CallPlacement::Hinted(Site::Application) => {
                 VecDeque::from([(Site::Server, false), (Site::Application, true), (Site::Agent, true)])
             }
-            Placement::Steered | Placement::Hinted(_) => {
+            CallPlacement::Steered | CallPlacement::Hinted(_) => {
                 VecDeque::from([(Site::Server, false), (Site::Agent, true)])
             }
         };
@@ -271,7 +271,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
 
     /// Whether calls may run at an agent that is there.
     pub(super) fn may_use_agent(&self) -> bool {
-        let may_be_there = self.placement.is_free() || self.placement == Placement::Fixed(Site::Agent);
+        let may_be_there = self.placement.is_free() || self.placement == CallPlacement::Fixed(Site::Agent);
         may_be_there && self.agent.is_some()
     }
 
@@ -312,13 +312,13 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
                     let answer = answers.drain(..).find(|answer| answer.handle == handle);
                     let Some(Registered { verdict, detail, .. }) = answer else { return Ok(false) };
                     match verdict {
-                        Verdict::Ready => {
+                        RegisterVerdict::Ready => {
                             self.functions[handle as usize].set_at(site, true);
                             return Ok(true);
                         }
-                        Verdict::NeedsCode => Step::Ship(0),
-                        Verdict::Preparing => Step::Pause(self.now + PAUSE),
-                        Verdict::Refused(refusal) => {
+                        RegisterVerdict::NeedsCode => Step::Ship(0),
+                        RegisterVerdict::Preparing => Step::Pause(self.now + PAUSE),
+                        RegisterVerdict::Refused(refusal) => {
                             let site = self.peer_at(site).to_string();
                             return Err(RegisterError::Refused { site, refusal, detail });
                         }
@@ -342,9 +342,9 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     fn has_sent(&mut self, site: Site, head: FrameHead, payload: &[u8]) -> Result<bool, RegisterError> {
         match self.send(site, head, payload) {
             Ok(()) => Ok(true),
-            Err(SendError::Full) => Ok(false),
-            Err(SendError::Lost(error)) => Err(error.into()),
-            Err(SendError::TooLong { len, max }) => {
+            Err(FrameSendError::Full) => Ok(false),
+            Err(FrameSendError::Lost(error)) => Err(error.into()),
+            Err(FrameSendError::TooLong { len, max }) => {
                 let site = self.peer_at(site).to_string();
                 let detail =
                     format!("its registration has {len} bytes and the link carries {max}; raise link.ring");
@@ -353,11 +353,11 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         }
     }
 
-    /// Has a function run here as soon as its regions are open. Whoever registers it waits for it anyway, so that it is
+    /// Has a function run here as soon as its regions are open. The program that registers it waits for it anyway, so that it is
     /// looked at in this thread.
     fn tell_here(&mut self, handle: u32) -> Result<bool, RegisterError> {
         if let Some(regions) = self.regions_here(handle) {
-            let prepared = Function::prepare(&self.functions[handle as usize].image);
+            let prepared = PreparedFunction::prepare(&self.functions[handle as usize].image);
             self.bind_here(handle, prepared, regions);
         }
         let known = &self.functions[handle as usize];

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use outboard_contract::{Link, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::calling::{ASK, Ask, Call, OBSERVED, Observed};
+use outboard_wire::calling::{ASK, Call, OBSERVED, Observed, SlotQuestion};
 use outboard_wire::{Flow, FrameHead, Time};
 
 use super::elsewhere::ORDER;
 use super::flight::bit;
-use super::{Dispatcher, Placement};
+use super::{CallPlacement, Dispatcher};
 use crate::SlotTable;
 
 /// How often a caller says what it sees, while it calls.
@@ -28,14 +28,14 @@ pub(super) struct Reporter {
 }
 
 impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
-    /// Lets the server move calls here as well, to whoever calls.
+    /// Lets the server move calls here as well, to the caller's own process.
     pub fn open_here(&mut self) {
         self.reporter.is_open_here = true;
     }
 
     /// Takes over a table that has come, asks for one that was heard of, and says what it sees of sites when it is time.
     pub(super) fn talk_of_sites(&mut self) {
-        if self.placement != Placement::Steered {
+        if self.placement != CallPlacement::Steered {
             return;
         }
         if let Some(table) = self.server.heard.table.take() {
@@ -56,7 +56,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     fn ask(&mut self) -> bool {
-        let ask = Ask { epoch: self.table.epoch() };
+        let ask = SlotQuestion { epoch: self.table.epoch() };
         // Where there is no room now, there is later.
         self.server.send(FrameHead::new(ASK), &ask.encode()).is_ok()
     }
@@ -95,7 +95,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     /// Where a call goes that may be a probe: one that may write must not run twice, so it goes there instead.
     #[cold]
     pub(super) fn probe_instead(&mut self, meant: Site, handle: u32) -> Site {
-        if self.placement != Placement::Steered || self.functions[handle as usize].only_reads {
+        if self.placement != CallPlacement::Steered || self.functions[handle as usize].only_reads {
             return meant;
         }
         self.wants_probe(meant, handle).unwrap_or(meant)
@@ -117,7 +117,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             return 0;
         }
         let only_reads = self.functions[call.handle as usize].only_reads;
-        if self.placement != Placement::Steered || !only_reads {
+        if self.placement != CallPlacement::Steered || !only_reads {
             return 0;
         }
         match self.wants_probe(meant, call.handle) {

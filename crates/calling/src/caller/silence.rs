@@ -1,4 +1,4 @@
-//! When nobody waits any longer for a site that says nothing.
+//! When a caller gives up a site that says nothing.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) enum Verdict {
     Wait,
     /// Ask it whether it lives.
     Ask,
-    /// Nobody waits for it any longer.
+    /// The caller has given it up.
     GiveUp {
         /// For how long it has said nothing.
         silent: Duration,
@@ -64,15 +64,15 @@ impl Silence {
         (self.is_blocked, self.given_up) = (false, None);
     }
 
-    /// There was no room for a call. Returns for how long nothing was heard if the site was given up since: then whoever
+    /// There was no room for a call. Returns for how long nothing was heard if the site was given up since: then a caller that
     /// waits for room waits in vain.
     pub(super) fn blocked(&mut self) -> Option<Duration> {
         self.is_blocked = true;
         self.given_up
     }
 
-    /// Looks at the clock when everything that was said was heard. Of the time in which nobody looked only a part counts:
-    /// whoever listens may have been stopped itself.
+    /// Looks at the clock when everything that was said was heard. Time in which the caller did not look counts in part only:
+    /// the caller may have been stopped itself.
     pub(super) fn look(&mut self, now: Time, under_way: usize) -> Verdict {
         let away = now.since(self.looked_at);
         self.looked_at = now;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_listens_rarely_asks_first_and_gives_up_at_last() {
+    fn a_caller_that_listens_rarely_asks_first_and_gives_up_at_last() {
         let mut silence = Silence::new(Duration::from_millis(100));
         silence.look(at(1000), 3);
         assert_eq!(listen(&mut silence, (10_000..).step_by(9000).take(9)), (Some(19_000), Some(37_000)));

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use outboard_contract::{Disposition, Frame, Link, LinkError, SendError};
+use outboard_contract::{Disposition, Frame, FrameSendError, Link, LinkError};
 use outboard_wire::calling::{
     CALL, Call, CallerId, FAILED, FORWARDED, Failed, Forwarded, OPEN, Open, REGISTERED, REPLY, RETURNED,
-    Registered, Reply, TABLE, Table,
+    Registered, ReplyHead, SlotSites, TABLE,
 };
 use outboard_wire::trial::ECHO;
 use outboard_wire::{Flow, FrameHead, Incarnation, Time};
@@ -62,7 +62,7 @@ pub(super) struct Heard {
     /// Answers to registrations.
     pub(super) registered: VecDeque<Registered>,
     /// The latest table of slots.
-    pub(super) table: Option<Table>,
+    pub(super) table: Option<SlotSites>,
     /// What the latest answer says of the table that the site knows.
     pub(super) label: Flow,
     /// Calls that the site has given back, as they travel.
@@ -78,7 +78,7 @@ impl<L: Link> SiteLink<L> {
         let mut site = Self { link, heard, frame, lost: None, is_sent: true };
         // A link that is new has room for it.
         match site.link.send(FrameHead::new(OPEN), &Open { caller, server }.encode()) {
-            Err(SendError::Lost(error)) => site.lost = Some(error),
+            Err(FrameSendError::Lost(error)) => site.lost = Some(error),
             _ => site.flush(),
         }
         site
@@ -94,12 +94,12 @@ impl<L: Link> SiteLink<L> {
         let length = Call::LEN + arguments.len();
         let mut window = match self.link.reserve(head, length) {
             Ok(window) => window,
-            Err(SendError::Full) => return Err(CallBeginError::Full(NoRoom::Site)),
-            Err(SendError::TooLong { .. }) => {
+            Err(FrameSendError::Full) => return Err(CallBeginError::Full(NoRoom::Site)),
+            Err(FrameSendError::TooLong { .. }) => {
                 let max = self.link.capabilities().max_payload.saturating_sub(Call::LEN);
                 return Err(CallBeginError::TooLong { max });
             }
-            Err(SendError::Lost(error)) => {
+            Err(FrameSendError::Lost(error)) => {
                 self.lost = Some(error.clone());
                 return Err(CallBeginError::Lost(error));
             }
@@ -147,7 +147,7 @@ impl<L: Link> SiteLink<L> {
             match frame.head.kind {
                 REPLY => {
                     heard.label = frame.head.flow;
-                    if let Ok((Reply { call, value }, bytes)) = Reply::decode(answer) {
+                    if let Ok((ReplyHead { call, value }, bytes)) = ReplyHead::decode(answer) {
                         tell(call, Ok((value, bytes)));
                     }
                 }
@@ -165,7 +165,7 @@ impl<L: Link> SiteLink<L> {
                 }
                 RETURNED => heard.returned.push_back(answer.clone()),
                 REGISTERED => heard.registered.extend(Registered::decode(answer)),
-                TABLE => heard.table = Table::decode(answer).ok(),
+                TABLE => heard.table = SlotSites::decode(answer).ok(),
                 ECHO => heard.has_echoed = true,
                 _ => {}
             }
@@ -177,9 +177,9 @@ impl<L: Link> SiteLink<L> {
     }
 
     /// Sends a frame about functions at once.
-    pub(super) fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+    pub(super) fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), FrameSendError> {
         let sent = self.link.send(head, payload).and_then(|()| Ok(self.link.flush()?));
-        if let Err(SendError::Lost(error)) = &sent {
+        if let Err(FrameSendError::Lost(error)) = &sent {
             self.lost = Some(error.clone());
         }
         sent

@@ -27,7 +27,7 @@ const GROWTH: u32 = 8;
 /// A site that has no calls is probed as often, or so many times more rarely than its answers take.
 const PROBE_EVERY: Duration = Duration::from_millis(4);
 const PROBE_TIMES: u32 = 32;
-/// A call that may write is a probe so many times more rarely: somebody waits for it.
+/// A call that may write is a probe so many times more rarely: the program waits for it.
 const PROBE_BY_WRITES: u32 = 8;
 /// A probe without an answer is forgotten after so long.
 const PROBE_LOST: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ struct Known {
     answered_total: u64,
     /// Calls that it has not answered.
     under_way: usize,
-    /// When it was last heard, or when it first had something to answer since then. Later, if nobody listened meanwhile.
+    /// When it was last heard, or when it first had something to answer since then. Later, if the caller did not listen meanwhile.
     since: Option<Time>,
     /// The call whose answer is timed, and when that began.
     timed: Option<(u64, Option<Time>)>,
@@ -66,7 +66,7 @@ struct Known {
 /// A call by which a site is measured that has no others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
-    /// Its number, and when it began: a site that shares our core may have answered before anybody looks at the clock.
+    /// Its number, and when it began: a site that shares our core may have answered before the caller looks at the clock.
     call: Option<(u64, Time)>,
     /// When the next may begin.
     due: Time,
@@ -83,8 +83,6 @@ pub struct SiteReport {
     pub under_way: usize,
     /// How long answers take, smoothed; zero if none has come.
     pub round_trip: Duration,
-    /// Since when it has not been heard although it has something to answer.
-    pub quiet_since: Option<Time>,
     /// Whether calls go elsewhere because of that.
     pub is_silent: bool,
     /// How often calls have gone elsewhere because of that.
@@ -172,7 +170,7 @@ impl Watch {
                 site.since = None;
                 return false;
             }
-            // Whoever did not listen, or was kept from running itself, cannot tell by that who is silent.
+            // A caller that did not listen, or was kept from running itself, cannot tell by that which site is silent.
             let patience = site.patience();
             let unheard = gap.saturating_sub(patience / 2);
             let since = site.since.map_or(now, |since| (since + unheard).min(now));
@@ -185,7 +183,7 @@ impl Watch {
         })
     }
 
-    /// Nobody waits any longer for what a site has not answered: it is silent, however long its answers usually take.
+    /// The caller has given up what a site has not answered: the site is silent, however long its answers usually take.
     #[cold]
     pub(super) fn given_up(&mut self, site: Site, now: Time) {
         let site = &mut self.sites[site as usize];
@@ -218,7 +216,7 @@ impl Watch {
         self.sites[site as usize].is_silent
     }
 
-    /// Whether a site has been silent for so long that nobody should be sent there.
+    /// Whether a site has been silent for so long that no call should be sent there.
     pub(super) fn is_useless(&self, site: Site, now: Time) -> bool {
         let Known { is_silent, since, .. } = self.sites[site as usize];
         is_silent && since.is_some_and(|since| now.since(since) >= USELESS_AFTER)
@@ -237,10 +235,9 @@ impl Watch {
     }
 
     pub(super) fn report(&self, site: Site) -> SiteReport {
-        let Known { answered_total: answered, under_way, since, usual, is_silent, detours, .. } =
+        let Known { answered_total: answered, under_way, usual, is_silent, detours, .. } =
             self.sites[site as usize];
-        let quiet_since = since.filter(|_| under_way > 0);
-        SiteReport { answered, under_way, round_trip: usual, quiet_since, is_silent, detours }
+        SiteReport { answered, under_way, round_trip: usual, is_silent, detours }
     }
 
     /// Whether some site may have to be probed.

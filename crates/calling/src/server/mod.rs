@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outboard_contract::{Frame, LinkId, Outbox};
-use outboard_steering::Site as Place;
-use outboard_wire::calling::{ASK, Ask, LOAD, Load, OBSERVED, Observed, TABLE};
-use outboard_wire::{FrameHead, Kind, Time};
+use outboard_steering::Site;
+use outboard_wire::calling::{ASK, LOAD, OBSERVED, Observed, SiteLoad, SlotQuestion, TABLE};
+use outboard_wire::{FrameHead, FrameKind, Time};
 
 use crate::{CallingDesk, SlotTable};
 
@@ -58,14 +58,14 @@ pub struct SlotDesk {
 }
 
 impl SlotDesk {
-    /// A desk that nobody has come to.
+    /// A desk without clients.
     pub fn new(controller: Arc<SharedController>) -> Self {
         Self { controller, askers: Vec::new() }
     }
 
     /// Whether a frame is about sites and slots, not about calls.
     #[inline]
-    pub fn is_about_slots(kind: Kind) -> bool {
+    pub fn is_about_slots(kind: FrameKind) -> bool {
         matches!(kind, ASK | LOAD | OBSERVED)
     }
 
@@ -79,8 +79,8 @@ impl SlotDesk {
     ) {
         let payload = frame.payload.to_vec();
         let asker = self.askers.iter().find(|(other, _)| *other == link).map(|(_, caller)| *caller);
-        match (frame.head.kind, Load::decode(&payload), Observed::decode(&payload).ok().zip(asker)) {
-            (ASK, ..) if Ask::decode(&payload).is_ok() => {
+        match (frame.head.kind, SiteLoad::decode(&payload), Observed::decode(&payload).ok().zip(asker)) {
+            (ASK, ..) if SlotQuestion::decode(&payload).is_ok() => {
                 if asker.is_none() {
                     let caller = CallerNumber(self.controller.callers.fetch_add(1, Ordering::Relaxed));
                     self.askers.push((link, caller));
@@ -90,7 +90,7 @@ impl SlotDesk {
                 outbox.push_copy(link, FrameHead::new(TABLE), &table.to_wire().encode());
             }
             (LOAD, Ok(load), _) if is_agent => {
-                self.controller.tell(|controller| controller.on_load(now, Place::Agent, &load));
+                self.controller.tell(|controller| controller.on_load(now, Site::Agent, &load));
             }
             (OBSERVED, _, Some((observed, caller))) => {
                 self.controller.tell(|controller| controller.on_observed(now, caller, &observed));

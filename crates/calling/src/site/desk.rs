@@ -9,15 +9,15 @@ use std::sync::Arc;
 use outboard_contract::memory::Window;
 use outboard_contract::{Disposition, Frame, LinkId, Outbox};
 use outboard_wire::calling::{
-    Allowed, CALL, CODE, CONTINUE, Call, CallerId, Continue, FAILED, FORWARDED, Failed, Failure,
-    FunctionName, Moving, OPEN, Open, RECALL, REGISTER, REPLY, RESUME, RETURNED, Recall, Reply,
+    Allowed, CALL, CODE, CONTINUE, Call, CallFailure, CallerId, Continue, FAILED, FORWARDED, Failed,
+    FunctionName, Moving, OPEN, Open, RECALL, REGISTER, REPLY, RESUME, RETURNED, Recall, ReplyHead,
 };
 use outboard_wire::{Flow, FrameHead, Time};
 
-use super::meter::{Meter, Metering};
+use super::meter::{Metering, SiteMeter};
 use crate::{
-    Answered, Client, Executor, ExecutorConfig, NoReply, Outcome, Recalled, Refused, SharedCalls, Site,
-    Submitted, Ticket,
+    Answered, ExecutionOutcome, Executor, ExecutorClient, ExecutorConfig, NoReply, Recalled, Refused,
+    SharedCalls, SiteHost, Submitted, Ticket,
 };
 pub(crate) use registering::{Regions, find_all};
 
@@ -37,7 +37,7 @@ pub trait FindRegion {
     fn find(&mut self, by: CallerId, allowed: &Allowed) -> Result<Option<Self::Region>, Refused>;
 }
 
-/// What has happened at a desk since somebody last asked.
+/// What has happened at a desk since the last question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeskCounts {
     /// Calls that ended with a reply, or that go on at another memory server.
@@ -68,11 +68,11 @@ pub struct CallingDesk<R> {
     executor: Executor<R>,
     links: HashMap<LinkId, Caller>,
     /// The link that brought the latest call, which brings the next most of the time.
-    latest: Option<(LinkId, Client)>,
+    latest: Option<(LinkId, ExecutorClient)>,
     /// The link of every client, by its number.
     clients: Vec<LinkId>,
     /// Those who do not take their answers, so that none of their calls runs.
-    paused: Vec<(LinkId, Client)>,
+    paused: Vec<(LinkId, ExecutorClient)>,
     answer: Vec<u8>,
     counts: DeskCounts,
     metering: Metering,
@@ -82,7 +82,7 @@ pub struct CallingDesk<R> {
 
 /// Who calls by one link.
 struct Caller {
-    client: Client,
+    client: ExecutorClient,
     caller: CallerId,
     /// A function's code, as far as it has come.
     arriving: Option<(FunctionName, Vec<u8>)>,
@@ -90,20 +90,24 @@ struct Caller {
     refused: Option<(FunctionName, Refused)>,
 }
 
-fn fail(outbox: &mut Outbox, (link, label): (LinkId, Flow), call: u64, failure: Failure) {
+fn fail(outbox: &mut Outbox, (link, label): (LinkId, Flow), call: u64, failure: CallFailure) {
     let head = FrameHead::new(FAILED).with_tag(call as u32).with_flow(label);
     outbox.push_copy(link, head, &Failed { call, failure }.encode());
 }
 
 /// Notes who does not take its answers.
-fn pause_if_full(outbox: &Outbox, whose: (LinkId, Client), paused: &mut Vec<(LinkId, Client)>) {
+fn pause_if_full(
+    outbox: &Outbox,
+    whose: (LinkId, ExecutorClient),
+    paused: &mut Vec<(LinkId, ExecutorClient)>,
+) {
     if !outbox.has_room(whose.0) && !paused.contains(&whose) {
         paused.push(whose);
     }
 }
 
 impl<R> CallingDesk<R> {
-    /// A desk that nobody has come to.
+    /// A desk without clients.
     pub fn new(shared: Arc<SharedCalls>, config: ExecutorConfig) -> Self {
         Self {
             shared,
@@ -147,7 +151,7 @@ impl<R> CallingDesk<R> {
         }
     }
 
-    /// Whether somebody calls by this link.
+    /// Whether a client calls by this link.
     pub fn has(&self, link: LinkId) -> bool {
         self.links.contains_key(&link)
     }
@@ -165,7 +169,7 @@ impl<R> CallingDesk<R> {
     }
 
     #[inline]
-    fn client(&mut self, link: LinkId) -> Option<Client> {
+    fn client(&mut self, link: LinkId) -> Option<ExecutorClient> {
         match self.latest {
             Some((latest, client)) if latest == link => Some(client),
             _ => {
@@ -194,7 +198,7 @@ impl<R> CallingDesk<R> {
                 let fill = |buffer: &mut [u8]| payload.part(Call::LEN, length).read(0, buffer);
                 self.executor.submit(now, client, &call, (length, fill))
             }
-            _ => Submitted::Failed(Failure::NoFunction),
+            _ => Submitted::Failed(CallFailure::NoFunction),
         };
         match submitted {
             Submitted::Taken => Disposition::Taken,
@@ -215,7 +219,7 @@ impl<R> CallingDesk<R> {
         };
         let submitted = match self.client(link) {
             Some(client) => self.executor.submit_rest(now, client, &rest, arguments),
-            None => Submitted::Failed(Failure::NoFunction),
+            None => Submitted::Failed(CallFailure::NoFunction),
         };
         self.answer_at_once(link, rest.call.call, submitted, outbox)
     }
@@ -247,7 +251,7 @@ impl<R> CallingDesk<R> {
         };
         let Self { executor, answer, label, .. } = self;
         executor.recall(client, &calls, |recalled| match recalled {
-            Recalled::Waiting(call) => fail(outbox, (link, *label), call, Failure::Recalled),
+            Recalled::Waiting(call) => fail(outbox, (link, *label), call, CallFailure::Recalled),
             Recalled::Suspended(moving) => {
                 answer.clear();
                 moving.encode(answer);
@@ -264,13 +268,13 @@ impl<R> CallingDesk<R> {
         };
         let submitted = match self.client(link) {
             Some(client) => self.executor.admit(now, client, &moving),
-            None => Submitted::Failed(Failure::NotResumed),
+            None => Submitted::Failed(CallFailure::NotResumed),
         };
         self.answer_at_once(link, moving.call, submitted, outbox)
     }
 
     /// Runs calls for a while. Returns whether there were any.
-    pub fn run(&mut self, now: Time, site: &mut impl Site<Region = R>, outbox: &mut Outbox) -> bool {
+    pub fn run(&mut self, now: Time, site: &mut impl SiteHost<Region = R>, outbox: &mut Outbox) -> bool {
         self.go_on_with_paused(outbox);
         let is_idle = self.executor.is_idle();
         self.metering.turn(now, self.executor.calls(), !is_idle);
@@ -279,13 +283,13 @@ impl<R> CallingDesk<R> {
         }
         let Self { executor, clients, counts, label, paused, answer, .. } = self;
         let before = counts.replied + counts.failed;
-        let fuel = executor.run(now, site, FUEL_PER_TURN, |Outcome { client, call, result }| {
+        let fuel = executor.run(now, site, FUEL_PER_TURN, |ExecutionOutcome { client, call, result }| {
             let link = clients[client.index()];
             match result {
                 Ok((value, reply)) => {
                     counts.replied += 1;
                     let head = FrameHead::new(REPLY).with_tag(call as u32).with_flow(*label);
-                    outbox.push_parts(link, head, [&Reply { call, value }.encode(), reply]);
+                    outbox.push_parts(link, head, [&ReplyHead { call, value }.encode(), reply]);
                     if reply.len() > LONG_REPLY {
                         pause_if_full(outbox, (link, client), paused);
                     }
@@ -326,7 +330,7 @@ impl<R> CallingDesk<R> {
     /// The regions cannot be reached any more: every call ends.
     pub fn abandon(&mut self, outbox: &mut Outbox) {
         let Self { executor, clients, counts, label, .. } = self;
-        executor.abandon(|Outcome { client, call, result }| {
+        executor.abandon(|ExecutionOutcome { client, call, result }| {
             if let Err(NoReply::Failed(failure)) = result {
                 counts.failed += 1;
                 fail(outbox, (clients[client.index()], *label), call, failure);
@@ -350,7 +354,7 @@ impl<R> CallingDesk<R> {
     }
 
     /// The load that the controller reads from this worker.
-    pub fn meter(&self) -> &Arc<Meter> {
+    pub fn meter(&self) -> &Arc<SiteMeter> {
         self.metering.meter()
     }
 

@@ -4,25 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outboard_wire::Time;
-use outboard_wire::calling::Load;
+use outboard_wire::calling::SiteLoad;
 
-/// What one worker writes down of its calls, for whoever steers. Only that worker writes.
+/// What one worker notes of its calls, for the controller. Only that worker writes.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct SiteMeter {
     /// When the present turn began, in which there are calls; zero if there are none.
     turn_at: AtomicU64,
     /// Time in turns with calls.
     busy_ns: AtomicU64,
-    /// The same times how many calls were there: how long all calls together have waited and run.
+    /// That time multiplied by how many calls were there: how long all calls together have waited and run.
     stay_ns: AtomicU64,
     /// Calls that ended.
     calls: AtomicU64,
 }
 
-/// A worker's end of a [`Meter`].
+/// A worker's end of a [`SiteMeter`].
 #[derive(Debug, Default)]
 pub(crate) struct Metering {
-    meter: Arc<Meter>,
+    meter: Arc<SiteMeter>,
     /// The turn before, if there were calls.
     before: Option<Turn>,
 }
@@ -40,7 +40,7 @@ fn add(sum: &AtomicU64, value: u64) {
 }
 
 impl Metering {
-    pub(crate) fn meter(&self) -> &Arc<Meter> {
+    pub(crate) fn meter(&self) -> &Arc<SiteMeter> {
         &self.meter
     }
 
@@ -70,23 +70,23 @@ impl Metering {
 /// Reads the meters of a site's workers.
 #[derive(Debug, Default)]
 pub struct MeterReader {
-    workers: Vec<(Arc<Meter>, [u64; 3])>,
+    workers: Vec<(Arc<SiteMeter>, [u64; 3])>,
     read_at: Time,
 }
 
 impl MeterReader {
     /// Reads these from now on.
-    pub fn new(meters: impl IntoIterator<Item = Arc<Meter>>) -> Self {
+    pub fn new(meters: impl IntoIterator<Item = Arc<SiteMeter>>) -> Self {
         let workers = meters.into_iter().map(|meter| (meter, [0; 3])).collect();
         Self { workers, read_at: Time::ZERO }
     }
 
     /// What has happened since it was last asked. Workers without calls count as if they were not there: the calls of a
     /// link belong to one worker, and others do not help it.
-    pub fn read(&mut self, now: Time) -> Load {
+    pub fn read(&mut self, now: Time) -> SiteLoad {
         let span_ns = now.since(self.read_at).as_nanos() as u64;
         self.read_at = now;
-        let mut load = Load { span_ns, ..Load::default() };
+        let mut load = SiteLoad { span_ns, ..SiteLoad::default() };
         for (meter, before) in &mut self.workers {
             let read = [&meter.busy_ns, &meter.stay_ns, &meter.calls].map(|sum| sum.load(Ordering::Relaxed));
             let [busy_ns, stay_ns, calls] = [0, 1, 2].map(|index| read[index].wrapping_sub(before[index]));
@@ -133,7 +133,7 @@ mod tests {
         worker.turn(at(60), 0, false);
         let load = reader.read(at(100));
         assert_eq!((load.busy_ns, load.queueing_ns, load.oldest_ns), (10_000, 0, 0));
-        assert_eq!(reader.read(at(200)), Load { span_ns: 100_000, ..Load::default() });
+        assert_eq!(reader.read(at(200)), SiteLoad { span_ns: 100_000, ..SiteLoad::default() });
         worker.turn(at(210), 2, false);
         worker.turn(at(220), 0, false);
         let load = reader.read(at(230));

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
-use crate::{CallWindow, FunctionImage, FunctionTable, Lane, Refused, TableLimits};
+use crate::{CallWindow, FunctionImage, FunctionLength, FunctionTable, Refused, TableLimits};
 
 /// How many callers a site knows. Of those that have no link any more, the one that left first is forgotten first.
 const CALLERS_MAX: usize = 4096;
 
-/// Functions of one lane that wait for somebody to look at them, which takes long: the owner of a site has a thread do it.
+/// Functions of one lane that wait for a thread to look at them, which takes long: the owner of a site has a thread do it.
 #[derive(Clone)]
 pub struct LaneWork {
     shared: Arc<SharedCalls>,
-    lane: Lane,
+    lane: FunctionLength,
 }
 
 impl LaneWork {
@@ -40,9 +40,9 @@ impl LaneWork {
         }
     }
 
-    /// Nobody can look at them, for this reason: those that wait are refused.
+    /// No thread can look at them, for this reason: those that wait are refused.
     pub fn refuse(&self, detail: &str) {
-        self.shared.functions().nobody_prepares(self.lane, detail);
+        self.shared.functions().no_thread_prepares(self.lane, detail);
     }
 }
 
@@ -136,8 +136,8 @@ impl SharedCalls {
         self.look_at(lane);
     }
 
-    /// Has a lane looked at that nobody looks at.
-    fn look_at(self: &Arc<Self>, lane: Option<Lane>) {
+    /// Has a lane looked at that no thread looks at.
+    fn look_at(self: &Arc<Self>, lane: Option<FunctionLength>) {
         if let Some(lane) = lane {
             (self.find_thread)(LaneWork { shared: Arc::clone(self), lane });
         }

@@ -5,7 +5,7 @@ mod jobs;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use jobs::{Done, Job, Lane};
+pub use jobs::{Done, FunctionLength, PreparationJob};
 use jobs::{Jobs, What};
 
 use outboard_ebpf::{CompileError, Compiled, Compiler, FunctionId, Program};
@@ -16,7 +16,7 @@ use crate::image::Forwards;
 
 /// A function that can be run here: analysed and compiled by this site itself.
 #[derive(Debug)]
-pub struct Function {
+pub struct PreparedFunction {
     name: FunctionName,
     pub(crate) code: Compiled,
     pub(crate) entry: FunctionId,
@@ -29,7 +29,7 @@ pub struct Function {
 /// Why a function cannot be run here, for programs and for people.
 pub type Refused = (RegisterRefusal, String);
 
-impl Function {
+impl PreparedFunction {
     /// Looks at an image and compiles it. Takes a while: milliseconds for most, some seconds for the longest.
     pub fn prepare(image: &FunctionImage) -> Result<Self, Refused> {
         Self::prepare_by(image, |compiler, program| compiler.compile(program))
@@ -74,14 +74,14 @@ impl Function {
 /// How much a site keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct TableLimits {
-    /// Functions that it knows; default 8192. Of those that nobody has registered any more, the ones to forget first are
-    /// any. Nobody has more than are left for others.
+    /// Functions that it knows; default 8192. Of those that no client has registered any more, the ones to forget first are
+    /// any. No client has more than are left for others.
     pub functions: usize,
     /// Functions of one client; default 4096.
     pub functions_per_client: usize,
     /// Bytes of one function's image; default 256 KiB. Machine code takes some ten times as much.
     pub image_bytes: usize,
-    /// Bytes of all images together; default 16 MiB. Nobody has more than are left for others.
+    /// Bytes of all images together; default 16 MiB. No client has more than are left for others.
     pub total_bytes: usize,
 }
 
@@ -95,7 +95,7 @@ impl Default for TableLimits {
 #[derive(Clone, Debug)]
 pub enum Found {
     /// It can be called.
-    Ready(Arc<Function>),
+    Ready(Arc<PreparedFunction>),
     /// Nothing: its code is needed.
     Nothing,
     /// It is being looked at.
@@ -178,11 +178,11 @@ impl FunctionTable {
 
     /// Takes an image of a client. Returns the lane for which a thread has to be found that does the
     /// [jobs](Self::next_job), if there is none.
-    pub fn offer(&mut self, by: CallerId, image: FunctionImage) -> Result<Option<Lane>, Refused> {
+    pub fn offer(&mut self, by: CallerId, image: FunctionImage) -> Result<Option<FunctionLength>, Refused> {
         let name = image.name();
         if let Some(entry) = self.known.get_mut(&name) {
             // So that it is looked at although the client goes that has brought it first.
-            let lane = Lane::of(entry.bytes);
+            let lane = FunctionLength::of(entry.bytes);
             if entry.image.is_some() && self.jobs.push_shared(lane, by, name) {
                 entry.waiting += 1;
             }
@@ -204,16 +204,16 @@ impl FunctionTable {
         let found = Found::Preparing;
         let entry = Entry { bytes, found, by, image: Some(image), is_missed: false, waiting: 1 };
         self.known.insert(name, entry);
-        Ok(self.jobs.push(Lane::of(bytes), by, name))
+        Ok(self.jobs.push(FunctionLength::of(bytes), by, name))
     }
 
     /// A run of a function has needed code that was left out. Returns the lane for which a thread has to be found, as
     /// [`offer`](Self::offer) does.
-    pub fn missed(&mut self, name: FunctionName) -> Option<Lane> {
+    pub fn missed(&mut self, name: FunctionName) -> Option<FunctionLength> {
         let entry = self.known.get_mut(&name)?;
         entry.is_missed = true;
         entry.waiting += 1;
-        self.jobs.push(Lane::of(entry.bytes), entry.by, name)
+        self.jobs.push(FunctionLength::of(entry.bytes), entry.by, name)
     }
 
     /// A client has gone: what only it waits for, and no thread has begun, is given up.
@@ -233,7 +233,7 @@ impl FunctionTable {
         self.shares.retain(|_, share| share.functions > 0);
     }
 
-    /// Whether one more function of a client has room. Nobody takes more than is left for others, so that there is always
+    /// Whether one more function of a client has room. No client takes more than is left for others, so that there is always
     /// something left.
     fn room_for(&self, by: CallerId, bytes: usize) -> Result<(), String> {
         let TableLimits { functions, functions_per_client, total_bytes, .. } = self.limits;
@@ -277,12 +277,12 @@ impl FunctionTable {
 
     /// What a thread of a lane does next; clients have turns. A thread that gets nothing ends: one is asked for when there
     /// is something again.
-    pub fn next_job(&mut self, lane: Lane) -> Option<Job> {
+    pub fn next_job(&mut self, lane: FunctionLength) -> Option<PreparationJob> {
         while let Some(name) = self.jobs.next(lane) {
             let Some(entry) = self.known.get_mut(&name) else { continue };
             entry.waiting -= 1;
             if let Some(what) = entry.take_work() {
-                return Some(Job::new(name, what));
+                return Some(PreparationJob::new(name, what));
             }
         }
         None
@@ -299,7 +299,7 @@ impl FunctionTable {
     }
 
     /// No thread could be had for a lane: those who wait are told.
-    pub fn nobody_prepares(&mut self, lane: Lane, why: &str) {
+    pub fn no_thread_prepares(&mut self, lane: FunctionLength, why: &str) {
         while let Some(job) = self.next_job(lane) {
             self.done(job.not_done(why));
         }

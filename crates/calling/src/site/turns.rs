@@ -17,7 +17,7 @@ impl<K: Copy> Turns<K> {
         Self { ring: VecDeque::new(), quantum: quantum.max(1) }
     }
 
-    /// Somebody wants something from now on, and must not be in the ring. `debt` is what [`leave`](Self::leave) gave.
+    /// One wants turns from now on, and must not be in the ring. `debt` is what [`leave`](Self::leave) gave.
     pub(crate) fn join(&mut self, who: K, debt: i64) {
         let debt = if mutant("calling.debt-forgotten") { 0 } else { debt };
         self.ring.push_back((who, debt.min(0)));
@@ -36,7 +36,7 @@ impl<K: Copy> Turns<K> {
         self.next_soon()
     }
 
-    /// The same, unless all have spent so much that it is nobody's turn for more than a round.
+    /// As `next`, unless all have spent so much that none has a turn for more than a round.
     pub(crate) fn next_soon(&mut self) -> Option<K> {
         for _ in 0..self.ring.len() {
             let (who, credit) = self.ring.front_mut()?;
@@ -57,7 +57,7 @@ impl<K: Copy> Turns<K> {
         self.ring.get(others).map(|(who, _)| *who)
     }
 
-    /// Whoever's turn it is has spent so much.
+    /// The one that has the turn has spent so much.
     pub(crate) fn spend(&mut self, cost: u64) {
         if let Some((_, credit)) = self.ring.front_mut() {
             *credit = credit.saturating_sub_unsigned(cost);
@@ -67,7 +67,7 @@ impl<K: Copy> Turns<K> {
         }
     }
 
-    /// Somebody wants nothing any more. Returns its debt, so that nobody gets rid of one by a short absence.
+    /// One wants no more turns. Returns its debt, so that a short absence does not get rid of it.
     pub(crate) fn leave(&mut self, is_it: impl Fn(&K) -> bool) -> i64 {
         // Most of the time it is whose turn it was.
         if self.ring.front().is_some_and(|(who, _)| is_it(who)) {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_spent_too_much_waits_for_rounds() {
+    fn a_queue_that_has_spent_too_much_waits_for_rounds() {
         let mut turns = Turns::new(100);
         turns.join('a', -250);
         turns.join('b', 0);
@@ -164,6 +164,6 @@ mod tests {
             turns.spend(100);
         }
         assert_eq!(turns.leave(|who| *who == 'b'), 0);
-        assert_eq!(turns.next(), Some('a'), "alone, nobody waits for long");
+        assert_eq!(turns.next(), Some('a'), "alone, a queue does not wait for long");
     }
 }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use history::{Event, Op, check};
 use near::NearSite;
 use outboard_calling::{
-    Binding, Client, Executor, ExecutorConfig, Function, FunctionImage, Outcome, Site, Submitted,
+    Binding, ExecutionOutcome, Executor, ExecutorClient, ExecutorConfig, FunctionImage, PreparedFunction,
+    SiteHost, Submitted,
 };
 use outboard_wire::calling::Call;
 use outboard_wire::{Rights, Time};
@@ -35,12 +36,12 @@ const NO_ROOM: u64 = 2;
 const BUSY: u64 = 3;
 const BAD_ARGUMENTS: u64 = 5;
 
-fn functions() -> [(Arc<Function>, Rights); 3] {
+fn functions() -> [(Arc<PreparedFunction>, Rights); 3] {
     let both = Rights::READ.and(Rights::WRITE);
     [("btree_lookup", Rights::READ), ("btree_scan", Rights::READ), ("btree_insert", both)].map(
         |(entry, rights)| {
             let image = FunctionImage::from_object(OBJECT, entry).unwrap();
-            (Arc::new(Function::prepare(&image).unwrap()), rights)
+            (Arc::new(PreparedFunction::prepare(&image).unwrap()), rights)
         },
     )
 }
@@ -62,16 +63,16 @@ struct Callers<S> {
     executor: Executor<()>,
     site: S,
     next: u64,
-    functions: [(Arc<Function>, Rights); 3],
+    functions: [(Arc<PreparedFunction>, Rights); 3],
 }
 
-impl<S: Site<Region = ()>> Callers<S> {
-    fn new(site: S, functions: &[(Arc<Function>, Rights); 3]) -> Self {
+impl<S: SiteHost<Region = ()>> Callers<S> {
+    fn new(site: S, functions: &[(Arc<PreparedFunction>, Rights); 3]) -> Self {
         let executor = Executor::new(ExecutorConfig::default());
         Self { executor, site, next: 1, functions: functions.clone() }
     }
 
-    fn come(&mut self) -> Client {
+    fn come(&mut self) -> ExecutorClient {
         let client = self.executor.open(Arc::default());
         for (handle, (function, rights)) in self.functions.iter().enumerate() {
             let (function, regions) = (Arc::clone(function), vec![((), *rights)]);
@@ -81,7 +82,7 @@ impl<S: Site<Region = ()>> Callers<S> {
         client
     }
 
-    fn begin(&mut self, client: Client, handle: u32, words: &[u64]) -> u64 {
+    fn begin(&mut self, client: ExecutorClient, handle: u32, words: &[u64]) -> u64 {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let call = Call { call: self.next, handle, patience_us: 0 };
         self.next += 1;
@@ -92,7 +93,7 @@ impl<S: Site<Region = ()>> Callers<S> {
 
     fn run(&mut self) -> Vec<Given> {
         let mut ended = Vec::new();
-        self.executor.run(Time::ZERO, &mut self.site, 10_000, |Outcome { call, result, .. }| {
+        self.executor.run(Time::ZERO, &mut self.site, 10_000, |ExecutionOutcome { call, result, .. }| {
             let (value, reply) = result.unwrap();
             ended.push((call, value, reply.to_vec()));
         });
@@ -102,7 +103,7 @@ impl<S: Site<Region = ()>> Callers<S> {
 
 impl Callers<NearSite> {
     /// One call, from its beginning to its end.
-    fn call(&mut self, client: Client, handle: u32, words: &[u64]) -> (u64, Vec<u8>) {
+    fn call(&mut self, client: ExecutorClient, handle: u32, words: &[u64]) -> (u64, Vec<u8>) {
         let call = self.begin(client, handle, words);
         let mut ended = self.run();
         let (number, value, reply) = ended.pop().unwrap();
@@ -192,10 +193,10 @@ fn what_cannot_be_asked_is_refused_and_a_full_tree_says_so() {
 }
 
 /// Inserts, look-ups and scans of several callers, on a tree that has many keys already.
-fn play(functions: &[(Arc<Function>, Rights); 3], region: &[u8], seed: u64) -> (usize, usize) {
+fn play(functions: &[(Arc<PreparedFunction>, Rights); 3], region: &[u8], seed: u64) -> (usize, usize) {
     let mut callers = Callers::new(TornSite::new(region.to_vec()), functions);
     let mut random = fastrand::Rng::with_seed(seed);
-    let clients: Vec<Client> = (0..6).map(|_| callers.come()).collect();
+    let clients: Vec<ExecutorClient> = (0..6).map(|_| callers.come()).collect();
     let mut under_way: Vec<Option<(u64, usize)>> = vec![None; clients.len()];
     let (mut events, mut now): (Vec<Event>, u64) = (Vec::new(), 0);
     // Keys close together, so that some node is split again and again.

@@ -17,7 +17,7 @@ pub(crate) struct Event {
     pub(crate) key: u8,
     pub(crate) op: Op,
     pub(crate) began: u64,
-    /// None if whoever called has died: it may have happened, or not.
+    /// None if the caller has died: it may have happened, or not.
     pub(crate) ended: Option<u64>,
     /// It said that it did nothing.
     pub(crate) did_nothing: bool,
@@ -74,7 +74,7 @@ fn fits(events: &[Event]) -> bool {
 }
 
 impl Event {
-    /// What is there after it, if it happens and nobody knows what it gave.
+    /// What is there after it, if it happens and its result is not known.
     fn changes_to(&self) -> Option<Option<u64>> {
         match self.op {
             Op::Put(new) => Some(Some(new)),

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use history::{Event, Op, check};
 use outboard_calling::{
-    Binding, Client, Executor, ExecutorConfig, Function, FunctionImage, Outcome, Submitted,
+    Binding, ExecutionOutcome, Executor, ExecutorClient, ExecutorConfig, FunctionImage, PreparedFunction,
+    Submitted,
 };
 use outboard_wire::calling::Call;
 use outboard_wire::{Rights, Time};
@@ -26,10 +27,10 @@ const DONE: u64 = 0;
 const NOT_FOUND: u64 = 1;
 const BUSY: u64 = 3;
 
-fn functions() -> [Arc<Function>; 3] {
+fn functions() -> [Arc<PreparedFunction>; 3] {
     ["kv_get", "kv_put", "kv_delete"].map(|entry| {
         let image = FunctionImage::from_object(OBJECT, entry).unwrap();
-        Arc::new(Function::prepare(&image).unwrap())
+        Arc::new(PreparedFunction::prepare(&image).unwrap())
     })
 }
 
@@ -56,8 +57,8 @@ struct World {
     executor: Executor<()>,
     site: TornSite,
     buckets: u64,
-    functions: [Arc<Function>; 3],
-    callers: Vec<(Client, Option<usize>)>,
+    functions: [Arc<PreparedFunction>; 3],
+    callers: Vec<(ExecutorClient, Option<usize>)>,
     events: Vec<Event>,
     now: u64,
     next: u64,
@@ -65,7 +66,7 @@ struct World {
 }
 
 impl World {
-    fn new(functions: &[Arc<Function>; 3], buckets: u64, callers: usize, seed: u64) -> Self {
+    fn new(functions: &[Arc<PreparedFunction>; 3], buckets: u64, callers: usize, seed: u64) -> Self {
         let mut world = Self {
             executor: Executor::new(ExecutorConfig::default()),
             site: TornSite::new(table(buckets)),
@@ -84,7 +85,7 @@ impl World {
         world
     }
 
-    fn come(&mut self) -> Client {
+    fn come(&mut self) -> ExecutorClient {
         let client = self.executor.open(Arc::default());
         for (handle, function) in self.functions.iter().enumerate() {
             let function = Arc::clone(function);
@@ -114,21 +115,26 @@ impl World {
 
     fn run(&mut self) {
         let (events, callers, now) = (&mut self.events, &mut self.callers, &mut self.now);
-        self.executor.run(Time::ZERO, &mut self.site, 10_000, |Outcome { client, result, .. }| {
-            let (value, reply) = result.unwrap();
-            *now += 1;
-            let caller = callers.iter_mut().find(|(other, _)| *other == client).unwrap();
-            let event = &mut events[caller.1.take().unwrap()];
-            event.ended = Some(*now);
-            event.did_nothing = value == BUSY;
-            match &mut event.op {
-                _ if value == BUSY => {}
-                Op::Get(found) => *found = (value == DONE).then(|| read(reply)),
-                Op::Put(_) => assert_eq!(value, DONE),
-                Op::Delete(was_there) => *was_there = value == DONE,
-            }
-            assert!(matches!(value, DONE | NOT_FOUND | BUSY), "{value}");
-        });
+        self.executor.run(
+            Time::ZERO,
+            &mut self.site,
+            10_000,
+            |ExecutionOutcome { client, result, .. }| {
+                let (value, reply) = result.unwrap();
+                *now += 1;
+                let caller = callers.iter_mut().find(|(other, _)| *other == client).unwrap();
+                let event = &mut events[caller.1.take().unwrap()];
+                event.ended = Some(*now);
+                event.did_nothing = value == BUSY;
+                match &mut event.op {
+                    _ if value == BUSY => {}
+                    Op::Get(found) => *found = (value == DONE).then(|| read(reply)),
+                    Op::Put(_) => assert_eq!(value, DONE),
+                    Op::Delete(was_there) => *was_there = value == DONE,
+                }
+                assert!(matches!(value, DONE | NOT_FOUND | BUSY), "{value}");
+            },
+        );
     }
 
     /// So many steps, then everything to its end.
@@ -181,7 +187,7 @@ fn read(reply: &[u8]) -> u64 {
     value
 }
 
-/// Few keys, so that everybody meets everybody else.
+/// Few keys, so that all callers meet.
 fn play(seeds: std::ops::Range<u64>, callers: usize, deaths: usize) {
     play_with(seeds, callers, deaths, |seed| Size {
         buckets: if seed % 2 == 0 { 1 } else { 4 },
@@ -255,7 +261,7 @@ fn a_full_table_says_so_and_recovers() {
         let mut given = None;
         while given.is_none() {
             world.site.step(&mut world.random, &mut world.executor);
-            let tell = |outcome: Outcome<'_>| given = Some(outcome.result.unwrap().0);
+            let tell = |outcome: ExecutionOutcome<'_>| given = Some(outcome.result.unwrap().0);
             world.executor.run(Time::ZERO, &mut world.site, 10_000, tell);
         }
         given.unwrap()

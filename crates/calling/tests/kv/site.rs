@@ -1,6 +1,6 @@
 //! A region far away whose accesses take long, overtake each other and are torn into words.
 
-use outboard_calling::{Access, Answered, Executor, Operation, Site, Ticket};
+use outboard_calling::{AccessProgress, Answered, Executor, SiteHost, SiteOperation, Ticket};
 use outboard_wire::calling::TrapReason;
 
 /// An access under way: words that are still to be moved, in any order.
@@ -30,7 +30,7 @@ pub(crate) struct TornSite {
     begun: usize,
 }
 
-/// Every so-manieth access is slow: long enough for others to come and go meanwhile.
+/// One access in so many is slow: long enough for others to come and go meanwhile.
 const SLOW: usize = 7;
 
 impl TornSite {
@@ -88,10 +88,10 @@ impl TornSite {
         self.moving.push(Moving { ticket, offset, bytes, left, what, is_slow });
     }
 
-    fn judge(&self, offset: u64, length: usize) -> Access {
+    fn judge(&self, offset: u64, length: usize) -> AccessProgress {
         match offset.checked_add(length as u64) {
-            Some(end) if end <= self.region.len() as u64 => Access::Pending,
-            _ => Access::Refused(TrapReason::OutOfBounds),
+            Some(end) if end <= self.region.len() as u64 => AccessProgress::Pending,
+            _ => AccessProgress::Refused(TrapReason::OutOfBounds),
         }
     }
 }
@@ -103,37 +103,37 @@ fn change(region: &mut [u8], offset: usize, new: impl FnOnce(u64) -> u64) -> u64
     was
 }
 
-impl Site for TornSite {
+impl SiteHost for TornSite {
     type Region = ();
 
-    fn read(&mut self, (): &(), offset: u64, into: &mut [u8]) -> Access {
+    fn read(&mut self, (): &(), offset: u64, into: &mut [u8]) -> AccessProgress {
         self.judge(offset, into.len())
     }
 
-    fn write(&mut self, (): &(), offset: u64, from: &[u8]) -> Access {
+    fn write(&mut self, (): &(), offset: u64, from: &[u8]) -> AccessProgress {
         self.judge(offset, from.len())
     }
 
-    fn compare_swap(&mut self, (): &(), offset: u64, _words: (u64, u64)) -> Access {
+    fn compare_swap(&mut self, (): &(), offset: u64, _words: (u64, u64)) -> AccessProgress {
         self.judge(offset, 8)
     }
 
-    fn fetch_add(&mut self, (): &(), offset: u64, _addend: u64) -> Access {
+    fn fetch_add(&mut self, (): &(), offset: u64, _addend: u64) -> AccessProgress {
         self.judge(offset, 8)
     }
 
-    fn begin(&mut self, ticket: Ticket, (): &(), operation: Operation<'_>) {
+    fn begin(&mut self, ticket: Ticket, (): &(), operation: SiteOperation<'_>) {
         match operation {
-            Operation::Read { offset, length } => {
+            SiteOperation::Read { offset, length } => {
                 self.begin_moving(ticket, offset, vec![0; length], What::Read);
             }
-            Operation::Write { offset, bytes } => {
+            SiteOperation::Write { offset, bytes } => {
                 self.begin_moving(ticket, offset, bytes.to_vec(), What::Write);
             }
-            Operation::CompareSwap { offset, expected, desired } => {
+            SiteOperation::CompareSwap { offset, expected, desired } => {
                 self.begin_moving(ticket, offset, Vec::new(), What::CompareSwap(expected, desired));
             }
-            Operation::FetchAdd { offset, addend } => {
+            SiteOperation::FetchAdd { offset, addend } => {
                 self.begin_moving(ticket, offset, Vec::new(), What::FetchAdd(addend));
             }
         }

@@ -1,7 +1,7 @@
 //! `outboard advise`: who should move a program's messages?
 //!
 //! A program that uses the library tells how it goes when `OUTBOARD_REPORT` names a folder: every rank writes
-//! `rank-N.json` there, each second and at its end. Whoever knows better what the program fetches from memory leaves
+//! `rank-N.json` there, each second and at its end. A program that knows better what it fetches from memory leaves
 //! `traffic.json` beside them, as `outboard app` does: an object with `memory_to_communication`, `memory_is_measured` and
 //! `network_utilisation`.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use outboard_launch::Interrupts;
 use outboard_link::Address;
-use outboard_settings::{Settings, Whereabouts, default_socket};
+use outboard_settings::{AddressChoice, Settings, default_socket};
 
 use self::trial::{Placement, Trial};
 use self::verdict::Verdict;
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// An agent for the time of the trials, unless there is one that programs are told of anyway.
 fn own_agent(settings: &mut Settings) -> Result<Option<(Child, Address)>> {
-    if matches!(settings.job.agent, Whereabouts::At(_)) {
+    if matches!(settings.job.agent, AddressChoice::At(_)) {
         return Ok(None);
     }
     let number = draw_number().context("no random number for the agent's address")?;

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// For the process that --background starts: be silent when ready
     #[arg(long, hide = true)]
     in_background: bool,
-    /// Use all processors that this machine allows, not those that whoever starts it is bound to
+    /// Use all processors that this machine allows, not only those that the starting process is bound to
     #[arg(long)]
     all_cores: bool,
     /// With --print-config, print a JSON array instead of TOML; with --background, a JSON object

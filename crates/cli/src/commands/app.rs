@@ -7,8 +7,8 @@ mod sizes;
 
 use anyhow::{Result, anyhow};
 use outboard_launch::Interrupts;
-use outboard_messages::{App, Report};
-use outboard_settings::Placement;
+use outboard_messages::{App, ApplicationReport};
+use outboard_settings::MessagesPlacement;
 
 use self::agents::{Agents, Crowd, Hop};
 use self::sizes::{
@@ -59,7 +59,7 @@ enum Command {
 struct Run<S: clap::Args> {
     #[command(flatten)]
     sizes: S,
-    /// How many ranks; 2 if nobody says. Where mpirun, srun or `outboard run` has started this as one of several, those
+    /// How many ranks; 2 by default. Where mpirun, srun or `outboard run` has started this as one of several, those
     /// are the ranks
     #[arg(short = 'n', long, value_name = "NUMBER",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
@@ -135,7 +135,7 @@ impl<S: Sizes> Run<S> {
         report.wrong().map_or(Ok(()), |what| Err(anyhow!("the result is wrong: {what}")))
     }
 
-    /// What this process cannot decide for the others.
+    /// A choice that this process cannot make for the others.
     fn refuse_what_the_launcher_decides(&self, ranks: u32) -> Result<()> {
         let flag = match (self.ranks, self.agents) {
             (Some(_), _) => "--ranks",
@@ -154,11 +154,11 @@ impl<S: Sizes> Run<S> {
         app: &App,
         ranks: u32,
         configuration: &outboard_settings::Configuration,
-    ) -> Result<(Report, Vec<Hop>)> {
+    ) -> Result<(ApplicationReport, Vec<Hop>)> {
         let mut settings = children::quiet(configuration);
         let agents = (self.agents > 0).then(|| Agents::start(self.agents, &settings)).transpose()?;
         if agents.is_some() && children::is_default(configuration, "messages.placement") {
-            settings.messages.placement = Placement::Agent;
+            settings.messages.placement = MessagesPlacement::Agent;
         }
         let interrupts = Interrupts::catch()?;
         let addresses = agents.as_ref().map_or(&[][..], |agents| &agents.addresses);

@@ -1,8 +1,8 @@
 //! `outboard app-rank`: one rank of an application, started by `outboard app`.
 
 use anyhow::{Context, Result};
-use outboard::{Configuration, Inputs, Job, Messenger, MessengerOptions};
-use outboard_messages::{App, Report, Watch, messenger_options};
+use outboard::{Configuration, Inputs, Job};
+use outboard_messages::{App, ApplicationReport, RunWatch, messenger_options};
 use outboard_probe::{CacheMisses, Processors};
 use outboard_settings::Settings;
 
@@ -34,13 +34,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Plays this process's rank; rank 0 learns what came out.
-pub(super) fn play(app: &App, is_checked: bool, settings: &Settings) -> Result<Option<Report>> {
+pub(super) fn play(app: &App, is_checked: bool, settings: &Settings) -> Result<Option<ApplicationReport>> {
     // From the beginning, so that threads which are started later are counted too.
     let misses = CacheMisses::count();
-    let mut job = Job::with_settings(settings)?;
-    let options = messenger_options(MessengerOptions::from_settings(settings));
-    let mut messenger = Messenger::new(&mut job, options)?;
+    let job = Job::with_settings(settings)?;
+    let mut messenger = job.messenger_with(messenger_options(job.messenger_options()))?;
     let cache_bytes = Processors::here().last_level_cache_size();
     let read = || misses.as_ref().ok()?.so_far().ok();
-    Ok(app.play(&mut messenger, &Watch { is_checked, cache_misses: Some(&read), cache_bytes })?)
+    Ok(app.play(&mut messenger, &RunWatch { is_checked, cache_misses: Some(&read), cache_bytes })?)
 }

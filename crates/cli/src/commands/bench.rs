@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
             program.parent().map_or(Path::new("/"), |folder| folder).display()
         );
     }
-    // What this program has understood: the other reads it the same way.
+    // The arguments that this program has understood: the other reads them in the same way.
     let arguments = std::env::args_os().skip_while(|word| word != "bench").skip(1);
     let mut command = Command::new(&program);
     command.args(arguments).stdout(Stdio::piped());

@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         What::Insert(Insert { user, key, value, json }) => {
             // Inserts lock, and belong to the server.
-            let options = CallerOptions::default().at(CallSite::Server);
+            let options = CallerOptions::default().with_placement(CallSite::Server);
             let Some((tree, caller)) = user.open(options)? else { return Ok(()) };
             Inserter::new(caller, &tree)?.insert(*key, *value)?;
             match json {
@@ -212,6 +212,6 @@ impl User {
     fn open(&self, options: CallerOptions) -> Result<Option<(Tree, Caller)>> {
         let Some(server) = self.at.place.find(COMMAND, false)? else { return Ok(None) };
         let tree = Tree::open(&mut server.memory()?, &self.tree)?;
-        Ok(Some((tree, server.caller(options)?)))
+        Ok(Some((tree, server.caller(options, None)?)))
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use outboard_link::Address;
 use outboard_measure::Effort;
-use outboard_measure::characterize::{Party, Target, characterize};
+use outboard_measure::characterize::{MeasuredDaemon, Party, characterize};
 
 use crate::config_flags::{ConfigFlags, Tool};
 use crate::terminal;
@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let picture = args.svg.as_deref().map(Picture::at).transpose()?;
     let named = [(Party::Agent, &args.agent), (Party::MemoryServer, &args.memory)];
     let named = named.into_iter().filter_map(|(party, address)| Some((party, address.clone()?)));
-    let mut targets: Vec<Target> = named.map(|(party, address)| Target { party, address }).collect();
+    let mut targets: Vec<MeasuredDaemon> =
+        named.map(|(party, address)| MeasuredDaemon { party, address }).collect();
     let cluster = match targets.is_empty() {
         true => Some(Cluster::start(&configuration.settings)?),
         false => None,

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-use crate::{Outboard, terminal};
+use crate::{CommandLine, terminal};
 
 /// Print what a shell needs to complete command lines
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The program without the commands that it only calls itself.
 fn for_people() -> Command {
-    let whole = Outboard::command();
+    let whole = CommandLine::command();
     let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("outboard").version(env!("CARGO_PKG_VERSION")).subcommands(commands)
 }

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What became of one step.
+/// The outcome of one step.
 struct Done {
     name: &'static str,
     result: Result<Finding>,

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use comfy_table::Table;
 use outboard_limits::Allowance;
-use outboard_probe::{Address, Options, Report, State, Summary};
+use outboard_probe::{Address, FindingCounts, FindingState, ProbeOptions, ProbeReport};
 use outboard_settings::{Configuration, Inputs};
 
 use crate::terminal;
@@ -32,9 +32,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let link = &settings.link;
     let chosen = settings.chosen(&Allowance::of_this_process());
     let defaults = chosen.into_iter().map(|it| (it.key.to_owned(), format!("{}, {}", it.value, it.why)));
-    let options =
-        Options { peers: args.peers.clone(), tcp: link.tcp(), ofi: link.ofi(), defaults: defaults.collect() };
-    let report = Report::gather(&options);
+    let options = ProbeOptions {
+        peers: args.peers.clone(),
+        tcp: link.tcp(),
+        ofi: link.ofi(),
+        defaults: defaults.collect(),
+    };
+    let report = ProbeReport::gather(&options);
     let text = if args.json { report.to_json() } else { for_people(&report, terminal::width()) };
     terminal::print(&text)?;
     let missing: Vec<_> = report.missing().map(|finding| finding.name.as_str()).collect();
@@ -44,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn for_people(report: &Report, width: u16) -> String {
+fn for_people(report: &ProbeReport, width: u16) -> String {
     let mut text = format!("{}\n{}", table(report, width), verdict(&report.summary));
     let fixes = report.findings.iter().filter_map(|finding| Some((&finding.name, finding.fix.as_ref()?)));
     for (index, (name, fix)) in fixes.enumerate() {
@@ -55,7 +59,7 @@ fn for_people(report: &Report, width: u16) -> String {
 }
 
 /// One row for each finding, the area named where it begins.
-fn table(report: &Report, width: u16) -> Table {
+fn table(report: &ProbeReport, width: u16) -> Table {
     let mut table = terminal::table(["area", "what", "state", "detail"]);
     table.set_width(width);
     let mut area = None;
@@ -63,7 +67,7 @@ fn table(report: &Report, width: u16) -> Table {
         let name = if area == Some(finding.area) { String::new() } else { finding.area.to_string() };
         area = Some(finding.area);
         let state = match finding.state {
-            State::Good => finding.state.to_string(),
+            FindingState::Good => finding.state.to_string(),
             other => other.to_string().to_uppercase(),
         };
         table.add_row([name, finding.name.clone(), state, finding.detail.clone()]);
@@ -71,8 +75,8 @@ fn table(report: &Report, width: u16) -> Table {
     table
 }
 
-fn verdict(summary: &Summary) -> String {
-    let Summary { good, limited, missing, unknown } = summary;
+fn verdict(summary: &FindingCounts) -> String {
+    let FindingCounts { good, limited, missing, unknown } = summary;
     let counts = format!("{good} good, {limited} limited, {missing} missing, {unknown} unknown");
     let meaning = match (missing, limited) {
         (1.., _) => "something that is needed is missing",
@@ -88,9 +92,9 @@ mod tests {
 
     #[test]
     fn people_see_every_finding_and_every_fix_within_their_width() {
-        let report = Report::gather(&Options {
+        let report = ProbeReport::gather(&ProbeOptions {
             peers: vec!["tcp:127.0.0.1:7000".parse().unwrap()],
-            ..Options::default()
+            ..ProbeOptions::default()
         });
         for width in [60, 80, 120] {
             let table = table(&report, width).to_string();
@@ -106,10 +110,10 @@ mod tests {
 
     #[test]
     fn the_verdict_is_the_worst_that_was_found() {
-        let good = Summary { good: 9, ..Summary::default() };
+        let good = FindingCounts { good: 9, ..FindingCounts::default() };
         assert!(verdict(&good).ends_with("everything is here"));
-        let limited = Summary { limited: 1, ..good };
+        let limited = FindingCounts { limited: 1, ..good };
         assert!(verdict(&limited).contains("take its place"));
-        assert!(verdict(&Summary { missing: 1, ..limited }).contains("needed is missing"));
+        assert!(verdict(&FindingCounts { missing: 1, ..limited }).contains("needed is missing"));
     }
 }

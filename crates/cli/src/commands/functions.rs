@@ -1,4 +1,4 @@
-//! What `kv` and `btree` have in common: something at a memory server that functions use, and that is made, served, used
+//! The common part of `kv` and `btree`: something at a memory server that functions use, and that is made, served, used
 //! and measured.
 
 pub(super) mod bench;
@@ -32,7 +32,7 @@ impl About for AboutServe {
     const OTHERS: &'static [&'static str] = &["calling", "link", "log", "metrics"];
 }
 
-/// What is made at a memory server: a table or a tree.
+/// A thing that is made at a memory server: a table or a tree.
 pub(super) trait Shape: clap::Args {
     /// The command that is about it, as servers know it.
     const COMMAND: &'static str;
@@ -41,7 +41,7 @@ pub(super) trait Shape: clap::Args {
     fn make(&self, memory: &mut Memory) -> Result<Made>;
 }
 
-/// What was made.
+/// The table or tree that was made.
 pub(super) struct Made {
     /// For people.
     pub(super) text: String,

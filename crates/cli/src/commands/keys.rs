@@ -38,7 +38,7 @@ enum What {
 
 /// Make a new authority, and the keys of this machine
 ///
-/// The folder holds the authority's private key, ca.key, too: whoever has that can let anybody in.
+/// The folder holds the authority's private key, ca.key, too: a process that can read it can let any machine in.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard keys init
@@ -91,7 +91,7 @@ struct Issue {
 struct Show {
     /// The folder; by default where this user's processes look
     folder: Option<PathBuf>,
-    /// The same, as the other commands have it
+    /// The folder, as the other commands have it
     #[arg(long, value_name = "FOLDER", conflicts_with = "folder")]
     dir: Option<PathBuf>,
     /// Print one JSON object

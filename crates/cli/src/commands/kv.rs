@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use anyhow::{Result, anyhow};
 use outboard::{CallerOptions, Memory};
-use outboard_kv::{Kv, Table, TableOptions};
+use outboard_kv::{Kv, KvTable, TableOptions};
 use serde_json::json;
 
 use super::functions::{self, At, Create, Made, Serve, count, size};
@@ -176,7 +176,7 @@ impl functions::Shape for Shape {
     fn make(&self, memory: &mut Memory) -> Result<Made> {
         let Self { table: name, keys, key_max, value_max } = self;
         let options = TableOptions { keys: *keys, key_max: *key_max, value_max: *value_max };
-        let table = Table::create(memory, name, &options)?;
+        let table = KvTable::create(memory, name, &options)?;
         let bytes = table.layout().size();
         Ok(Made {
             text: format!("a table “{name}” for {keys} keys, {}", numbers::bytes(bytes)),
@@ -189,7 +189,7 @@ impl User {
     /// Says where the call ran, if that was asked.
     fn explain(&self, kv: &Kv, key: &OsStr) {
         if self.at.explain {
-            eprintln!("{}", kv.caller().explain_key(key.as_bytes()));
+            kv.caller().explain_key(key.as_bytes()).iter().for_each(|line| eprintln!("{line}"));
         }
         self.at.explain(kv.caller());
     }
@@ -200,7 +200,7 @@ impl User {
 
     fn open(&self) -> Result<Option<Kv>> {
         let Some(server) = self.at.place.find(COMMAND, self.json)? else { return Ok(None) };
-        let table = Table::open(&mut server.memory()?, &self.table)?;
-        Ok(Some(Kv::new(server.caller(CallerOptions::default())?, &table)?))
+        let table = KvTable::open(&mut server.memory()?, &self.table)?;
+        Ok(Some(Kv::new(server.caller(CallerOptions::default(), None)?, &table)?))
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_mangen::Man;
 
-use crate::{Outboard, terminal};
+use crate::{CommandLine, terminal};
 
 /// Print the manual page, or write the pages of all commands to a folder
 #[derive(clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 /// Prints or writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let command = Outboard::command();
+    let command = CommandLine::command();
     let Some(folder) = &args.folder else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).context("cannot make the manual page")?;

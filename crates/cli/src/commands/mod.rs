@@ -25,7 +25,7 @@ mod up;
 
 use anyhow::Result;
 
-/// What the program can do.
+/// The commands of the program.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Args),

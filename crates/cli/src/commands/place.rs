@@ -1,7 +1,7 @@
 //! Which memory server a command speaks to, and its links there.
 
 use anyhow::{Context, Result, bail};
-use outboard::{Caller, CallerOptions, Client, Memory};
+use outboard::{Caller, CallerOptions, Client, Memory, Outboard};
 use outboard_link::{Address, Identity};
 use outboard_settings::{LinkSettings, Settings, default_socket};
 use outboard_wire::Role;
@@ -61,8 +61,11 @@ impl Server {
         Ok(Memory::new(client))
     }
 
-    /// Connects once more, to call functions.
-    pub(super) fn caller(&self, options: CallerOptions) -> Result<Caller> {
-        Ok(Caller::connect(&self.address, Identity::new(Role::Tool, self.command), &self.link, options)?)
+    /// Connects once more, to call functions, at the agent as well if there is one.
+    pub(super) fn caller(&self, options: CallerOptions, agent: Option<&Address>) -> Result<Caller> {
+        let identity = Identity::new(Role::Tool, self.command);
+        let outboard =
+            Outboard::at(self.address.clone()).with_link(self.link.clone()).with_identity(identity);
+        Ok(agent.cloned().into_iter().fold(outboard, Outboard::with_agent).caller_with(options)?)
     }
 }

@@ -37,7 +37,7 @@ use crate::terminal;
   outboard run --hosts hosts.txt ./program                hosts line by line: name slots=4
   outboard run --hosts slurm -n 8 ./program               on the nodes of this job of Slurm")]
 pub(crate) struct Args {
-    /// How many ranks; if nobody says, one, or one for each slot or host of --hosts
+    /// How many ranks; by default one, or one for each slot or host of --hosts
     #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Run on these machines: a file with a line for each, `-` for such lines on standard input, a list with commas between,
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// How a program is started on another machine; the host's name, the program and its arguments are added
     #[arg(long, value_name = "COMMAND", default_value = "ssh", requires = "hosts")]
     shell: String,
-    /// Where this program is on the other machines; the same place as here if nobody says
+    /// Where this program is on the other machines; by default the same place as here
     #[arg(long, value_name = "PATH", requires = "hosts")]
     remote_program: Option<String>,
     /// Where the agent runs: none, same-cores (as the ranks) or other-cores; one that runs already is used as it is.
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Show lines without the number of the rank that printed them
     #[arg(long)]
     no_prefix: bool,
-    /// Pass the standard input on to this rank; nobody reads it otherwise
+    /// Pass the standard input on to this rank; by default no rank reads it
     #[arg(long, value_name = "RANK", conflicts_with = "hosts")]
     stdin: Option<u32>,
     /// At the end, print one JSON object that says what became of the job
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(whereabouts) = beside.whereabouts() {
         settings.job.agent = whereabouts;
     }
-    let stdin = args.stdin.map_or(StdinTo::Nobody, StdinTo::Rank);
+    let stdin = args.stdin.map_or(StdinTo::NoRank, StdinTo::Rank);
     let ranks = Ranks {
         program: &args.program,
         count: ranks,

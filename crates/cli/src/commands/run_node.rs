@@ -25,7 +25,7 @@ const TASK_MAX: u64 = 1 << 20;
   outboard run --hosts one,two ./program       starts this command by itself")]
 pub(crate) struct Args {}
 
-/// What one machine has to do.
+/// The work of one machine.
 #[derive(Serialize, Deserialize)]
 pub(super) struct NodeTask {
     /// The program and its arguments.
@@ -83,12 +83,12 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     if outcome.is_success() { Ok(()) } else { bail!("{outcome}") }
 }
 
-/// Whoever started this is gone when nobody can write to the standard input any more: then the ranks end too.
+/// The launcher is gone when no process can write to the standard input any more: then the ranks end too.
 fn end_with_input() -> Result<()> {
     let watch = || {
         let mut scrap = [0; 256];
         while std::io::stdin().read(&mut scrap).is_ok_and(|len| len > 0) {}
-        // The same way as when a user ends it.
+        // As when a user ends it.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
     };
     std::thread::Builder::new()

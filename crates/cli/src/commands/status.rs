@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if sights.failed.is_empty() || args.addresses.is_empty() {
         return terminal::print(&shown(&sights, form));
     }
-    // What is told as an error is not told as a status too.
+    // An error is not told as a status too.
     let Sights { seen, failed } = sights;
     let seen = Sights { seen, failed: Vec::new() };
     if args.json || !seen.seen.is_empty() {

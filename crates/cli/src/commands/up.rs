@@ -50,7 +50,7 @@ impl About for AboutUp {
 /// How often the numbers are looked at.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Starts the cluster, shows it until somebody has had enough, and stops it.
+/// Starts the cluster, shows it until the user has had enough, and stops it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(configuration) = args.config.open(args.json)? else { return Ok(()) };
     // Before anything is started, so that Ctrl-C leaves nothing behind.

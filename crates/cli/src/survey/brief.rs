@@ -32,7 +32,7 @@ fn daemon(sight: &Sight) -> String {
     lines.join("\n")
 }
 
-/// What a daemon may be connected with, and how people call one and several of them.
+/// The kinds of processes that a daemon may be connected with, and how people call one and several of them.
 const CONNECTED: [(&str, &str, &str); 4] = [
     ("clients", "client", "clients"),
     ("memory_servers_connected", "memory server", "memory servers"),
@@ -72,7 +72,7 @@ fn memory(sight: &Sight) -> Option<String> {
     }
 }
 
-/// What moves when a service is used, the first ones first.
+/// The counts that move when a service is used, the first ones first.
 const MOVES: [&str; 13] = [
     "calls_total",
     "routed_bytes_total",

@@ -1,13 +1,13 @@
-//! Who listens on this machine at a Unix socket without a file.
+//! The processes of this machine that listen at a Unix socket without a file.
 
 use std::collections::BTreeSet;
 
-/// What the kernel shows of all Unix sockets.
+/// The kernel's list of all Unix sockets.
 const LIST: &str = "/proc/net/unix";
 /// The flag of a socket that listens (`__SO_ACCEPTCON`).
 const LISTENS: u32 = 1 << 16;
 
-/// The names of all abstract sockets where somebody listens, in order.
+/// The names of all abstract sockets where a process listens, in order.
 pub(crate) fn listening() -> BTreeSet<String> {
     std::fs::read_to_string(LIST).map(|text| names(&text)).unwrap_or_default()
 }

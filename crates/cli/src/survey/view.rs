@@ -1,4 +1,4 @@
-//! What was seen, for people and for programs.
+//! The states of daemons, for people and for programs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::{Window, WindowMut};
 
-/// A stretch of this process's memory that a link may fill at any moment while a read is under way. Clones are
+/// A range of this process's memory that a link may fill at any moment while a read is under way. Clones are
 /// the same memory; it is freed with the last of them.
 #[derive(Clone)]
 pub struct Buffer(Arc<Inner>);
@@ -36,7 +36,7 @@ impl Buffer {
     /// Fresh zeroed pages, at least `len` bytes.
     pub fn allocate(len: usize) -> Result<Self, Errno> {
         let len = len.max(1).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice replaces no other.
         let start = unsafe {
             mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
@@ -111,7 +111,7 @@ impl Buffer {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Owner::Mapping = self.owner {
-            // SAFETY: mapped by `allocate` with this length, and nobody holds a window any more. A failure
+            // SAFETY: mapped by `allocate` with this length, and no window exists any more. A failure
             // could only mean that it is not mapped, and then there is nothing to give back.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         }

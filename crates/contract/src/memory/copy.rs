@@ -43,7 +43,7 @@ pub unsafe fn copy_from_shared(src: *const u8, dst: *mut u8, len: usize) {
 /// Copies `len` bytes into memory that others may be reading or writing.
 ///
 /// # Safety
-/// `src` is readable and `dst` writable for `len` bytes, they do not overlap, and nobody writes to `src`
+/// `src` is readable and `dst` writable for `len` bytes, they do not overlap, and no thread writes to `src`
 /// meanwhile.
 #[inline]
 pub unsafe fn copy_to_shared(src: *const u8, dst: *mut u8, len: usize) {

@@ -16,6 +16,7 @@ pub enum SegmentAccess {
 }
 
 /// Bytes of a memory file, mapped as long as it lives.
+#[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -103,7 +104,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nobody holds a window any more. A failure could only mean that
+        // SAFETY: mapped with this length, and no window exists any more. A failure could only mean that
         // it is not mapped, and then there is nothing to give back.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
     }

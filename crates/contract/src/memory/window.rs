@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::copy::{copy_between_shared, copy_from_shared, copy_to_shared};
 
-/// A stretch of memory to read from, which another process may be changing.
+/// A range of memory to read from, which another process may be changing.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
     start: NonNull<u8>,
@@ -15,7 +15,7 @@ pub struct Window<'a> {
     life: PhantomData<&'a ()>,
 }
 
-/// A stretch of memory to write to, which another process may be reading or changing.
+/// A range of memory to write to, which another process may be reading or changing.
 pub struct WindowMut<'a> {
     start: NonNull<u8>,
     len: usize,
@@ -178,7 +178,7 @@ impl<'a> WindowMut<'a> {
     #[inline]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         check(offset, bytes.len(), self.len);
-        // SAFETY: the span is inside the window, and nobody writes to `bytes` while we hold the reference.
+        // SAFETY: the span is inside the window, and no thread writes to `bytes` while we hold the reference.
         unsafe { copy_to_shared(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
@@ -204,7 +204,7 @@ impl<'a> WindowMut<'a> {
         self.write(offset, &word.to_le_bytes());
     }
 
-    /// The same bytes, to read.
+    /// These bytes, to read.
     #[inline]
     pub const fn as_window(&self) -> Window<'_> {
         Window { start: self.start, len: self.len, life: PhantomData }

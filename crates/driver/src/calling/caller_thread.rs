@@ -1,44 +1,51 @@
 //! The thread of a caller, as its dispatcher needs it.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use outboard_calling::{
-    Begin, CallBeginError, CallOutcome, Dispatcher, Function, FunctionImage, Leaving, Refused, RegisterError,
-    SiteLink, Wanted,
+    Begin, CallBeginError, CallOutcome, Dispatcher, FunctionImage, FunctionNeeds, Leaving, PreparedFunction,
+    Refused, RegisterError, SiteLink,
 };
 use outboard_link::{Clock, Link, LinkError, RemoteMemory, WaitOn, sleep_on};
-use outboard_wire::Time;
-use outboard_wire::calling::{FunctionName, RegisterRefusal};
+use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
+use outboard_wire::{Incarnation, Time};
+
+use crate::{AgentFinder, Tend};
 
 /// A caller that waits for another thread sleeps no longer than this at a time: nothing else wakes it when that is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Connects to an agent, if it is there. Takes as long as it takes.
-pub type Dial<A> = Arc<dyn Fn() -> Option<SiteLink<A>> + Send + Sync>;
+/// How a caller finds its agent again, and what it opens there.
+struct Agent<A> {
+    finder: AgentFinder<A>,
+    /// Calls of this caller of functions on the regions of that server.
+    opens: (CallerId, Incarnation),
+    /// Whether the log has been told of the present loss.
+    is_loss_told: bool,
+}
 
 /// Runs a [`Dispatcher`] in the thread that calls: gives it the time, sleeps on its links, and has other threads do what
 /// would keep calls waiting.
 pub struct CallerThread<L, A> {
-    /// What it runs.
+    /// The dispatcher that it runs.
     pub dispatcher: Dispatcher<L, A>,
     clock: Clock,
     /// A function that a thread looks at.
-    preparing: Option<(FunctionName, Receiver<Result<Function, Refused>>)>,
-    dial: Option<Dial<A>>,
-    dialling: Option<Receiver<Option<SiteLink<A>>>>,
+    preparing: Option<(FunctionName, Receiver<Result<PreparedFunction, Refused>>)>,
+    agent: Option<Agent<A>>,
 }
 
 impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
     /// Runs this from now on.
     pub fn new(dispatcher: Dispatcher<L, A>) -> Self {
-        Self { dispatcher, clock: Clock::start(), preparing: None, dial: None, dialling: None }
+        Self { dispatcher, clock: Clock::start(), preparing: None, agent: None }
     }
 
-    /// From now on an agent that is not there is looked for again and again.
-    pub fn redial(&mut self, dial: Dial<A>) {
-        self.dial = Some(dial);
+    /// From now on an agent that is not there is looked for again and again, and opened for calls of this caller of functions on
+    /// the regions of that server.
+    pub fn redial(&mut self, finder: AgentFinder<A>, opens: (CallerId, Incarnation)) {
+        self.agent = Some(Agent { finder, opens, is_loss_told: false });
     }
 
     /// The clock that it goes by.
@@ -85,7 +92,7 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
     pub fn register(
         &mut self,
         image: &FunctionImage,
-        wanted: Wanted,
+        wanted: FunctionNeeds,
         patience: Duration,
     ) -> Result<u32, RegisterError> {
         self.dispatcher.begin_to_register(image, wanted, patience, self.clock.now())?;
@@ -93,7 +100,7 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
             if let Some(registered) = self.dispatcher.go_on_registering(self.clock.now()) {
                 return registered;
             }
-            // What has moved may be what is awaited.
+            // The awaited thing may be among those that have moved.
             if !self.turn_and_keep()
                 && let Err(error) = self.sleep(self.clock.now() + patience)
             {
@@ -117,7 +124,7 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
         self.dispatcher.prepare_to_sleep(self.clock.now(), limit)
     }
 
-    /// What there is to sleep on.
+    /// The descriptors and bells to sleep on.
     pub fn wait_on(&self) -> impl Iterator<Item = WaitOn<'_>> {
         self.dispatcher.wait_on()
     }
@@ -128,7 +135,7 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
         if self.preparing.is_some() || self.dispatcher.unprepared().is_some() {
             self.prepare();
         }
-        if self.dialling.is_some() || (self.dial.is_some() && self.dispatcher.wants_agent()) {
+        if self.agent.is_some() && self.dispatcher.wants_agent() {
             self.look_for_agent();
         }
     }
@@ -154,37 +161,38 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
 
     #[cold]
     fn look_for_agent(&mut self) {
-        let Some(found) = &self.dialling else {
-            self.dialling = self.dial.as_ref().map(start_dialling);
-            return;
-        };
-        match found.try_recv() {
-            Err(TryRecvError::Empty) => return,
-            found => self.dispatcher.dialled(found.ok().flatten()),
+        let Self { dispatcher, agent: Some(agent), .. } = self else { return };
+        if let Some(lost) = dispatcher.agent_lost().filter(|_| !agent.is_loss_told) {
+            tracing::warn!("calling without the agent until it is there again: {lost}");
+            agent.is_loss_told = true;
         }
-        self.dialling = None;
+        let Some(found) = agent.finder.dial() else { return };
+        let (caller, server) = agent.opens;
+        dispatcher.dialled(found.map(|link| {
+            agent.is_loss_told = false;
+            tracing::info!("calling by the {} again", link.peer());
+            SiteLink::new(link, caller, server)
+        }));
+    }
+}
+
+impl<L: Link + RemoteMemory + Send + 'static, A: Link + Send + 'static> Tend for CallerThread<L, A> {
+    fn tend(&mut self) -> Option<Duration> {
+        self.turn_and_keep();
+        // A lost link has nothing to show, and no time for it.
+        let due = self.dispatcher.link().next_deadline().filter(|_| self.dispatcher.lost().is_none())?;
+        Some(due.since(self.clock.now()))
     }
 }
 
 /// Has a thread look at a function, where one is to be had.
-fn look_at(image: &FunctionImage) -> Option<(FunctionName, Receiver<Result<Function, Refused>>)> {
+fn look_at(image: &FunctionImage) -> Option<(FunctionName, Receiver<Result<PreparedFunction, Refused>>)> {
     let (tell, result) = channel();
     let (image, name) = (image.clone(), image.name());
     let look = move || {
         // The caller may have gone.
-        let _ = tell.send(Function::prepare(&image));
+        let _ = tell.send(PreparedFunction::prepare(&image));
     };
     std::thread::Builder::new().name("prepare".to_owned()).spawn(look).ok()?;
     Some((name, result))
-}
-
-/// Has a thread dial an agent. Where no thread is to be had, it is as if the agent were not there.
-fn start_dialling<A: Send + 'static>(dial: &Dial<A>) -> Receiver<Option<SiteLink<A>>> {
-    let ((tell, found), dial) = (channel(), Arc::clone(dial));
-    let look = move || {
-        // The caller may have gone.
-        let _ = tell.send(dial());
-    };
-    let _ = std::thread::Builder::new().name("outboard-redial".to_owned()).spawn(look);
-    found
 }

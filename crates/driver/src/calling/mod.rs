@@ -1,6 +1,7 @@
 //! The clock, threads and random numbers that calls of functions need. The protocol is `outboard_calling`'s.
 
 mod caller_thread;
+mod linked_caller;
 
 use std::time::SystemTime;
 
@@ -8,14 +9,17 @@ use outboard_calling::{Ambient, LaneWork};
 use outboard_limits::{MemoryLimits, show_bytes};
 use outboard_wire::calling::CallerId;
 
-pub use caller_thread::{CallerThread, Dial};
+use crate::allocator::give_memory_back;
 
-/// A name for a caller that nobody can guess.
+pub use caller_thread::CallerThread;
+pub use linked_caller::LinkedCaller;
+
+/// A name for a caller that no process can guess.
 pub fn draw_caller() -> CallerId {
     CallerId(crate::writing::draw_identity().0)
 }
 
-/// What functions find at a site on this machine, with random numbers that begin anywhere; what they say goes to `log`.
+/// The surroundings of functions at a site on this machine, with random numbers that begin anywhere; their messages go to `log`.
 pub fn ambient(log: fn(&[u8])) -> Ambient {
     let mut seed = [0; 8];
     // Whatever it is, it is no secret; without random bytes all sites begin alike.
@@ -55,13 +59,3 @@ fn within_limits(bytes: u64, work: &mut dyn FnMut()) -> Result<(), String> {
     }
     Ok(())
 }
-
-#[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "the allocator has no safe form of it")]
-fn give_memory_back() {
-    // SAFETY: it takes only what is not in use.
-    unsafe { libc::malloc_trim(0) };
-}
-
-#[cfg(not(target_env = "gnu"))]
-fn give_memory_back() {}

@@ -1,6 +1,6 @@
 //! Telling those who listen of what is lost for good.
 //!
-//! Fault threads find out, and must not run anybody's code. They put the loss on a board and ring; those who listen take it from
+//! Fault threads find out, and must not run an application's code. They put the loss on a board and ring; those who listen take it from
 //! there on threads of their own.
 
 use std::collections::VecDeque;
@@ -9,16 +9,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use outboard_paging::application::Loss;
+use outboard_paging::application::ServerLoss;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use super::Pages;
+use super::ProcessPages;
 use super::uninterrupted::Uninterrupted;
 
 /// How many losses are remembered for those who have not heard of them.
 const KEPT: usize = 32;
-/// How long anybody sleeps at once.
+/// How long a listener sleeps at once.
 const NAP: Duration = Duration::from_secs(3600);
 
 /// Where losses are put up.
@@ -30,7 +30,7 @@ pub(super) struct Bulletin {
 #[derive(Debug, Default)]
 struct Board {
     /// The latest, in order.
-    losses: VecDeque<Arc<Loss>>,
+    losses: VecDeque<Arc<ServerLoss>>,
     /// How many there have been.
     posted: u64,
     bells: Vec<Weak<OwnedFd>>,
@@ -58,7 +58,7 @@ impl Bulletin {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn post(&self, loss: Loss) {
+    pub(super) fn post(&self, loss: ServerLoss) {
         let mut board = self.board();
         if board.losses.len() == KEPT {
             board.losses.pop_front();
@@ -80,16 +80,16 @@ impl Bulletin {
 /// Hears of every loss once, those from before it began to listen included. Its descriptor is readable while there are
 /// any that it has not heard of.
 pub struct LossListener {
-    pages: Arc<Pages>,
+    pages: Arc<ProcessPages>,
     bell: Arc<OwnedFd>,
     /// How many losses it has heard of.
     heard: u64,
 }
 
 impl LossListener {
-    /// Begins to listen. From now on a server that is away is given up after the grace period even if nobody needs it:
-    /// somebody wants to know.
-    pub fn new(pages: &Arc<Pages>) -> Result<Self, Errno> {
+    /// Begins to listen. From now on a server that is away is given up after the grace period even if no thread needs it:
+    /// the listener wants to know.
+    pub fn new(pages: &Arc<ProcessPages>) -> Result<Self, Errno> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let _uninterrupted = Uninterrupted::new();
         let mut board = pages.space().bulletin.board();
@@ -104,14 +104,14 @@ impl LossListener {
     }
 
     /// The next loss, if there is one.
-    pub fn take(&mut self) -> Option<Arc<Loss>> {
+    pub fn take(&mut self) -> Option<Arc<ServerLoss>> {
         let _uninterrupted = Uninterrupted::new();
         let board = self.pages.space().bulletin.board();
         self.heard = self.heard.max(board.first());
         let loss = board.losses.get((self.heard - board.first()) as usize).cloned();
         self.heard += u64::from(loss.is_some());
         if self.heard == board.posted && !board.is_closed {
-            // Nothing to read means that whoever has the descriptor has read it.
+            // Nothing to read means that the owner of the descriptor has read it.
             let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
         }
         loss
@@ -121,7 +121,7 @@ impl LossListener {
     pub fn sleep(&self, span: Duration) {
         let span = span.min(NAP);
         let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
-        // Whoever is interrupted looks, and sleeps again.
+        // A thread that is interrupted looks, and sleeps again.
         let _ = poll(&mut [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)], Some(&timeout));
     }
 

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::Arc;
 
-use outboard_userfaultfd::{Userfaultfd, Watch};
+use outboard_userfaultfd::{FaultWatch, Userfaultfd};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
@@ -20,13 +20,13 @@ pub(super) struct Mapping {
 impl Mapping {
     pub(super) fn new(len: usize) -> Result<Self, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing.
         let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags)? };
         let mapping = Self { start: start as usize, len, registered: None };
-        // A process that has called `mlockall` gets new memory filled with zeros and locked, but what nobody may touch
+        // A process that has called `mlockall` gets new memory filled with zeros and locked, but memory that may not be touched
         // is not filled. Absent pages would be there otherwise, and pages of locked memory cannot be moved.
         let rights = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the mapping made above, which nobody knows yet.
+        // SAFETY: the mapping made above, which no other code knows yet.
         unsafe {
             rustix::mm::munlock(start, len)?;
             rustix::mm::mprotect(start, len, rights)?;
@@ -50,7 +50,7 @@ impl Mapping {
     pub(super) unsafe fn register(
         &mut self,
         userfaultfd: &Arc<Userfaultfd>,
-        watch: Watch,
+        watch: FaultWatch,
     ) -> Result<(), Errno> {
         // SAFETY: by the contract above.
         unsafe { userfaultfd.register(self.start, self.len, watch)? };
@@ -86,34 +86,35 @@ impl Drop for Mapping {
         if let Some((userfaultfd, process)) = &self.registered
             && *process == std::process::id()
         {
-            // Whoever touches it against all rules from here on must not take zeros for what was there.
+            // A thread that touches it against all rules from here on must not take zeros for what was there.
             // SAFETY: the mapping made in `new`, as below.
             let _ =
                 unsafe { rustix::mm::mprotect(self.start as *mut c_void, self.len, MprotectFlags::empty()) };
-            // Unmapping a registered range waits until somebody has read that it happens, and nobody may be left who reads.
-            let _ = userfaultfd.unregister(self.start, self.len);
+            // Unmapping a registered range waits until a thread has read that it happens, and no thread may be left that reads.
+            // SAFETY: the mapping made in `new`, which nothing can be read from any more.
+            let _ = unsafe { userfaultfd.unregister(self.start, self.len) };
         }
-        // SAFETY: the mapping made in `new`; whoever owns it has seen to it that nothing points into it any more.
+        // SAFETY: the mapping made in `new`; its owner has seen to it that nothing points into it any more.
         let _ = unsafe { rustix::mm::munmap(self.start as *mut c_void, self.len) };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use outboard_userfaultfd::{Features, Route, Wake};
+    use outboard_userfaultfd::{DescriptorSource, Features, Wake};
 
     use super::*;
 
     #[test]
     fn a_child_that_drops_it_takes_nothing_from_its_parent() {
-        let userfaultfd = match Userfaultfd::open(Route::UserModeOnly) {
+        let userfaultfd = match Userfaultfd::open(DescriptorSource::UserModeOnly) {
             Err(Errno::PERM | Errno::NOSYS) => {
                 println!("skipped: userfaultfd is not allowed here");
                 return;
             }
             opened => Arc::new(opened.unwrap()),
         };
-        let there = Userfaultfd::open(Route::UserModeOnly).unwrap().agree(Features::NONE).unwrap();
+        let there = Userfaultfd::open(DescriptorSource::UserModeOnly).unwrap().agree(Features::NONE).unwrap();
         if !there.contains(Features::POISON) {
             println!("skipped: this kernel does not tell what is registered");
             return;
@@ -121,21 +122,23 @@ mod tests {
         userfaultfd.agree(Features::POISON).unwrap();
         let page = rustix::param::page_size();
         let mut mapping = Mapping::new(page).unwrap();
-        // SAFETY: nobody touches it.
-        unsafe { mapping.register(&userfaultfd, Watch::Missing).unwrap() };
+        // SAFETY: no thread touches it.
+        unsafe { mapping.register(&userfaultfd, FaultWatch::Missing).unwrap() };
         // SAFETY: the child drops the mapping and ends, which needs no lock that another thread may have had.
         let child = unsafe { libc::fork() };
         if child == 0 {
             drop(mapping);
-            // SAFETY: ends the child without a word to anybody.
+            // SAFETY: ends the child without a word to any thread.
             unsafe { libc::_exit(0) };
         }
         // SAFETY: waits for the child made above.
         assert_eq!(unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) }, child);
         // It is refused for what is not registered.
-        userfaultfd.poison(mapping.start, page, Wake::Now).unwrap();
+        // SAFETY: no thread touches it, and nothing fills it.
+        let poison = |start| unsafe { userfaultfd.poison(start, page, Wake::Now) };
+        poison(mapping.start).unwrap();
         let start = mapping.start;
         drop(mapping);
-        assert!(userfaultfd.poison(start, page, Wake::Now).is_err());
+        assert!(poison(start).is_err());
     }
 }

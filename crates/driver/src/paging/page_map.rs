@@ -1,4 +1,4 @@
-//! What the kernel's page map says of this process's addresses.
+//! The kernel's page map of this process's addresses.
 //!
 //! Linux 6.18 may move pages and deny it: when `move_pages` has to try a page again (a page under compaction, or one whose
 //! entry changes meanwhile), it forgets that the second try succeeded, tries a third time, and answers that the destination
@@ -7,9 +7,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use outboard_paging::application::{CHUNK_MAX, PAGE};
+
 /// Bits of an entry: the page is in memory, or it is swapped out or on its way to another place in memory.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
+/// The size of an entry.
+const ENTRY: usize = 8;
 
 /// `/proc/self/pagemap`, opened early: later this process may have no descriptor left or be in a sandbox.
 #[derive(Debug)]
@@ -30,17 +34,24 @@ impl PageMap {
 
     /// How many pages of a span there are. `None` if the map cannot be read.
     pub(super) fn count(&self, start: usize, len: usize) -> Option<usize> {
-        let pages = (start..start + len).step_by(rustix::param::page_size());
-        pages.map(|at| self.has(at).map(usize::from)).sum()
+        let page = rustix::param::page_size();
+        let mut entries = [0; ENTRY * CHUNK_MAX / PAGE];
+        let entries = entries.get_mut(..len / page * ENTRY)?;
+        self.0.as_ref()?.read_exact_at(entries, (start / page * ENTRY) as u64).ok()?;
+        Some(entries.chunks_exact(ENTRY).filter(|entry| tells_of_page(entry)).count())
     }
 
     /// Whether there is a page at an address, in memory or swapped out.
     fn has(&self, address: usize) -> Option<bool> {
-        let mut entry = [0; 8];
-        let at = (address / rustix::param::page_size() * entry.len()) as u64;
-        self.0.as_ref()?.read_exact_at(&mut entry, at).ok()?;
-        Some(u64::from_ne_bytes(entry) & (PRESENT | SWAPPED) != 0)
+        Some(self.count(address, rustix::param::page_size())? == 1)
     }
+}
+
+/// Whether there is a page, by its entry.
+fn tells_of_page(entry: &[u8]) -> bool {
+    let mut word = [0; ENTRY];
+    word.copy_from_slice(entry);
+    u64::from_ne_bytes(word) & (PRESENT | SWAPPED) != 0
 }
 
 #[cfg(test)]
@@ -55,7 +66,7 @@ mod tests {
     use rustix::mm::Advice;
 
     use outboard_link::memory::Buffer;
-    use outboard_paging::application::{AddressRange, Faults, Held, PageSpace, Span};
+    use outboard_paging::application::{AddressRange, Faults, Held, PageSpace, ProcessAddress, Span};
 
     use super::super::Mover;
     use super::super::space::{Space, SpaceConfig};
@@ -88,7 +99,7 @@ mod tests {
             let buffer = space.make_frames(len, 1).unwrap();
             let range = space.make_range(len).unwrap();
             buffer.window_mut().write(0, &vec![BYTE; len]);
-            let (frame, place) = (buffer.start().addr().get(), range.span().start);
+            let (frame, place) = (buffer.start().addr().get(), range.span().start.get());
             Some(Self { space, _kept: (buffer, range), frame, place, len })
         }
 
@@ -127,7 +138,7 @@ mod tests {
         assert_eq!(PageMap(None).moved(frame, place, len), 0);
     }
 
-    /// What the kernel answers to a move that it has made already is the same as in its mistake.
+    /// The kernel answers to a move that it has made already as it does in its mistake.
     #[test]
     fn a_move_that_the_kernel_has_made_and_denies_counts() {
         let Some(chunk) = Chunk::new() else { return };
@@ -147,7 +158,7 @@ mod tests {
             thread::yield_now();
         }
         let was_woken = waiting.is_finished();
-        space.wake(Span { start: place, len });
+        space.wake(Span { start: ProcessAddress::new(place), len });
         assert_eq!(waiting.join().unwrap(), BYTE);
         assert_eq!((moved, was_woken), (Ok(()), true));
         // SAFETY: the place is full, and its frame empty.

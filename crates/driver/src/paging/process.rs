@@ -1,26 +1,26 @@
-//! What this process does for the pager that works in it.
+//! The services of this process for the pager that works in it.
 
 use std::process;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outboard_limits::ProcessorLimits;
-use outboard_paging::application::{FingerprintKey, Loss, PagingConfig, PagingError, Process};
+use outboard_paging::application::{FingerprintKey, PagingConfig, PagingError, Process, ServerLoss};
 use outboard_wire::Time;
 use rustix::io::Errno;
 
-use super::Pages;
+use super::ProcessPages;
 use super::space::{Space, SpaceConfig};
 use super::uninterrupted::Uninterrupted;
 
 /// Makes the far memory of this process, without regions.
-pub fn open(config: PagingConfig, space: SpaceConfig) -> Result<Arc<Pages>, PagingError> {
+pub fn open(config: PagingConfig, space: SpaceConfig) -> Result<Arc<ProcessPages>, PagingError> {
     let space = Space::open(space).map_err(|errno| PagingError::NoUserfaultfd(errno.into()))?;
     let key = draw_key().map_err(|errno| PagingError::NoMemory {
         what: "no random numbers for fingerprints",
         source: errno.into(),
     })?;
-    Pages::new(config, space, key)
+    ProcessPages::new(config, space, key)
 }
 
 /// Whether there can be far memory with these settings on this machine.
@@ -55,7 +55,7 @@ fn draw_key() -> Result<Box<FingerprintKey>, Errno> {
 
 /// Says something where people look, without what a fault thread must not use.
 pub(super) fn say(text: &str) {
-    // Nobody is left to tell if this fails.
+    // There is no caller to tell if this fails.
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
@@ -77,7 +77,13 @@ impl Process for Space {
         condition.notify_all();
     }
 
-    fn lost(&self, loss: Loss) {
+    fn call(&self) {
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.call();
+        }
+    }
+
+    fn lost(&self, loss: ServerLoss) {
         self.bulletin.post(loss);
     }
 

@@ -2,33 +2,54 @@
 //! by the kernel.
 
 use core::ffi::c_void;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
 use outboard_link::Clock;
 use outboard_link::memory::Buffer;
 use outboard_paging::application::{
-    AddressRange, CHUNK_MAX, Cause, Change, Fault, Faults, FrameSpan, Held, PAGE, PageSpace, Place, Span,
+    AddressRange, CHUNK_MAX, Cause, Change, Fault, Faults, FrameSpan, Held, PAGE, PageSpace, Place,
+    ProcessAddress, Span,
 };
-use outboard_userfaultfd::{self as kernel, Features, Messages, Route, Stopped, Userfaultfd, Wake, Watch};
+use outboard_userfaultfd::{
+    self as kernel, DescriptorSource, FaultWatch, Features, KernelMessages, Stopped, Userfaultfd, Wake,
+};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MprotectFlags};
+use rustix::mm::MprotectFlags;
 
+use super::arrivals::Arrivals;
+use super::choice::{Facts, FaultChoice};
+use super::copying::{OwnMemory, by_mappings, set_rights, throw_away};
 use super::losses::Bulletin;
 use super::mapping::Mapping;
 use super::page_map::PageMap;
+use super::signal;
+use super::uninterrupted::is_blocked_here;
 
 /// How often an operation that the kernel is too busy for is tried again before the chunk counts as held.
-const ATTEMPTS_MAX: usize = 1000;
+pub(super) const ATTEMPTS_MAX: usize = 1000;
 
 /// How pages get in and out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mover {
-    /// `UFFDIO_MOVE`.
+    /// `UFFDIO_MOVE`, where rights allow it; else as with `Copy`.
     Move,
     /// `UFFDIO_COPY` in; protect, copy and throw away out.
     Copy,
+}
+
+/// Which thread answers a page fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultAnswer {
+    /// The one that touches absent memory, where that takes nothing from the program: its chunks can be copied from here, and
+    /// system calls would fail anyway. Otherwise one of the library's own.
+    #[default]
+    Auto,
+    /// One of the library's own. System calls that are given absent far memory wait for it too, with privilege.
+    Threads,
+    /// The one that touches absent memory, in a handler of SIGBUS. System calls that are given it fail with `EFAULT`.
+    Signal,
 }
 
 /// How a space is made.
@@ -38,23 +59,33 @@ pub struct SpaceConfig {
     pub mover: Option<Mover>,
     /// The NUMA node whose memory the buffer is made of; default wherever the kernel puts it.
     pub node: Option<u32>,
+    /// Which thread answers a page fault; default what fits.
+    pub faults: FaultAnswer,
+    /// Whether some chunks come by links.
+    pub needs_links: bool,
+    /// Whether this process is to be taken for one without the privilege to have system calls wait.
+    pub is_unprivileged: bool,
 }
 
 /// The userfaultfd of this process and what is done with it.
 #[derive(Debug)]
 pub struct Space {
     userfaultfd: Arc<Userfaultfd>,
-    route: Route,
+    route: DescriptorSource,
     mover: Mover,
-    can_protect: bool,
+    pub(super) can_protect: bool,
     can_poison: bool,
     page_map: PageMap,
+    pub(super) own_memory: OwnMemory,
     node: Option<u32>,
+    choice: FaultChoice,
+    /// How threads that answer their own faults meet fault threads; none if they do not.
+    pub(super) arrivals: Option<Arrivals>,
     /// Which process this is the far memory of. A child has a copy of everything here, and no far memory.
     pub(super) process: u32,
     /// The clock of all fault threads.
     pub(super) clock: Clock,
-    /// What has been lost for good.
+    /// The ranges that have been lost for good.
     pub(super) bulletin: Bulletin,
     /// How often a save has ended, a region was opened somewhere, or the like.
     pub(super) news: (Mutex<u64>, Condvar),
@@ -62,8 +93,13 @@ pub struct Space {
 
 impl Space {
     /// Gets a userfaultfd with all that this kernel offers.
-    pub(super) fn open(SpaceConfig { mover, node }: SpaceConfig) -> Result<Self, Errno> {
-        let (probe, route) = Userfaultfd::open_best()?;
+    pub(super) fn open(config: SpaceConfig) -> Result<Self, Errno> {
+        let SpaceConfig { mover, node, faults, needs_links, is_unprivileged } = config;
+        let (probe, route) = match is_unprivileged {
+            true => Userfaultfd::open(DescriptorSource::UserModeOnly)
+                .map(|probe| (probe, DescriptorSource::UserModeOnly))?,
+            false => Userfaultfd::open_best()?,
+        };
         let there = probe.agree(Features::NONE)?;
         let userfaultfd = Userfaultfd::open(route)?;
         let wanted = [
@@ -73,7 +109,16 @@ impl Space {
             Features::EVENT_UNMAP,
             Features::EVENT_REMAP,
         ];
-        let bits = wanted.iter().map(|feature| feature.bits()).fold(0, |all, bit| all | bit) & there.bits();
+        // Without poison a handler could not tell what is lost from what is absent.
+        let can_signal =
+            signal::IS_POSSIBLE && there.contains(Features::SIGBUS) && there.contains(Features::POISON);
+        let serves_the_kernel = route.serves_the_kernel();
+        let is_blocked = is_blocked_here(libc::SIGBUS);
+        let choice =
+            FaultChoice::of(faults, &Facts { can_signal, needs_links, serves_the_kernel, is_blocked });
+        let in_place = choice.answer == FaultAnswer::Signal;
+        let wanted = wanted.into_iter().chain(in_place.then_some(Features::SIGBUS));
+        let bits = wanted.map(Features::bits).fold(0, |all, bit| all | bit) & there.bits();
         userfaultfd.agree(Features::from_bits(bits))?;
         let can = |feature| there.contains(feature);
         let best =
@@ -85,7 +130,10 @@ impl Space {
             can_protect: can(Features::PAGEFAULT_FLAG_WP),
             can_poison: can(Features::POISON),
             page_map: PageMap::open(),
+            own_memory: OwnMemory::open(),
             node,
+            choice,
+            arrivals: in_place.then(Arrivals::new).transpose()?,
             process: std::process::id(),
             clock: Clock::start(),
             bulletin: Bulletin::default(),
@@ -98,8 +146,13 @@ impl Space {
     }
 
     /// How the userfaultfd was got.
-    pub fn route(&self) -> Route {
+    pub fn route(&self) -> DescriptorSource {
         self.route
+    }
+
+    /// The size of a page.
+    pub fn page(&self) -> usize {
+        rustix::param::page_size()
     }
 
     /// How pages get in and out.
@@ -109,7 +162,12 @@ impl Space {
 
     /// Whether system calls can be given absent pages of far memory.
     pub fn serves_the_kernel(&self) -> bool {
-        self.route.serves_the_kernel()
+        self.route.serves_the_kernel() && self.arrivals.is_none()
+    }
+
+    /// Which thread answers a page fault, and why.
+    pub fn faults(&self) -> FaultChoice {
+        self.choice
     }
 
     /// Brings `len` bytes from a frame to a place.
@@ -124,33 +182,18 @@ impl Space {
         len: usize,
         wake: Wake,
     ) -> Result<(), Errno> {
-        match self.mover {
-            // SAFETY: by the contract above.
-            Mover::Move => unsafe { self.relocate(frame, place, len, wake) }.map_err(|stopped| stopped.errno),
-            Mover::Copy => {
-                // SAFETY: by the contract above.
-                unsafe { self.copy_in(frame, place, len, wake)? };
-                // Its memory is in the region now; twice it would be more than the buffer.
-                // SAFETY: by the contract above.
-                unsafe { throw_away(frame, len) }
-            }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`bring_in`](Self::bring_in).
-    unsafe fn copy_in(&self, frame: usize, place: usize, len: usize, wake: Wake) -> Result<(), Errno> {
         let mut done = 0;
-        for _ in 0..ATTEMPTS_MAX {
-            // SAFETY: by the contract above; a place that is not absent is refused.
-            match unsafe { self.userfaultfd.copy(frame + done, place + done, len - done, false, wake) } {
+        if self.mover == Mover::Move {
+            // SAFETY: by the contract above.
+            match unsafe { self.relocate(frame, place, len, wake) } {
                 Ok(()) => return Ok(()),
-                Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
+                // The rights of the place are others than those of frames.
+                Err(Stopped { done: more, errno: Errno::INVAL }) => done = more,
                 Err(Stopped { errno, .. }) => return Err(errno),
             }
         }
-        Err(Errno::AGAIN)
+        // SAFETY: by the contract above.
+        unsafe { self.copy_in(frame + done, place + done, len - done, wake) }
     }
 
     /// Moves pages from a frame to a place or back.
@@ -167,7 +210,7 @@ impl Space {
             match unsafe { self.userfaultfd.relocate(from + done, to + done, len - done, wake) } {
                 Ok(()) => done = len,
                 Err(Stopped { done: more, errno: Errno::AGAIN }) => done += more,
-                // Linux 6.18 says so of pages that it has moved itself, and wakes nobody (see `page_map`).
+                // Linux 6.18 says so of pages that it has moved itself, and wakes no thread (see `page_map`).
                 Err(Stopped { done: more, errno: Errno::EXIST }) => {
                     done += more;
                     let moved = self.page_map.moved(from + done, to + done, len - done);
@@ -181,7 +224,7 @@ impl Space {
             }
             if done == len {
                 if is_denied && wake == Wake::Now {
-                    self.wake(Span { start: to, len });
+                    self.wake(Span { start: ProcessAddress::new(to), len });
                 }
                 return Ok(());
             }
@@ -208,53 +251,38 @@ impl Space {
         // SAFETY: by the contract above.
         let back = if done > 0 { unsafe { self.bring_in(frame, place, done, Wake::Now) } } else { Ok(()) };
         match (failed, back) {
+            // The rights of the place are others than those of frames.
+            // SAFETY: by the contract above.
+            (Errno::INVAL, Ok(())) => unsafe { self.copy_out(place, frame, len) },
             (Errno::BUSY | Errno::AGAIN, Ok(())) => Err(Held::Busy),
             (_, Err(errno)) | (errno, Ok(())) => Err(held(errno)),
         }
     }
 
-    /// # Safety
-    ///
-    /// As for [`take_out`](Self::take_out).
-    unsafe fn copy_out(&self, place: usize, frame: usize, len: usize) -> Result<(), Held> {
-        // A thread that reads a page that was thrown away waits for one that waits for this shard.
-        if self.has_absent(Span { start: place, len }) {
-            return Err(held(Errno::NOENT));
-        }
-        if self.can_protect {
-            self.userfaultfd.protect(place, len).map_err(held)?;
-        }
-        // SAFETY: by the contract above; stores to the chunk wait, so its bytes are at rest.
-        unsafe { ptr::copy_nonoverlapping(place as *const u8, frame as *mut u8, len) };
-        // SAFETY: its bytes are in the frame; those who touch it wait for it to come back.
-        let gone = unsafe { throw_away(place, len) };
-        // Those who waited to store find it absent.
-        let woken = self.userfaultfd.wake(place, len);
-        gone.and(woken).map_err(held)
+    /// Whether the page map tells that all pages are there, which is quicker than to try them.
+    pub(super) fn is_whole(&self, start: usize, len: usize) -> bool {
+        self.page_map.count(start, len) == Some(len / rustix::param::page_size())
     }
 
-    fn has_absent(&self, Span { start, len }: Span) -> bool {
+    /// Whether pages are absent. Those raise SIGBUS from now on.
+    ///
+    /// # Safety
+    ///
+    /// They are mapped by this space, and those that are absent will not be brought.
+    pub(super) unsafe fn has_absent(&self, start: usize, len: usize) -> bool {
         let page = rustix::param::page_size();
-        let is_absent = |at| self.can_poison && self.userfaultfd.poison(at, page, Wake::Later).is_ok();
+        // SAFETY: by the contract above.
+        let poisons = |at| unsafe { self.userfaultfd.poison(at, page, Wake::Later) }.is_ok();
+        let is_absent = |at| self.can_poison && poisons(at);
         (start..start + len).step_by(page).filter(|at| is_absent(*at)).count() > 0
     }
 }
 
-fn held(errno: Errno) -> Held {
+pub(super) fn held(errno: Errno) -> Held {
     match errno {
         Errno::NOENT => Held::Torn(errno.into()),
         errno => Held::Failed(errno.into()),
     }
-}
-
-/// Gives the memory of pages back to the system.
-///
-/// # Safety
-///
-/// They are mapped by a space, and what is in them is not wanted.
-unsafe fn throw_away(start: usize, len: usize) -> Result<(), Errno> {
-    // SAFETY: by the contract above.
-    unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxDontNeed) }
 }
 
 impl PageSpace for Space {
@@ -279,7 +307,7 @@ impl PageSpace for Space {
         if self.mover == Mover::Move {
             // SAFETY: only stores to protected pages would wait, and no page of a frame is ever protected. Pages can
             // be moved to registered memory alone.
-            unsafe { mapping.register(&self.userfaultfd, Watch::Protected)? };
+            unsafe { mapping.register(&self.userfaultfd, FaultWatch::Protected)? };
         }
         let start = NonNull::new(mapping.start as *mut u8).ok_or(Errno::NOMEM)?;
         // SAFETY: the mapping is the buffer's owner, and no references into it are ever made.
@@ -288,43 +316,51 @@ impl PageSpace for Space {
 
     fn make_range(&self, len: usize) -> io::Result<AddressRange> {
         let mut mapping = Mapping::new(len)?;
-        let watch = if self.can_protect { Watch::MissingAndProtected } else { Watch::Missing };
-        // SAFETY: nobody knows the address yet; whoever is told is told that touching it waits.
+        let watch = if self.can_protect { FaultWatch::MissingAndProtected } else { FaultWatch::Missing };
+        // SAFETY: no thread knows the address yet; one that is told of it is told that touching it waits.
         unsafe { mapping.register(&self.userfaultfd, watch)? };
-        let span = Span { start: mapping.start, len: mapping.len };
+        let span = Span { start: ProcessAddress::new(mapping.start), len: mapping.len };
         Ok(AddressRange::new(span, Box::new(mapping)))
     }
 
     fn read_faults(&self, faults: &mut Faults) -> bool {
-        let mut messages = Messages::default();
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.hear();
+        }
+        let mut messages = KernelMessages::default();
         // An error here leaves the faults where they are; there is none that a retry would not show again.
         let has_something = self.userfaultfd.read(&mut messages).unwrap_or(false);
         faults.list.clear();
-        faults.list.extend(messages.faults().map(|kernel::Fault { address, cause }| {
+        faults.list.extend(messages.faults().map(|kernel::KernelFault { address, cause }| {
             let cause = match cause {
-                kernel::Cause::Read => Cause::Read,
-                kernel::Cause::Write => Cause::Write,
-                kernel::Cause::Protected => Cause::Protected,
+                kernel::KernelFaultCause::Read => Cause::Read,
+                kernel::KernelFaultCause::Write => Cause::Write,
+                kernel::KernelFaultCause::Protected => Cause::Protected,
             };
-            Fault { address, cause }
+            Fault { address: ProcessAddress::new(address), cause }
         }));
-        faults.change = messages.changes().next().map(|change| match change {
-            kernel::Change::Unmapped { range } => Change { range, moved_to: None },
-            kernel::Change::Moved { range, to } => Change { range, moved_to: Some(to) },
+        faults.change = messages.changes().next().map(|change| {
+            let (range, moved_to) = match change {
+                kernel::KernelChange::Unmapped { range } => (range, None),
+                kernel::KernelChange::Moved { range, to } => (range, Some(ProcessAddress::new(to))),
+            };
+            Change { span: Span { start: ProcessAddress::new(range.start), len: range.len() }, moved_to }
         });
         faults.is_full = messages.is_full();
         has_something
     }
 
     fn move_in(&self, frame: FrameSpan<'_>, place: Place<'_>, is_writable: bool) -> io::Result<()> {
-        let (from, to, len) = (frame.start(), place.start(), place.len());
-        let wake = if is_writable { Wake::Now } else { Wake::Later };
+        let (from, to, len) = (frame.start().get(), place.start().get(), place.len());
+        let wake = if is_writable && self.arrivals.is_none() { Wake::Now } else { Wake::Later };
         // SAFETY: frames are mapped by this space, and places while they are known. What is in the frame is the chunk, which
-        // nobody looks for there once it is in its place.
+        // no thread looks for there once it is in its place.
         unsafe { self.bring_in(from, to, len, wake)? };
         if !is_writable {
             // Those who wait go on when stores are stopped.
             self.protect(place);
+        }
+        if wake == Wake::Later {
             self.wake(place.span());
         }
         Ok(())
@@ -333,46 +369,48 @@ impl PageSpace for Space {
     fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held> {
         // SAFETY: frames are mapped by this space, and places while they are known; the frame of a chunk that is in its place
         // holds nothing.
-        unsafe { self.take_out(place.start(), frame.start(), place.len()) }
+        unsafe { self.take_out(place.start().get(), frame.start().get(), place.len()) }
     }
 
     fn protect(&self, place: Place<'_>) {
         if self.can_protect {
-            // It is refused for memory that is not registered, where nobody stores.
-            let _ = self.userfaultfd.protect(place.start(), place.len());
+            // It is refused for memory that is not registered, where no thread stores.
+            // SAFETY: places are mapped while they are known; a thread that stores there is answered by the pager.
+            let _ = unsafe { self.userfaultfd.protect(place.start().get(), place.len()) };
         }
     }
 
     fn forbid(&self, page: Place<'_>) {
-        let start = page.start() as *mut c_void;
-        // SAFETY: takes a right away from memory of ours that is meant to be read only.
-        let _ = unsafe { rustix::mm::mprotect(start, page.len(), MprotectFlags::READ) };
+        // SAFETY: places are mapped while they are known.
+        let _ = unsafe { set_rights(page.start().get(), page.len(), MprotectFlags::READ) };
         self.wake(page.span());
     }
 
-    fn permit(&self, place: Place<'_>) {
-        let rights = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: gives back a right that the mapping was made with.
-        let _ = unsafe { rustix::mm::mprotect(place.start() as *mut c_void, place.len(), rights) };
-    }
-
     fn wake(&self, span: Span) {
-        // Only ranges that are not registered are refused, and nobody waits there.
-        let _ = self.userfaultfd.wake(span.start, span.len);
+        if let Some(arrivals) = &self.arrivals {
+            return arrivals.tell();
+        }
+        // Only ranges that are not registered are refused, and no thread waits there.
+        let _ = self.userfaultfd.wake(span.start.get(), span.len);
     }
 
     fn poison(&self, span: Span) -> bool {
         if !self.can_poison {
             return false;
         }
-        let poisoned = self.userfaultfd.poison(span.start, span.len, Wake::Now);
+        // SAFETY: it is refused for all but ranges that this space has registered, which are the pager's: it says that what is
+        // absent there will not be brought.
+        let poison =
+            |at, part| unsafe { self.userfaultfd.poison(span.start.plus(at).get(), part, Wake::Now) };
+        let poisoned = by_mappings(span.len, poison);
         self.wake(span);
-        // What is there already is poisoned already, or good.
-        matches!(poisoned, Ok(()) | Err(Stopped { errno: Errno::EXIST, .. }))
+        // A page that is there already is poisoned, or good.
+        matches!(poisoned, Ok(()) | Err(Errno::EXIST))
     }
 
     fn has_hole(&self, place: Place<'_>) -> bool {
-        self.has_absent(place.span())
+        // SAFETY: places are mapped while they are known; the pager asks it of a chunk that should be there, and brings none that is.
+        unsafe { self.has_absent(place.start().get(), place.len()) }
     }
 
     fn is_present(&self, place: Place<'_>) -> bool {
@@ -380,24 +418,25 @@ impl PageSpace for Space {
         let count = place.len() / rustix::param::page_size();
         assert!(count <= pages.len(), "{place:?} is more than a chunk");
         // SAFETY: only looks, and writes one byte for each page of the place.
-        let looked = unsafe { libc::mincore(place.start() as *mut c_void, place.len(), pages.as_mut_ptr()) };
+        let looked =
+            unsafe { libc::mincore(place.start().get() as *mut c_void, place.len(), pages.as_mut_ptr()) };
         looked == 0 && pages[..count].iter().all(|page| page & 1 == 1)
     }
 
     fn discard_frame(&self, frame: FrameSpan<'_>) {
         // SAFETY: frames are mapped by this space, and the pager has no use for what is in this one.
-        let _ = unsafe { throw_away(frame.start(), frame.len()) };
+        let _ = unsafe { throw_away(frame.start().get(), frame.len()) };
     }
 
     fn discard(&self, place: Place<'_>) {
         // SAFETY: places are mapped while they are known; those who touch the chunk wait until it has been fetched.
-        let _ = unsafe { throw_away(place.start(), place.len()) };
+        let _ = unsafe { throw_away(place.start().get(), place.len()) };
     }
 
     fn survey(&self, place: Place<'_>, frame: FrameSpan<'_>) -> String {
-        let (place, len) = (place.start(), place.len());
+        let (place, len) = (place.start().get(), place.len());
         let (Some(here), Some(there)) =
-            (self.page_map.count(place, len), self.page_map.count(frame.start(), len))
+            (self.page_map.count(place, len), self.page_map.count(frame.start().get(), len))
         else {
             return "/proc/self/pagemap cannot be read".to_owned();
         };

@@ -1,5 +1,6 @@
 //! The threads that answer faults, and the one that keeps them connected.
 
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -9,8 +10,9 @@ use outboard_link::{Address, Exports, Identity};
 use outboard_paging::application::{PagedRegion, Pager, PagerNote};
 use thiserror::Error;
 
-use super::Pages;
+use super::ProcessPages;
 use super::process::say;
+use super::signal::Attendance;
 use super::tries::Counted;
 use super::uninterrupted::Uninterrupted;
 use crate::{Dial, FrontDesk, FrontDeskConfig, Worker, WorkerConfig, WorkerHandle};
@@ -29,7 +31,7 @@ pub enum ThreadsError {
         address: Address,
         /// How long was waited.
         patience: Duration,
-        /// What happened last.
+        /// The latest error.
         reason: String,
     },
     /// The memory server did not open a region on all links.
@@ -46,14 +48,14 @@ pub enum ThreadsError {
 
 outboard_wire::debug_with_causes!(ThreadsError);
 
-/// Whom fault threads talk to.
+/// The peers of fault threads.
 #[derive(Clone, Debug)]
 pub struct Peers {
     /// Where the memory servers are, as many as far memory was made for.
     pub servers: Vec<Address>,
     /// Where the agent is, if there is one.
     pub agent: Option<Address>,
-    /// Whom we say we are.
+    /// The identity that we show.
     pub identity: Identity,
     /// How links are made.
     pub desk: FrontDeskConfig,
@@ -70,17 +72,18 @@ impl Peers {
 
 /// The threads of one far memory. They end when this is dropped.
 pub struct PagerThreads {
-    pub(super) pages: Arc<Pages>,
+    pub(super) pages: Arc<ProcessPages>,
     servers: Vec<Address>,
     pub(super) workers: Vec<WorkerHandle<PagerNote>>,
     stop_desk: Box<dyn Fn() + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
     last_error: Arc<Mutex<String>>,
+    _attendance: Option<Attendance>,
 }
 
 impl PagerThreads {
     /// Starts them and waits until each has its links to the memory servers.
-    pub fn start(pages: &Arc<Pages>, peers: &Peers, patience: Duration) -> Result<Self, ThreadsError> {
+    pub fn start(pages: &Arc<ProcessPages>, peers: &Peers, patience: Duration) -> Result<Self, ThreadsError> {
         let clock = pages.space().clock;
         let mut threads = Vec::new();
         let mut workers = Vec::new();
@@ -89,6 +92,9 @@ impl PagerThreads {
             let (worker, handle) = Worker::new(peers.worker, clock, Pager::new(Arc::clone(pages)))
                 .map_err(std::io::Error::from)?;
             worker.wake_on(pages.space().userfaultfd().as_fd()).map_err(std::io::Error::from)?;
+            if let Some(arrivals) = &pages.space().arrivals {
+                worker.wake_on(arrivals.as_fd()).map_err(std::io::Error::from)?;
+            }
             dials.extend(peers.servers.iter().map(|server| peers.dial(server, index)));
             threads.push(spawn(format!("outboard-pager-{index}"), move || {
                 let _last_resort = LastResort;
@@ -114,7 +120,9 @@ impl PagerThreads {
             let _ = desk.run();
         })?);
         let servers = peers.servers.clone();
-        let all = Self { pages: Arc::clone(pages), servers, workers, stop_desk, threads, last_error };
+        let _attendance = pages.space().arrivals.is_some().then(|| Attendance::begin(pages)).transpose()?;
+        let pages = Arc::clone(pages);
+        let all = Self { pages, servers, workers, stop_desk, threads, last_error, _attendance };
         all.wait_until_connected(patience)?;
         Ok(all)
     }
@@ -164,19 +172,20 @@ impl PagerThreads {
 
     /// Tells all threads that there is something to do.
     pub fn look(&self) {
+        look(&self.workers);
+    }
+
+    /// Has the server begin a new epoch of a region before it is saved again, and ends the discard that came to nothing.
+    pub fn fence(&self, region: &Arc<PagedRegion>) {
         let _uninterrupted = Uninterrupted::new();
-        for worker in &self.workers {
-            worker.tell(PagerNote::Look);
-        }
+        self.workers[0].tell(PagerNote::Fence { region: Arc::clone(region) });
     }
 
     /// Has the threads fetch chunks that will be wanted, each a share of them.
-    pub fn will_need(&self, region: &Arc<PagedRegion>, first: u32, end: u32) {
+    pub fn prefetch(&self, list: Vec<(Arc<PagedRegion>, Range<u32>)>) {
         let _uninterrupted = Uninterrupted::new();
-        let share = (end.saturating_sub(first)).div_ceil(self.workers.len() as u32).max(1);
-        for (worker, first) in self.workers.iter().zip((first..end).step_by(share as usize)) {
-            let end = end.min(first + share);
-            worker.tell(PagerNote::WillNeed { region: Arc::clone(region), first, end });
+        for (worker, share) in self.workers.iter().zip(self.pages.prefetch(list, self.workers.len())) {
+            worker.tell(PagerNote::Prefetch(share));
         }
     }
 }
@@ -195,13 +204,21 @@ impl Drop for PagerThreads {
     }
 }
 
-/// Ends the process with a thread that answers faults: whoever waits for an answer would wait for ever.
+/// Tells threads that there is something to do.
+pub(super) fn look(workers: &[WorkerHandle<PagerNote>]) {
+    let _uninterrupted = Uninterrupted::new();
+    for worker in workers {
+        worker.tell(PagerNote::Look);
+    }
+}
+
+/// Ends the process with a thread that answers faults, because threads that wait for an answer would wait for ever.
 struct LastResort;
 
 impl Drop for LastResort {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            say("outboard: nobody answers page faults any more; the process cannot go on\n");
+            say("outboard: no thread answers page faults any more; the process cannot go on\n");
             std::process::abort();
         }
     }
@@ -209,7 +226,10 @@ impl Drop for LastResort {
 
 /// Starts a thread in which no signal handler of the application runs: one that touched far memory would wait for
 /// itself.
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, std::io::Error> {
+pub(super) fn spawn(
+    name: String,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, std::io::Error> {
     // The new thread inherits the mask.
     let _uninterrupted = Uninterrupted::new();
     std::thread::Builder::new().name(name).spawn(work)

@@ -1,6 +1,6 @@
 //! Chunks for those who would rather have an error than a signal.
 //!
-//! Whoever tries never touches what is not here: it asks a fault thread for the chunk, waits for it with a deadline, and has
+//! A thread that tries never touches what is not here: it asks a fault thread for the chunk, waits for it with a deadline, and has
 //! it stay in its region while it is read or written.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Missing {
     Lost,
     /// They are not here, and did not come in time.
     Late,
-    /// They were thrown away by whoever gave their addresses to `madvise`.
+    /// The program threw them away by giving their addresses to `madvise`.
     ThrownAway,
     /// They belong to the process that has forked this one.
     Parent {
@@ -48,11 +48,11 @@ impl Drop for Counted<'_> {
 }
 
 impl PagerThreads {
-    /// Runs `use_it` while these bytes of a chunk are in their region, whatever other threads do and whoever wants room.
+    /// Runs `use_it` while these bytes of a chunk are in their region, whatever other threads do, and want room for.
     pub fn with_chunk<R>(
         &self,
         (region, index): (&Arc<PagedRegion>, u32),
-        (start, len): (usize, usize),
+        addresses: Span,
         until: Instant,
         use_it: impl FnOnce() -> R,
     ) -> Result<R, Missing> {
@@ -64,7 +64,7 @@ impl PagerThreads {
         let waiting = Counted::new(&pages.tries);
         loop {
             let news = space.news_so_far();
-            match pages.hold((region, index), Span { start, len }) {
+            match pages.hold((region, index), addresses) {
                 Whereabouts::Held => break,
                 Whereabouts::Lost => return Err(Missing::Lost),
                 Whereabouts::ThrownAway => return Err(Missing::ThrownAway),
@@ -77,14 +77,26 @@ impl PagerThreads {
         }
         drop(waiting);
         let used = use_it();
-        if pages.release(region, index) {
-            // Whoever has waited for its seat may have it now.
+        if pages.release((region, index), addresses) {
+            // A thread that has waited for its seat may have it now.
             self.look();
         }
         Ok(used)
     }
 
-    fn want(&self, region: &Arc<PagedRegion>, index: u32) {
+    /// A number that changes whenever a chunk may have come that is waited for, as long as one [waits](Self::wait_for_arrival).
+    pub fn news(&self) -> u64 {
+        self.pages.space().news_so_far()
+    }
+
+    /// Waits until there is other news than this, for a moment at most.
+    pub fn wait_for_arrival(&self, news: u64) {
+        let _waiting = Counted::new(&self.pages.tries);
+        self.pages.space().wait_for_news_after(news, PAUSE);
+    }
+
+    /// Has a fault thread fetch a chunk. Nothing is told of it if there is no room: ask again.
+    pub fn want(&self, region: &Arc<PagedRegion>, index: u32) {
         let _uninterrupted = Uninterrupted::new();
         let worker = &self.workers[index as usize % self.workers.len()];
         worker.tell(PagerNote::Want { region: Arc::clone(region), index });

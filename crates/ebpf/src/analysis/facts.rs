@@ -12,8 +12,8 @@ use crate::helper::ARGUMENTS;
 use crate::insn::Insn;
 use crate::instance::Instance;
 use crate::memory::{
-    AREA_SHIFT, Access, CONTEXT, CONTEXT_AREA, DATA_AREA, FIRST_GRANT_AREA, FRAME_LEN, RODATA_AREA, STACK,
-    STACK_AREA,
+    AREA_SHIFT, CONTEXT, CONTEXT_AREA, DATA_AREA, FIRST_GRANT_AREA, FRAME_LEN, MemoryAccess, RODATA_AREA,
+    STACK, STACK_AREA,
 };
 use crate::program::Program;
 
@@ -176,7 +176,7 @@ impl Lengths {
                 state.context.max(needed)
             }
             STACK_AREA => self.stack,
-            RODATA_AREA if touch.access == Access::Read => self.rodata,
+            RODATA_AREA if touch.access == MemoryAccess::Read => self.rodata,
             DATA_AREA => self.data,
             FIRST_GRANT_AREA.. => touch.address.granted,
             _ => 0,

@@ -12,7 +12,7 @@ use crate::program::FunctionId;
 
 /// What is known about one access, at one depth of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Finding {
+pub struct AccessFinding {
     /// The slot of the instruction.
     pub index: u32,
     /// How many frames lie below the function's own.
@@ -22,7 +22,7 @@ pub struct Finding {
     address: Value,
 }
 
-impl Finding {
+impl AccessFinding {
     /// Whether it needs no check, given a context of the [length](Analysis::context_of) that is needed.
     pub fn is_proven(&self) -> bool {
         matches!(self.reach, Reach::Proven { .. })
@@ -31,12 +31,12 @@ impl Finding {
 
 impl Analysis {
     /// What is known about every load, store and atomic operation that can be reached, by slot.
-    pub fn findings(&self) -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<AccessFinding> {
         let mut findings = Vec::new();
         for body in &self.bodies {
             for &(index, address) in &body.facts.addresses {
                 let reach = body.facts.reaches[(index - body.start) as usize].unwrap_or(Reach::Anywhere);
-                findings.push(Finding { index, depth: body.depth, reach, address });
+                findings.push(AccessFinding { index, depth: body.depth, reach, address });
             }
         }
         findings.sort_by_key(|finding| (finding.index, finding.depth));
@@ -72,7 +72,7 @@ fn name_of(area: usize) -> String {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for AccessFinding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mask = (1u64 << AREA_SHIFT) - 1;
         let (low, high) = (self.address.low & mask, self.address.high & mask);

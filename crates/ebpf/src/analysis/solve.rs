@@ -10,7 +10,7 @@ use super::state::State;
 use super::transfer::{apply, compared, touch};
 use super::value::Value;
 use crate::insn::{Insn, Reg};
-use crate::memory::{Access, MAX_FRAMES};
+use crate::memory::{MAX_FRAMES, MemoryAccess};
 use crate::program::Program;
 
 /// How much is looked at before the analysis gives up: instructions, blocks that are prepared for a visit, and slots of
@@ -191,7 +191,7 @@ impl<'a> Solver<'a> {
         self.charge((block.after - block.first) as usize + state.slots.len())?;
         for insn in &self.program.code()[block.first as usize..=block.last as usize] {
             if let Some(touch) = touch(&state, insn)
-                && touch.access == Access::Write
+                && touch.access == MemoryAccess::Write
             {
                 visit.effects.write(touch.range(), state.frame());
             }

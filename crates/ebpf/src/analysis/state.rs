@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::value::{Meaning, Value};
 use crate::insn::{Operand, Reg};
-use crate::memory::{CONTEXT, FIRST_GRANT_AREA, FRAME_LEN, Limits, frame_end};
+use crate::memory::{CONTEXT, FIRST_GRANT_AREA, FRAME_LEN, ProgramLimits, frame_end};
 
 /// How many bytes a slot of the stack has of which something can be known.
 pub(crate) const SLOT: u64 = 8;
@@ -26,7 +26,7 @@ impl State {
         let mut state = State::of_call(0);
         state.registers[1] = Value::constant(CONTEXT);
         state.registers[2] =
-            Value { meaning: Meaning::ContextLength, ..Value::between(0, Limits::LONGEST as u64) };
+            Value { meaning: Meaning::ContextLength, ..Value::between(0, ProgramLimits::LONGEST as u64) };
         state
     }
 
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Something in these addresses is written, nobody knows what.
+    /// Something in these addresses is written, and the analysis does not know what.
     pub(crate) fn forget(&mut self, addresses: Range<u64>) {
         let frame = self.frame();
         for (number, value) in &mut self.slots {

@@ -132,7 +132,7 @@ fn functions_know_what_they_are_called_with_and_callers_what_they_get() {
     let deep = "call local f\nexit\n.function f\nstxdw [r10-8], r1\ncall local f\nexit";
     let (_, analysis) = analyse(deep);
     assert_eq!(analysis.findings().len(), 7, "once per depth");
-    assert!(analysis.findings().iter().all(super::Finding::is_proven));
+    assert!(analysis.findings().iter().all(super::AccessFinding::is_proven));
 }
 
 /// The rounds of all loops, and the fuel that `main` uses at most.

@@ -5,14 +5,14 @@ use std::ops::Range;
 use super::state::State;
 use super::value::Value;
 use crate::insn::{AluOp, AtomicOp, Insn, Operand, Reg, Size, SwapOp, Width};
-use crate::memory::Access;
+use crate::memory::MemoryAccess;
 
 /// A load, store or atomic operation: where, how much, and what for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) address: Value,
     pub(crate) size: u64,
-    pub(crate) access: Access,
+    pub(crate) access: MemoryAccess,
     /// Whether what was there before is seen.
     pub(crate) reads: bool,
 }
@@ -30,11 +30,11 @@ impl Touch {
 /// What an instruction does to memory, if it does anything.
 pub(crate) fn touch(state: &State, insn: &Insn) -> Option<Touch> {
     let (base, offset, size, access, reads) = match *insn {
-        Insn::Load { size, base, offset, .. } => (base, offset, size, Access::Read, true),
-        Insn::Store { size, base, offset, .. } => (base, offset, size, Access::Write, false),
+        Insn::Load { size, base, offset, .. } => (base, offset, size, MemoryAccess::Read, true),
+        Insn::Store { size, base, offset, .. } => (base, offset, size, MemoryAccess::Write, false),
         Insn::Atomic { width, base, offset, .. } => {
             let size = if width == Width::W32 { Size::Word } else { Size::Double };
-            (base, offset, size, Access::Write, true)
+            (base, offset, size, MemoryAccess::Write, true)
         }
         _ => return None,
     };

@@ -9,7 +9,9 @@ use super::layout::{self, ended};
 use super::translate::{Translator, field, fixed_field, memory};
 use crate::analysis::Reach;
 use crate::insn::{AtomicOp, Operand, Reg, Size, Width};
-use crate::memory::{AREA_SHIFT, AREAS, Access, Area, FIRST_GRANT_AREA, STACK_AREA, area_address};
+use crate::memory::{
+    AREA_SHIFT, AREAS, FIRST_GRANT_AREA, MemoryAccess, MemoryArea, STACK_AREA, area_address,
+};
 
 /// A native address that may be accessed: a value and a distance from it.
 #[derive(Clone, Copy)]
@@ -17,7 +19,7 @@ struct Place(Value, i32);
 
 impl Translator<'_, '_> {
     pub(super) fn load(&mut self, index: u32, size: Size, signed: bool, dst: Reg, at: (Reg, i16)) {
-        let Place(start, offset) = self.locate(index, size, at, Access::Read);
+        let Place(start, offset) = self.locate(index, size, at, MemoryAccess::Read);
         let value = self.builder.ins().load(type_of(size), memory(), start, offset);
         let value = match (size, signed) {
             (Size::Double, _) => value,
@@ -28,7 +30,7 @@ impl Translator<'_, '_> {
     }
 
     pub(super) fn store(&mut self, index: u32, size: Size, at: (Reg, i16), src: Operand) {
-        let Place(start, offset) = self.locate(index, size, at, Access::Write);
+        let Place(start, offset) = self.locate(index, size, at, MemoryAccess::Write);
         let value = self.operand(Width::W64, src);
         let value =
             if size == Size::Double { value } else { self.builder.ins().ireduce(type_of(size), value) };
@@ -49,7 +51,7 @@ impl Translator<'_, '_> {
             Width::W32 => (Size::Word, I32),
             Width::W64 => (Size::Double, I64),
         };
-        let Place(start, offset) = self.locate(index, size, at, Access::Write);
+        let Place(start, offset) = self.locate(index, size, at, MemoryAccess::Write);
         let operand = self.get_as(width, src);
         let expected = self.get_as(width, Reg::R0);
         let old = self.builder.ins().load(class, memory(), start, offset);
@@ -74,7 +76,7 @@ impl Translator<'_, '_> {
     }
 
     /// Where an access goes, after it was checked as far as that is needed.
-    fn locate(&mut self, index: u32, size: Size, (base, offset): (Reg, i16), access: Access) -> Place {
+    fn locate(&mut self, index: u32, size: Size, (base, offset): (Reg, i16), access: MemoryAccess) -> Place {
         match self.plan.reach(self.body, index) {
             Reach::Anywhere => self.look_up(index, size, (base, offset), access),
             Reach::Area(area) => self.check_length(index, size, (base, offset), area, access),
@@ -104,14 +106,14 @@ impl Translator<'_, '_> {
         size: Size,
         (base, offset): (Reg, i16),
         area: usize,
-        access: Access,
+        access: MemoryAccess,
     ) -> Place {
         let address = self.address(base, offset);
         let within = self.builder.ins().iadd_imm(address, (area_address(area) as i64).wrapping_neg());
         let end = self.builder.ins().iadd_imm(within, i64::from(size.bytes()));
         let length = match access {
-            Access::Read => layout::area_readable(area),
-            Access::Write => layout::area_writable(area),
+            MemoryAccess::Read => layout::area_readable(area),
+            MemoryAccess::Write => layout::area_writable(area),
         };
         let changes = area == STACK_AREA || area >= FIRST_GRANT_AREA;
         let flags = if changes { field() } else { fixed_field() };
@@ -123,7 +125,7 @@ impl Translator<'_, '_> {
         Place(self.builder.ins().iadd(start, within), 0)
     }
 
-    fn look_up(&mut self, index: u32, size: Size, (base, offset): (Reg, i16), access: Access) -> Place {
+    fn look_up(&mut self, index: u32, size: Size, (base, offset): (Reg, i16), access: MemoryAccess) -> Place {
         let status = ended(layout::WRONG_ADDRESS, index);
         let address = self.address(base, offset);
         let area = self.builder.ins().ushr_imm(address, i64::from(AREA_SHIFT));
@@ -135,11 +137,12 @@ impl Translator<'_, '_> {
         let within = self.builder.ins().ireduce(I32, address);
         let within = self.builder.ins().uextend(I64, within);
         let end = self.builder.ins().iadd_imm(within, i64::from(size.bytes()));
-        let length = if access == Access::Read { Area::READABLE } else { Area::WRITABLE };
+        let length = if access == MemoryAccess::Read { MemoryArea::READABLE } else { MemoryArea::WRITABLE };
         let length = self.builder.ins().uload32(field(), entry, layout::AREA_TABLE + length as i32);
         let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);
         self.end_unless(fits, Some(address), status);
-        let start = self.builder.ins().load(I64, field(), entry, layout::AREA_TABLE + Area::BASE as i32);
+        let start =
+            self.builder.ins().load(I64, field(), entry, layout::AREA_TABLE + MemoryArea::BASE as i32);
         Place(self.builder.ins().iadd(start, within), 0)
     }
 

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::unit::{self, Unit};
 use super::{CompileError, Compiler};
 use crate::analysis::{Analysis, Expectations, Flow};
-use crate::instance::{Instance, State};
+use crate::instance::{Instance, InstanceState};
 use crate::memory::MAX_FRAMES;
 use crate::near::approach_at;
 use crate::program::{FunctionId, Program};
@@ -198,11 +198,11 @@ impl Proven {
         self.bodies.get(function.index())?[depth as usize]
     }
 
-    /// What a suspended run goes on with, if it has called no other function, nobody else has had it in hands, and what
+    /// What a suspended run goes on with, if it has called no other function, was never encoded as bytes, and what
     /// was proven holds in it.
     #[inline]
     pub(super) fn resume_quickly(&self, instance: &Instance) -> Option<NativeFunction> {
-        if instance.depth != 0 || instance.state() != State::Suspended {
+        if instance.depth != 0 || instance.state() != InstanceState::Suspended {
             return None;
         }
         self.start(instance.function, instance, u64::MAX)?;
@@ -217,7 +217,7 @@ impl Proven {
         if self.start(instance.function, instance, u64::MAX).is_none() {
             return false;
         }
-        if instance.state() == State::Suspended {
+        if instance.state() == InstanceState::Suspended {
             debug_assert!(self.expectations.are_met_by(instance), "a run reached what was proven impossible");
             return true;
         }

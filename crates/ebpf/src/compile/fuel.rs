@@ -1,7 +1,7 @@
 //! Where compiled code looks at its fuel.
 //!
 //! Every basic block has to be paid when it is entered. But where there is enough for everything that can follow
-//! until the next milestone, nobody has to look on the way. So every function is there twice: code that looks only
+//! until the next milestone, the code need not look on the way. So every function is there twice: code that looks only
 //! at milestones, and code that looks at every block, which goes on from a milestone where fuel is short.
 
 use crate::analysis::{Flow, successors};
@@ -34,7 +34,7 @@ const MAX_SLOTS_TWICE: usize = 1024;
 pub(super) struct Looks {
     /// By block; nothing if it looks at every block.
     pub(super) milestones: Option<Vec<Option<u64>>>,
-    /// What whoever enters the function has to look for, because the function does not.
+    /// What the code that enters the function has to look for, because the function does not.
     pub(super) at_start: u64,
 }
 

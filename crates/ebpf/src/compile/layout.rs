@@ -2,8 +2,8 @@
 
 use std::mem::offset_of;
 
-use crate::instance::{Frame, Instance};
-use crate::memory::{AREAS, Area, Memory, STACK_AREA};
+use crate::instance::{CallFrame, Instance};
+use crate::memory::{AREAS, MemoryArea, ProgramMemory, STACK_AREA};
 
 /// What compiled code finds in an instance while it runs, beside the run's own state.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,38 +58,38 @@ pub(super) const DEPTH: i32 = offset(offset_of!(Instance, depth));
 pub(super) const HELPER: i32 = offset(offset_of!(Instance, native) + offset_of!(Native, helper));
 pub(super) const RESUME: i32 = offset(offset_of!(Instance, native) + offset_of!(Native, resume));
 pub(super) const FRAMES: i32 = offset(offset_of!(Instance, frames));
-pub(super) const FRAME_SIZE: i32 = offset(size_of::<Frame>());
-pub(super) const FRAME_INDEX: i32 = offset(offset_of!(Frame, index));
-pub(super) const FRAME_UNUSED: i32 = offset(offset_of!(Frame, unused));
+pub(super) const FRAME_SIZE: i32 = offset(size_of::<CallFrame>());
+pub(super) const FRAME_INDEX: i32 = offset(offset_of!(CallFrame, index));
+pub(super) const FRAME_UNUSED: i32 = offset(offset_of!(CallFrame, unused));
 
 /// Where a saved register is in a frame: 6 to 9.
 pub(super) const fn frame_saved(register: usize) -> i32 {
-    offset(offset_of!(Frame, saved) + (register - 6) * 8)
+    offset(offset_of!(CallFrame, saved) + (register - 6) * 8)
 }
 
-const TABLE: usize = offset_of!(Instance, memory) + Memory::AREAS_OFFSET;
+const TABLE: usize = offset_of!(Instance, memory) + ProgramMemory::AREAS_OFFSET;
 /// Where the table of areas begins.
 pub(super) const AREA_TABLE: i32 = offset(TABLE);
 /// An entry of the table is as long as two to the power of this.
-pub(super) const AREA_ENTRY_SHIFT: i64 = size_of::<Area>().trailing_zeros() as i64;
-const _: () = assert!(size_of::<Area>().is_power_of_two());
+pub(super) const AREA_ENTRY_SHIFT: i64 = size_of::<MemoryArea>().trailing_zeros() as i64;
+const _: () = assert!(size_of::<MemoryArea>().is_power_of_two());
 
 /// Where the native address of an area is.
 pub(super) const fn area_base(area: usize) -> i32 {
     assert!(area < AREAS);
-    offset(TABLE + area * size_of::<Area>() + Area::BASE)
+    offset(TABLE + area * size_of::<MemoryArea>() + MemoryArea::BASE)
 }
 
 /// Where the number of bytes is that can be read.
 pub(super) const fn area_readable(area: usize) -> i32 {
     assert!(area < AREAS);
-    offset(TABLE + area * size_of::<Area>() + Area::READABLE)
+    offset(TABLE + area * size_of::<MemoryArea>() + MemoryArea::READABLE)
 }
 
 /// Where the number of bytes is that can be written.
 pub(super) const fn area_writable(area: usize) -> i32 {
     assert!(area < AREAS);
-    offset(TABLE + area * size_of::<Area>() + Area::WRITABLE)
+    offset(TABLE + area * size_of::<MemoryArea>() + MemoryArea::WRITABLE)
 }
 
 /// Where both lengths of the stack are.

@@ -43,7 +43,7 @@ pub(super) struct Pages {
     length: usize,
 }
 
-// SAFETY: nobody writes this code once it exists as this type.
+// SAFETY: no thread writes this code once it exists as this type.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
@@ -85,7 +85,7 @@ impl Pages {
         let start = unsafe { mmap_anonymous(null, mapped, both, MapFlags::PRIVATE)? };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
         let mapping = Arc::new(Mapping { start, mapped });
-        // SAFETY: the mapping is at least as long as the code, writable and known to nobody else.
+        // SAFETY: the mapping is at least as long as the code, writable and known to no other code.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(code).cast(), code.len()) };
         // SAFETY: these are whole pages of the mapping from above, to which there are no references.
         unsafe { mprotect(start.as_ptr().cast(), mapped, MprotectFlags::READ | MprotectFlags::EXEC)? };
@@ -140,11 +140,11 @@ impl Piece {
         Ok(Piece { mapping: Arc::new(Mapping { start, mapped: SHARED }), file, taken: 0 })
     }
 
-    /// Writes `code` behind what is taken, where nobody executes anything yet. There must be room for it.
+    /// Writes `code` behind what is taken, where no thread executes anything yet. There must be room for it.
     fn write(&self, code: &[u8]) -> Result<(), Errno> {
         assert!(self.taken <= SHARED && code.len() <= SHARED - self.taken, "no room for the code");
         let (null, both) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping of all of the file, which is as long; the code fits behind what is taken, nobody reads those
+        // SAFETY: a new mapping of all of the file, which is as long; the code fits behind what is taken, no thread reads those
         // bytes before they are handed out, and nothing keeps an address in it when it is unmapped.
         unsafe {
             let writable = mmap(null, SHARED, both, MapFlags::SHARED, &self.file, 0)?;
@@ -162,7 +162,7 @@ struct Mapping {
     mapped: usize,
 }
 
-// SAFETY: nobody writes what somebody may execute.
+// SAFETY: no thread writes code that another may execute.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

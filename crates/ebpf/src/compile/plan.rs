@@ -65,7 +65,7 @@ impl<'a> Plan<'a> {
         self.analysis.map_or(0..FRAME_LEN as u32, |analysis| analysis.zeroed(body))
     }
 
-    /// Whether anybody could see how much of the stack is accessible.
+    /// Whether a program could see how much of the stack is accessible.
     pub(super) fn shows_frames(&self, body: usize) -> bool {
         self.analysis.is_none_or(|analysis| !analysis.is_quiet(body))
     }

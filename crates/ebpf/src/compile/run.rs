@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::layout::{HELPER_FAILED, Outcome, RETURNED, SUSPENDED};
 use crate::executor::Answered;
-use crate::helper::Host;
+use crate::helper::HelperHost;
 use crate::instance::Instance;
 use crate::program::Program;
 use crate::trap::Why;
@@ -13,7 +13,7 @@ use crate::trap::Why;
 /// What a run needs beside its instance. It lives as long as one call of the executor.
 pub(super) struct Run<'a> {
     pub(super) program: &'a Program,
-    pub(super) host: &'a mut dyn Host,
+    pub(super) host: &'a mut dyn HelperHost,
     pub(super) failure: Option<Failure>,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Failure {
 ///
 /// # Safety
 ///
-/// `instance` is the one that was given to the compiled function, and nobody else uses it meanwhile; its
+/// `instance` is the one that was given to the compiled function, and no other code uses it meanwhile; its
 /// [`Native`](super::layout::Native) part has the address of a live [`Run`] of the same program.
 pub(super) unsafe extern "C" fn call_host(
     instance: *mut Instance,

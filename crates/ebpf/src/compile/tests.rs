@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::{Architecture, Compiler};
 use crate::continuation::Continuation;
-use crate::executor::{Executor, Exit};
-use crate::helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Quantity, Returns};
+use crate::executor::{Engine, Exit};
+use crate::helper::{Argument, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Quantity, Returns};
 use crate::instance::Instance;
 use crate::interpret::Interpreter;
-use crate::memory::Fault;
+use crate::memory::MemoryFault;
 use crate::program::Program;
 use crate::text::assemble;
 use crate::trap::{Trap, Why};
@@ -34,9 +34,9 @@ fn code_for_another_processor_can_be_made_but_not_run() {
 /// Waits for ever.
 struct Late;
 
-impl Host for Late {
-    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
-        Answer::Pending
+impl HelperHost for Late {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> HelperAnswer {
+        HelperAnswer::Pending
     }
 }
 
@@ -56,7 +56,7 @@ fn what_a_stranger_made_up_stays_suspect_however_often_it_waits() {
     let interpreter = Interpreter::new(program.clone());
     let main = program.entry("main").unwrap();
     let wild = 0x1234_5678;
-    for executor in [&compiled as &dyn Executor, &interpreter] {
+    for executor in [&compiled as &dyn Engine, &interpreter] {
         let mut instance = Instance::default();
         instance.set_context(&[7; 8]).unwrap();
         assert_eq!(executor.start(&mut instance, main, &mut Late, 100), Exit::Suspended);
@@ -67,7 +67,7 @@ fn what_a_stranger_made_up_stays_suspect_however_often_it_waits() {
         instance.restore(&program, &forged, 100).unwrap();
         assert_eq!(executor.resume(&mut instance, &mut Late, 0), Exit::Suspended);
         let exit = compiled.resume(&mut instance, &mut Late, 0);
-        let why = Why::Memory(Fault::Outside { address: wild, length: 8 });
+        let why = Why::Memory(MemoryFault::Outside { address: wild, length: 8 });
         assert_eq!(exit, Exit::Trapped(Trap { index: 3, why }));
     }
 }
@@ -96,15 +96,15 @@ fn what_a_helper_was_asked_can_be_made_up_too() {
     instance.restore(&program, &Continuation::parse(&bytes).unwrap(), 100).unwrap();
     let (address, _) = instance.pending_memory().unwrap().grant(8).unwrap();
     let exit = compiled.resume(&mut instance, &mut Late, address);
-    let why = Why::Memory(Fault::Outside { address: address + 4088, length: 8 });
+    let why = Why::Memory(MemoryFault::Outside { address: address + 4088, length: 8 });
     assert_eq!(exit, Exit::Trapped(Trap { index: 3, why }));
 }
 
 /// Panics when asked.
 struct Broken;
 
-impl Host for Broken {
-    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Broken {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> HelperAnswer {
         panic!("the host is broken")
     }
 }

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
 
-use super::effort::{Effort, Limit};
+use super::effort::{CompileEffort, Limit};
 use super::fuel::Looks;
 use super::homes::Homes;
 use super::layout::{self, ended};
@@ -65,7 +65,7 @@ pub(super) fn field() -> MemFlags {
     MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
 }
 
-/// Fields that nobody changes during a run.
+/// Fields that do not change during a run.
 pub(super) fn fixed_field() -> MemFlags {
     field().with_readonly().with_can_move()
 }
@@ -88,7 +88,7 @@ pub(super) fn translate(
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
     let instance = builder.block_params(entry)[0];
-    let homes = Homes::new(&mut builder, limit.effort == Effort::Little);
+    let homes = Homes::new(&mut builder, limit.effort == CompileEffort::Little);
     let slots = plan.source(body).slots();
     let blocks = std::array::from_fn(|_| vec![None; slots]);
     let depth = match plan.bodies[body].depth {
@@ -330,7 +330,7 @@ impl<'b> Translator<'_, 'b> {
     /// Where a branch leads forward, what only its target needs is computed on the way there, not before it.
     fn branch(&mut self, taken: Value, index: u32, target: u32) {
         let (there, next) = (self.block_at(target), self.block_at(index + 1));
-        if target <= index || self.limit.effort == Effort::Little {
+        if target <= index || self.limit.effort == CompileEffort::Little {
             self.builder.ins().brif(taken, there, &[], next, &[]);
             return;
         }

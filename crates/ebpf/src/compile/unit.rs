@@ -7,7 +7,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
 
-use super::effort::{Effort, Limit, MAX_WORK, MAX_WORK_WITH_EFFORT};
+use super::effort::{CompileEffort, Limit, MAX_WORK, MAX_WORK_WITH_EFFORT};
 use super::plan::Plan;
 use super::translate::{signature, translate};
 use super::{CompileError, Compiler};
@@ -66,7 +66,7 @@ pub(super) fn compile(plan: &Plan<'_>, compiler: &Compiler) -> Result<Unit, Comp
     for body in 0..plan.bodies.len() {
         let effort = compilation.translate(body, &mut workshop)?;
         let name = || plan.source(body).name.clone();
-        let isa = if effort == Effort::Full { &compiler.thorough } else { &compiler.quick };
+        let isa = if effort == CompileEffort::Full { &compiler.thorough } else { &compiler.quick };
         let context = &mut workshop.context;
         let compiled = context
             .compile(&**isa, &mut ControlPlane::default())
@@ -105,11 +105,11 @@ impl<'a> Compilation<'a> {
     }
 
     /// Translates a body, with as much effort as it is worth. Says with how much.
-    fn translate(&mut self, body: usize, workshop: &mut Workshop) -> Result<Effort, CompileError> {
+    fn translate(&mut self, body: usize, workshop: &mut Workshop) -> Result<CompileEffort, CompileError> {
         let source = self.plan.source(body);
-        let most = Effort::for_slots(source.slots(), self.slots).min(self.compiler.effort);
+        let most = CompileEffort::for_slots(source.slots(), self.slots).min(self.compiler.effort);
         let left = MAX_WORK - self.work;
-        for (effort, limit) in [(most, MAX_WORK_WITH_EFFORT.min(left)), (Effort::Little, left)] {
+        for (effort, limit) in [(most, MAX_WORK_WITH_EFFORT.min(left)), (CompileEffort::Little, left)] {
             let Workshop { context, frontend } = workshop;
             context.clear();
             context.func =

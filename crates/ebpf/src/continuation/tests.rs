@@ -3,28 +3,33 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::{Executor, Exit};
-use crate::helper::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Quantity, Returns};
-use crate::instance::State;
+use crate::executor::{Engine, Exit};
+use crate::helper::{Argument, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Quantity, Returns};
+use crate::instance::InstanceState;
 use crate::interpret::Interpreter;
-use crate::memory::Limits;
+use crate::memory::ProgramLimits;
 use crate::program::Program;
 use crate::text::assemble;
 
 /// Grants what is asked for, filled with the slot's number, and makes everybody wait.
 struct Site;
 
-impl Host for Site {
-    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Site {
+    fn call(
+        &mut self,
+        helper: &Helper,
+        &arguments: &[u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> HelperAnswer {
         if helper.may_suspend {
-            return Answer::Pending;
+            return HelperAnswer::Pending;
         }
         match memory.grant(arguments[1] as usize) {
             Ok((address, buffer)) => {
                 buffer.fill(arguments[0] as u8 + 1);
-                Answer::Value(address)
+                HelperAnswer::Value(address)
             }
-            Err(_) => Answer::Trap(1),
+            Err(_) => HelperAnswer::Trap(1),
         }
     }
 }
@@ -115,7 +120,7 @@ proptest! {
         let continuation = Continuation::parse(&bytes).unwrap();
         let mut there = Instance::default();
         there.restore(&program(), &continuation, u64::MAX).unwrap();
-        prop_assert_eq!(there.state(), State::Restored);
+        prop_assert_eq!(there.state(), InstanceState::Restored);
         prop_assert_eq!(there.pending(), here.pending());
         let mut again = Vec::new();
         prop_assert!(there.save(&mut again));
@@ -197,11 +202,17 @@ fn limits_hold_for_what_comes_from_elsewhere() {
         let continuation = Continuation::parse(&bytes).unwrap();
         Instance::new(limits).restore(interpreter.program(), &continuation, 9)
     };
-    assert_eq!(restore(Limits { context: 24, grant: 20 }), Ok(()));
+    assert_eq!(restore(ProgramLimits { context: 24, grant: 20 }), Ok(()));
     let (part, length, limit) = ("a context", 24, 23);
-    assert_eq!(restore(Limits { context: 23, grant: 20 }), Err(RestoreError::Limit { part, length, limit }));
+    assert_eq!(
+        restore(ProgramLimits { context: 23, grant: 20 }),
+        Err(RestoreError::Limit { part, length, limit })
+    );
     let (part, length, limit) = ("a buffer", 20, 19);
-    assert_eq!(restore(Limits { context: 24, grant: 19 }), Err(RestoreError::Limit { part, length, limit }));
+    assert_eq!(
+        restore(ProgramLimits { context: 24, grant: 19 }),
+        Err(RestoreError::Limit { part, length, limit })
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use object::{Object, ObjectSection, SectionFlags, SectionIndex};
 
-use super::{Elf, LoadError, name_of};
+use super::{Elf, ElfError, name_of};
 use crate::memory::{DATA, RODATA};
 use crate::program::{MAX_DATA, MAX_SLOTS};
 
@@ -33,7 +33,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(elf: &Elf<'_>) -> Result<Layout, LoadError> {
+    pub(super) fn new(elf: &Elf<'_>) -> Result<Layout, ElfError> {
         let mut layout = Layout::default();
         for section in elf.sections() {
             let SectionFlags::Elf { sh_flags } = section.flags() else { continue };
@@ -49,10 +49,10 @@ impl Layout {
         Ok(layout)
     }
 
-    fn place_section<'a>(&mut self, section: &impl ObjectSection<'a>, part: Part) -> Result<(), LoadError> {
+    fn place_section<'a>(&mut self, section: &impl ObjectSection<'a>, part: Part) -> Result<(), ElfError> {
         let name = name_of(section);
         let bytes = section.data()?;
-        // Sections without bytes in the file, as `.bss`, have only a length, which anybody can claim.
+        // Sections without bytes in the file, as `.bss`, have only a length, which any file can claim.
         let length = usize::try_from(section.size()).unwrap_or(usize::MAX).max(bytes.len());
         let alignment = section.align().clamp(1, 4096).next_power_of_two() as usize;
         let (target, most) = match part {
@@ -61,12 +61,12 @@ impl Layout {
             Part::Data => (&mut self.data, MAX_DATA),
         };
         if part == Part::Code && !length.is_multiple_of(8) {
-            return Err(LoadError::Length { section: name, length: length as u64 });
+            return Err(ElfError::Length { section: name, length: length as u64 });
         }
         let start = if part == Part::Code { target.len() } else { target.len().next_multiple_of(alignment) };
         match start.checked_add(length) {
             Some(end) if end <= most => target.resize(end, 0),
-            _ => return Err(LoadError::TooLong { section: name }),
+            _ => return Err(ElfError::TooLong { section: name }),
         }
         target[start..start + bytes.len()].copy_from_slice(bytes);
         self.placed.push(Placed { section: section.index(), name, part, start, length });

@@ -3,16 +3,16 @@
 
 use object::elf;
 
-use super::LoadError;
+use super::ElfError;
 
 const HEADER_LEN: usize = 64;
 const LITTLE: u8 = 1;
 const SIXTY_FOUR_BITS: u8 = 2;
 
 /// Refuses what is not a relocatable object for little-endian BPF.
-pub(super) fn check(file: &[u8]) -> Result<(), LoadError> {
+pub(super) fn check(file: &[u8]) -> Result<(), ElfError> {
     if file.len() < HEADER_LEN || !file.starts_with(b"\x7fELF") {
-        return Err(LoadError::File { offset: 0, why: "it does not begin as an ELF object does" });
+        return Err(ElfError::File { offset: 0, why: "it does not begin as an ELF object does" });
     }
     let [width, order] = [file[4], file[5]];
     let half = |at: usize| {
@@ -28,7 +28,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), LoadError> {
         elf::ET_EXEC | elf::ET_DYN => "a program or library",
         _ => "an ELF file",
     };
-    Err(LoadError::Kind { what: format!("{what} for {}", name(machine, order)) })
+    Err(ElfError::Kind { what: format!("{what} for {}", name(machine, order)) })
 }
 
 fn name(machine: u16, order: u8) -> String {

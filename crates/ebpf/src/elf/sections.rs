@@ -1,7 +1,7 @@
 //! Whether an object's table of sections makes sense. A reader that skips what it cannot read would load something else
 //! than was compiled: code whose relocations are out of reach still decodes.
 
-use super::LoadError;
+use super::ElfError;
 
 const SECTION_LEN: usize = 64;
 const RELOCATION_LEN: u64 = 16;
@@ -88,8 +88,8 @@ impl Section {
 }
 
 /// Looks at every section before any is used.
-pub(super) fn check(file: &[u8]) -> Result<(), LoadError> {
-    let broken = |offset: usize, why| LoadError::File { offset: offset as u64, why };
+pub(super) fn check(file: &[u8]) -> Result<(), ElfError> {
+    let broken = |offset: usize, why| ElfError::File { offset: offset as u64, why };
     let table = long(file, 40).and_then(|table| usize::try_from(table).ok()).unwrap_or(usize::MAX);
     let (size, count) = (half(file, 58).unwrap_or(0), half(file, 60).unwrap_or(0));
     let names = half(file, 62).unwrap_or(0);
@@ -107,10 +107,10 @@ pub(super) fn check(file: &[u8]) -> Result<(), LoadError> {
         let name = name.and_then(|name| std::str::from_utf8(name).ok()).filter(|name| !name.is_empty());
         let name = || name.map_or_else(|| format!("#{index}"), str::to_owned);
         if matches!(name().as_str(), "maps" | ".maps") {
-            return Err(LoadError::Maps { section: name() });
+            return Err(ElfError::Maps { section: name() });
         }
         if let Some(why) = section.flaw(file, &all) {
-            return Err(LoadError::Section { section: name(), offset: section.at as u64, why });
+            return Err(ElfError::Section { section: name(), offset: section.at as u64, why });
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ fn quantities_come_from_scalars() {
 
 #[test]
 fn a_helper_writes_only_where_it_is_declared_to() {
-    let mut memory = Memory::new(crate::memory::Limits::default());
+    let mut memory = ProgramMemory::new(crate::memory::ProgramLimits::default());
     memory.set_context(&[0; 32]).unwrap();
     let context = crate::memory::CONTEXT;
     let helper =

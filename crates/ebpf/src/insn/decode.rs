@@ -6,7 +6,7 @@ use super::{AluOp, AtomicOp, Condition, Insn, Operand, Reg, Size, SwapOp, Width}
 /// Bytes that are no instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("instruction {index}: {flaw}")]
-pub struct DecodeError {
+pub struct InsnDecodeError {
     /// The slot.
     pub index: usize,
     /// What is wrong with it.
@@ -125,7 +125,7 @@ impl Slot {
 
 /// Decodes a whole program: one entry per slot of eight bytes. Targets lie within the program; whether they lie
 /// within a function, and on an instruction, is for [`Program`](crate::Program) to say.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Insn>, DecodeError> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<Insn>, InsnDecodeError> {
     let (slots, rest) = bytes.as_chunks::<8>();
     let mut code = Vec::with_capacity(slots.len());
     while let Some(&bytes) = slots.get(code.len()) {
@@ -134,13 +134,13 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Insn>, DecodeError> {
         let place = Place { index, slots: slots.len() };
         let insn =
             if slot.opcode == 0x18 { load_imm(slot, slots.get(index + 1)) } else { single(slot, place) };
-        let insn = insn.map_err(|flaw| DecodeError { index, flaw })?;
+        let insn = insn.map_err(|flaw| InsnDecodeError { index, flaw })?;
         code.push(insn);
         if insn.slots() == 2 {
             code.push(Insn::SecondHalf);
         }
     }
-    if rest.is_empty() { Ok(code) } else { Err(DecodeError { index: code.len(), flaw: Flaw::Truncated }) }
+    if rest.is_empty() { Ok(code) } else { Err(InsnDecodeError { index: code.len(), flaw: Flaw::Truncated }) }
 }
 
 /// Where an instruction is, to know what its distances mean.

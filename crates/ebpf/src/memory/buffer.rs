@@ -6,7 +6,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use super::Area;
+use super::MemoryArea;
 
 /// A buffer that keeps its allocation when it shrinks.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Buffer {
     }
 
     fn layout(capacity: usize) -> Layout {
-        // Cannot fail: `Limits::LONGEST` is far below what a layout can hold.
+        // Cannot fail: `ProgramLimits::LONGEST` is far below what a layout can hold.
         Layout::from_size_align(capacity, ALIGNMENT).expect("lengths are limited")
     }
 
@@ -86,8 +86,8 @@ impl Buffer {
     }
 
     /// All of it, to be read and written.
-    pub(super) fn area(&self) -> Area {
-        Area { base: self.as_ptr(), readable: self.length as u32, writable: self.length as u32 }
+    pub(super) fn area(&self) -> MemoryArea {
+        MemoryArea { base: self.as_ptr(), readable: self.length as u32, writable: self.length as u32 }
     }
 }
 

@@ -11,8 +11,8 @@ static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     Program::new(assemble(text, &helpers).unwrap(), helpers).unwrap()
 });
 
-fn memory() -> Memory {
-    let mut memory = Memory::new(Limits { context: 32, grant: 16 });
+fn memory() -> ProgramMemory {
+    let mut memory = ProgramMemory::new(ProgramLimits { context: 32, grant: 16 });
     // SAFETY: the program is never freed.
     unsafe { memory.bind(&PROGRAM) };
     memory.begin(&PROGRAM, || true);
@@ -40,22 +40,29 @@ fn nothing_lies_between_areas() {
     for address in
         [0, 8, CONTEXT, STACK, RODATA + 8, DATA + 2, grant_address(0), area_address(AREAS), u64::MAX]
     {
-        assert_eq!(memory.load::<1>(address), Err(Fault::Outside { address, length: 1 }), "{address:#x}");
+        assert_eq!(
+            memory.load::<1>(address),
+            Err(MemoryFault::Outside { address, length: 1 }),
+            "{address:#x}"
+        );
     }
     let address = RODATA - 1;
-    assert_eq!(memory.load::<2>(address), Err(Fault::Outside { address, length: 2 }));
-    assert_eq!(memory.read(RODATA, usize::MAX), Err(Fault::Outside { address: RODATA, length: u64::MAX }));
+    assert_eq!(memory.load::<2>(address), Err(MemoryFault::Outside { address, length: 2 }));
+    assert_eq!(
+        memory.read(RODATA, usize::MAX),
+        Err(MemoryFault::Outside { address: RODATA, length: u64::MAX })
+    );
     assert_eq!(memory.read(u64::MAX, 0), Ok(&[][..]));
 }
 
 #[test]
 fn constants_cannot_be_written() {
     let mut memory = memory();
-    let fault = Fault::ReadOnly { address: RODATA, length: 4 };
+    let fault = MemoryFault::ReadOnly { address: RODATA, length: 4 };
     assert_eq!(memory.store(RODATA, [0; 4]), Err(fault));
     assert_eq!(memory.write(RODATA, 4).map(|bytes| bytes.len()), Err(fault));
     let address = RODATA + 6;
-    assert_eq!(memory.store(address, [0; 4]), Err(Fault::Outside { address, length: 4 }));
+    assert_eq!(memory.store(address, [0; 4]), Err(MemoryFault::Outside { address, length: 4 }));
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn body(code: &[Insn], function: &Function, helpers: &Helpers) -> Result<(), Pro
     }
 }
 
-/// Whoever calls what may suspend may suspend.
+/// A function that calls one that may suspend may suspend.
 fn suspensions(code: &[Insn], functions: &mut [Function], helpers: &Helpers) {
     let position =
         |functions: &[Function], start: u32| functions.partition_point(|function| function.start < start);

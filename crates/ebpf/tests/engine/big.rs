@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use outboard_ebpf::program::MAX_SLOTS;
 use outboard_ebpf::{
-    Analysis, Answer, CompileError, Compiler, Executor, Helper, HelperMemory, Host, Interpreter, Parts,
-    Program,
+    Analysis, CompileError, Compiler, Engine, Helper, HelperAnswer, HelperHost, HelperMemory, Interpreter,
+    Parts, Program,
 };
 
 use crate::executors::outcome;
@@ -16,9 +16,9 @@ use crate::executors::outcome;
 /// Answers everything with nothing.
 struct Site;
 
-impl Host for Site {
-    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
-        Answer::Value(0)
+impl HelperHost for Site {
+    fn call(&mut self, _: &Helper, _: &[u64; 5], _: &mut HelperMemory<'_>) -> HelperAnswer {
+        HelperAnswer::Value(0)
     }
 }
 
@@ -76,7 +76,7 @@ fn long_programs_of_all_shapes_run_as_they_should() {
         let compiled = compiler.compile(program.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         let interpreter = Interpreter::new(program);
         for (context, fuel) in [(&[0u8; 0][..], 100_000), (&[7; 64], 100_000), (&[7; 64], 700)] {
-            let run = |executor: &dyn Executor| outcome(executor, context, &mut Site, fuel);
+            let run = |executor: &dyn Engine| outcome(executor, context, &mut Site, fuel);
             assert_eq!(run(&compiled), run(&interpreter), "{name}, {} bytes, {fuel} fuel", context.len());
         }
     }
@@ -93,7 +93,7 @@ fn the_longest_programs_run() {
         let program = program(name, parts);
         let compiled = compiler.compile(program.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         let interpreter = Interpreter::new(program);
-        let run = |executor: &dyn Executor| outcome(executor, &[7; 64], &mut Site, 200_000);
+        let run = |executor: &dyn Engine| outcome(executor, &[7; 64], &mut Site, 200_000);
         assert_eq!(run(&compiled), run(&interpreter), "{name}");
     }
 }
@@ -108,7 +108,7 @@ fn runs_that_lack_code_are_interpreted_until_it_is_there() {
     let compiled = Compiler::native().unwrap().compile_in_parts(program.clone(), miss).unwrap();
     let interpreter = Interpreter::new(program);
     let agree = |context: &[u8]| {
-        let run = |executor: &dyn Executor| outcome(executor, context, &mut Site, 100);
+        let run = |executor: &dyn Engine| outcome(executor, context, &mut Site, 100);
         assert_eq!(run(&compiled), run(&interpreter), "{} bytes", context.len());
     };
     agree(&[1; 16]);

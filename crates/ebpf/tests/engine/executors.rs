@@ -4,17 +4,19 @@ use std::sync::{Arc, LazyLock};
 
 use outboard_ebpf::text::assemble;
 use outboard_ebpf::{
-    Architecture, Compiler, Effort, Executor, Exit, Helpers, Host, Instance, Interpreter, NoHost, Program,
+    Architecture, CompileEffort, Compiler, Engine, Exit, HelperHost, Helpers, Instance, Interpreter, NoHost,
+    Program,
 };
 
 /// Enough for whatever ends at all.
 pub(crate) const FUEL: u64 = 100_000;
 
 /// Every executor for this program, each with its name.
-pub(crate) fn executors(program: &Arc<Program>) -> Vec<(&'static str, Box<dyn Executor>)> {
+pub(crate) fn executors(program: &Arc<Program>) -> Vec<(&'static str, Box<dyn Engine>)> {
     static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::native().unwrap());
     // What is spent on longer functions, by turns.
-    let effort = if program.code().len().is_multiple_of(2) { Effort::Half } else { Effort::Little };
+    let effort =
+        if program.code().len().is_multiple_of(2) { CompileEffort::Half } else { CompileEffort::Little };
     let hasty = COMPILER.clone().with_effort(effort);
     vec![
         ("interpreter", Box::new(Interpreter::new(program.clone()))),
@@ -48,7 +50,12 @@ pub(crate) struct Outcome {
 }
 
 /// Runs a program's first function on one executor.
-pub(crate) fn outcome(executor: &dyn Executor, context: &[u8], host: &mut dyn Host, fuel: u64) -> Outcome {
+pub(crate) fn outcome(
+    executor: &dyn Engine,
+    context: &[u8],
+    host: &mut dyn HelperHost,
+    fuel: u64,
+) -> Outcome {
     let mut instance = Instance::default();
     instance.set_context(context).unwrap();
     let first = &executor.program().functions().iter().find(|function| function.is_entry).unwrap().name;
@@ -57,7 +64,7 @@ pub(crate) fn outcome(executor: &dyn Executor, context: &[u8], host: &mut dyn Ho
     Outcome { exit, fuel: instance.fuel(), context: instance.context().to_vec() }
 }
 
-/// Runs a program that calls nobody on all executors, and gives what they agree on.
+/// Runs a program that calls no helper on all executors, and gives what they agree on.
 pub(crate) fn run(text: &str, context: &[u8]) -> Outcome {
     let program = program(text, &Helpers::default());
     let mut outcomes = Vec::new();

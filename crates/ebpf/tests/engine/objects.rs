@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use outboard_ebpf::elf::{LoadError, load};
+use outboard_ebpf::elf::{ElfError, load};
 use outboard_ebpf::{
-    Answer, Argument, Exit, Helper, HelperMemory, Helpers, Host, Instance, Program, ProgramError, Returns,
+    Argument, Exit, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Instance, Program, ProgramError,
+    Returns,
 };
 
 use crate::executors::{FUEL, compile_for_aarch64, executors};
@@ -26,11 +27,11 @@ const RELOCATIONS: u32 = 9;
 
 struct Site;
 
-impl Host for Site {
-    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], _: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Site {
+    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], _: &mut HelperMemory<'_>) -> HelperAnswer {
         match helper.name.as_str() {
-            "ask" => Answer::Value(arguments[0].wrapping_mul(arguments[1])),
-            _ => Answer::Value(arguments[0].wrapping_add(1)),
+            "ask" => HelperAnswer::Value(arguments[0].wrapping_mul(arguments[1])),
+            _ => HelperAnswer::Value(arguments[0].wrapping_add(1)),
         }
     }
 }
@@ -123,7 +124,7 @@ fn a_bucket_is_looked_up() {
 }
 
 #[test]
-fn names_of_helpers_that_nobody_has_are_told_with_their_place() {
+fn names_of_unknown_helpers_are_told_with_their_place() {
     let error = load(FUNCTIONS[3].1, &Helpers::default()).unwrap_err();
     let message = error.to_string();
     assert!(message.starts_with("section `elsewhere`, offset 0x"), "{message}");
@@ -132,7 +133,7 @@ fn names_of_helpers_that_nobody_has_are_told_with_their_place() {
     let mut only_ask = helpers().all().to_vec();
     only_ask.retain(|helper| helper.name == "ask");
     let error = load(FUNCTIONS[3].1, &Helpers::new(only_ask).unwrap()).unwrap_err();
-    let LoadError::At { section, offset, error: ProgramError::UnknownHelper { id: 9, .. } } = error else {
+    let ElfError::At { section, offset, error: ProgramError::UnknownHelper { id: 9, .. } } = error else {
         panic!("{error:?}")
     };
     assert_eq!(section, "elsewhere");
@@ -141,8 +142,8 @@ fn names_of_helpers_that_nobody_has_are_told_with_their_place() {
 
 #[test]
 fn what_is_no_object_is_refused() {
-    assert!(matches!(load(&[], &helpers()), Err(LoadError::File { offset: 0, .. })));
-    assert!(matches!(load(b"\x7fELF", &helpers()), Err(LoadError::File { offset: 0, .. })));
+    assert!(matches!(load(&[], &helpers()), Err(ElfError::File { offset: 0, .. })));
+    assert!(matches!(load(b"\x7fELF", &helpers()), Err(ElfError::File { offset: 0, .. })));
     for (machine, name) in [(62, "x86-64"), (183, "aarch64"), (99, "machine number 99")] {
         // Objects for other machines have relocations with addends, which are not what is wrong with them.
         let mut other = spoiled(LOOKUP.1, RELOCATIONS, (4, &4u32.to_le_bytes()));
@@ -196,7 +197,7 @@ fn sections_that_cannot_be_read_are_named_and_never_left_out() {
     ];
     for (kind, change) in cases {
         let error = load(&spoiled(FUNCTIONS[3].1, kind, change), &helpers()).unwrap_err();
-        let LoadError::Section { section, offset, .. } = &error else { panic!("{change:?}: {error}") };
+        let ElfError::Section { section, offset, .. } = &error else { panic!("{change:?}: {error}") };
         assert!(!section.is_empty() && *offset > 0, "{error}");
         assert!(error.to_string().starts_with("section `."), "{error}");
     }

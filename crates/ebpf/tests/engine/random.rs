@@ -1,4 +1,4 @@
-//! Programs that nobody wrote: all executors agree on them, however often they are suspended on the way, and none
+//! Random programs: all executors agree on them, however often they are suspended on the way, and none
 //! gets at anything that is not theirs.
 //!
 //! `EBPF_PROGRAMS=10000000 cargo test --release -p outboard-ebpf --test engine random` tries that many;

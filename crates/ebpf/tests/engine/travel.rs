@@ -1,11 +1,11 @@
-//! Runs that come from somebody who lies about everything that a proof could rest on.
+//! Runs that come from a site that lies about everything that a proof could rest on.
 
 use std::sync::Arc;
 
-use outboard_ebpf::memory::{CONTEXT, Fault, STACK, grant_address};
+use outboard_ebpf::memory::{CONTEXT, MemoryFault, STACK, grant_address};
 use outboard_ebpf::{
-    Answer, Argument, Continuation, Exit, Helper, HelperMemory, Helpers, Host, Instance, Program, Quantity,
-    Returns, Trap, Why,
+    Argument, Continuation, Exit, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Instance, Program,
+    Quantity, Returns, Trap, Why,
 };
 
 use crate::executors::{executors, program};
@@ -13,13 +13,13 @@ use crate::executors::{executors, program};
 /// Grants sixteen bytes when asked, and makes others wait.
 struct Site;
 
-impl Host for Site {
-    fn call(&mut self, helper: &Helper, _: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Site {
+    fn call(&mut self, helper: &Helper, _: &[u64; 5], memory: &mut HelperMemory<'_>) -> HelperAnswer {
         match helper.name.as_str() {
-            "wait" => Answer::Pending,
+            "wait" => HelperAnswer::Pending,
             _ => match memory.grant(16) {
-                Ok((address, _)) => Answer::Value(address),
-                Err(_) => Answer::Trap(1),
+                Ok((address, _)) => HelperAnswer::Value(address),
+                Err(_) => HelperAnswer::Trap(1),
             },
         }
     }
@@ -93,7 +93,7 @@ fn end(program: &Arc<Program>, bytes: &[u8]) -> Exit {
 }
 
 fn outside(index: u32, address: u64) -> Exit {
-    Exit::Trapped(Trap { index, why: Why::Memory(Fault::Outside { address, length: 8 }) })
+    Exit::Trapped(Trap { index, why: Why::Memory(MemoryFault::Outside { address, length: 8 }) })
 }
 
 fn with_word(bytes: &[u8], at: usize, word: u64) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::process::{End, ProgramError};
+use crate::process::{End, ProgramNotFound};
 use crate::quota::QuotaError;
 
 /// Why a daemon does not run. Nothing of it is left then.
@@ -17,7 +17,7 @@ pub enum DaemonError {
         /// Which daemon.
         name: String,
         /// What is wrong with the program.
-        source: ProgramError,
+        source: ProgramNotFound,
     },
     /// The system did not start it.
     #[error("cannot start {name}")]

@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::control::{Control, Request};
 use super::tail::Tail;
 use super::{DaemonConfig, DaemonError, READY_FD_VARIABLE, Ready};
-use crate::output::{Acceptance, Piece, Sink, Source, Stream};
+use crate::output::{Acceptance, OutputSource, Piece, Sink, Stream};
 use crate::process::{Crew, End, Other, Spawn, cpu_set};
 use crate::quota::Limit;
 
@@ -152,7 +152,7 @@ impl<'a> Keeper<'a> {
         self.crew.abandon();
         self.crew.reap();
         let end = self.end();
-        // Known to the owner before anybody reads of it.
+        // Known to the owner before the line that tells of it is shown.
         self.control.set_end(end);
         if !requested {
             self.show(&end.to_string());
@@ -200,7 +200,7 @@ fn spawn(config: &DaemonConfig, program: &Path, crew: &mut Crew) -> io::Result<O
         announce_to: None,
         pass: Some(for_child.as_fd()),
     };
-    crew.members.push(spawn.start(Source::Named(config.name.as_str().into()))?);
+    crew.members.push(spawn.start(OutputSource::Named(config.name.as_str().into()))?);
     Ok(ready_pipe)
 }
 

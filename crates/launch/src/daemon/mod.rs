@@ -23,7 +23,7 @@ use control::{Control, Request};
 ///
 /// A thread of its own starts it, shows what it prints and waits for its end.
 #[derive(Debug)]
-pub struct Daemon {
+pub struct DaemonProcess {
     name: Arc<str>,
     ready: Ready,
     control: Arc<Control>,
@@ -39,7 +39,7 @@ struct Ready {
     warning: Option<String>,
 }
 
-impl Daemon {
+impl DaemonProcess {
     /// Starts a daemon and waits until it says that it is ready.
     pub fn start(config: DaemonConfig, sink: impl Sink + Send + 'static) -> Result<Self, DaemonError> {
         let name: Arc<str> = config.name.as_str().into();
@@ -109,7 +109,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.finish(Request::Kill);

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 /// A process that kills every announced process group when the launcher is gone.
 ///
 /// The kernel kills the ranks of a dead launcher by itself, but not what the ranks have started: a shell script's
-/// real program, for instance. Dropping the guard ends it without killing anybody.
+/// real program, for instance. Dropping the guard ends it without killing a process.
 pub(super) struct Guard {
     pid: Pid,
     pipe: OwnedFd,

@@ -16,8 +16,8 @@ use super::guard::Guard;
 use super::stdin::StdinPump;
 use super::{Running, StdinTo};
 use crate::interrupts::let_children_wait;
-use crate::output::Source;
-use crate::process::{Crew, ProgramError, Spawn, cpu_set, find_program};
+use crate::output::OutputSource;
+use crate::process::{Crew, ProgramNotFound, Spawn, cpu_set, find_program};
 
 /// Descriptors the launcher holds per rank: two outputs and the process itself.
 const FDS_PER_RANK: u64 = 3;
@@ -45,7 +45,7 @@ pub struct Launch<'a> {
 pub enum LaunchError {
     /// There is no such program.
     #[error(transparent)]
-    Program(#[from] ProgramError),
+    Program(#[from] ProgramNotFound),
     /// A job of no ranks.
     #[error("a job needs at least one rank")]
     NoRanks,
@@ -131,7 +131,7 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Who gets the launcher's standard input; default nobody.
+    /// Which rank gets the launcher's standard input; none by default.
     pub fn stdin(mut self, stdin: StdinTo) -> Self {
         self.stdin = stdin;
         self
@@ -201,7 +201,7 @@ impl<'a> Launch<'a> {
             announce_to: running.guard_pipe(),
             pass: None,
         };
-        let mut member = spawn.start(Source::Rank(rank))?;
+        let mut member = spawn.start(OutputSource::Rank(rank))?;
         let stdin = member.stdin.take();
         running.crew.members.push(member);
         let Some(output) = stdin else { return Ok(()) };
@@ -210,7 +210,7 @@ impl<'a> Launch<'a> {
             if bytes.len() > FED_MAX {
                 return Err(io::Error::from(io::ErrorKind::ArgumentListTooLong));
             }
-            // A new pipe has room for it. Whoever has ended already says by its end what was wrong.
+            // A new pipe has room for it. A rank that has ended already says by its end what was wrong.
             match File::from(output.try_clone()?).write_all(&bytes) {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 written => written?,

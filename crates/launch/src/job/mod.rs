@@ -7,6 +7,6 @@ mod running;
 mod stdin;
 
 pub use launch::{Launch, LaunchError};
-pub use outcome::{Failure, Outcome, RankEnd};
+pub use outcome::{JobOutcome, RankEnd, RankFailure};
 pub use running::{Running, WaitError};
 pub use stdin::StdinTo;

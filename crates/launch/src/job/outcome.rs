@@ -6,13 +6,13 @@ use crate::process::{End, signal_name};
 
 /// What became of a job. Its `Display` is a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct JobOutcome {
     /// The number of the first rank.
     pub first: u32,
     /// What became of each rank, in order.
     pub ranks: Vec<RankEnd>,
     /// The rank that failed first, for which the others were ended.
-    pub first_failure: Option<Failure>,
+    pub first_failure: Option<RankFailure>,
     /// The signal by which the user ended the job, before any rank had failed.
     pub interrupted_by: Option<i32>,
 }
@@ -30,14 +30,14 @@ pub struct RankEnd {
 
 /// A rank that failed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct RankFailure {
     /// Which.
     pub rank: u32,
     /// How.
     pub end: End,
 }
 
-impl Outcome {
+impl JobOutcome {
     /// Whether every rank ended by itself with exit code 0.
     pub fn is_success(&self) -> bool {
         let all_succeeded = self.ranks.iter().all(|rank| rank.end.is_success());
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for JobOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.first_failure, self.interrupted_by) {
             (Some(failure), _) => write!(f, "rank {} {}", failure.rank, failure.end)?,
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn the_sentence_names_who_failed_and_what_was_done() {
         let mut outcome =
-            Outcome { first: 0, ranks: vec![DONE; 3], first_failure: None, interrupted_by: None };
+            JobOutcome { first: 0, ranks: vec![DONE; 3], first_failure: None, interrupted_by: None };
         assert_eq!(outcome.to_string(), "ranks 0, 1, 2 succeeded");
         assert_eq!((outcome.is_success(), outcome.exit_code()), (true, 0));
 
         let end = End::Signaled { signal: 11, core_dumped: true };
         outcome.ranks[2].end = end;
-        outcome.first_failure = Some(Failure { rank: 2, end });
+        outcome.first_failure = Some(RankFailure { rank: 2, end });
         assert_eq!(outcome.to_string(), "rank 2 was killed by SIGSEGV (core dumped)");
         assert_eq!((outcome.is_success(), outcome.exit_code()), (false, 1));
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn an_interrupted_job_has_not_succeeded_and_many_ranks_are_not_all_listed() {
         let ranks = vec![ENDED; 64];
-        let outcome = Outcome { first: 0, ranks, first_failure: None, interrupted_by: Some(2) };
+        let outcome = JobOutcome { first: 0, ranks, first_failure: None, interrupted_by: Some(2) };
         assert!(!outcome.is_success());
         assert_eq!(outcome.to_string(), "interrupted by SIGINT; ended 64 ranks (0, 1, 2, 3, 4, 5, 6, 7, …)");
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::guard::Guard;
 use super::stdin::StdinPump;
-use super::{Failure, Outcome, RankEnd};
+use super::{JobOutcome, RankEnd, RankFailure};
 use crate::interrupts::Interrupts;
 use crate::output::{Acceptance, Sink, Stream};
 use crate::process::{Crew, End, Other};
@@ -25,7 +25,7 @@ pub struct Running {
     pub(super) fed: Vec<OwnedFd>,
     first: u32,
     guard: Option<Guard>,
-    first_failure: Option<Failure>,
+    first_failure: Option<RankFailure>,
     interrupted_by: Option<i32>,
     /// Which ranks' ends have been looked at.
     judged: Vec<bool>,
@@ -68,7 +68,7 @@ impl Running {
         mut self,
         sink: &mut dyn Sink,
         interrupts: Option<&Interrupts>,
-    ) -> Result<Outcome, WaitError> {
+    ) -> Result<JobOutcome, WaitError> {
         while !self.crew.is_over() || has_backlog(sink) {
             let ready = self.turn(sink, interrupts)?;
             if ready.stdin && !self.stdin.as_mut().is_some_and(StdinPump::step) {
@@ -96,7 +96,7 @@ impl Running {
     }
 
     /// Acts on an interrupt; false when the job is to be left at once: at the second, or when all that is left to
-    /// wait for is somebody who does not read.
+    /// wait for is a reader that does not read.
     fn interrupt(&mut self, interrupts: Option<&Interrupts>) -> bool {
         while let Some(signal) = interrupts.and_then(Interrupts::take) {
             if self.interrupted_by.is_some() {
@@ -117,7 +117,7 @@ impl Running {
             let Some(end) = member.end() else { continue };
             let is_new = !std::mem::replace(judged, true);
             if is_new && !member.was_asked() && !end.is_success() {
-                failures.push(Failure { rank, end });
+                failures.push(RankFailure { rank, end });
             }
         }
         if self.interrupted_by.is_some() || self.first_failure.is_some() {
@@ -131,20 +131,20 @@ impl Running {
         }
     }
 
-    /// The guard goes while the ranks' numbers are still theirs, so that it can never hit anybody else.
+    /// The guard goes while the ranks' numbers are still theirs, so that it can never hit another process.
     fn finish(&mut self) {
         self.crew.abandon();
         self.guard = None;
         self.crew.reap();
     }
 
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> JobOutcome {
         let rank_end = |member: &crate::process::Member| RankEnd {
             end: member.end().unwrap_or(End::Stuck),
             asked: member.was_asked(),
             killed: member.was_killed(),
         };
-        Outcome {
+        JobOutcome {
             first: self.first,
             ranks: self.crew.members.iter().map(rank_end).collect(),
             first_failure: self.first_failure,

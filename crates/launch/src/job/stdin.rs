@@ -9,12 +9,12 @@ use rustix::io::Errno;
 
 use crate::process::Other;
 
-/// Who gets the launcher's standard input. All others read an empty one.
+/// Which rank gets the launcher's standard input. All others read an empty one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StdinTo {
-    /// Nobody.
+    /// No rank.
     #[default]
-    Nobody,
+    NoRank,
     /// This rank. The launcher reads and passes on, since a rank, being in a process group of its own, may not
     /// read from the terminal.
     Rank(u32),

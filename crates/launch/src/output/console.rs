@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
-use super::{Acceptance, Piece, Sink, Source, Stream};
+use super::{Acceptance, OutputSource, Piece, Sink, Stream};
 
 /// How a console shows where a line came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Style {
 
 /// What a pipe that polls writable takes without blocking.
 const WRITE_BYTES_MAX: usize = 4 << 10;
-/// The same for a regular file, which never blocks.
+/// The bytes that a regular file takes at once; it never blocks.
 const WRITE_TO_FILE_BYTES_MAX: usize = 256 << 10;
 
 const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
@@ -33,7 +33,7 @@ const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 /// Shows lines on two descriptors, usually this process's standard output and error.
 ///
 /// Clones share one queue, so several threads show whole lines without mixing them. It never blocks: what cannot
-/// be written yet is kept, and whoever feeds it waits, which in the end holds back the process that prints.
+/// be written yet is kept, and the thread that feeds it waits, which in the end holds back the process that prints.
 #[derive(Clone, Debug)]
 pub struct Console {
     shared: Arc<Shared>,
@@ -155,8 +155,8 @@ impl Sink for Console {
 impl Queue {
     fn push_prefix(&mut self, piece: &Piece<'_>, coloured: bool) {
         let colour = match piece.from {
-            Source::Rank(rank) => COLOURS[*rank as usize % COLOURS.len()],
-            Source::Named(_) => 90,
+            OutputSource::Rank(rank) => COLOURS[*rank as usize % COLOURS.len()],
+            OutputSource::Named(_) => 90,
         };
         let (on, off) = if coloured { (format!("\x1b[0;{colour}m"), "\x1b[0m") } else { (String::new(), "") };
         let mark = if piece.starts_line { "" } else { "+" };

@@ -6,4 +6,4 @@ mod sink;
 
 pub use console::{Console, Style};
 pub(crate) use lines::{Cut, LineSplitter};
-pub use sink::{Acceptance, Piece, Sink, Source, Stream};
+pub use sink::{Acceptance, OutputSource, Piece, Sink, Stream};

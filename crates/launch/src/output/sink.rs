@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// Who printed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum OutputSource {
     /// A rank of a job.
     Rank(u32),
     /// A process with a name, such as the agent.
     Named(Arc<str>),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for OutputSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank(rank) => write!(f, "{rank}"),
@@ -46,7 +46,7 @@ impl Stream {
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// Who printed it.
-    pub from: &'a Source,
+    pub from: &'a OutputSource,
     /// Where.
     pub stream: Stream,
     /// The text, without its newline.
@@ -64,7 +64,7 @@ pub enum Acceptance<'a> {
     Open,
     /// Not before this descriptor is writable and [`Sink::flush`] was called.
     Blocked(BorrowedFd<'a>),
-    /// Never again: nobody reads there any more.
+    /// Never again: the reader has gone.
     Closed,
 }
 

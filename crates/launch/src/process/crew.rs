@@ -130,7 +130,7 @@ impl Crew {
         Ok(ready.map(|(_, event)| event).collect())
     }
 
-    /// Where nobody reads any more, the members find out as if they wrote there themselves.
+    /// When the reader has gone, the members find out as if they wrote there themselves.
     fn close_unread(&mut self, sink: &dyn Sink) {
         for stream in Stream::BOTH {
             if matches!(sink.acceptance(stream), Acceptance::Closed) {

@@ -22,7 +22,7 @@ pub enum End {
     },
     /// It was killed and still did not end: it waits in the kernel for something that does not come.
     Stuck,
-    /// It ended, but somebody else in the launcher's process took the news of how.
+    /// It ended, but another thread of the launcher's process took the news of how.
     Lost,
 }
 

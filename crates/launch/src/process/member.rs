@@ -10,14 +10,14 @@ use rustix::process::{
 };
 
 use super::End;
-use crate::output::{Cut, LineSplitter, Piece, Sink, Source, Stream};
+use crate::output::{Cut, LineSplitter, OutputSource, Piece, Sink, Stream};
 
-/// How long a killed process, and whoever still holds its outputs, is waited for.
+/// How long the launcher waits for a killed process, and for processes that still hold its outputs.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
 /// A process started here. It leads its process group.
 pub(crate) struct Member {
-    pub(crate) source: Source,
+    pub(crate) source: OutputSource,
     pub(crate) pid: Pid,
     /// The writing end of its standard input, if that is a pipe.
     pub(crate) stdin: Option<OwnedFd>,
@@ -53,7 +53,7 @@ enum Phase {
 
 impl Member {
     pub(super) fn new(
-        source: Source,
+        source: OutputSource,
         pid: Pid,
         stdin: Option<OwnedFd>,
         outputs: [OwnedFd; 2],
@@ -184,7 +184,7 @@ impl Member {
         if self.end.is_some() && !has_outputs {
             return self.finish();
         }
-        // Somebody it started still holds its outputs: what outlives a rank is not part of the job.
+        // A process that it started still holds its outputs: what outlives a rank is not part of the job.
         if self.end.is_some() {
             self.ask(now, grace);
         }
@@ -224,7 +224,7 @@ impl Member {
         }
     }
 
-    /// The group exists as long as its leader is not reaped, so there is nobody else to hit.
+    /// The group exists as long as its leader is not reaped, so there is no other process to hit.
     fn signal(&self, signal: Signal) {
         if !self.reaped {
             let _ = kill_process_group(self.pid, signal);

@@ -9,5 +9,5 @@ mod spawn;
 pub(crate) use crew::{Crew, Other, wait_readable};
 pub use end::{End, signal_name};
 pub(crate) use member::Member;
-pub use program::{ProgramError, find_program};
+pub use program::{ProgramNotFound, find_program};
 pub(crate) use spawn::{Spawn, cpu_set};

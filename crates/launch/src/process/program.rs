@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Why there is nothing to start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ProgramError {
+pub enum ProgramNotFound {
     /// A name that no folder of the search path holds.
     #[error("program `{}` was not found in PATH{}", program.display(), hint(*in_current_folder, program))]
     NotInPath {
@@ -47,11 +47,11 @@ fn hint(in_current_folder: bool, program: &Path) -> String {
 }
 
 /// The file that `program` means: itself if it has a slash, otherwise the first of its name in `PATH`.
-pub fn find_program(program: &OsStr) -> Result<PathBuf, ProgramError> {
+pub fn find_program(program: &OsStr) -> Result<PathBuf, ProgramNotFound> {
     find_in(program, std::env::var_os("PATH"))
 }
 
-fn find_in(program: &OsStr, path: Option<OsString>) -> Result<PathBuf, ProgramError> {
+fn find_in(program: &OsStr, path: Option<OsString>) -> Result<PathBuf, ProgramNotFound> {
     let named = PathBuf::from(program);
     if program.as_bytes().contains(&b'/') {
         return check(named).map_err(|error| error.unwrap_or_else(|| missing(program)));
@@ -65,20 +65,20 @@ fn find_in(program: &OsStr, path: Option<OsString>) -> Result<PathBuf, ProgramEr
         }
     }
     let in_current_folder = !program.is_empty() && named.is_file();
-    Err(refused.unwrap_or(ProgramError::NotInPath { program: named, in_current_folder }))
+    Err(refused.unwrap_or(ProgramNotFound::NotInPath { program: named, in_current_folder }))
 }
 
-fn missing(program: &OsStr) -> ProgramError {
-    ProgramError::Missing { program: PathBuf::from(program) }
+fn missing(program: &OsStr) -> ProgramNotFound {
+    ProgramNotFound::Missing { program: PathBuf::from(program) }
 }
 
 /// No error means that nothing is there.
-fn check(found: PathBuf) -> Result<PathBuf, Option<ProgramError>> {
+fn check(found: PathBuf) -> Result<PathBuf, Option<ProgramNotFound>> {
     match std::fs::metadata(&found) {
         Err(_) => Err(None),
-        Ok(data) if !data.is_file() => Err(Some(ProgramError::NotAFile { found })),
+        Ok(data) if !data.is_file() => Err(Some(ProgramNotFound::NotAFile { found })),
         Ok(_) if accessat(CWD, &found, Access::EXEC_OK, AtFlags::EACCESS).is_err() => {
-            Err(Some(ProgramError::NotExecutable { found }))
+            Err(Some(ProgramNotFound::NotExecutable { found }))
         }
         Ok(_) => Ok(found),
     }
@@ -88,7 +88,7 @@ fn check(found: PathBuf) -> Result<PathBuf, Option<ProgramError>> {
 mod tests {
     use super::*;
 
-    fn find(program: &str) -> Result<PathBuf, ProgramError> {
+    fn find(program: &str) -> Result<PathBuf, ProgramNotFound> {
         find_in(OsStr::new(program), Some("/nowhere:/bin:/usr/bin".into()))
     }
 

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::Member;
-use crate::output::Source;
+use crate::output::OutputSource;
 
 /// What to start and how.
 pub(crate) struct Spawn<'a> {
@@ -36,7 +36,7 @@ impl Spawn<'_> {
     /// Starts it at the head of a process group of its own.
     ///
     /// The kernel kills it when the *thread* that calls this ends.
-    pub(crate) fn start(self, source: Source) -> io::Result<Member> {
+    pub(crate) fn start(self, source: OutputSource) -> io::Result<Member> {
         let (out, out_child) = output_pipe()?;
         let (err, err_child) = output_pipe()?;
         let mut command = Command::new(self.program);

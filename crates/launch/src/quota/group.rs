@@ -89,7 +89,7 @@ impl Drop for Group {
             && error.kind() == ErrorKind::ResourceBusy
             && Instant::now() < until
         {
-            // tidy: allow(sleep) the kernel frees a group some time after its last process and tells nobody
+            // tidy: allow(sleep) the kernel frees a group some time after its last process and gives no sign
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::support::{Folder, ends, run, shell};
-use outboard_launch::{End, Failure, LaunchError, StdinTo, Stream, allowed_cpus};
+use outboard_launch::{End, LaunchError, RankFailure, StdinTo, Stream, allowed_cpus};
 
 const LONG: Duration = Duration::from_secs(600);
 
-fn failure(rank: u32, code: i32) -> Option<Failure> {
-    Some(Failure { rank, end: End::Exited { code } })
+fn failure(rank: u32, code: i32) -> Option<RankFailure> {
+    Some(RankFailure { rank, end: End::Exited { code } })
 }
 
 #[test]

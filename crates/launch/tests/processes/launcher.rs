@@ -5,16 +5,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{Lines, PATIENCE, ends};
-use outboard_launch::{Console, Daemon, DaemonConfig, Interrupts, Launch, Quota, StdinTo, Style};
+use outboard_launch::{Console, DaemonConfig, DaemonProcess, Interrupts, Launch, Quota, StdinTo, Style};
 use rustix::process::{Pid, Signal, kill_process};
 
 const ROLE: &str = "OUTBOARD_LAUNCH_TEST_ROLE";
 const SCRIPT: &str = "OUTBOARD_LAUNCH_TEST_SCRIPT";
 
-/// Not a test by itself: what the other tests start.
-#[test]
-fn the_role_of_a_launcher() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+/// What a child does.
+pub(crate) fn play() {
+    let role = std::env::var(ROLE).unwrap();
     let script = std::env::var(SCRIPT).unwrap();
     let code = match role.as_str() {
         "job" => launch_job(&script),
@@ -38,7 +37,7 @@ fn launch_daemon(script: &str) -> i32 {
     let quota = Quota::percent(20);
     let args = vec!["-c".into(), script.into()];
     let config = DaemonConfig { args, quota, ..DaemonConfig::new("daemon", "sh") };
-    let daemon = Daemon::start(config, Console::stdio(Style::Prefixed).unwrap()).unwrap();
+    let daemon = DaemonProcess::start(config, Console::stdio(Style::Prefixed).unwrap()).unwrap();
     println!("limit: {}", daemon.limit().unwrap());
     println!("pid: {}", daemon.pid());
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
@@ -56,11 +55,9 @@ impl Launcher {
     fn start(role: &str, script: &str) -> Self {
         // Tests may run where signals are ignored, as under nohup, and a launcher respects that.
         let mut command = Command::new("env");
-        command.arg("--default-signal=HUP,INT,TERM").arg(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "launcher::the_role_of_a_launcher", "--nocapture"])
-            .env(ROLE, role)
-            .env(SCRIPT, script);
+        command.arg("--default-signal=HUP,INT,TERM");
+        let mut command = outboard_child::again_by(command);
+        command.env(ROLE, role).env(SCRIPT, script);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());

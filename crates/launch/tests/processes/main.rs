@@ -1,12 +1,16 @@
 //! Real processes, mostly shell scripts: started, shown, ended.
 
-#[cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and a child shows what it is told to"
+)]
+
 mod daemon;
-#[cfg(test)]
 mod job;
-#[cfg(test)]
 mod launcher;
-#[cfg(test)]
 mod output;
-#[cfg(test)]
 mod support;
+
+outboard_child::instead_of_tests!(launcher::play);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::{Folder, ends, run, shell};
-use outboard_launch::{Console, End, Launch, Outcome, Stream, Style};
+use outboard_launch::{Console, End, JobOutcome, Launch, Stream, Style};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 fn pipe() -> (OwnedFd, OwnedFd) {
@@ -15,7 +15,7 @@ fn pipe() -> (OwnedFd, OwnedFd) {
 }
 
 /// Runs a job on a console and returns what its two outputs showed.
-fn show(launch: Launch<'_>, style: Style) -> (Outcome, Vec<u8>, Vec<u8>) {
+fn show(launch: Launch<'_>, style: Style) -> (JobOutcome, Vec<u8>, Vec<u8>) {
     let ((out, out_console), (err, err_console)) = (pipe(), pipe());
     let readers = [out, err].map(|fd| {
         thread::spawn(move || {
@@ -100,7 +100,7 @@ fn without_prefixes_lines_are_still_whole() {
 }
 
 #[test]
-fn a_job_ends_although_nobody_reads_what_it_prints() {
+fn a_job_ends_although_no_process_reads_what_it_prints() {
     let ((out, out_console), (_err, err_console)) = (pipe(), pipe());
     let folder = Folder::with_gate();
     // What the other has printed by then fits into its own pipe, but not, with prefixes, into the console's.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use outboard_launch::{Launch, Outcome, Piece, Source, Stream};
+use outboard_launch::{JobOutcome, Launch, OutputSource, Piece, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -22,7 +22,7 @@ pub(crate) fn shell(script: &str, ranks: u32, folder: &Folder) -> Launch<'static
 }
 
 /// Runs a job to its end and keeps what it printed.
-pub(crate) fn run(launch: Launch<'_>) -> (Outcome, Printed) {
+pub(crate) fn run(launch: Launch<'_>) -> (JobOutcome, Printed) {
     let mut printed = Printed::default();
     let running = launch.start().unwrap();
     let outcome = running.wait(&mut |piece: Piece<'_>| printed.add(&piece), None).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn run(launch: Launch<'_>) -> (Outcome, Printed) {
 
 /// Everything that was printed, in order.
 #[derive(Default)]
-pub(crate) struct Printed(Vec<(Source, Stream, Vec<u8>)>);
+pub(crate) struct Printed(Vec<(OutputSource, Stream, Vec<u8>)>);
 
 impl Printed {
     fn add(&mut self, piece: &Piece<'_>) {
@@ -44,11 +44,11 @@ impl Printed {
 
     /// What one rank printed on one stream.
     pub(crate) fn of(&self, rank: u32, stream: Stream) -> Vec<u8> {
-        let own = self.0.iter().filter(|(from, on, _)| (from, on) == (&Source::Rank(rank), &stream));
+        let own = self.0.iter().filter(|(from, on, _)| (from, on) == (&OutputSource::Rank(rank), &stream));
         own.flat_map(|(_, _, bytes)| bytes.clone()).collect()
     }
 
-    /// The same of its standard output, as text.
+    /// The standard output of one rank, as text.
     pub(crate) fn text(&self, rank: u32) -> String {
         String::from_utf8(self.of(rank, Stream::Out)).unwrap()
     }
@@ -66,7 +66,7 @@ impl Folder {
         Self(path)
     }
 
-    /// The same with a pipe `go` in it: who reads from it waits for who writes to it.
+    /// A folder with a pipe `go` in it: who reads from it waits for who writes to it.
     pub(crate) fn with_gate() -> Self {
         let folder = Self::new();
         let mode = rustix::fs::Mode::RWXU;

@@ -165,3 +165,12 @@ fn this_machine_has_memory_left() {
     println!("{lowest}, {} left", quantity::bytes(lowest.left));
     assert!(lowest.bytes >= lowest.left && lowest.left > 0, "{here:?}");
 }
+
+#[test]
+fn private_memory_is_read_in_bytes() {
+    let status = "VmRSS:\t    9000 kB\nRssAnon:\t    1328 kB\nRssFile:\t    7672 kB\n";
+    with_files(&[("/proc/self/status", status)], |files| {
+        assert_eq!(private_memory(files), Some(1328 << 10));
+    });
+    with_files(&[], |files| assert_eq!(private_memory(files), None));
+}

@@ -1,56 +1,22 @@
 //! The settings of links within a process.
 
-use std::time::Duration;
-
-use crate::stream::{OPERATIONS_MAX, Terms};
+use crate::stream::StreamConfig;
 
 /// The settings of links within a process.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// Bytes in each of an end's two queues, a power of two from 64 KiB to 1 GiB; default 256 KiB. A link costs
-    /// four times this in memory. The longest payload and the longest one-sided access are a little less than
-    /// half of it.
-    pub buffer_bytes: usize,
+pub struct LoopbackConfig {
+    /// The settings of the stream; default those of other streams, but queues of 256 KiB. A link costs four times these in memory.
+    pub stream: StreamConfig,
     /// Bytes that can be on their way in each direction, at least 4 KiB; default 256 KiB, allocated as
     /// they are needed.
     pub pipe_bytes: usize,
-    /// How many one-sided operations may be under way or ended and not collected, from 1 to 256; default 256,
-    /// about 150 bytes each.
-    pub operations_max: usize,
-    /// How many regions a peer may hold open, at most 65536; default 1024, 24 bytes each once used.
-    pub regions_max: usize,
-    /// How long a side says nothing before it shows that it lives; default 500 ms.
-    pub heartbeat: Duration,
-    /// How long a silence means that the peer is lost; at least two heartbeats; default 5 s. A one-sided
-    /// operation that does not end for four times as long while nothing else moves means so too.
-    pub deadline: Duration,
-    /// How long a handshake may take; default 2 s.
-    pub handshake_timeout: Duration,
 }
 
-impl Default for Config {
+impl Default for LoopbackConfig {
     fn default() -> Self {
         Self {
-            buffer_bytes: 1 << 18,
+            stream: StreamConfig { buffer_bytes: 1 << 18, ..StreamConfig::default() },
             pipe_bytes: 1 << 18,
-            operations_max: OPERATIONS_MAX,
-            regions_max: 1024,
-            heartbeat: Duration::from_millis(500),
-            deadline: Duration::from_secs(5),
-            handshake_timeout: Duration::from_secs(2),
-        }
-    }
-}
-
-impl Config {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
-            buffer_bytes: self.buffer_bytes,
-            operations_max: self.operations_max,
-            regions_max: self.regions_max,
-            heartbeat: self.heartbeat,
-            deadline: self.deadline,
-            handshake_timeout: self.handshake_timeout,
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What goes wrong on purpose.
+//! Faults on purpose.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What happens to frames on their way. Probabilities are per frame, the link's own included, from 0 to 1.
+/// The faults that strike frames on their way. Probabilities are per frame, the link's own included, from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultPlan {
     /// The shortest time a frame travels. Frames of one direction of one link never overtake each other; those of
@@ -95,7 +95,7 @@ impl Tally {
     }
 }
 
-/// What befalls one frame.
+/// The fault that strikes one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It arrives.

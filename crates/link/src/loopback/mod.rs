@@ -22,9 +22,9 @@ mod raw;
 mod tests;
 mod wire;
 
-pub use config::Config;
+pub use config::LoopbackConfig;
 pub use fault::{FaultCounts, FaultPlan};
-pub use network::{Accepting, Dialing, Network};
+pub use network::{LoopbackAccepting, LoopbackDialing, Network};
 pub use raw::RawEnd;
 pub use wire::LoopbackBytes;
 

@@ -7,28 +7,28 @@ use outboard_wire::Time;
 
 use super::fault::{FaultCounts, FaultPlan, Tally};
 use super::raw::RawEnd;
-use super::wire::{LoopbackBytes, Wire};
-use super::{Config, LoopbackLink};
+use super::wire::{LoopbackBytes, LoopbackWire};
+use super::{LoopbackConfig, LoopbackLink};
 use crate::stream::{self, Setup};
 use crate::{ConnectError, Exports, Identity};
 
 /// An end that answers a handshake, which is not finished.
-pub type Accepting = stream::Accepting<LoopbackBytes>;
+pub type LoopbackAccepting = stream::Accepting<LoopbackBytes>;
 /// An end that begins a handshake, which is not finished.
-pub type Dialing = stream::Dialing<LoopbackBytes>;
+pub type LoopbackDialing = stream::Dialing<LoopbackBytes>;
 
-/// What all connections of a network have in common.
+/// The state that all connections of a network share.
 pub(super) struct Shared {
     pub(super) seed: u64,
     plan: FaultPlan,
-    /// What is left of the plan once the network is calm.
+    /// The plan that is left once the network is calm.
     calm_plan: FaultPlan,
     is_calm: AtomicBool,
-    pub(super) config: Config,
+    pub(super) config: LoopbackConfig,
     pub(super) tally: Tally,
     now: AtomicU64,
     connections: AtomicU64,
-    wires: Mutex<Vec<Weak<Mutex<Wire>>>>,
+    wires: Mutex<Vec<Weak<Mutex<LoopbackWire>>>>,
 }
 
 impl Shared {
@@ -45,7 +45,7 @@ impl Shared {
         Time::from_nanos(self.now.fetch_max(now.as_nanos(), Relaxed)).max(now)
     }
 
-    pub(super) fn note(&self, wire: &Arc<Mutex<Wire>>) {
+    pub(super) fn note(&self, wire: &Arc<Mutex<LoopbackWire>>) {
         let mut wires = self.wires.lock().unwrap_or_else(PoisonError::into_inner);
         wires.retain(|wire| wire.strong_count() > 0);
         wires.push(Arc::downgrade(wire));
@@ -59,11 +59,11 @@ pub struct Network(Arc<Shared>);
 impl Network {
     /// A network on which everything happens by `seed` and `plan`.
     pub fn new(seed: u64, plan: FaultPlan) -> Self {
-        Self::with_config(seed, plan, Config::default())
+        Self::with_config(seed, plan, LoopbackConfig::default())
     }
 
-    /// The same with other settings than the default ones.
-    pub fn with_config(seed: u64, plan: FaultPlan, config: Config) -> Self {
+    /// Replaces the default settings of links.
+    pub fn with_config(seed: u64, plan: FaultPlan, config: LoopbackConfig) -> Self {
         Self(Arc::new(Shared {
             seed,
             calm_plan: FaultPlan::delayed(plan.delay_min, plan.delay_max),
@@ -101,7 +101,7 @@ impl Network {
         self.0.is_calm.store(true, Relaxed);
     }
 
-    /// What has gone wrong so far.
+    /// The faults that have struck so far.
     pub fn faults(&self) -> FaultCounts {
         self.0.tally.read()
     }
@@ -114,49 +114,62 @@ impl Network {
         second: Identity,
         second_exports: Arc<Exports>,
     ) -> Result<(LoopbackLink, LoopbackLink), ConnectError> {
-        let ([ours, theirs], number) = self.pair()?;
+        let (mut dialing, mut accepting) = self.meet(first, first_exports, second, second_exports)?;
         let now = self.now();
-        let mut dialing = Dialing::start(ours, self.setup(first, first_exports, number, "second"), now);
-        let mut accepting =
-            Accepting::start(theirs, self.setup(second, second_exports, number, "first"), now);
         // Nothing delays a handshake, so each side finds what the other has just said.
-        let hung_up = || ConnectError::HungUp { address: address(number, "second") };
+        let hung_up = || ConnectError::HungUp { address: "loopback".to_owned() };
         dialing.poll(now)?;
         let accepted = accepting.poll(now)?.ok_or_else(hung_up)?;
         let dialed = dialing.poll(now)?.ok_or_else(hung_up)?;
         Ok((dialed, accepted))
     }
 
-    /// A link that answers the handshake of whoever holds the raw end.
+    /// Two ends that have not shaken hands yet.
+    pub fn meet(
+        &self,
+        first: Identity,
+        first_exports: Arc<Exports>,
+        second: Identity,
+        second_exports: Arc<Exports>,
+    ) -> Result<(LoopbackDialing, LoopbackAccepting), ConnectError> {
+        let ([ours, theirs], number) = self.pair()?;
+        let now = self.now();
+        let dialing = LoopbackDialing::start(ours, self.setup(first, first_exports, number, "second"), now);
+        let accepting =
+            LoopbackAccepting::start(theirs, self.setup(second, second_exports, number, "first"), now);
+        Ok((dialing, accepting))
+    }
+
+    /// A link that answers the handshake of the test that holds the raw end.
     pub fn accept_raw(
         &self,
         identity: Identity,
         exports: Arc<Exports>,
-    ) -> Result<(Accepting, RawEnd), ConnectError> {
+    ) -> Result<(LoopbackAccepting, RawEnd), ConnectError> {
         let ([raw, end], number) = self.pair()?;
         let setup = self.setup(identity, exports, number, "raw");
-        Ok((Accepting::start(end, setup, self.now()), RawEnd::new(raw)))
+        Ok((LoopbackAccepting::start(end, setup, self.now()), RawEnd::new(raw)))
     }
 
-    /// A link that begins a handshake with whoever holds the raw end.
+    /// A link that begins a handshake with the test that holds the raw end.
     pub fn dial_raw(
         &self,
         identity: Identity,
         exports: Arc<Exports>,
-    ) -> Result<(Dialing, RawEnd), ConnectError> {
+    ) -> Result<(LoopbackDialing, RawEnd), ConnectError> {
         let ([end, raw], number) = self.pair()?;
         let setup = self.setup(identity, exports, number, "raw");
-        Ok((Dialing::start(end, setup, self.now()), RawEnd::new(raw)))
+        Ok((LoopbackDialing::start(end, setup, self.now()), RawEnd::new(raw)))
     }
 
     fn pair(&self) -> Result<([LoopbackBytes; 2], u64), ConnectError> {
-        self.0.config.terms().check()?;
+        self.0.config.stream.check()?;
         let number = self.0.connections.fetch_add(1, Relaxed);
         Ok((LoopbackBytes::pair(&self.0, number), number))
     }
 
     fn setup(&self, identity: Identity, exports: Arc<Exports>, number: u64, peer: &str) -> Setup {
-        let terms = self.0.config.terms();
+        let terms = self.0.config.stream.clone();
         Setup { address: address(number, peer), identity, exports, terms }
     }
 }

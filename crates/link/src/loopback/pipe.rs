@@ -24,9 +24,9 @@ pub(super) struct Pipe {
     pub(super) is_finished: bool,
     /// Nothing more is taken out.
     pub(super) is_abandoned: bool,
-    /// Who waits for bytes to arrive.
+    /// The waker of the end that waits for bytes to arrive.
     pub(super) reader: Option<Thread>,
-    /// Who waits for room.
+    /// The waker of the end that waits for room.
     pub(super) writer: Option<Thread>,
 }
 
@@ -35,7 +35,7 @@ struct Parcel {
     len: usize,
 }
 
-/// What became of bytes that were put in.
+/// The fate of bytes that were put in.
 pub(super) enum Taken {
     /// This many were taken.
     Bytes(usize),
@@ -177,7 +177,7 @@ impl Pipe {
         self.wake();
     }
 
-    /// Wakes whoever waits, because nothing will be as before.
+    /// Wakes the waiting thread, because the pipe's state has changed for good.
     pub(super) fn wake(&mut self) {
         self.reader.take().into_iter().chain(self.writer.take()).for_each(|thread| thread.unpark());
     }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Role, Room, Time};
+use outboard_wire::{FrameHead, FrameKind, Generation, RegionId, RegionKey, Rights, Role, Room, Time};
 
-use super::{Config, FaultCounts, FaultPlan, LoopbackLink, Network};
+use super::{FaultCounts, FaultPlan, LoopbackConfig, LoopbackLink, Network};
+use crate::StreamConfig;
 use crate::memory::{Buffer, Segment};
 use crate::{
-    Disposition, Export, Exports, Identity, Link, LinkError, OpenRegion, Outcome, RemoteMemory, Token, Waiter,
+    AccessOutcome, Disposition, Export, Exports, Identity, Link, LinkError, OpenRegion, RemoteMemory, Token,
+    Waiter,
 };
 
-const NOTE: FrameHead = FrameHead::new(Kind::new(Room::Trial, 1));
+const NOTE: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 1));
 
 /// A network, a link on it, and a record of what happened when.
 struct World {
@@ -26,7 +28,10 @@ struct World {
 
 impl World {
     fn new(seed: u64, plan: FaultPlan) -> Self {
-        let config = Config { buffer_bytes: 1 << 16, ..Config::default() };
+        let config = LoopbackConfig {
+            stream: StreamConfig { buffer_bytes: 1 << 16, ..StreamConfig::default() },
+            ..LoopbackConfig::default()
+        };
         let network = Network::with_config(seed, plan, config);
         let export = Export {
             region: RegionId(1),
@@ -63,7 +68,7 @@ impl World {
         let (trace, region, now) = (&mut self.trace, &mut self.region, self.now);
         self.ends[0].completions(|completion| {
             trace.push((now, 0, format!("{completion:?}")));
-            if let Ok(Outcome::Opened(opened)) = completion.result {
+            if let Ok(AccessOutcome::Opened(opened)) = completion.result {
                 *region = Some(opened);
             }
         });
@@ -211,7 +216,7 @@ fn a_sleeping_thread_is_woken_by_an_arrival() {
             |link: &mut LoopbackLink| Ok((link.receive(1, |_| Disposition::Taken)? == 1).then_some(()));
         waiter.until(&mut first, Duration::from_secs(20), "an echo", take).unwrap();
     }
-    // Heartbeats come every 500 ms: whoever slept until then would have taken minutes.
+    // Heartbeats come every 500 ms: a side that slept until then would have taken minutes.
     assert!(waiter.clock.now() < Time::ZERO + Duration::from_secs(15));
     echo.join().unwrap();
 }

@@ -18,13 +18,13 @@ use crate::stream::{Arrival, ByteStream, Scatter};
 const PIPE_MIN: usize = 4096;
 
 /// Both directions: the pipe at an end's own number is the one it writes to.
-pub(super) struct Wire {
+pub(super) struct LoopbackWire {
     pipes: [Pipe; 2],
     /// Which ends have bytes left that found no room.
     blocked: [bool; 2],
 }
 
-impl Wire {
+impl LoopbackWire {
     /// When `end` will find something to do.
     fn next_event(&self, end: usize) -> Option<Time> {
         if self.blocked[end] && self.pipes[end].room() > 0 {
@@ -50,7 +50,7 @@ impl Wire {
 /// One end of a connection within a process.
 pub struct LoopbackBytes {
     network: Arc<Shared>,
-    wire: Arc<Mutex<Wire>>,
+    wire: Arc<Mutex<LoopbackWire>>,
     end: usize,
     dice: Dice,
 }
@@ -60,7 +60,7 @@ impl LoopbackBytes {
     pub(super) fn pair(network: &Arc<Shared>, number: u64) -> [Self; 2] {
         let dice = |use_of| Dice::new(network.seed, number * 4 + use_of);
         let pipe = |end| Pipe::new(network.config.pipe_bytes.max(PIPE_MIN), dice(end));
-        let wire = Arc::new(Mutex::new(Wire { pipes: [pipe(0), pipe(1)], blocked: [false; 2] }));
+        let wire = Arc::new(Mutex::new(LoopbackWire { pipes: [pipe(0), pipe(1)], blocked: [false; 2] }));
         network.note(&wire);
         [0, 1].map(|end| Self {
             network: Arc::clone(network),
@@ -70,7 +70,7 @@ impl LoopbackBytes {
         })
     }
 
-    fn wire(&self) -> MutexGuard<'_, Wire> {
+    fn wire(&self) -> MutexGuard<'_, LoopbackWire> {
         self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ pub struct Mirror {
     capacity: usize,
 }
 
-// SAFETY: the memory is only touched by whoever owns the cursors of the ring, through raw copies.
+// SAFETY: the memory is only touched by the owner of the ring's cursors, through raw copies.
 unsafe impl Send for Mirror {}
 
 impl Mirror {
@@ -23,7 +23,7 @@ impl Mirror {
     /// is a power of two.
     pub fn map(descriptor: BorrowedFd<'_>, offset: u64, capacity: usize) -> Result<Self, Errno> {
         assert!(capacity.is_power_of_two(), "a mirror's capacity is a power of two");
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nobody; it only reserves
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing; it only reserves
         // the addresses.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
@@ -37,7 +37,7 @@ impl Mirror {
         // Its pages are there when they are first touched, and not before: a daemon has thousands of links that say little.
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         for half in 0..2 {
-            // SAFETY: replaces one half of the reservation made above, which nobody else knows of.
+            // SAFETY: replaces one half of the reservation made above, which no other code knows of.
             unsafe {
                 let at = start.cast::<u8>().add(half * capacity).cast::<c_void>();
                 let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn what_runs_over_the_end_is_at_the_beginning() {
         let mirror = Mirror::private(1 << 16).unwrap();
-        // SAFETY: inside the mapping, and nobody else uses it.
+        // SAFETY: inside the mapping, and nothing else uses it.
         unsafe {
             mirror.at((1 << 16) - 2).cast::<[u8; 4]>().as_ptr().write(*b"wrap");
             assert_eq!(mirror.at(0).cast::<[u8; 2]>().as_ptr().read(), *b"ap");

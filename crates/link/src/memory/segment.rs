@@ -20,7 +20,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use super::{Buffer, Mapping, SegmentAccess};
 use crate::Violation;
 
-/// A memfd that nobody can shrink or grow, mapped here. It has no name in any file system: when the last process
+/// A memfd that no process can shrink or grow, mapped here. It has no name in any file system: when the last process
 /// that holds it ends, however it ends, the memory is gone.
 pub struct Segment {
     descriptor: OwnedFd,
@@ -37,7 +37,7 @@ impl Deref for Segment {
     }
 }
 
-/// What processors bring into their caches at once, in bytes.
+/// The bytes that processors bring into their caches at once.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
@@ -50,7 +50,7 @@ const LEAST_PAGE: usize = 4096;
 const LARGE_PAGE: usize = 2 << 20;
 
 /// How long the kernel may take on average to make one: some hundred microseconds where memory is free, but where it is full
-/// of the pages of files it may move others out of the way for seconds, longer than anybody waits for a region.
+/// of the pages of files it may move others out of the way for seconds, longer than a client waits for a region.
 const LARGE_PAGE_WITHIN: Duration = Duration::from_millis(10);
 
 /// The file system of memory files that are made of huge pages.
@@ -87,6 +87,9 @@ impl LargePages {
     }
 }
 
+/// The zeros that are written where memory cannot be given back.
+const ZEROS: [u8; 512] = [0; 512];
+
 impl Segment {
     /// A new segment of `len` zero bytes, a multiple of the page size. `label` shows in `/proc/*/maps`.
     pub fn create(label: &CStr, len: usize) -> Result<Self, Errno> {
@@ -96,7 +99,7 @@ impl Segment {
             Err(Errno::INVAL) => rustix::fs::memfd_create(label, flags)?,
             other => other?,
         };
-        // Whoever is given a read-only descriptor must not be able to open it anew for writing.
+        // A process that is given a read-only descriptor must not be able to open it anew for writing.
         rustix::fs::fchmod(&descriptor, Mode::RUSR)?;
         rustix::fs::ftruncate(&descriptor, len as u64)?;
         rustix::fs::fcntl_add_seals(&descriptor, NEEDED_SEALS | SealFlags::SEAL)?;
@@ -121,7 +124,7 @@ impl Segment {
         unsafe { Buffer::shared(start, len, Box::new(self)) }
     }
 
-    /// The memory and its descriptor, for whoever needs one of them longer than the other.
+    /// The memory and its descriptor, for owners that need one of them longer than the other.
     pub fn into_parts(self) -> (Mapping, OwnedFd) {
         (self.mapping, self.descriptor)
     }
@@ -144,7 +147,7 @@ impl Segment {
         Ok(Self::new(descriptor, start, len, access))
     }
 
-    /// Says whether those who read and write here keep out of each other's way: nobody reads what somebody else
+    /// Says whether those who read and write here keep out of each other's way: no process reads what another one
     /// writes at that moment. Then links need not keep words whole, and may leave the copying to the kernel. Until it
     /// is said, it is not so.
     pub fn set_quiet(&self, is_quiet: bool) {
@@ -169,7 +172,7 @@ impl Segment {
         rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Lets the processor begin to bring bytes into its caches, for whoever has something else to do meanwhile. Says
+    /// Lets the processor begin to bring bytes into its caches, for a thread that has something else to do meanwhile. Says
     /// whether it knows how to.
     ///
     /// # Panics
@@ -186,17 +189,17 @@ impl Segment {
         cfg!(target_arch = "x86_64")
     }
 
-    /// Leaves it out of this process's core dumps: it is somebody else's, and may be larger than all that is ours.
+    /// Leaves it out of this process's core dumps: it belongs to another process, and may be larger than all that is ours.
     pub fn leave_out_of_dumps(&self) {
         // SAFETY: mapped as long as `self`; what is dumped changes nothing for those who use it.
         let advised = unsafe {
             rustix::mm::madvise(self.start().as_ptr().cast(), self.len(), rustix::mm::Advice::LinuxDontDump)
         };
-        // A kernel that does not know the advice dumps more than is wanted, which harms nobody else.
+        // A kernel that does not know the advice dumps more than is wanted, which harms no other process.
         let _ = advised;
     }
 
-    /// Takes memory for all of it now, in large pages where the kernel makes some: then whoever reads here and there waits
+    /// Takes memory for all of it now, in large pages where the kernel makes some: then a thread that reads here and there waits
     /// less for the translation of addresses. What is in it stays. Returns how many bytes are in large pages.
     pub fn populate(&self) -> Result<usize, Errno> {
         let mut pages = LargePages::of(self.len());
@@ -204,7 +207,7 @@ impl Segment {
         Ok(pages.bytes)
     }
 
-    /// The same for the `len` bytes from `offset`, a multiple of 2 MiB, in large pages as far as `pages` allow.
+    /// Takes memory for the `len` bytes from `offset`, a multiple of 2 MiB, in large pages as far as `pages` allow.
     pub fn populate_part(&self, (offset, len): (usize, usize), pages: &mut LargePages) -> Result<(), Errno> {
         assert!(offset.is_multiple_of(LARGE_PAGE), "a part from {offset}");
         let end = self.len().min(offset.saturating_add(len));
@@ -220,18 +223,32 @@ impl Segment {
         Ok(())
     }
 
-    /// How many bytes of it have memory, whoever has brought them there.
+    /// Makes a part of it zero, and gives back the memory of its pages. Those who have it mapped see zeros there.
+    ///
+    /// # Panics
+    /// If it is not inside the segment.
+    pub fn discard(&self, offset: usize, len: usize) {
+        // Where its pages are larger than the part, zeros do as well.
+        if self.advise((offset, len), libc::MADV_REMOVE).is_err() {
+            let mut window = self.window_mut(offset, len);
+            for from in (0..len).step_by(ZEROS.len()) {
+                window.write(from, &ZEROS[..ZEROS.len().min(len - from)]);
+            }
+        }
+    }
+
+    /// How many bytes of it have memory, whichever process has brought them there.
     pub fn present(&self) -> Result<u64, Errno> {
         // The kernel counts blocks of 512 bytes, whatever the file system's are.
         Ok(rustix::fs::fstat(&self.descriptor)?.st_blocks.cast_unsigned() * 512)
     }
 
-    /// Tells the kernel something about a part of it that changes nothing of what is in it.
+    /// Has the kernel do something with the pages of a part of it.
     fn advise(&self, (offset, len): (usize, usize), advice: core::ffi::c_int) -> Result<(), Errno> {
         assert!(offset <= self.len() && len <= self.len() - offset, "no {len} bytes at {offset}");
         loop {
             // SAFETY: the part lies in the mapping, which lasts as long as `self`; what is given as advice here takes
-            // memory or moves it to other pages.
+            // memory, moves it to other pages, or makes it zero, as a write would.
             match unsafe { libc::madvise(self.start().as_ptr().add(offset).cast(), len, advice) } {
                 0 => return Ok(()),
                 _ => match std::io::Error::last_os_error().raw_os_error() {
@@ -249,7 +266,7 @@ fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<
         SegmentAccess::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
     };
     let start = if len < LARGE_PAGE {
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
         unsafe { rustix::mm::mmap(core::ptr::null_mut(), len, protection, MapFlags::SHARED, descriptor, 0)? }
     } else {
         map_aligned(descriptor, len, protection)?
@@ -261,11 +278,11 @@ fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<
 fn map_aligned(descriptor: BorrowedFd<'_>, len: usize, protection: ProtFlags) -> Result<*mut c_void, Errno> {
     let (null, flags) = (core::ptr::null_mut(), MapFlags::PRIVATE | MapFlags::NORESERVE);
     let around = len.checked_add(LARGE_PAGE).ok_or(Errno::NOMEM)?;
-    // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+    // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
     let room = unsafe { rustix::mm::mmap_anonymous(null, around, ProtFlags::empty(), flags)? };
     let before = room.addr().next_multiple_of(LARGE_PAGE) - room.addr();
     let behind = LARGE_PAGE - before;
-    // SAFETY: all of it lies in the room, which is ours and which nobody uses; what is not needed of it is given back.
+    // SAFETY: all of it lies in the room, which is ours and which no thread uses; what is not needed of it is given back.
     unsafe {
         let start = room.byte_add(before);
         let mapped =
@@ -340,6 +357,22 @@ mod tests {
         let theirs = Segment::adopt(fd, len, SegmentAccess::Read).unwrap();
         assert_eq!(&theirs.window(0, len).array::<8>(LARGE_PAGE + 77), b"outboard");
         assert!(large.is_multiple_of(LARGE_PAGE) && large <= len);
+    }
+
+    #[test]
+    fn what_is_discarded_is_zero_on_both_sides_and_has_no_memory() {
+        let ours = Segment::create(c"test", LEN).unwrap();
+        let fd = ours.descriptor().try_clone_to_owned().unwrap();
+        let theirs = Segment::adopt(fd, LEN, SegmentAccess::ReadWrite).unwrap();
+        theirs.window_mut(0, LEN).write(0, &[7; LEN]);
+        let page = rustix::param::page_size().max(LEAST_PAGE);
+        ours.discard(page, 2 * page);
+        assert_eq!(ours.present().unwrap(), (LEN - 2 * page) as u64);
+        let is_zero = |at: usize| theirs.window(at, 1).array::<1>(0) == [0];
+        assert!((page..3 * page).all(is_zero) && !is_zero(page - 1) && !is_zero(3 * page));
+        // A part of a page is made zero as well.
+        ours.discard(1, 8);
+        assert!((1..9).all(is_zero) && !is_zero(0) && !is_zero(9));
     }
 
     #[test]

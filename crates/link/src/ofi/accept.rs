@@ -1,29 +1,27 @@
 //! The side that is connected to.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use outboard_wire::Time;
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, acceptfrom_with, bind, getsockname, listen, sockopt};
 
 use super::bytes::new_epoll;
 use super::choice::agree;
 use super::meeting::{Meeting, refuse};
-use super::{Config, OfiBytes, OfiLink, open_socket, shown};
-use crate::hello::BACKLOG;
+use super::{OfiBytes, OfiConfig, OfiLink, shown};
+use crate::port::Port;
 use crate::shortage::no_room;
 use crate::stream::{self, Setup};
 use crate::{ConnectError, Exports, Identity};
 
 /// Accepts links over libfabric. Peers find it by a TCP port and tell each other there where their endpoints are.
 pub struct OfiListener {
-    socket: OwnedFd,
-    address: SocketAddr,
+    port: Port,
     identity: Identity,
     exports: Arc<Exports>,
-    config: Config,
+    config: OfiConfig,
 }
 
 impl OfiListener {
@@ -32,71 +30,58 @@ impl OfiListener {
         address: SocketAddr,
         identity: Identity,
         exports: Arc<Exports>,
-        config: Config,
+        config: OfiConfig,
     ) -> Result<Self, ConnectError> {
         config.check()?;
         if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
             return Err(ConnectError::NeverEncrypted { address: shown(address) });
         }
-        // Whoever cannot be reached says so at once, and not to those who try.
+        // A listener that cannot be reached says so at once, and not to the clients that try.
         let source = Some(address.ip()).filter(|ip| !ip.is_unspecified());
         config.choose(source).map_err(|source| ConnectError::Fabric { address: shown(address), source })?;
-        let failed = |call| {
-            move |source| match source {
-                Errno::ADDRINUSE => ConnectError::InUse { address: shown(address) },
-                source => ConnectError::System { call, address: shown(address), source },
-            }
-        };
-        let socket = open_socket(address).map_err(failed("socket"))?;
-        // A port whose last connections are still fading may be used again; one with a listener may not.
-        sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("setsockopt"))?;
-        bind(&socket, &address).map_err(failed("bind"))?;
-        listen(&socket, BACKLOG).map_err(failed("listen"))?;
-        let bound = getsockname(&socket).and_then(SocketAddr::try_from).map_err(failed("getsockname"))?;
-        Ok(Self { socket, address: bound, identity, exports, config })
+        Ok(Self { port: Port::bind(shown, address)?, identity, exports, config })
     }
 
     /// Where it listens, with the port that was taken.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Becomes readable when someone connects.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.port.descriptor()
     }
 
     /// Takes the next connection, if there is one; its handshake is still to come.
-    pub fn accept(&self, now: Time) -> Result<Option<Accepting>, ConnectError> {
-        let failed = |source| ConnectError::System { call: "accept", address: shown(self.address), source };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, from) = match acceptfrom_with(&self.socket, flags) {
-            Ok((socket, from)) => (socket, from.and_then(|from| SocketAddr::try_from(from).ok())),
-            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
-            Err(source) => return Err(failed(source)),
-        };
-        let address = from.map_or_else(|| "an unknown address".to_owned(), shown);
+    pub fn accept(&self, now: Time) -> Result<Option<OfiAccepting>, ConnectError> {
+        let Some((socket, from)) = self.port.accept()? else { return Ok(None) };
+        let address = self.port.shown(from);
         let setup = Setup {
             address: address.clone(),
             identity: self.identity.clone(),
             exports: Arc::clone(&self.exports),
-            terms: self.config.terms(),
+            terms: self.config.stream.clone(),
         };
         let epoll = new_epoll(socket.as_fd()).map_err(|source| {
             let refusal = no_room(&self.identity, "epoll_create", source);
-            refuse(&socket, refusal.detail.as_str());
+            refuse(&socket, self.identity.versions, refusal.detail.as_str());
             ConnectError::TurnedAway { address: address.clone(), refusal }
         })?;
-        let meeting = Meeting::new(socket, epoll, self.config.clone(), address, now)?;
-        Ok(Some(Accepting { stage: Stage::Meeting(Box::new(meeting)), setup, config: self.config.clone() }))
+        let meeting =
+            Meeting::new(socket, epoll, (self.config.clone(), self.identity.versions), address, now)?;
+        Ok(Some(OfiAccepting {
+            stage: Stage::Meeting(Box::new(meeting)),
+            setup,
+            config: self.config.clone(),
+        }))
     }
 }
 
 /// A connection that someone made to us and whose handshake is not finished.
-pub struct Accepting {
+pub struct OfiAccepting {
     stage: Stage,
     setup: Setup,
-    config: Config,
+    config: OfiConfig,
 }
 
 enum Stage {
@@ -105,13 +90,21 @@ enum Stage {
     Over,
 }
 
-impl Accepting {
-    /// Becomes readable when [`poll`](Accepting::poll) can go on.
+impl OfiAccepting {
+    /// Becomes readable when [`poll`](OfiAccepting::poll) can go on.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Meeting(meeting) => Some(meeting.descriptor()),
             Stage::Handshake(accepting) => accepting.descriptor(),
             Stage::Over => None,
+        }
+    }
+
+    /// Whether the other side reads a refusal though it has said nothing yet.
+    pub fn hears_refusals(&self) -> bool {
+        match &self.stage {
+            Stage::Meeting(_) | Stage::Over => true,
+            Stage::Handshake(accepting) => accepting.hears_refusals(),
         }
     }
 
@@ -140,7 +133,7 @@ impl Accepting {
         }
     }
 
-    /// Says that its turn will come, to whoever has been heard and has to wait.
+    /// Tells a peer that has been heard and has to wait that its turn will come.
     pub fn reassure(&mut self, now: Time) -> Result<(), ConnectError> {
         match &mut self.stage {
             Stage::Handshake(accepting) => accepting.reassure(now),
@@ -165,10 +158,14 @@ impl Accepting {
         ConnectError::HungUp { address: self.setup.address.clone() }
     }
 
-    /// Listens; true once the other side has said who it is, and may be [greeted](Accepting::greet).
+    /// Listens; true once the other side has said who it is, and may be [greeted](OfiAccepting::greet).
     pub fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
         if let Stage::Meeting(meeting) = &mut self.stage {
             let Some(theirs) = meeting.hear(now)? else { return Ok(false) };
+            if let Some(refusal) = meeting.refusal_of(theirs.versions, false) {
+                meeting.refuse(refusal.detail.as_str());
+                return Err(ConnectError::TurnedAway { address: self.setup.address.clone(), refusal });
+            }
             match agree(self.config.provider.as_deref(), &theirs.provider) {
                 Ok(provider) => meeting.introduce(Some(&provider))?,
                 Err(source) => {

@@ -1,6 +1,6 @@
 //! Reads and writes of the peer's memory past the frames.
 //!
-//! Memory that may be moved, or that somebody else provides when it is touched, is never given to a provider: bytes
+//! Memory that may be moved, or that another thread provides when it is touched, is never given to a provider: bytes
 //! go through places of the link's own, which are registered once, and are copied by the processor. Only pages that a
 //! buffer has allocated for itself are read into directly, by providers that need no registration for it and only write
 //! while they are called: others could still do so when the link is lost and the pages have another use.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::endpoint::{Endpoint, Far};
-use super::library::Fault;
+use super::library::FabricFault;
 use super::object::Registration;
 use super::sys::{FI_READ, FI_WRITE};
 use crate::memory::{Buffer, Segment, Window};
@@ -52,7 +52,7 @@ impl Accesses {
         Self { near, places: None, writes: 0, under_way: 0 }
     }
 
-    /// What was to be written by this access.
+    /// The bytes that this access was to write.
     pub(super) fn kept(&self, number: usize) -> Window<'_> {
         match (&self.near[number], &self.places) {
             (Some(NearSide::WrittenFrom { place, len }), Some(places)) => {
@@ -75,7 +75,7 @@ impl Accesses {
         }
     }
 
-    /// Whether the provider may still write to somebody's pages.
+    /// Whether the provider may still write to pages of the link's user.
     pub(super) fn touches_pages(&self) -> bool {
         self.near.iter().flatten().any(|near| matches!(near, NearSide::Pages { .. }))
     }
@@ -97,9 +97,9 @@ impl Endpoint {
         &self,
         memory: &Arc<Segment>,
         (may_read, may_write): (bool, bool),
-    ) -> Result<Lent, Fault> {
+    ) -> Result<Lent, FabricFault> {
         // SAFETY: the segment is kept with the registration, and behind it; it is only used through windows and
-        // atomics. Whoever may write was given a key for a segment that is mapped to write.
+        // atomics. A peer that may write was given a key for a segment that is mapped to write.
         let registration =
             unsafe { self.register_far((memory.start(), memory.len()), (may_read, may_write))? };
         let handle = Handle { key: registration.key, base: registration.base };
@@ -108,7 +108,7 @@ impl Endpoint {
     }
 
     /// Begins an access. Returns false if it has to go another way.
-    pub(super) fn reach(&mut self, number: usize, far: Far, near: &Near<'_>) -> Result<bool, Fault> {
+    pub(super) fn reach(&mut self, number: usize, far: Far, near: &Near<'_>) -> Result<bool, FabricFault> {
         let needs_registration = self.wants_registration();
         if let Near::Into(into, offset) = near
             && into.is_plain()
@@ -145,7 +145,7 @@ impl Endpoint {
             }
         };
         let start = memory.as_mut_ptr();
-        // SAFETY: a place of the link's own, registered if need be, which nobody else uses until the access is
+        // SAFETY: a place of the link's own, registered if need be, which nothing else uses until the access is
         // forgotten.
         let begun = unsafe { self.access(number, (start, descriptor), far, is_write) };
         let is_begun = *begun.as_ref().unwrap_or(&false);
@@ -159,9 +159,9 @@ impl Endpoint {
         begun
     }
 
-    fn make_places(&self, needs_registration: bool) -> Result<Places, Fault> {
+    fn make_places(&self, needs_registration: bool) -> Result<Places, FabricFault> {
         let memory = Buffer::allocate(PLACES * PLACE_BYTES);
-        let memory = memory.map_err(|source: Errno| Fault { call: "mmap", source })?;
+        let memory = memory.map_err(|source: Errno| FabricFault { call: "mmap", source })?;
         let registration = match needs_registration {
             // SAFETY: kept behind the registration, and only used through windows.
             true => Some(unsafe { self.register((memory.start(), memory.len()), FI_READ | FI_WRITE)? }),

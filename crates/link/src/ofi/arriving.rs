@@ -71,7 +71,7 @@ impl OfiBytes {
         self.arrive(Whereabouts::Place(place), len, &header)
     }
 
-    /// Gives room for long messages up that nobody uses, if somebody else could: what ours leave from at once, what the
+    /// Gives unused room for long messages up, if another link could use it: the room that ours leave from at once, the room that the
     /// peer's are written to after it has been told.
     pub(super) fn give_up_idle(&mut self) {
         let now = self.now;
@@ -110,7 +110,7 @@ impl OfiBytes {
                 self.endpoint.landing = Some(landing);
                 (self.landing_used, self.is_landing_used) = (self.now, false);
             }
-            // To ask whether the pool has room costs nothing, and says that somebody wants it.
+            // To ask whether the pool has room costs nothing, and says that a link wants it.
             Ok(None) => {}
             Err(_) => self.landing_setbacks.add(self.now),
         }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::Progress;
 use super::choice::{FabricError, select};
 use super::endpoint::{BATCH, Ended, Endpoint, Far, NAME_MAX, Operation, Sizes};
-use super::library::Fault;
+use super::library::FabricFault;
 use crate::memory::{Buffer, Segment, WindowMut};
 use crate::stream::Lent;
 
@@ -27,7 +27,7 @@ pub enum BareEnd {
 pub struct BareEndpoint {
     endpoint: Endpoint,
     ended: Vec<Ended>,
-    /// What the peer may read.
+    /// The memory that the peer may read.
     lent: Vec<Lent>,
     /// Where the last read goes to.
     into: Option<Buffer>,
@@ -53,22 +53,22 @@ impl BareEndpoint {
         let mut endpoint = Endpoint::open(offer, sizes)?;
         for slot in 0..slots {
             if !endpoint.receive(slot)? {
-                return Err(Fault { call: "fi_recv", source: Errno::AGAIN }.into());
+                return Err(FabricFault { call: "fi_recv", source: Errno::AGAIN }.into());
             }
         }
         Ok(Self { endpoint, ended: Vec::with_capacity(BATCH), lent: Vec::new(), into: None })
     }
 
-    /// What the peer has to know.
-    pub fn name(&self) -> Result<Vec<u8>, Fault> {
+    /// The address and key that the peer has to know.
+    pub fn name(&self) -> Result<Vec<u8>, FabricFault> {
         self.endpoint.name()
     }
 
     /// Learns who the peer is.
-    pub fn meet(&mut self, name: &[u8]) -> Result<(), Fault> {
+    pub fn meet(&mut self, name: &[u8]) -> Result<(), FabricFault> {
         let mut padded = [0; NAME_MAX];
         let place = padded.get_mut(..name.len());
-        place.ok_or(Fault { call: "fi_av_insert", source: Errno::INVAL })?.copy_from_slice(name);
+        place.ok_or(FabricFault { call: "fi_av_insert", source: Errno::INVAL })?.copy_from_slice(name);
         self.endpoint.set_peer(&padded)
     }
 
@@ -79,7 +79,7 @@ impl BareEndpoint {
 
     /// Sends the first `len` bytes of a slot; false if there is no room.
     #[inline]
-    pub fn send(&mut self, slot: usize, len: usize) -> Result<bool, Fault> {
+    pub fn send(&mut self, slot: usize, len: usize) -> Result<bool, FabricFault> {
         self.endpoint.send(slot, len, false)
     }
 
@@ -94,12 +94,12 @@ impl BareEndpoint {
 
     /// Lets the next message arrive in a slot; false if there is no room.
     #[inline]
-    pub fn receive(&mut self, slot: usize) -> Result<bool, Fault> {
+    pub fn receive(&mut self, slot: usize) -> Result<bool, FabricFault> {
         self.endpoint.receive(slot)
     }
 
     /// Lets the peer read this memory; returns the key and where it begins.
-    pub fn lend(&mut self, memory: &Arc<Segment>) -> Result<(u64, u64), Fault> {
+    pub fn lend(&mut self, memory: &Arc<Segment>) -> Result<(u64, u64), FabricFault> {
         let lent = self.endpoint.lend(memory, (true, false))?;
         let handle = (lent.handle.key, lent.handle.base);
         self.lent.push(lent);
@@ -110,7 +110,12 @@ impl BareEndpoint {
     ///
     /// # Panics
     /// If the buffer is shorter, or the provider wants buffers that are registered.
-    pub fn read(&mut self, (key, address): (u64, u64), len: usize, into: &Buffer) -> Result<bool, Fault> {
+    pub fn read(
+        &mut self,
+        (key, address): (u64, u64),
+        len: usize,
+        into: &Buffer,
+    ) -> Result<bool, FabricFault> {
         assert!(into.is_plain() && !self.endpoint.wants_registration(), "a buffer that can be read into");
         let start = into.window_mut().part(0, len).as_mut_ptr();
         let far = Far { key, address, len };
@@ -122,10 +127,10 @@ impl BareEndpoint {
 
     /// Lets the provider work, and tells what has ended.
     #[inline]
-    pub fn poll(&mut self, mut sink: impl FnMut(BareEnd)) -> Result<(), Fault> {
+    pub fn poll(&mut self, mut sink: impl FnMut(BareEnd)) -> Result<(), FabricFault> {
         self.endpoint.poll(&mut self.ended)?;
         for Ended { operation, result } in self.ended.drain(..) {
-            let failed = |call| move |source| Fault { call, source };
+            let failed = |call| move |source| FabricFault { call, source };
             match operation {
                 Operation::Send(slot) => {
                     result.map_err(failed("fi_sendmsg"))?;

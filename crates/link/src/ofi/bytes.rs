@@ -9,11 +9,11 @@ use outboard_wire::Time;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::Config;
+use super::OfiConfig;
 use super::credits::{Content, Credits, Header};
 use super::endpoint::{BATCH, Ended, Endpoint, Far, Operation};
 use super::landing::{FarLanding, Grant};
-use super::library::Fault;
+use super::library::FabricFault;
 use super::preface::Preface;
 use super::setbacks::Setbacks;
 use super::side::Side;
@@ -40,7 +40,7 @@ pub(super) enum Whereabouts {
     Word(usize, Content),
 }
 
-/// What one side says to the other of long messages.
+/// The words of one side to the other about long messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
     Landing(Grant),
@@ -70,7 +70,7 @@ pub struct OfiBytes {
     pub(super) far: Option<FarLanding>,
     /// How much memory all links of this process may have for long messages.
     pub(super) pool_bytes: usize,
-    /// What is to be said of landings, ours and the peer's.
+    /// The news of landings that has to be sent, of ours and the peer's.
     pub(super) unsaid: VecDeque<Word>,
     /// When the peer last wrote to ours, or could for the first time, and whether it ever did.
     pub(super) landing_used: Time,
@@ -118,7 +118,7 @@ impl OfiBytes {
     /// A stream between two endpoints that know each other. Everything is posted already.
     pub(super) fn new(
         endpoint: Endpoint,
-        config: &Config,
+        config: &OfiConfig,
         side: Side,
         epoll: OwnedFd,
         peer: &Preface,
@@ -136,7 +136,7 @@ impl OfiBytes {
             landing_setbacks: Setbacks::NONE,
             long_used: Time::ZERO,
             long_setbacks: Setbacks::NONE,
-            deadline: config.deadline,
+            deadline: config.stream.deadline,
             free: (0..sizes.sends).collect(),
             leaving: VecDeque::with_capacity(sizes.sends),
             unposted: Vec::with_capacity(sizes.receives),
@@ -314,18 +314,18 @@ impl OfiBytes {
     }
 }
 
-pub(super) fn lost(Fault { call, source }: Fault) -> Loss {
+pub(super) fn lost(FabricFault { call, source }: FabricFault) -> Loss {
     Loss::System { call, source }
 }
 
-/// What a link sleeps on: the socket, and later the endpoint.
+/// The descriptors that a link sleeps on: the socket, and later the endpoint.
 pub(super) fn new_epoll(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, socket, EventData::new_u64(0), EventFlags::IN | EventFlags::RDHUP)?;
     Ok(epoll)
 }
 
-/// Adds the endpoint, if its provider can wake anybody.
+/// Adds the endpoint, if its provider can wake a sleeper.
 pub(super) fn watch(epoll: &OwnedFd, endpoint: &Endpoint) -> Result<(), Errno> {
     match endpoint.wait_descriptor() {
         Some(descriptor) => epoll::add(epoll, descriptor, EventData::new_u64(1), EventFlags::IN),

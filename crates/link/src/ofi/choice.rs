@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 
-use super::library::{Fault, Library, LoadError};
+use super::library::{FabricFault, Library, LoadError};
 use super::offer::Offer;
 use super::sys::{FI_PROGRESS_AUTO, FI_PROGRESS_MANUAL, FI_PROGRESS_UNSPEC};
-use super::{Config, Progress};
+use super::{OfiConfig, Progress};
 
 /// Providers that are passed over unless they are asked for by name.
 const PASSED_OVER: &[&str] = &[
@@ -26,7 +26,7 @@ const PASSED_OVER: &[&str] = &[
     "ofi_hook",
 ];
 
-/// What runs on any network.
+/// The provider that runs on any network.
 const EVERYWHERE: &str = "tcp;ofi_rxm";
 
 /// Why no endpoint could be opened.
@@ -38,8 +38,8 @@ pub enum FabricError {
     Load(#[from] LoadError),
     /// The library refused something.
     #[error("libfabric: {0}")]
-    Fault(#[from] Fault),
-    /// Nobody moves bytes from there.
+    Fault(#[from] FabricFault),
+    /// No provider moves bytes from there.
     #[error("libfabric has no provider for this address; see fi_info -l")]
     NoProvider,
     /// The provider that was asked for is not there.
@@ -54,9 +54,9 @@ pub enum FabricError {
         if .theirs.is_empty() { "cannot".to_owned() } else { format!("“{theirs}”") }
     )]
     Disagreement {
-        /// What this side uses.
+        /// The provider that this side uses.
         ours: String,
-        /// What the other side says; empty if it has none to offer.
+        /// The provider that the other side names; empty if it has none to offer.
         theirs: String,
     },
     /// The other side asks for a provider that may harm this one.
@@ -72,7 +72,7 @@ outboard_wire::debug_with_causes!(FabricError);
 /// A provider that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What libfabric calls it.
+    /// Its name in libfabric.
     pub provider: String,
     /// The network card or interface.
     pub device: String,
@@ -80,7 +80,7 @@ pub struct Choice {
     pub is_hardware: bool,
     /// Why this one.
     pub reason: String,
-    /// Whether it works while nobody calls it.
+    /// Whether it works without being called.
     pub is_automatic: bool,
     /// Why it does, or does not.
     pub progress_reason: &'static str,
@@ -109,7 +109,7 @@ pub fn choose(source: Option<IpAddr>, wanted: Option<&str>) -> Result<Choice, Fa
     select(source, wanted, Progress::Fitting).map(|(_, choice)| choice)
 }
 
-impl Config {
+impl OfiConfig {
     /// Which provider a link from `source` with these settings would use, and why. Loads libfabric.
     pub fn choose(&self, source: Option<IpAddr>) -> Result<Choice, FabricError> {
         select(source, self.provider.as_deref(), self.progress).map(|(_, choice)| choice)
@@ -123,7 +123,7 @@ pub(super) fn select(
     progress: Progress,
 ) -> Result<(Offer, Choice), FabricError> {
     let library = Library::get()?;
-    // Those that work by themselves offer to be called as well, so this leaves nobody out.
+    // Providers that work by themselves offer to be called as well, so this leaves none out.
     let offers = Offer::list(library, source, wanted, FI_PROGRESS_MANUAL)?;
     let candidates = offers.iter().map(|offer| (&offer.provider[..], offer.is_hardware));
     let (index, reason) = match (pick(candidates, wanted), wanted) {
@@ -145,14 +145,14 @@ pub(super) fn select(
     Ok((offer, choice))
 }
 
-/// The same offer with the progress that is wanted, if there is one, and why it has what it has.
+/// The offer `offer` with the progress that is wanted, if there is one, and why it has what it has.
 fn set_going(
     library: &'static Library,
     source: Option<IpAddr>,
     manual: Offer,
     progress: Progress,
 ) -> Result<(Offer, &'static str), FabricError> {
-    let ask = |how| -> Result<Option<Offer>, Fault> {
+    let ask = |how| -> Result<Option<Offer>, FabricFault> {
         let offers = Offer::list(library, source, Some(&manual.provider), how)?;
         Ok(offers.into_iter().find(|offer| {
             offer.is_automatic && offer.provider == manual.provider && offer.device == manual.device
@@ -178,7 +178,10 @@ fn set_going(
 
 /// Whether a provider works by itself unless it is told otherwise. It is asked once in the life of a process, because
 /// that takes as long as everything else here.
-fn prefers_automatic(provider: &str, ask: impl FnOnce() -> Result<bool, Fault>) -> Result<bool, Fault> {
+fn prefers_automatic(
+    provider: &str,
+    ask: impl FnOnce() -> Result<bool, FabricFault>,
+) -> Result<bool, FabricFault> {
     static KNOWN: Mutex<Vec<(String, bool)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, prefers)) = known.iter().find(|(name, _)| name == provider) {
@@ -189,7 +192,7 @@ fn prefers_automatic(provider: &str, ask: impl FnOnce() -> Result<bool, Fault>) 
     Ok(prefers)
 }
 
-/// What the side that is connected to uses: what it is set to, otherwise what the other side asks for. A stranger does not
+/// The provider of the side that is connected to: the one that it is set to, otherwise the one that the other side asks for. A stranger does not
 /// choose one that is passed over: locks in shared memory would let it stop this process.
 pub(super) fn agree(ours: Option<&str>, theirs: &str) -> Result<String, FabricError> {
     match ours {

@@ -1,4 +1,4 @@
-//! What an endpoint's operations come to.
+//! The ends of an endpoint's operations.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use rustix::io::Errno;
 
 use super::endpoint::{BATCH, Ended, Endpoint, Operation, Sizes};
-use super::library::Fault;
+use super::library::FabricFault;
 use super::sys::{Context, CqDataEntry, CqErrEntry, FI_EAGAIN, FI_EAVAIL, FI_REMOTE_WRITE};
 
 /// Part of the names of providers that keep a connection for each peer.
@@ -30,7 +30,7 @@ impl Endpoint {
     }
 
     /// Lets the provider work, and takes what has ended. An operation that failed is an end like others.
-    pub(super) fn poll(&mut self, ended: &mut Vec<Ended>) -> Result<(), Fault> {
+    pub(super) fn poll(&mut self, ended: &mut Vec<Ended>) -> Result<(), FabricFault> {
         let mut entries = [EMPTY; BATCH];
         // SAFETY: there is room for this many entries of the format that the queue was opened with.
         let count = unsafe {
@@ -42,7 +42,7 @@ impl Endpoint {
                 for entry in &entries[..count.min(BATCH)] {
                     match entry.flags & FI_REMOTE_WRITE {
                         0 => self.note(entry.op_context, Ok(entry.len), ended),
-                        // Its context is nobody's, or the peer's.
+                        // Its context is that of no operation here, or the peer's.
                         _ => {
                             ended.push(Ended { operation: Operation::Told(entry.data as u32), result: Ok(0) })
                         }
@@ -52,7 +52,7 @@ impl Endpoint {
             }
             Err(_) if count == -FI_EAGAIN => Ok(()),
             Err(_) if count == -FI_EAVAIL => self.take_error(ended),
-            Err(_) => Err(Fault::of("fi_cq_read", count)),
+            Err(_) => Err(FabricFault::of("fi_cq_read", count)),
         }
     }
 
@@ -73,16 +73,16 @@ impl Endpoint {
     }
 
     #[cold]
-    fn take_error(&mut self, ended: &mut Vec<Ended>) -> Result<(), Fault> {
+    fn take_error(&mut self, ended: &mut Vec<Ended>) -> Result<(), FabricFault> {
         // SAFETY: plain data, of which zero means that there is no room for details.
         let mut entry: CqErrEntry = unsafe { core::mem::zeroed() };
         // SAFETY: there is room for one entry.
         let count = unsafe { ((*(*self.cq.get()).ops).readerr)(self.cq.get(), &raw mut entry, 0) };
         if count < 0 && count != -FI_EAGAIN {
-            return Err(Fault::of("fi_cq_readerr", count));
+            return Err(FabricFault::of("fi_cq_readerr", count));
         }
         if count > 0 {
-            let source = Fault::of("", entry.err as isize).source;
+            let source = FabricFault::of("", entry.err as isize).source;
             self.note(entry.op_context, Err(source), ended);
         }
         Ok(())

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use super::preface::{SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX, SLOTS_MIN};
 use crate::ConnectError;
-use crate::stream::{OPERATIONS_MAX, Terms};
+use crate::stream::StreamConfig;
 
-/// Who lets a provider do its work.
+/// How long the other side may say nothing during a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a provider gets to do its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// Whoever the provider prefers: network cards work by themselves, software wants to be called.
+    /// As the provider prefers: network cards work by themselves, software wants to be called.
     #[default]
     Fitting,
     /// Only calls do. What peers want waits until the link's owner has time for it.
@@ -19,30 +22,18 @@ pub enum Progress {
     Automatic,
 }
 
-/// The settings of links over libfabric. The accepting side's count for the heartbeat and the deadline.
+/// The settings of links over libfabric.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// Bytes in each of a link's two queues, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link costs
-    /// twice this in memory, twice its slots, and what the provider takes. The longest payload and the longest
-    /// one-sided access are a little less than half of it.
-    pub buffer_bytes: usize,
-    /// How many one-sided operations may be under way or ended and not collected, from 1 to 256; default 256,
-    /// about 150 bytes each.
-    pub operations_max: usize,
-    /// How many regions a peer may hold open, at most 65536; default 1024, 24 bytes each once used.
-    pub regions_max: usize,
-    /// How long a side says nothing before it shows that it lives, in whole milliseconds; default 500 ms.
-    pub heartbeat: Duration,
-    /// How long a silence means that the peer is lost, in whole milliseconds; at least two heartbeats; default 5 s.
-    pub deadline: Duration,
-    /// How long a handshake may take, the connecting included; default 5 s, because providers take their time.
-    pub handshake_timeout: Duration,
+pub struct OfiConfig {
+    /// The settings of the stream; default those of other streams, but 5 s for a handshake, because providers take their time.
+    /// Besides its queues a link takes twice its slots in memory, and what the provider takes.
+    pub stream: StreamConfig,
     /// Whether a listener may bind to an address that other machines reach; default no.
     pub allow_remote: bool,
-    /// Who moves the bytes, by libfabric's name, such as `verbs;ofi_rxm`; default none: the best that this machine
+    /// The provider that moves the bytes, by libfabric's name, such as `verbs;ofi_rxm`; default none: the best that this machine
     /// has, and on the accepting side what the other side chose.
     pub provider: Option<String>,
-    /// Who lets the provider work; default whoever it prefers.
+    /// How the provider gets to do its work; by default as it prefers.
     pub progress: Progress,
     /// Whether peers reach regions past the owner's processor even if those are written and read at the same moment,
     /// and the provider is made of software, which may tear words then; default no.
@@ -59,15 +50,10 @@ pub struct Config {
     pub pool_bytes: usize,
 }
 
-impl Default for Config {
+impl Default for OfiConfig {
     fn default() -> Self {
         Self {
-            buffer_bytes: 1 << 19,
-            operations_max: OPERATIONS_MAX,
-            regions_max: 1024,
-            heartbeat: Duration::from_millis(500),
-            deadline: Duration::from_secs(5),
-            handshake_timeout: Duration::from_secs(5),
+            stream: StreamConfig { handshake_timeout: HANDSHAKE_TIMEOUT, ..StreamConfig::default() },
             allow_remote: false,
             provider: None,
             progress: Progress::Fitting,
@@ -79,20 +65,9 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
-            buffer_bytes: self.buffer_bytes,
-            operations_max: self.operations_max,
-            regions_max: self.regions_max,
-            heartbeat: self.heartbeat,
-            deadline: self.deadline,
-            handshake_timeout: self.handshake_timeout,
-        }
-    }
-
+impl OfiConfig {
     pub(super) fn check(&self) -> Result<(), ConnectError> {
-        self.terms().check()?;
+        self.stream.check()?;
         let wrong =
             |what, value: usize, why| Err(ConnectError::Configuration { what, value: value as u64, why });
         if !(SLOTS_MIN..=SLOTS_MAX).contains(&self.slots) {

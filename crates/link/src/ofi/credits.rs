@@ -14,7 +14,7 @@ use crate::Violation;
 /// The places that are kept for messages without bytes of the stream.
 pub(super) const KEPT: usize = 5;
 
-/// What a message brings.
+/// The kinds of messages, by what they bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Bytes of the stream, or none.
@@ -27,7 +27,7 @@ pub(super) enum Content {
     Release = 3,
 }
 
-/// What stands before the bytes of every message.
+/// The head before the bytes of every message.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Header {
@@ -52,7 +52,7 @@ impl Header {
     }
 }
 
-/// What may be sent, and what is owed.
+/// The credits that this side has, and those that it owes.
 #[derive(Debug)]
 pub(super) struct Credits {
     /// How many messages with bytes may be sent.
@@ -110,7 +110,7 @@ impl Credits {
         self.ours
     }
 
-    /// The same to the peer.
+    /// Credits that go to the peer.
     pub(super) fn theirs(&self) -> usize {
         self.theirs
     }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_given_more_than_was_lent() {
+    fn no_more_is_given_back_than_was_lent() {
         let (mut ada, mut ben) = (Credits::new(11, 13), Credits::new(13, 11));
         let mut last = None;
         for _ in 0..8 {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(ada.take(&header).unwrap(), 0);
         assert!(!ben.is_indebted() && ada.left == 4);
         assert_eq!((ada.sent_with_bytes(), ada.dealt_with()), (8, 4));
-        // The same four again are more than it ever sent.
+        // Four again are more than it ever sent.
         ada.take(&header).unwrap();
         assert!(ada.take(&header).is_err());
     }

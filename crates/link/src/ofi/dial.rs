@@ -8,11 +8,13 @@ use std::time::Duration;
 use outboard_wire::{HANDSHAKE_LEN, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{connect as connect_socket, sockopt};
+use rustix::net::sockopt;
 
 use super::bytes::new_epoll;
 use super::meeting::Meeting;
-use super::{Config, OfiBytes, OfiLink, open_socket, shown};
+use super::{OfiBytes, OfiConfig, OfiLink, shown};
+use crate::connecting::{self, Connecting};
+use crate::port::{self, failed, open_socket};
 use crate::stream::{self, Setup};
 use crate::{Clock, ConnectError, Exports, Identity};
 
@@ -20,10 +22,10 @@ use crate::{Clock, ConnectError, Exports, Identity};
 const NAP: Duration = Duration::from_millis(2);
 
 /// A connection that we make and whose handshake is not finished.
-pub struct Dialing {
+pub struct OfiDialing {
     stage: Stage,
     setup: Setup,
-    config: Config,
+    config: OfiConfig,
     hello: Option<[u8; HANDSHAKE_LEN]>,
 }
 
@@ -34,28 +36,25 @@ enum Stage {
     Over,
 }
 
-impl Dialing {
+impl OfiDialing {
     /// Begins to connect to `address`.
     pub fn new(
         address: SocketAddr,
         identity: Identity,
         exports: Arc<Exports>,
-        config: Config,
+        config: OfiConfig,
         now: Time,
     ) -> Result<Self, ConnectError> {
         config.check()?;
         if !config.allow_remote && !address.ip().to_canonical().is_loopback() {
             return Err(ConnectError::NeverEncrypted { address: shown(address) });
         }
-        let failed = |call| move |source| ConnectError::System { call, address: shown(address), source };
-        let socket = open_socket(address).map_err(failed("socket"))?;
-        match connect_socket(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(source) => return Err(ConnectError::Unreachable { address: shown(address), source }),
-        }
-        let epoll = new_epoll(socket.as_fd()).map_err(failed("epoll_create"))?;
-        let setup = Setup { address: shown(address), identity, exports, terms: config.terms() };
-        let meeting = Meeting::new(socket, epoll, config.clone(), shown(address), now)?;
+        let socket = open_socket(shown, address)?;
+        port::dial(&socket, shown, address)?;
+        let epoll = new_epoll(socket.as_fd()).map_err(failed(shown, address, "epoll_create"))?;
+        let versions = identity.versions;
+        let setup = Setup { address: shown(address), identity, exports, terms: config.stream.clone() };
+        let meeting = Meeting::new(socket, epoll, (config.clone(), versions), shown(address), now)?;
         Ok(Self { stage: Stage::Meeting(Box::new(meeting)), setup, config, hello: None })
     }
 
@@ -65,7 +64,7 @@ impl Dialing {
         Self { hello: Some(hello), ..self }
     }
 
-    /// Becomes readable when [`poll`](Dialing::poll) can go on, once the socket is connected.
+    /// Becomes readable when [`poll`](OfiDialing::poll) can go on, once the socket is connected.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Meeting(meeting) => Some(meeting.descriptor()),
@@ -93,6 +92,9 @@ impl Dialing {
                 meeting.introduce(self.config.provider.as_deref())?;
             }
             let Some(theirs) = meeting.hear(now)? else { return Ok(None) };
+            if let Some(refusal) = meeting.refusal_of(theirs.versions, true) {
+                return Err(ConnectError::Refused { address: self.setup.address.clone(), refusal });
+            }
             let Stage::Meeting(meeting) = std::mem::replace(&mut self.stage, Stage::Over) else {
                 return Ok(None);
             };
@@ -124,23 +126,30 @@ fn is_connected(meeting: &Meeting) -> Result<bool, ConnectError> {
 }
 
 /// Connects to `address` and waits until the link is open; gives up when the other side has said nothing for
-/// `config.handshake_timeout`.
+/// `config.stream.handshake_timeout`.
 pub fn connect(
     address: SocketAddr,
     identity: Identity,
     exports: Arc<Exports>,
-    config: Config,
+    config: OfiConfig,
 ) -> Result<OfiLink, ConnectError> {
     let clock = Clock::start();
-    let mut dialing = Dialing::new(address, identity, exports, config, clock.now())?;
-    loop {
-        if let Some(link) = dialing.poll(clock.now())? {
-            return Ok(link);
-        }
-        let Some(descriptor) = dialing.descriptor() else { continue };
-        let nap = Timespec { tv_sec: 0, tv_nsec: NAP.subsec_nanos().into() };
-        // Whatever poll says, the handshake finds out for itself, and it has a deadline.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&nap));
+    connecting::finish(OfiDialing::new(address, identity, exports, config, clock.now())?, clock)
+}
+
+impl Connecting for OfiDialing {
+    type Link = OfiLink;
+
+    fn go_on(&mut self, now: Time) -> Result<Option<OfiLink>, ConnectError> {
+        self.poll(now)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Self::descriptor(self)
+    }
+
+    fn awaits(&self, _now: Time) -> Option<(PollFlags, Duration)> {
+        Some((PollFlags::IN, NAP))
     }
 }
 
@@ -151,10 +160,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_goes_to_another_machine_in_plain_text_unless_told() {
+    fn no_link_goes_to_another_machine_in_plain_text_unless_told() {
         let elsewhere = SocketAddr::from(([192, 0, 2, 1], 7000));
         let identity = Identity::new(Role::Tool, "test");
-        let dialed = Dialing::new(elsewhere, identity, Exports::new(), Config::default(), Time::ZERO);
+        let dialed = OfiDialing::new(elsewhere, identity, Exports::new(), OfiConfig::default(), Time::ZERO);
         let refused = dialed.err().expect("it is not told");
         assert!(matches!(refused, ConnectError::NeverEncrypted { .. }), "{refused}");
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::access::Accesses;
 use super::landing::Landing;
-use super::library::Fault;
+use super::library::FabricFault;
 use super::long_slots::LongSlots;
 use super::object::{Closing, Home, Registration};
 use super::offer::Offer;
@@ -34,11 +34,11 @@ pub(super) struct Sizes {
     pub(super) accesses: usize,
     /// The longest message.
     pub(super) slot_bytes: usize,
-    /// What is sent and received is not longer than this; what is longer is written.
+    /// The longest message that is sent and received; a longer one is written.
     pub(super) short_bytes: usize,
 }
 
-/// What an operation was.
+/// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Receive(usize),
@@ -55,7 +55,7 @@ pub(super) struct Ended {
     pub(super) result: Result<usize, Errno>,
 }
 
-/// A stretch of the peer's memory.
+/// A range of the peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Far {
     pub(super) key: u64,
@@ -71,7 +71,7 @@ pub(super) struct Endpoint {
     pub(super) landing: Option<Landing>,
     /// Where ours leave from.
     pub(super) long: Option<LongSlots>,
-    /// What the provider may be reading or writing for reads and writes of the peer's memory.
+    /// The memory that the provider may be reading or writing for reads and writes of the peer's memory.
     pub(super) accesses: Accesses,
     pub(super) av: Closing<Av>,
     pub(super) cq: Closing<Cq>,
@@ -87,7 +87,7 @@ pub(super) struct Endpoint {
     pub(super) wait: Option<RawFd>,
 }
 
-// SAFETY: everything here is used by whoever has the endpoint, by one thread at a time, which is what its domain
+// SAFETY: everything here is used by the owner of the endpoint, by one thread at a time, which is what its domain
 // was opened for.
 unsafe impl Send for Endpoint {}
 
@@ -100,8 +100,8 @@ impl Endpoint {
         self.sizes
     }
 
-    /// What the peer needs to know to send here.
-    pub(super) fn name(&self) -> Result<Vec<u8>, Fault> {
+    /// The address that the peer sends to.
+    pub(super) fn name(&self) -> Result<Vec<u8>, FabricFault> {
         let mut bytes = vec![0; NAME_MAX];
         let mut len = bytes.len();
         // SAFETY: the provider writes no more than `len` bytes, and how many there are.
@@ -109,23 +109,23 @@ impl Endpoint {
             let cm = &*(*self.ep.get()).cm;
             (cm.getname)(self.ep.fid(), bytes.as_mut_ptr().cast(), &raw mut len)
         };
-        Fault::check("fi_getname", got)?;
+        FabricFault::check("fi_getname", got)?;
         bytes.truncate(len);
         Ok(bytes)
     }
 
     /// Learns where to send to. `name` is the peer's word, as long as any name can be: a provider may read as much as
     /// its own names have, whatever this one's length is.
-    pub(super) fn set_peer(&mut self, name: &[u8; NAME_MAX]) -> Result<(), Fault> {
+    pub(super) fn set_peer(&mut self, name: &[u8; NAME_MAX]) -> Result<(), FabricFault> {
         let mut peer = FI_ADDR_UNSPEC;
         // SAFETY: the provider reads one name, which is not longer than this.
         let inserted = unsafe {
             let ops = &*(*self.av.get()).ops;
             (ops.insert)(self.av.get(), name.as_ptr().cast(), 1, &raw mut peer, 0, null_mut())
         };
-        Fault::check("fi_av_insert", inserted)?;
+        FabricFault::check("fi_av_insert", inserted)?;
         if inserted != 1 || peer == FI_ADDR_UNSPEC {
-            return Err(Fault { call: "fi_av_insert", source: Errno::INVAL });
+            return Err(FabricFault { call: "fi_av_insert", source: Errno::INVAL });
         }
         self.peer = peer;
         Ok(())
@@ -140,7 +140,7 @@ impl Endpoint {
         assert!(!self.is_posted[slot], "a message that is being received is not read");
         let len = self.sizes.short_bytes;
         let place = self.pool.window().part(slot * len, len);
-        // SAFETY: nobody writes there until the slot is given to the provider again, for which `self` is borrowed
+        // SAFETY: the provider does not write there until the slot is given to it again, for which `self` is borrowed
         // exclusively.
         unsafe { core::slice::from_raw_parts(place.as_ptr(), place.len()) }
     }
@@ -175,7 +175,7 @@ impl Endpoint {
     }
 
     /// Gives a place for the next message. Returns false if the provider takes no more at the moment.
-    pub(super) fn receive(&mut self, slot: usize) -> Result<bool, Fault> {
+    pub(super) fn receive(&mut self, slot: usize) -> Result<bool, FabricFault> {
         let len = self.sizes.short_bytes;
         let start = self.pool.window_mut().part(slot * len, len).as_mut_ptr();
         let (descriptor, context) = (self.pool_descriptor(), self.context(Operation::Receive(slot)));
@@ -191,7 +191,7 @@ impl Endpoint {
     }
 
     /// Sends the first `len` bytes of a slot. `has_more` says that another follows at once.
-    pub(super) fn send(&mut self, slot: usize, len: usize, has_more: bool) -> Result<bool, Fault> {
+    pub(super) fn send(&mut self, slot: usize, len: usize, has_more: bool) -> Result<bool, FabricFault> {
         let start = self.send_slot(slot).part(0, len).as_mut_ptr();
         let piece = libc::iovec { iov_base: start.cast(), iov_len: len };
         let mut descriptor = self.pool_descriptor();
@@ -215,7 +215,7 @@ impl Endpoint {
         (slot, note): (usize, u32),
         far: Far,
         has_more: bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, FabricFault> {
         let start = self.send_slot(slot).part(0, far.len).as_mut_ptr();
         let flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | if has_more { FI_MORE } else { 0 };
         let long = self.long.as_ref().filter(|_| slot >= self.sizes.sends);
@@ -230,14 +230,14 @@ impl Endpoint {
     ///
     /// # Safety
     /// `near` is `far.len` bytes that stay mapped, with the descriptor of their registration if the provider wants one,
-    /// until access `number` has ended or the endpoint is dropped. Nobody has references to them if they are read into.
+    /// until access `number` has ended or the endpoint is dropped. There are no references to them if they are read into.
     pub(super) unsafe fn access(
         &mut self,
         number: usize,
         near: (*mut u8, *mut c_void),
         far: Far,
         is_write: bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, FabricFault> {
         let context = self.context(Operation::Access(number));
         // The end of a write means that it can be seen, not only that it has left.
         let flags = is_write.then_some(FI_COMPLETION | FI_DELIVERY_COMPLETE);
@@ -287,7 +287,7 @@ impl Endpoint {
         &self,
         place: (NonNull<u8>, usize),
         (may_read, may_write): (bool, bool),
-    ) -> Result<Registration, Fault> {
+    ) -> Result<Registration, FabricFault> {
         let access = if may_read { FI_REMOTE_READ } else { 0 } | if may_write { FI_REMOTE_WRITE } else { 0 };
         // SAFETY: as the caller says.
         unsafe { self.register(place, access) }
@@ -299,7 +299,7 @@ impl Endpoint {
         &self,
         place: (NonNull<u8>, usize),
         access: u64,
-    ) -> Result<Registration, Fault> {
+    ) -> Result<Registration, FabricFault> {
         // SAFETY: as the caller says.
         unsafe { Registration::new((&self.home, &self.ep), place, access) }
     }
@@ -309,7 +309,7 @@ impl Endpoint {
         self.home.memory_mode & FI_MR_LOCAL != 0
     }
 
-    /// What becomes readable when something has ended or can go on, if the provider has it.
+    /// The descriptor that becomes readable when something has ended or can go on, if the provider has it.
     pub(super) fn wait_descriptor(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: open as long as the queue.
         self.wait.map(|wait| unsafe { BorrowedFd::borrow_raw(wait) })
@@ -327,10 +327,10 @@ impl Endpoint {
 
 /// Whether an operation was begun; not if the provider has no room for it.
 #[inline]
-fn begun(call: &'static str, result: isize) -> Result<bool, Fault> {
+fn begun(call: &'static str, result: isize) -> Result<bool, FabricFault> {
     match result {
         0 => Ok(true),
         _ if result == -FI_EAGAIN => Ok(false),
-        _ => Err(Fault::of(call, result)),
+        _ => Err(FabricFault::of(call, result)),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A long message is not sent but written to memory that the receiver has made for it and whose key it has told, and the
 //! completion that the receiver gets says where it lies and how long it is: a provider need not cut it, nor ask for it,
-//! nor keep a copy. There are as many places as messages may be on their way and they are used in turn, so that whoever may
+//! nor keep a copy. There are as many places as messages may be on their way and they are used in turn, so that a side that may
 //! send a message has a place for it.
 
 use outboard_wire::DecodeError;
@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::credits::Header;
 use super::endpoint::{Endpoint, Far};
-use super::library::Fault;
+use super::library::FabricFault;
 use super::object::Registration;
 use super::pool::Share;
 use super::preface::{SLOT_BYTES_MAX, SLOTS_MAX};
@@ -38,16 +38,16 @@ impl Landing {
         endpoint: &Endpoint,
         (places, place_bytes): (usize, usize),
         pool_bytes: usize,
-    ) -> Result<Option<Self>, Fault> {
+    ) -> Result<Option<Self>, FabricFault> {
         let bytes = places * place_bytes;
         let Some(_share) = Share::take(bytes, pool_bytes) else { return Ok(None) };
-        let memory = Buffer::allocate(bytes).map_err(|source| Fault { call: "mmap", source })?;
+        let memory = Buffer::allocate(bytes).map_err(|source| FabricFault { call: "mmap", source })?;
         // SAFETY: kept behind the registration, and only used through windows.
         let registration = unsafe { endpoint.register_far((memory.start(), memory.len()), (false, true))? };
         Ok(Some(Self { registration, memory, places, place_bytes, _share }))
     }
 
-    /// What the peer has to know.
+    /// The address and key that the peer has to know.
     pub(super) fn grant(&self) -> Grant {
         Grant {
             key: self.registration.key.into(),
@@ -73,7 +73,7 @@ impl Landing {
     }
 }
 
-/// What a side says of its landing, in a message of its own.
+/// The words of a side about its landing, in a message of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Grant {
@@ -152,7 +152,7 @@ mod tests {
         {
             assert!(FarLanding::new(&grant(places, place_bytes), 30, 1 << 20).is_err(), "{places}");
         }
-        // What this side could not send anyway is left out.
+        // Room that this side could not use anyway is left out.
         assert_eq!(FarLanding::new(&grant(30, 1 << 20), 30, 4096).unwrap().message_bytes, 4096);
     }
 }

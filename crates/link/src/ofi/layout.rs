@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use super::sys;
 
 /// An expression of C, and the value that it must have.
-pub type Fact = (&'static str, u64);
+pub type LayoutFact = (&'static str, u64);
 
 macro_rules! facts {
     ($(struct $ours:ident is $theirs:literal { $($field:ident is $name:literal),* $(,)? })*
@@ -24,9 +24,9 @@ macro_rules! facts {
     };
 }
 
-/// What the headers must agree with. Tables of functions are listed without their size: later releases append to
+/// Sizes and offsets that the headers must agree with. Tables of functions are listed without their size: later releases append to
 /// them.
-pub const LAYOUT: &[Fact] = facts! {
+pub const LAYOUT: &[LayoutFact] = facts! {
     struct TxAttr is "fi_tx_attr" { msg_order is "msg_order", inject_size is "inject_size", size is "size",
         tclass is "tclass" }
     struct RxAttr is "fi_rx_attr" { msg_order is "msg_order", size is "size", iov_limit is "iov_limit" }

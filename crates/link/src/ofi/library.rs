@@ -8,17 +8,17 @@ use thiserror::Error;
 
 use super::sys::{Fabric, FabricAttr, Info};
 
-/// What the dynamic linker looks for.
+/// The names that the dynamic linker looks for.
 const FILE: &CStr = c"libfabric.so.1";
 
-/// What must not happen behind the back of the process that loads the library, and what prevents it.
+/// Variables that keep the library from acting behind the back of the process that loads it.
 const PRECAUTIONS: &[(&str, &str)] = &[
     // It would watch our memory with a userfaultfd of its own to find out when registered pages are unmapped. Pages
     // that two of them watch cannot be moved, and nothing is unmapped here while it is registered.
     ("FI_MR_CACHE_MONITOR", "disabled"),
     // Every endpoint here has one peer. Queues for the 256 that are usual are more than some cards have.
     ("FI_UNIVERSE_SIZE", "2"),
-    // Every endpoint makes this many buffers of 16 KiB at once, and 2048 if nobody says how many: 50 MiB for each link.
+    // Every endpoint makes this many buffers of 16 KiB at once, and 2048 by default: 50 MiB for each link.
     // There are never more messages on their way to one than half of these.
     ("FI_OFI_RXM_MSG_RX_SIZE", "128"),
     // Libraries that it brings along would take over the signals of memory that is not there, and write a file.
@@ -61,17 +61,17 @@ pub enum LoadError {
 /// Something that libfabric refused.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("{call} failed: {source}")]
-pub struct Fault {
+pub struct FabricFault {
     /// Which call.
     pub call: &'static str,
     /// Why.
     pub source: Errno,
 }
 
-outboard_wire::debug_with_causes!(LoadError, Fault);
+outboard_wire::debug_with_causes!(LoadError, FabricFault);
 
-impl Fault {
-    /// What a call's result means. libfabric has negative numbers for errors.
+impl FabricFault {
+    /// The meaning of a call's result. libfabric has negative numbers for errors.
     #[inline]
     pub(super) fn check(call: &'static str, result: c_int) -> Result<(), Self> {
         if result >= 0 { Ok(()) } else { Err(Self::of(call, result as isize)) }

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use super::endpoint::{Endpoint, Sizes};
-use super::library::Fault;
+use super::library::FabricFault;
 use super::object::Registration;
 use super::pool::Share;
 use super::sys::FI_WRITE;
@@ -25,10 +25,11 @@ pub(super) struct LongSlots {
 
 impl LongSlots {
     /// Makes them, if the pool has room.
-    pub(super) fn make(endpoint: &Endpoint, pool_bytes: usize) -> Result<Option<Self>, Fault> {
+    pub(super) fn make(endpoint: &Endpoint, pool_bytes: usize) -> Result<Option<Self>, FabricFault> {
         let Sizes { long_sends: count, slot_bytes, .. } = endpoint.sizes();
         let Some(_share) = Share::take(count * slot_bytes, pool_bytes) else { return Ok(None) };
-        let memory = Buffer::allocate(count * slot_bytes).map_err(|source| Fault { call: "mmap", source })?;
+        let memory =
+            Buffer::allocate(count * slot_bytes).map_err(|source| FabricFault { call: "mmap", source })?;
         let registration = match endpoint.wants_registration() {
             // SAFETY: kept behind the registration, and only used through windows.
             true => Some(unsafe { endpoint.register((memory.start(), memory.len()), FI_WRITE)? }),

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use outboard_wire::{Refusal, RefusalReason, Time};
+use outboard_wire::{Refusal, RefusalReason, Time, Versions};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, getsockname, recv, send, sockopt};
 
-use super::Config;
+use super::OfiConfig;
 use super::bytes::{OfiBytes, watch};
 use super::choice::{FabricError, select};
 use super::endpoint::{Endpoint, Sizes};
@@ -25,7 +25,9 @@ const SHORT_BYTES: usize = 16 << 10;
 pub(super) struct Meeting {
     socket: OwnedFd,
     epoll: OwnedFd,
-    config: Config,
+    config: OfiConfig,
+    /// The versions that we speak.
+    versions: Versions,
     /// The other side's.
     address: String,
     pub(super) patience: Patience,
@@ -39,15 +41,15 @@ impl Meeting {
     pub(super) fn new(
         socket: OwnedFd,
         epoll: OwnedFd,
-        config: Config,
+        (config, versions): (OfiConfig, Versions),
         address: String,
         now: Time,
     ) -> Result<Self, ConnectError> {
         let failed = |source| ConnectError::System { call: "setsockopt", address: address.clone(), source };
         sockopt::set_tcp_nodelay(&socket, true).map_err(failed)?;
-        let patience = Patience::new(config.handshake_timeout, now);
+        let patience = Patience::new(config.stream.handshake_timeout, now);
         let bytes = [0; PREFACE_LEN];
-        Ok(Self { socket, epoll, config, address, patience, bytes, len: 0, endpoint: None })
+        Ok(Self { socket, epoll, config, versions, address, patience, bytes, len: 0, endpoint: None })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -63,8 +65,7 @@ impl Meeting {
     }
 
     pub(super) fn timed_out(&self) -> ConnectError {
-        let waited = self.config.handshake_timeout;
-        ConnectError::TimedOut { address: self.address.clone(), waited }
+        self.patience.timed_out(self.address.clone())
     }
 
     /// Opens our endpoint and tells the peer of it.
@@ -72,8 +73,8 @@ impl Meeting {
         let opened = self.open(provider);
         let preface = match &opened {
             Ok((_, preface)) => preface.clone(),
-            Err(error @ FabricError::Fault(_)) => Preface::none(&error.to_string()),
-            Err(_) => Preface::none(""),
+            Err(error @ FabricError::Fault(_)) => Preface::none(self.versions, &error.to_string()),
+            Err(_) => Preface::none(self.versions, ""),
         };
         let sent = send(&self.socket, &preface.encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         let (endpoint, _) = opened.map_err(|source| self.fabric(source))?;
@@ -98,8 +99,9 @@ impl Meeting {
         if choice.provider == WITHIN_A_MACHINE {
             leftovers::remove_once();
         }
-        let Config { slots, slot_bytes, operations_max, .. } = self.config;
-        // What is longer is written, where that can be told.
+        let OfiConfig { slots, slot_bytes, .. } = self.config;
+        let operations_max = self.config.stream.operations_max;
+        // A longer message is written, where that can be told.
         let short_bytes = if offer.tells { slot_bytes.min(SHORT_BYTES) } else { slot_bytes };
         let sizes = Sizes {
             receives: slots,
@@ -110,17 +112,17 @@ impl Meeting {
             short_bytes,
         };
         let mut endpoint = Endpoint::open(offer, sizes)?;
-        // Everything is in place before anybody knows of it.
+        // Everything is in place before the peer knows of it.
         for slot in 0..slots {
             if !endpoint.receive(slot)? {
-                return Err(super::library::Fault { call: "fi_recv", source: Errno::AGAIN }.into());
+                return Err(super::library::FabricFault { call: "fi_recv", source: Errno::AGAIN }.into());
             }
         }
         watch(&self.epoll, &endpoint)
-            .map_err(|source| super::library::Fault { call: "epoll_ctl", source })?;
+            .map_err(|source| super::library::FabricFault { call: "epoll_ctl", source })?;
         let (name, wants_bells) = (endpoint.name()?, endpoint.wait_descriptor().is_none());
-        let preface =
-            Preface { provider: choice.provider, name, slots, slot_bytes: short_bytes, wants_bells };
+        let (versions, provider) = (self.versions, choice.provider);
+        let preface = Preface { versions, provider, name, slots, slot_bytes: short_bytes, wants_bells };
         Ok((endpoint, preface))
     }
 
@@ -149,7 +151,16 @@ impl Meeting {
 
     /// Says that there is no endpoint for the other side, and why.
     pub(super) fn refuse(&self, why: &str) {
-        refuse(&self.socket, why);
+        refuse(&self.socket, self.versions, why);
+    }
+
+    /// The refusal of a side of these versions, if it speaks none of ours. Asked first: nothing else of another build's
+    /// endpoint need fit.
+    pub(super) fn refusal_of(&self, theirs: Versions, is_ours_connecting: bool) -> Option<Box<Refusal>> {
+        let (connecting, accepting) =
+            if is_ours_connecting { (self.versions, theirs) } else { (theirs, self.versions) };
+        let differ = connecting.common(accepting).is_none();
+        differ.then(|| Box::new(Refusal::of_versions(connecting, accepting)))
     }
 
     /// Both sides know each other.
@@ -181,9 +192,9 @@ impl Meeting {
 }
 
 /// Says on a new socket that there is no endpoint for the other side, and why.
-pub(super) fn refuse(socket: &OwnedFd, why: &str) {
+pub(super) fn refuse(socket: &OwnedFd, versions: Versions, why: &str) {
     // If it is gone already, our own error says enough.
-    let _ = send(socket, &Preface::none(why).encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = send(socket, &Preface::none(versions, why).encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 fn hung_up(address: &str) -> ConnectError {

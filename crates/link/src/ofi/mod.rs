@@ -49,25 +49,16 @@ mod tests;
 mod withdrawal;
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-
-pub use accept::{Accepting, OfiListener};
+pub use accept::{OfiAccepting, OfiListener};
 pub use bytes::OfiBytes;
 pub use choice::{Choice, FabricError, choose, version};
-pub use config::{Config, Progress};
-pub use dial::{Dialing, connect};
-pub use library::{Fault, LoadError};
+pub use config::{OfiConfig, Progress};
+pub use dial::{OfiDialing, connect};
+pub use library::{FabricFault, LoadError};
 
 /// A link over libfabric.
 pub type OfiLink = crate::stream::StreamLink<OfiBytes>;
-
-fn open_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
-}
 
 fn shown(address: SocketAddr) -> String {
     crate::Address::Ofi(address).to_string()

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::library::Fault;
+use super::library::FabricFault;
 use super::sys::{Domain, Ep, FI_ENABLE, FI_MR_ENDPOINT, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, Fabric, Fid, Mr};
 
 /// Something of libfabric's that is closed when it is dropped.
 pub(super) struct Closing<T>(NonNull<T>);
 
 impl<T> Closing<T> {
-    pub(super) fn new(call: &'static str, opened: *mut T) -> Result<Self, Fault> {
-        NonNull::new(opened).map(Self).ok_or(Fault { call, source: Errno::NOMEM })
+    pub(super) fn new(call: &'static str, opened: *mut T) -> Result<Self, FabricFault> {
+        NonNull::new(opened).map(Self).ok_or(FabricFault { call, source: Errno::NOMEM })
     }
 
     pub(super) fn get(&self) -> *mut T {
@@ -29,12 +29,12 @@ impl<T> Closing<T> {
 impl<T> Drop for Closing<T> {
     fn drop(&mut self) {
         // SAFETY: opened once and closed once. What is still in use refuses, and then it stays until the process
-        // ends, which harms nobody.
+        // ends, which does no harm.
         unsafe { ((*(*self.fid()).ops).close)(self.fid()) };
     }
 }
 
-/// What endpoints and registrations are opened in. Closed from the top, after all of these.
+/// The objects in which endpoints and registrations are opened. Closed from the top, after all of these.
 pub(super) struct Home {
     pub(super) domain: Closing<Domain>,
     pub(super) fabric: Closing<Fabric>,
@@ -42,7 +42,7 @@ pub(super) struct Home {
     pub(super) memory_mode: i32,
 }
 
-// SAFETY: its objects are used by whoever has the endpoint that was opened in it, by one thread at a time, which is
+// SAFETY: its objects are used by the owner of the endpoint that was opened in it, by one thread at a time, which is
 // what the domain was opened for. Others only keep it.
 unsafe impl Send for Home {}
 // SAFETY: as above.
@@ -52,7 +52,7 @@ unsafe impl Sync for Home {}
 pub(super) struct Registration {
     mr: Closing<Mr>,
     pub(super) key: u64,
-    /// What is added to an offset.
+    /// The address that is added to an offset.
     pub(super) base: u64,
     _home: Arc<Home>,
 }
@@ -70,7 +70,7 @@ impl Registration {
         (home, ep): (&Arc<Home>, &Closing<Ep>),
         (start, len): (NonNull<u8>, usize),
         access: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, FabricFault> {
         let mode = home.memory_mode;
         // A key that cannot be guessed, where it is ours to choose.
         let wanted = if mode & FI_MR_PROV_KEY == 0 { random_key() } else { 0 };
@@ -80,19 +80,19 @@ impl Registration {
             let ops = &*(*home.domain.get()).mr;
             let (domain, start) = (home.domain.fid(), start.as_ptr().cast());
             let made = (ops.reg)(domain, start, len, access, 0, wanted, 0, &raw mut mr, null_mut());
-            Fault::check("fi_mr_reg", made)?;
+            FabricFault::check("fi_mr_reg", made)?;
             let mr = Closing::<Mr>::new("fi_mr_reg", mr)?;
             if mode & FI_MR_ENDPOINT != 0 {
                 let ops = &*(*mr.fid()).ops;
-                Fault::check("fi_mr_bind", (ops.bind)(mr.fid(), ep.fid(), 0))?;
-                Fault::check("fi_mr_enable", (ops.control)(mr.fid(), FI_ENABLE, null_mut()))?;
+                FabricFault::check("fi_mr_bind", (ops.bind)(mr.fid(), ep.fid(), 0))?;
+                FabricFault::check("fi_mr_enable", (ops.control)(mr.fid(), FI_ENABLE, null_mut()))?;
             }
             let base = if mode & FI_MR_VIRT_ADDR == 0 { 0 } else { start as u64 };
             Ok(Self { key: (*mr.get()).key, mr, base, _home: Arc::clone(home) })
         }
     }
 
-    /// What operations on this memory give to the provider.
+    /// The descriptor that operations on this memory give to the provider.
     pub(super) fn descriptor(&self) -> *mut core::ffi::c_void {
         // SAFETY: registered as long as `self`.
         unsafe { (*self.mr.get()).mem_desc }

@@ -1,4 +1,4 @@
-//! What libfabric offers on this machine.
+//! The offers of libfabric on this machine.
 
 use core::ffi::{CStr, c_int};
 use core::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use rustix::io::Errno;
 
-use super::library::{Fault, Library};
+use super::library::{FabricFault, Library};
 use super::sys::{
     self, FI_ATOMIC, FI_AV_TABLE, FI_BUS_PCI, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED,
     FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_ORDER_SAW,
@@ -15,12 +15,12 @@ use super::sys::{
     FI_SEND, FI_SOURCE, FI_THREAD_DOMAIN, FI_WRITE, Info,
 };
 
-/// What a link cannot do without.
+/// The capabilities that a link cannot do without.
 const FRAMES: u64 = FI_MSG | FI_SEND | FI_RECV;
-/// What reads and writes need that the peer's processor does not serve.
+/// The capabilities for reads and writes that the peer's processor does not serve.
 const REACH: u64 = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-/// What makes providers that keep connections serve reads and writes by a thread of their own. Without it that thread only
-/// makes connections. Nobody here has use for their atomics.
+/// The capability that makes providers that keep connections serve reads and writes by a thread of their own. Without it that thread only
+/// makes connections. No link here has use for their atomics.
 const WORKS_ALONE: u64 = FI_ATOMIC;
 /// Messages are sent, or written.
 const AFTER_WRITES: u64 = FI_ORDER_SAW | FI_ORDER_WAW;
@@ -35,7 +35,7 @@ pub(super) const WITHIN_A_MACHINE: &str = "shm";
 pub(crate) struct Offer {
     info: NonNull<Info>,
     library: &'static Library,
-    /// What libfabric calls those who make it, such as `tcp;ofi_rxm`.
+    /// The name of the providers that make it, as libfabric has it, such as `tcp;ofi_rxm`.
     pub(crate) provider: String,
     /// The network card or interface.
     pub(crate) device: String,
@@ -47,23 +47,23 @@ pub(crate) struct Offer {
     pub(crate) orders_writes: bool,
     /// Whether a write can tell the peer of itself.
     pub(crate) tells: bool,
-    /// Whether the provider works while nobody calls it.
+    /// Whether the provider works without being called.
     pub(crate) is_automatic: bool,
     pub(crate) memory_mode: i32,
 }
 
-// SAFETY: plain data that nobody else points to; the library has no state that belongs to a thread.
+// SAFETY: plain data that nothing else points to; the library has no state that belongs to a thread.
 unsafe impl Send for Offer {}
 
 impl Offer {
-    /// What there is for endpoints at `source` that progress in this way, best first by libfabric's own order; of one
+    /// The offers for endpoints at `source` that progress in this way, best first by libfabric's own order; of one
     /// provider, if it is named.
     pub(crate) fn list(
         library: &'static Library,
         source: Option<IpAddr>,
         provider: Option<&str>,
         progress: c_int,
-    ) -> Result<Vec<Self>, Fault> {
+    ) -> Result<Vec<Self>, FabricFault> {
         let alone = if progress == FI_PROGRESS_AUTO { WORKS_ALONE } else { 0 };
         for caps in [FRAMES | REACH | alone, FRAMES | REACH, FRAMES] {
             let offers = Self::list_with(library, source, provider, (caps, progress))?;
@@ -79,7 +79,7 @@ impl Offer {
         source: Option<IpAddr>,
         provider: Option<&str>,
         wanted: (u64, c_int),
-    ) -> Result<Vec<Self>, Fault> {
+    ) -> Result<Vec<Self>, FabricFault> {
         let hints = hints(library, provider, wanted)?;
         let node =
             source.filter(|_| provider != Some(WITHIN_A_MACHINE)).map(|ip| ip.to_canonical().to_string());
@@ -98,10 +98,10 @@ impl Offer {
                 &raw mut first,
             )
         };
-        match Fault::check("fi_getinfo", found) {
+        match FabricFault::check("fi_getinfo", found) {
             Ok(()) => {}
-            // "No data": nobody offers this.
-            Err(Fault { source: Errno::NODATA, .. }) => return Ok(Vec::new()),
+            // "No data": no provider offers this.
+            Err(FabricFault { source: Errno::NODATA, .. }) => return Ok(Vec::new()),
             Err(fault) => return Err(fault),
         }
         let mut offers = Vec::new();
@@ -139,7 +139,7 @@ impl Offer {
         }
     }
 
-    /// What libfabric wants to be given back when the endpoint is opened.
+    /// The structure that libfabric wants back when the endpoint is opened.
     pub(super) fn info(&self) -> NonNull<Info> {
         self.info
     }
@@ -166,17 +166,17 @@ unsafe fn text(at: *const core::ffi::c_char) -> String {
     unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
 }
 
-/// What is asked for.
+/// The wishes of whom an offer is asked for.
 fn hints(
     library: &'static Library,
     provider: Option<&str>,
     (caps, progress): (u64, c_int),
-) -> Result<Hints, Fault> {
+) -> Result<Hints, FabricFault> {
     // SAFETY: without anything to copy, the library makes an empty structure with all its attributes.
     let info = NonNull::new(unsafe { (library.dupinfo)(core::ptr::null()) });
-    let info = info.ok_or(Fault { call: "fi_allocinfo", source: Errno::NOMEM })?;
+    let info = info.ok_or(FabricFault { call: "fi_allocinfo", source: Errno::NOMEM })?;
     let hints = Hints { info, library };
-    // SAFETY: the structure and its attributes were made together and belong to nobody else. The provider's name
+    // SAFETY: the structure and its attributes were made together and belong to this function alone. The provider's name
     // is made by the allocator with which the library frees it.
     unsafe {
         let all = hints.info.as_ptr();

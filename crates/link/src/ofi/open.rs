@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::access::Accesses;
 use super::endpoint::{Endpoint, Sizes};
-use super::library::Fault;
+use super::library::FabricFault;
 use super::object::{Closing, Home};
 use super::offer::Offer;
 use super::sys::{
@@ -16,18 +16,18 @@ use super::sys::{
 use crate::memory::Buffer;
 
 impl Endpoint {
-    /// Opens an endpoint that nobody knows of yet.
-    pub(super) fn open(offer: Offer, sizes: Sizes) -> Result<Self, Fault> {
+    /// Opens an endpoint that no peer knows of yet.
+    pub(super) fn open(offer: Offer, sizes: Sizes) -> Result<Self, FabricFault> {
         let info = offer.info().as_ptr();
         let count = sizes.receives + sizes.sends + sizes.long_sends + sizes.accesses;
         // SAFETY: each call is given what was opened before it by the same library and a place for its result.
         unsafe {
             let (mut fabric, mut domain, mut av, mut ep) = (null_mut(), null_mut(), null_mut(), null_mut());
             let made = (offer.library().fabric)((*info).fabric_attr, &raw mut fabric, null_mut());
-            Fault::check("fi_fabric", made)?;
+            FabricFault::check("fi_fabric", made)?;
             let fabric = Closing::<Fabric>::new("fi_fabric", fabric)?;
             let made = ((*(*fabric.get()).ops).domain)(fabric.get(), info, &raw mut domain, null_mut());
-            Fault::check("fi_domain", made)?;
+            FabricFault::check("fi_domain", made)?;
             let domain = Closing::<Domain>::new("fi_domain", domain)?;
             let home = Arc::new(Home { domain, fabric, memory_mode: offer.memory_mode });
             let domain = &home.domain;
@@ -36,17 +36,17 @@ impl Endpoint {
             let mut attr: AvAttr = core::mem::zeroed();
             (attr.kind, attr.count) = (FI_AV_TABLE, 1);
             let made = ((*(*domain.get()).ops).av_open)(domain.get(), &raw mut attr, &raw mut av, null_mut());
-            Fault::check("fi_av_open", made)?;
+            FabricFault::check("fi_av_open", made)?;
             let av = Closing::<Av>::new("fi_av_open", av)?;
             let made = ((*(*domain.get()).ops).endpoint)(domain.get(), info, &raw mut ep, null_mut());
-            Fault::check("fi_endpoint", made)?;
+            FabricFault::check("fi_endpoint", made)?;
             let ep = Closing::<Ep>::new("fi_endpoint", ep)?;
             let ops = &*(*ep.fid()).ops;
-            Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), av.fid(), 0))?;
-            Fault::check("fi_ep_bind", (ops.bind)(ep.fid(), cq.fid(), FI_SEND | FI_RECV))?;
-            Fault::check("fi_enable", (ops.control)(ep.fid(), FI_ENABLE, null_mut()))?;
+            FabricFault::check("fi_ep_bind", (ops.bind)(ep.fid(), av.fid(), 0))?;
+            FabricFault::check("fi_ep_bind", (ops.bind)(ep.fid(), cq.fid(), FI_SEND | FI_RECV))?;
+            FabricFault::check("fi_enable", (ops.control)(ep.fid(), FI_ENABLE, null_mut()))?;
             let bytes = (sizes.receives + sizes.sends) * sizes.short_bytes;
-            let pool = Buffer::allocate(bytes).map_err(|source| Fault { call: "mmap", source })?;
+            let pool = Buffer::allocate(bytes).map_err(|source| FabricFault { call: "mmap", source })?;
             let contexts = vec![Context { internal: [null_mut(); 8] }; count].into_boxed_slice();
             let pool_registration = None;
             let peer = FI_ADDR_UNSPEC;
@@ -78,7 +78,7 @@ impl Endpoint {
 }
 
 /// Opens the queue of completions, with a descriptor to wait on if the provider has one.
-fn open_queue(domain: &Closing<Domain>, size: usize) -> Result<(Closing<Cq>, Option<RawFd>), Fault> {
+fn open_queue(domain: &Closing<Domain>, size: usize) -> Result<(Closing<Cq>, Option<RawFd>), FabricFault> {
     let open = |wait_obj| {
         // SAFETY: plain data, of which zero means the default.
         let mut attr: CqAttr = unsafe { core::mem::zeroed() };
@@ -87,7 +87,7 @@ fn open_queue(domain: &Closing<Domain>, size: usize) -> Result<(Closing<Cq>, Opt
         // SAFETY: an open domain, and a place for the result.
         let made =
             unsafe { ((*(*domain.get()).ops).cq_open)(domain.get(), &raw mut attr, &raw mut cq, null_mut()) };
-        Fault::check("fi_cq_open", made)?;
+        FabricFault::check("fi_cq_open", made)?;
         Closing::new("fi_cq_open", cq)
     };
     if let Ok(cq) = open(FI_WAIT_FD) {

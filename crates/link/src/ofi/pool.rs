@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How much of the pool is taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// Somebody got nothing.
+/// Whether a link that asked for room got none.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody got nothing, so that whoever does not use its share should give it up. Says so once.
+/// Whether a link got no room, so that a link that does not use its share should give it up. Says so once.
 pub(super) fn take_wish() -> bool {
     IS_WANTED.load(Ordering::Relaxed) && IS_WANTED.swap(false, Ordering::Relaxed)
 }
@@ -22,7 +22,7 @@ pub(super) fn taken() -> usize {
     TAKEN.load(Ordering::Relaxed)
 }
 
-/// What a link has taken, until it is dropped.
+/// The room that a link has taken, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     bytes: usize,
@@ -33,7 +33,7 @@ impl Share {
     /// Takes `bytes`, if no more than `most` are taken then.
     pub(super) fn take(bytes: usize, most: usize) -> Option<Self> {
         let share = Self::take_from(&TAKEN, bytes, most);
-        // A pool that is too small for anybody is not waited for.
+        // No link waits for a pool that is too small for any.
         if share.is_none() && bytes <= most {
             IS_WANTED.store(true, Ordering::Relaxed);
         }

@@ -1,6 +1,6 @@
-//! What each side says of its endpoint before anything else, on the socket beside the fabric.
+//! The words of each side about its endpoint, before anything else, on the socket beside the fabric.
 
-use outboard_wire::DecodeError;
+use outboard_wire::{DecodeError, Versions};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -20,10 +20,12 @@ const PROVIDER_MAX: usize = 62;
 /// `outb-ofi`, the first bytes of a preface.
 const MAGIC: u64 = u64::from_le_bytes(*b"outb-ofi");
 
-/// What one side says of its endpoint.
+/// The words of one side about its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Preface {
-    /// Who moves its bytes. Empty if it has no endpoint to offer.
+    /// Which versions of the protocol it speaks. What its endpoint sends and understands is a matter of these too.
+    pub(super) versions: Versions,
+    /// The provider that moves its bytes. Empty if it has no endpoint to offer.
     pub(super) provider: String,
     /// Where its endpoint is, in a form that only its provider reads.
     pub(super) name: Vec<u8>,
@@ -43,10 +45,10 @@ pub(super) struct PrefaceBytes {
     slot_bytes: U32,
     wants_bells: U16,
     name_len: U16,
-    reserved: U16,
+    version_min: U16,
     provider_len: U16,
     provider: [u8; PROVIDER_MAX],
-    pad: [u8; 2],
+    version_max: U16,
     name: [u8; NAME_MAX],
 }
 
@@ -56,9 +58,9 @@ const _: () = assert!(PREFACE_LEN == 344);
 
 impl Preface {
     /// From a side that has no endpoint to offer, and may say why in place of a name.
-    pub(super) fn none(why: &str) -> Self {
+    pub(super) fn none(versions: Versions, why: &str) -> Self {
         let (provider, name) = (String::new(), why.as_bytes()[..why.len().min(NAME_MAX)].to_vec());
-        Self { provider, name, slots: SLOTS_MIN, slot_bytes: SLOT_BYTES_MIN, wants_bells: false }
+        Self { versions, provider, name, slots: SLOTS_MIN, slot_bytes: SLOT_BYTES_MIN, wants_bells: false }
     }
 
     /// Why the other side has no endpoint to offer, if it has none and says why.
@@ -67,7 +69,7 @@ impl Preface {
         (self.provider.is_empty() && !why.is_empty()).then(|| why.replace(char::is_control, " "))
     }
 
-    /// Names that are too long are cut, and then fit nobody.
+    /// Names that are too long are cut, and then no endpoint has them.
     pub(super) fn encode(&self) -> [u8; PREFACE_LEN] {
         let mut provider = [0; PROVIDER_MAX];
         let provider_len = self.provider.len().min(PROVIDER_MAX);
@@ -78,10 +80,10 @@ impl Preface {
             slot_bytes: (self.slot_bytes as u32).into(),
             wants_bells: u16::from(self.wants_bells).into(),
             name_len: (self.name.len().min(NAME_MAX) as u16).into(),
-            reserved: 0.into(),
+            version_min: self.versions.min.into(),
             provider_len: (provider_len as u16).into(),
             provider,
-            pad: [0; 2],
+            version_max: self.versions.max.into(),
             name: self.padded_name(),
         };
         zerocopy::transmute!(bytes)
@@ -101,6 +103,7 @@ impl Preface {
         if bytes.magic.get() != MAGIC {
             return Err(DecodeError::NotOutboard { start: bytes.magic.get().to_le_bytes() });
         }
+        let versions = Versions { min: bytes.version_min.get(), max: bytes.version_max.get() }.check()?;
         let (slots, slot_bytes) = (bytes.slots.get() as usize, bytes.slot_bytes.get() as usize);
         if !(SLOTS_MIN..=SLOTS_MAX).contains(&slots) {
             return wrong("number of slots", slots as u64);
@@ -121,7 +124,8 @@ impl Preface {
         let Some(provider) = provider.and_then(|provider| std::str::from_utf8(provider).ok()) else {
             return wrong("name of a provider", provider_len.into());
         };
-        Ok(Self { provider: provider.to_owned(), name: name.to_vec(), slots, slot_bytes, wants_bells })
+        let (provider, name) = (provider.to_owned(), name.to_vec());
+        Ok(Self { versions, provider, name, slots, slot_bytes, wants_bells })
     }
 }
 
@@ -131,19 +135,20 @@ mod tests {
 
     fn preface() -> Preface {
         let (provider, name) = ("tcp;ofi_rxm".to_owned(), vec![2, 0, 1, 127]);
-        Preface { provider, name, slots: 32, slot_bytes: 4096, wants_bells: true }
+        Preface { versions: Versions::OURS, provider, name, slots: 32, slot_bytes: 4096, wants_bells: true }
     }
 
     #[test]
     fn a_preface_is_read_as_it_was_written() {
         assert_eq!(Preface::decode(&preface().encode()), Ok(preface()));
         for why in ["", "because"] {
-            let none = Preface::decode(&Preface::none(why).encode()).unwrap();
+            let none = Preface::decode(&Preface::none(Versions::OURS, why).encode()).unwrap();
             assert_eq!(none.why_none().unwrap_or_default(), why);
         }
         assert_eq!(preface().why_none(), None);
         let long = "ä".repeat(NAME_MAX);
-        let told = Preface::decode(&Preface::none(&long).encode()).unwrap().why_none().unwrap();
+        let told =
+            Preface::decode(&Preface::none(Versions::OURS, &long).encode()).unwrap().why_none().unwrap();
         assert!(long.starts_with(&told) && told.len() == NAME_MAX, "{told}");
     }
 
@@ -154,6 +159,8 @@ mod tests {
             Preface { slots: 0, ..preface() },
             Preface { slot_bytes: 1 << 30, ..preface() },
             Preface { slot_bytes: 8, ..preface() },
+            Preface { versions: Versions { min: 0, max: 2 }, ..preface() },
+            Preface { versions: Versions { min: 3, max: 2 }, ..preface() },
         ];
         for preface in wrong {
             assert!(Preface::decode(&preface.encode()).is_err(), "{preface:?}");

@@ -71,7 +71,7 @@ impl OfiBytes {
     pub(super) fn put(&mut self, head: Window<'_>, body: Window<'_>) -> Result<usize, Loss> {
         let total = head.len() + body.len();
         if self.endpoint.accesses.writes > 0 && !self.endpoint.offer().orders_writes {
-            // What is sent now would overtake them.
+            // A message that is sent now would overtake them.
             self.turn()?;
             if self.endpoint.accesses.writes > 0 {
                 return Ok(0);
@@ -129,7 +129,7 @@ impl OfiBytes {
                     self.long_setbacks = Setbacks::NONE;
                 }
                 Ok(None) => {}
-                // What cannot be registered is sent in pieces.
+                // A message whose memory cannot be registered is sent in pieces.
                 Err(_) => self.long_setbacks.add(self.now),
             }
         }

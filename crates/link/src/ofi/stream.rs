@@ -51,7 +51,7 @@ impl ByteStream for OfiBytes {
             return;
         }
         let clock = Clock::start();
-        // Whoever is told that a read was lost may use its pages for something else.
+        // A caller that is told that a read was lost may use its pages for something else.
         let touches_pages = self.endpoint.accesses.touches_pages();
         while self.is_sending() && self.failure.is_none() && !self.side.is_over() && !touches_pages {
             if self.turn().is_err() || self.side.look().is_err() || clock.now() >= Time::ZERO + PARTING_TIME {
@@ -86,7 +86,7 @@ impl ByteStream for OfiBytes {
         if !offer.reaches || !keeps_words || !(may_read || may_write) {
             return None;
         }
-        // What cannot be registered is reached by frames.
+        // Memory that cannot be registered is reached by frames.
         self.endpoint.lend(memory, (may_read, may_write)).ok()
     }
 
@@ -126,7 +126,7 @@ impl ByteStream for OfiBytes {
     }
 
     fn prepare_to_wait(&mut self) -> bool {
-        // What goes wrong is found again, and told, by whoever receives.
+        // The next receive finds what goes wrong here again, and tells it.
         if self.side.look().is_err() || self.turn().is_err() {
             return false;
         }

@@ -10,7 +10,7 @@ use super::bytes::OfiBytes;
 use super::credits::KEPT;
 use super::endpoint::Far;
 use super::raw::RawMeeting;
-use super::{Config, choose, pool};
+use super::{OfiConfig, choose, pool};
 use crate::memory::Window;
 use crate::stream::{Arrival, ByteStream};
 use crate::{Loss, Violation};
@@ -24,9 +24,9 @@ fn whole_pool() -> MutexGuard<'static, ()> {
     let began = Instant::now();
     while pool::taken() > 0 {
         std::thread::yield_now();
-        assert!(began.elapsed() < LIMIT, "somebody has not given its share back");
+        assert!(began.elapsed() < LIMIT, "a link has not given its share back");
     }
-    // What others wished for is no wish of this test.
+    // Wishes that other tests left behind are none of this one.
     pool::take_wish();
     guard
 }
@@ -40,7 +40,7 @@ fn ends(provider: &str, pool_bytes: usize) -> Option<(OfiBytes, OfiBytes)> {
         println!("skipped: {why}");
         return None;
     }
-    let config = Config { provider: Some(provider.to_owned()), pool_bytes, ..Config::default() };
+    let config = OfiConfig { provider: Some(provider.to_owned()), pool_bytes, ..OfiConfig::default() };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut dialling = RawMeeting::dial(listener.local_addr().unwrap(), &config).unwrap();
     let mut accepting = RawMeeting::accept(&listener, &config).unwrap();
@@ -59,7 +59,7 @@ fn carry(ends: (&mut OfiBytes, &mut OfiBytes), bytes: &[u8], len: usize) -> Vec<
     carry_at(Time::ZERO, ends, bytes, len)
 }
 
-/// The same at a time of both.
+/// Moves both ends at one time.
 fn carry_at(now: Time, (ada, ben): (&mut OfiBytes, &mut OfiBytes), bytes: &[u8], len: usize) -> Vec<u8> {
     let (mut left, mut arrived) = (bytes.chunks(len).collect::<Vec<_>>(), Vec::new());
     left.reverse();
@@ -106,7 +106,7 @@ fn work_until(
     }
 }
 
-/// Lets some time go by in which nobody writes to ben's room, which another wants.
+/// Lets some time go by in which no peer writes to ben's room, which another link wants.
 fn lose_landing(now: Time, (ada, ben): (&mut OfiBytes, &mut OfiBytes)) {
     wish();
     let is_back = |_: &OfiBytes, ben: &OfiBytes| ben.endpoint.landing.is_none();
@@ -124,7 +124,7 @@ fn long_messages_are_written_once_the_receiver_has_made_room() {
         let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
         let short = pattern(1 << 16);
         assert_eq!(carry((&mut ada, &mut ben), &short, 1024), short, "{provider}");
-        assert!(ada.far.is_none() && ben.endpoint.landing.is_none(), "{provider}: nobody needs it yet");
+        assert!(ada.far.is_none() && ben.endpoint.landing.is_none(), "{provider}: no link needs it yet");
         let long = pattern(5 << 20);
         assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long, "{provider}");
         let written = ada.far.as_ref().map_or(0, |far| far.written);
@@ -171,10 +171,10 @@ fn who_tells_of_what_cannot_be_there_has_broken_the_rules() {
 }
 
 #[test]
-fn room_that_nobody_uses_goes_to_who_needs_it() {
+fn room_that_no_link_uses_goes_to_one_that_needs_it() {
     for provider in PROVIDERS {
         let _pool = whole_pool();
-        let Config { slots, slot_bytes, .. } = Config::default();
+        let OfiConfig { slots, slot_bytes, .. } = OfiConfig::default();
         // One has room to receive and another to send.
         let share = (slots - KEPT + slots / 2) * slot_bytes;
         let Some((mut ada, mut ben)) = ends(provider, share) else { continue };
@@ -184,7 +184,7 @@ fn room_that_nobody_uses_goes_to_who_needs_it() {
         assert_eq!(pool::taken(), share, "{provider}");
         assert!(carry((&mut cy, &mut dee), &long, 1 << 16) == long);
         assert!(cy.far.is_none(), "{provider}: there is nothing left");
-        // For ben some time goes by in which nobody writes to it.
+        // For ben some time goes by in which no peer writes to it.
         let (later, began) = (Time::ZERO + Duration::from_secs(3), Instant::now());
         let mut buffer = [0; 64];
         while ben.endpoint.landing.is_some() {
@@ -210,12 +210,12 @@ fn what_long_messages_left_from_goes_to_who_needs_it() {
         work_until(Time::ZERO, (&mut ada, &mut ben), has_left, "it does not leave");
         let (taken, mut buffer) = (pool::taken(), [0; 64]);
         ada.receive(at(3), &mut buffer).unwrap();
-        assert_eq!(pool::taken(), taken, "{provider}: nobody wants it");
+        assert_eq!(pool::taken(), taken, "{provider}: no link wants it");
         wish();
         ada.receive(at(1), &mut buffer).unwrap();
         assert_eq!(pool::taken(), taken, "{provider}: it was used a moment ago");
         ada.receive(at(2), &mut buffer).unwrap();
-        let Config { slots, slot_bytes, .. } = Config::default();
+        let OfiConfig { slots, slot_bytes, .. } = OfiConfig::default();
         assert_eq!(pool::taken(), taken - slots / 2 * slot_bytes, "{provider}");
         assert!(ada.endpoint.long.is_none() && ada.far.is_some(), "{provider}");
         // It is made again for the next.
@@ -272,7 +272,7 @@ fn memory_that_cannot_be_had_is_not_asked_for_with_every_message() {
     for provider in PROVIDERS {
         let _pool = whole_pool();
         let Some((mut ada, mut ben)) = ends(provider, usize::MAX) else { continue };
-        let (long, slot_bytes) = (pattern(1 << 20), Config::default().slot_bytes);
+        let (long, slot_bytes) = (pattern(1 << 20), OfiConfig::default().slot_bytes);
         // More than an address space has.
         ben.endpoint.sizes.slot_bytes = 1 << 50;
         assert!(carry((&mut ada, &mut ben), &long, 1 << 16) == long);
@@ -313,7 +313,7 @@ fn who_keeps_room_that_was_withdrawn_is_lost() {
         }
         assert_eq!(carry_at(at(60), (&mut ben, &mut ada), &[7; 64], 64), [7; 64]);
         assert_eq!(carry_at(at(60), (&mut ada, &mut ben), &[8; 64], 64), [8; 64]);
-        let deadline = Config::default().deadline.as_secs();
+        let deadline = OfiConfig::default().stream.deadline.as_secs();
         for seconds in 60..60 + deadline {
             assert_eq!(ben.receive(at(seconds), &mut buffer).unwrap(), Arrival::Nothing, "{provider}");
         }

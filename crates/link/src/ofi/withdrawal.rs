@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_looks_counts_for_half_a_deadline_at_most() {
+    fn time_without_a_look_counts_for_half_a_deadline_at_most() {
         let mut withdrawal = Withdrawal::default();
         withdrawal.is_sent_after(0);
         for seconds in [0, 1000] {

@@ -6,21 +6,21 @@ use super::RECORD_ALIGN;
 use crate::Violation;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// What the producer publishes, alone on its cache lines.
+/// The count that the producer publishes, alone on its cache lines.
 #[repr(C, align(128))]
 struct ProducerLine {
     tail: AtomicU64,
     waits: AtomicU32,
 }
 
-/// What the consumer publishes, alone on its cache lines.
+/// The count that the consumer publishes, alone on its cache lines.
 #[repr(C, align(128))]
 struct ConsumerLine {
     head: AtomicU64,
     waits: AtomicU32,
 }
 
-/// What the two sides of a ring publish to each other. Counts are bytes since the beginning; they only grow.
+/// The counts that the two sides of a ring publish to each other. They are bytes since the beginning, and only grow.
 #[repr(C)]
 pub struct Cursors {
     producer: ProducerLine,
@@ -84,12 +84,25 @@ pub struct Producer<C> {
     published: u64,
     /// The last count of the consumer that was seen and found possible.
     head: u64,
+    /// Nothing is written beyond it, whatever the consumer has read.
+    end: u64,
 }
 
 impl<C: Deref<Target = Cursors>> Producer<C> {
     /// The writing side of a fresh ring of `capacity` bytes.
     pub fn new(cursors: C, capacity: u64) -> Self {
-        Self { cursors, capacity, tail: 0, published: 0, head: 0 }
+        Self { cursors, capacity, tail: 0, published: 0, head: 0, end: u64::MAX }
+    }
+
+    /// Writes up to `end` and no further, until that is set anew.
+    pub fn go_no_further_than(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// How many bytes the consumer has not read, and how many it has.
+    pub fn unread(&mut self) -> Result<(u64, u64), Violation> {
+        self.look()?;
+        Ok((self.published - self.head, self.head))
     }
 
     /// Where the next byte goes.
@@ -101,11 +114,11 @@ impl<C: Deref<Target = Cursors>> Producer<C> {
     /// Whether `need` bytes can be written; looks at the consumer only if it must.
     #[inline]
     pub fn has_room(&mut self, need: u64) -> Result<bool, Violation> {
-        if self.tail + need - self.head <= self.capacity {
+        if self.tail + need <= self.known_limit() {
             return Ok(true);
         }
         self.look()?;
-        Ok(self.tail + need - self.head <= self.capacity)
+        Ok(self.tail + need <= self.known_limit())
     }
 
     fn look(&mut self) -> Result<(), Violation> {
@@ -120,7 +133,7 @@ impl<C: Deref<Target = Cursors>> Producer<C> {
     /// Up to where the ring is known to be free, without looking at the consumer.
     #[inline]
     pub fn known_limit(&self) -> u64 {
-        self.head + self.capacity
+        (self.head + self.capacity).min(self.end)
     }
 
     /// Counts `len` bytes as written.
@@ -146,7 +159,7 @@ impl<C: Deref<Target = Cursors>> Producer<C> {
     /// Asks to be woken when the consumer makes room. Returns false if there is room for `need` already.
     pub fn prepare_to_wait(&mut self, need: u64) -> Result<bool, Violation> {
         let cursors = &*self.cursors;
-        let enough = |head: u64| self.tail + need - head.min(self.tail) <= self.capacity;
+        let enough = |head: u64| self.tail + need <= (head.min(self.tail) + self.capacity).min(self.end);
         let asleep = ask_to_be_woken(&cursors.producer.waits, || {
             enough(cursors.consumer.head.load(Ordering::Acquire))
         });

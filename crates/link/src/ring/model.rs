@@ -12,7 +12,7 @@ const CELLS: usize = 2;
 struct Ring {
     cursors: Cursors,
     cells: [UnsafeCell<u64>; CELLS],
-    /// The doorbells of both sides. Whoever sleeps is only woken by its bell, so a lost wake-up is a deadlock,
+    /// The doorbells of both sides. A side that sleeps is only woken by its bell, so a lost wake-up is a deadlock,
     /// which the checker reports.
     consumer_bell: Notify,
     producer_bell: Notify,

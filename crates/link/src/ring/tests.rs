@@ -81,7 +81,7 @@ proptest! {
 #[test]
 fn a_sleeper_is_woken_exactly_once() {
     let (mut producer, mut consumer, _) = pair();
-    assert!(!producer.publish(), "nobody sleeps yet");
+    assert!(!producer.publish(), "the consumer does not sleep yet");
     assert!(consumer.prepare_to_wait().unwrap());
     producer.advance(16);
     assert!(producer.publish());

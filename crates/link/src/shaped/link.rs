@@ -9,7 +9,8 @@ use super::pace::Pace;
 use super::queue::FrameQueue;
 use crate::memory::WindowMut;
 use crate::{
-    Capabilities, Counters, Disposition, Frame, Link, LinkError, Loss, OneSided, Peer, SendError, WaitOn,
+    Backlog, Capabilities, Counters, Disposition, Frame, FrameSendError, Link, LinkError, Loss, OneSided,
+    Peer, WaitOn,
 };
 
 /// A link that looks as slow as a [`Wire`]; see the [module](super).
@@ -17,7 +18,7 @@ pub struct Shaped<L> {
     pub(super) inner: L,
     wire: Wire,
     pub(super) capabilities: Capabilities,
-    /// What `progress` was last told.
+    /// The time that `progress` was told last.
     pub(super) now: Time,
     out: Pace,
     frames: FrameQueue,
@@ -49,7 +50,7 @@ impl<L: Link> Shaped<L> {
     }
 
     /// Wraps `inner` with a wire that holds `queue_bytes`, rounded up to a power of two and to what one frame
-    /// needs. What is sent beyond that is [`SendError::Full`].
+    /// needs. What is sent beyond that is [`FrameSendError::Full`].
     pub fn with_queue(inner: L, wire: Wire, queue_bytes: usize) -> Result<Self, Errno> {
         let beneath = *inner.capabilities();
         let max_operations = beneath.max_operations.clamp(1, OPERATIONS_MAX);
@@ -160,15 +161,15 @@ impl<L: Link> Shaped<L> {
         let len = front.payload.len();
         match self.inner.reserve(front.head, len) {
             Ok(mut place) => place.write_window(0, front.payload),
-            Err(SendError::Full) => {
+            Err(FrameSendError::Full) => {
                 self.is_blocked = true;
                 return false;
             }
-            Err(SendError::Lost(lost)) => {
+            Err(FrameSendError::Lost(lost)) => {
                 self.sever(lost);
                 return false;
             }
-            Err(SendError::TooLong { len, max }) => {
+            Err(FrameSendError::TooLong { len, max }) => {
                 unreachable!("a frame of {len} bytes was let in although {max} is the limit")
             }
         }
@@ -185,7 +186,7 @@ impl<L: Link> Shaped<L> {
         self.severed.get_or_insert(lost);
     }
 
-    /// What remains of a link that is closed here: hands over what was flushed, then the reason.
+    /// The last steps of a link that is closed here: hands over what was flushed, then the reason.
     fn linger(&mut self) -> Result<bool, LinkError> {
         let over = self.check();
         if self.severed.is_none() {
@@ -222,24 +223,28 @@ impl<L: Link> Link for Shaped<L> {
         &self.capabilities
     }
 
+    fn backlog(&mut self) -> Backlog {
+        self.inner.backlog()
+    }
+
     fn counters(&self) -> Counters {
         // The link beneath was asked again and again for room on behalf of one sender.
         Counters { full: self.full, ..self.inner.counters() }
     }
 
-    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, FrameSendError> {
         let max = self.capabilities.max_payload;
         self.check()?;
         if len > max {
-            return Err(SendError::TooLong { len, max });
+            return Err(FrameSendError::TooLong { len, max });
         }
         if !self.frames.has_room(len) {
             self.full += 1;
             // There will be room only once what fills the queue leaves.
             self.frames.flush();
-            return Err(SendError::Full);
+            return Err(FrameSendError::Full);
         }
-        self.frames.reserve(head, len).ok_or(SendError::Full)
+        self.frames.reserve(head, len).ok_or(FrameSendError::Full)
     }
 
     fn commit(&mut self, len: usize) {

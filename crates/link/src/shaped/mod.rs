@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Wrap both sides to make both directions slow. One-sided operations never pass through the other side's
-//! wrapper, so whoever begins one pays for both trips: the request travels like a frame, in line with the frames,
+//! wrapper, so the side that begins one pays for both trips: the request travels like a frame, in line with the frames,
 //! and the completion comes back after the latency and the time its data take. The way back is a wire of its own:
 //! replies do not compete with frames that the peer sends.
 //!

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_wire::access::{FIXED_LEN_MAX, Reply};
+use outboard_wire::access::{AccessReply, FIXED_LEN_MAX};
 use outboard_wire::{FrameHeader, Grant, Rights, Time};
 use rustix::io::Errno;
 
@@ -11,9 +11,9 @@ use super::Wire;
 use super::pace::Pace;
 use super::queue::ByteQueue;
 use crate::memory::{Buffer, Window};
-use crate::{AccessError, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token};
+use crate::{AccessError, AccessOutcome, Completion, LinkError, OpenRegion, RemoteMemory, Token};
 
-/// What is asked of the link beneath once the request has crossed the wire.
+/// The request for the link beneath, to be made once the request has crossed the wire.
 pub(super) enum Request {
     Open { grant: Grant, rights: Rights },
     Read { region: OpenRegion, offset: u64, into: Buffer, into_offset: usize, len: usize },
@@ -27,13 +27,13 @@ impl Request {
         if let Self::Write { len, .. } = self { *len } else { 0 }
     }
 
-    /// What the answer brings besides its fixed part.
+    /// The bytes that the answer brings besides its fixed part.
     fn returns(&self) -> u64 {
         if let Self::Read { len, .. } = self { *len as u64 } else { 0 }
     }
 }
 
-/// What the link beneath did with a request.
+/// The answer of the link beneath to a request.
 pub(super) enum Issued {
     Begun,
     NoRoom,
@@ -68,7 +68,7 @@ pub(super) struct Operations<L> {
     /// On their way out, in order. The first `stamped` are on the wire.
     waiting: VecDeque<Waiting>,
     stamped: usize,
-    /// What the writes among them carry.
+    /// The bytes that the writes among them carry.
     data: ByteQueue,
     /// Operations begun, and passed to the link beneath.
     begun: u64,
@@ -78,7 +78,7 @@ pub(super) struct Operations<L> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// On their way back, in order.
-    returning: VecDeque<(Time, u32, Result<Outcome, AccessError>)>,
+    returning: VecDeque<(Time, u32, Result<AccessOutcome, AccessError>)>,
 }
 
 impl<L> Operations<L> {
@@ -199,9 +199,9 @@ impl<L> Operations<L> {
         self.returning.len() != before
     }
 
-    fn send_back(&mut self, slot: u32, result: Result<Outcome, AccessError>, now: Time) {
+    fn send_back(&mut self, slot: u32, result: Result<AccessOutcome, AccessError>, now: Time) {
         let brought = if result.is_ok() { self.slots[slot as usize].returns } else { 0 };
-        let bytes = (FrameHeader::LEN + Reply::FIXED_LEN) as u64 + brought;
+        let bytes = (FrameHeader::LEN + AccessReply::FIXED_LEN) as u64 + brought;
         let due = self.back.occupy(now, bytes) + self.latency;
         self.returning.push_back((due, slot, result));
     }

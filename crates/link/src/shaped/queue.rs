@@ -1,4 +1,4 @@
-//! What is on the wire: bytes in memory that is set aside once.
+//! The bytes on the wire, in memory that is set aside once.
 
 use outboard_wire::{FrameHead, FrameHeader, Time};
 use rustix::io::Errno;
@@ -66,7 +66,7 @@ const fn entry_len(payload: usize) -> usize {
     (PREFIX + payload).next_multiple_of(8)
 }
 
-/// What a frame occupies the wire with.
+/// The bytes for which a frame occupies the wire.
 pub(super) const fn frame_bytes(payload: usize) -> u64 {
     (FrameHeader::LEN + payload) as u64
 }
@@ -134,7 +134,7 @@ impl FrameQueue {
 
     fn header_at(&self, at: u64) -> FrameHeader {
         let prefix = self.bytes.window(at, PREFIX);
-        // Written by `commit` into memory that nobody else sees.
+        // `commit` writes it into memory that no other thread sees.
         FrameHeader::from_words([prefix.word(0), prefix.word(8)]).expect("a header of our own")
     }
 

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use outboard_wire::{FrameHead, FrameHeader, Kind, Role, Room, Time};
+use outboard_wire::{FrameHead, FrameHeader, FrameKind, Role, Room, Time};
 
 use super::{Shaped, Wire};
-use crate::loopback::{Config, FaultPlan, LoopbackLink, Network};
+use crate::StreamConfig;
+use crate::loopback::{FaultPlan, LoopbackConfig, LoopbackLink, Network};
 use crate::memory::{Buffer, Segment};
 use crate::{
-    Disposition, Export, Exports, Identity, Link, LinkError, Loss, Outcome, RemoteMemory, SendError, Token,
+    AccessOutcome, Disposition, Export, Exports, FrameSendError, Identity, Link, LinkError, Loss,
+    RemoteMemory, Token,
 };
 
-const HEAD: FrameHead = FrameHead::new(Kind::new(Room::Trial, 1));
+const HEAD: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 1));
 
 fn identity(name: &str) -> Identity {
     Identity::new(Role::Tool, name)
@@ -21,14 +23,14 @@ fn wire(text: &str) -> Wire {
     text.parse().unwrap()
 }
 
-fn pair_with(exports: &std::sync::Arc<Exports>, config: Config) -> (LoopbackLink, LoopbackLink) {
+fn pair_with(exports: &std::sync::Arc<Exports>, config: LoopbackConfig) -> (LoopbackLink, LoopbackLink) {
     let network = Network::with_config(1, FaultPlan::default(), config);
     network.connect(identity("sender"), Exports::new(), identity("receiver"), exports.clone()).unwrap()
 }
 
 /// A shaped sender and a plain receiver.
 fn pair(text: &str) -> (Shaped<LoopbackLink>, LoopbackLink) {
-    let (sender, receiver) = pair_with(&Exports::new(), Config::default());
+    let (sender, receiver) = pair_with(&Exports::new(), LoopbackConfig::default());
     (Shaped::new(sender, wire(text)).unwrap(), receiver)
 }
 
@@ -105,7 +107,7 @@ fn an_idle_wire_is_not_ahead_and_a_busy_one_is_waited_for() {
 
 #[test]
 fn a_full_wire_is_back_pressure_and_frees_itself_with_time() {
-    let (inner, mut receiver) = pair_with(&Exports::new(), Config::default());
+    let (inner, mut receiver) = pair_with(&Exports::new(), LoopbackConfig::default());
     let mut sender = Shaped::with_queue(inner, wire("8gbit,100us"), 1).unwrap();
     let payload = vec![0; 60_000];
     let mut sent = 0;
@@ -118,7 +120,7 @@ fn a_full_wire_is_back_pressure_and_frees_itself_with_time() {
     let first = at(60_016 + 100_000);
     sender.progress(Time::ZERO).unwrap();
     assert_eq!(sender.next_deadline(), Some(first));
-    assert!(matches!(sender.send(HEAD, &payload), Err(SendError::Full)));
+    assert!(matches!(sender.send(HEAD, &payload), Err(FrameSendError::Full)));
     sender.progress(first).unwrap();
     sender.send(HEAD.with_tag(sent), &payload).unwrap();
     sender.flush().unwrap();
@@ -138,18 +140,18 @@ fn opened(text: &str) -> (Shaped<LoopbackLink>, LoopbackLink, crate::OpenRegion,
     };
     let (exports, grant) = (Exports::new(), export.grant(0).unwrap());
     exports.add(export);
-    let (inner, mut receiver) = pair_with(&exports, Config::default());
+    let (inner, mut receiver) = pair_with(&exports, LoopbackConfig::default());
     let mut sender = Shaped::new(inner, wire(text)).unwrap();
     sender.open(&grant, outboard_wire::Rights::ALL, Token(0)).unwrap();
     let (time, outcome) = run(&mut sender, &mut receiver, Time::ZERO);
     match outcome {
-        Outcome::Opened(region) => (sender, receiver, region, time),
+        AccessOutcome::Opened(region) => (sender, receiver, region, time),
         other => panic!("{other:?}"),
     }
 }
 
 /// Runs what was begun to its end; returns when it came and what it brought.
-fn run(sender: &mut Shaped<LoopbackLink>, receiver: &mut LoopbackLink, from: Time) -> (Time, Outcome) {
+fn run(sender: &mut Shaped<LoopbackLink>, receiver: &mut LoopbackLink, from: Time) -> (Time, AccessOutcome) {
     let mut now = from;
     for _ in 0..20 {
         // Both ends are looked after until nothing moves at this moment any more.
@@ -168,12 +170,12 @@ fn run(sender: &mut Shaped<LoopbackLink>, receiver: &mut LoopbackLink, from: Tim
 fn an_operation_pays_both_trips() {
     let (mut sender, mut receiver, region, begin) = opened("8gbit,5us");
     let fixed_there = (FrameHeader::LEN + outboard_wire::access::FIXED_LEN_MAX) as u64;
-    let fixed_back = (FrameHeader::LEN + outboard_wire::access::Reply::FIXED_LEN) as u64;
+    let fixed_back = (FrameHeader::LEN + outboard_wire::access::AccessReply::FIXED_LEN) as u64;
     let buffer = Buffer::allocate(1 << 16).unwrap();
 
     sender.read(region, 0, &buffer, 0, 10_000, Token(1)).unwrap();
     let (end, outcome) = run(&mut sender, &mut receiver, begin);
-    assert_eq!(outcome, Outcome::Read);
+    assert_eq!(outcome, AccessOutcome::Read);
     assert_eq!(end.since(begin), Duration::from_nanos(fixed_there + 5000 + fixed_back + 10_000 + 5000));
 
     sender.write(region, 0, buffer.window().part(0, 10_000), Token(2)).unwrap();
@@ -217,14 +219,17 @@ fn a_lost_peer_is_reported_and_ends_what_is_on_the_wire() {
     let mut ended = Vec::new();
     sender.completions(|completion| ended.push(completion));
     assert!(matches!(&ended[..], [only] if only.token == Token(7) && only.result.is_err()), "{ended:?}");
-    assert!(matches!(sender.send(HEAD, &[]), Err(SendError::Lost(_))));
+    assert!(matches!(sender.send(HEAD, &[]), Err(FrameSendError::Lost(_))));
     assert_eq!(sender.queued(), 0);
 }
 
 #[test]
 fn closing_hands_over_what_was_flushed_even_if_there_is_no_room_at_first() {
     // Less room beneath than on the wire.
-    let config = Config { buffer_bytes: 1 << 16, pipe_bytes: 4096, ..Config::default() };
+    let config = LoopbackConfig {
+        stream: StreamConfig { buffer_bytes: 1 << 16, ..StreamConfig::default() },
+        pipe_bytes: 4096,
+    };
     let (inner, mut receiver) = pair_with(&Exports::new(), config);
     let mut sender = Shaped::new(inner, wire("1kbit,10s")).unwrap();
     let count = 100;
@@ -235,7 +240,7 @@ fn closing_hands_over_what_was_flushed_even_if_there_is_no_room_at_first() {
     sender.send(HEAD.with_tag(count), b"not flushed").unwrap();
     sender.close("enough");
     assert!(sender.queued() > 0, "more than there is room for");
-    assert!(matches!(sender.send(HEAD, &[]), Err(SendError::Lost(_))));
+    assert!(matches!(sender.send(HEAD, &[]), Err(FrameSendError::Lost(_))));
     let mut tags = Vec::new();
     let lost = loop {
         let here = sender.progress(Time::ZERO).unwrap_err();

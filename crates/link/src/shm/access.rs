@@ -1,15 +1,16 @@
 //! One-sided access through mapped regions.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use outboard_wire::access::{Request, Slot};
+use outboard_wire::access::{AccessRequest, Slot};
 use outboard_wire::{FrameHead, Grant, Rights};
 
 use super::ShmLink;
 use super::regions::Opening;
 use crate::asked::{ATOMIC_RIGHTS, Asked};
 use crate::memory::{Buffer, Mapping, Window};
-use crate::{AccessError, AtOnce, Completion, OpenRegion, Outcome, RemoteMemory, Token};
+use crate::{AccessError, AccessOutcome, Completion, ImmediateAccess, OpenRegion, RemoteMemory, Token};
 
 impl ShmLink {
     /// Begins an operation that ends at once.
@@ -26,7 +27,7 @@ impl ShmLink {
     }
 
     #[inline]
-    fn end(&mut self, token: Token, outcome: Outcome) {
+    fn end(&mut self, token: Token, outcome: AccessOutcome) {
         self.completions.push_back(Completion { token, result: Ok(outcome) });
     }
 }
@@ -40,7 +41,7 @@ impl RemoteMemory for ShmLink {
         let asked = Asked { offset: 0, len: 0, size: grant.size, needed: rights };
         let tag = self.regions.begin(Opening { token, asked });
         let Grant { region, generation, key, .. } = *grant;
-        let request = Request::Open { region, generation, rights, key };
+        let request = AccessRequest::Open { region, generation, rights, key };
         let head = FrameHead::new(request.kind()).with_tag(tag);
         match self.channel.send_message(head, request.encode().as_bytes(), None) {
             Ok(true) => Ok(()),
@@ -73,9 +74,9 @@ impl RemoteMemory for ShmLink {
     ) -> Result<(), AccessError> {
         self.begin()?;
         let mapped = self.regions.get(region, (offset, len), Rights::READ, false)?;
-        let source = mapped.segment.window(offset as usize, len);
+        let source = mapped.mapping.window(offset as usize, len);
         source.read_into(&mut into.window_mut().part(into_offset, len));
-        self.end(token, Outcome::Read);
+        self.end(token, AccessOutcome::Read);
         Ok(())
     }
 
@@ -89,8 +90,8 @@ impl RemoteMemory for ShmLink {
     ) -> Result<(), AccessError> {
         self.begin()?;
         let mapped = self.regions.get(region, (offset, data.len()), Rights::WRITE, false)?;
-        mapped.segment.window_mut(offset as usize, data.len()).write_window(0, data);
-        self.end(token, Outcome::Written);
+        mapped.mapping.window_mut(offset as usize, data.len()).write_window(0, data);
+        self.end(token, AccessOutcome::Written);
         Ok(())
     }
 
@@ -105,11 +106,11 @@ impl RemoteMemory for ShmLink {
     ) -> Result<(), AccessError> {
         self.begin()?;
         let mapped = self.regions.get(region, (offset, 8), ATOMIC_RIGHTS, true)?;
-        let word = mapped.segment.word(offset as usize);
+        let word = mapped.mapping.word(offset as usize);
         let old = match word.compare_exchange(expected, desired, SeqCst, SeqCst) {
             Ok(old) | Err(old) => old,
         };
-        self.end(token, Outcome::Old(old));
+        self.end(token, AccessOutcome::Old(old));
         Ok(())
     }
 
@@ -123,8 +124,8 @@ impl RemoteMemory for ShmLink {
     ) -> Result<(), AccessError> {
         self.begin()?;
         let mapped = self.regions.get(region, (offset, 8), ATOMIC_RIGHTS, true)?;
-        let old = mapped.segment.word(offset as usize).fetch_add(addend, SeqCst);
-        self.end(token, Outcome::Old(old));
+        let old = mapped.mapping.word(offset as usize).fetch_add(addend, SeqCst);
+        self.end(token, AccessOutcome::Old(old));
         Ok(())
     }
 
@@ -133,15 +134,19 @@ impl RemoteMemory for ShmLink {
         &mut self,
         region: OpenRegion,
         span: (u64, usize),
-        what: AtOnce,
+        what: ImmediateAccess,
         use_it: impl FnOnce(&Mapping) -> T,
     ) -> Option<Result<T, AccessError>> {
         if let Some(lost) = &self.lost {
             return Some(Err(AccessError::Lost(lost.clone())));
         }
         self.counters.accesses += 1;
-        let mapped = self.regions.get(region, span, what.needs(), what == AtOnce::Atomic);
-        Some(mapped.map(|mapped| use_it(&mapped.segment)))
+        let mapped = self.regions.get(region, span, what.needs(), what == ImmediateAccess::Atomic);
+        Some(mapped.map(|mapped| use_it(&mapped.mapping)))
+    }
+
+    fn mapping(&self, region: OpenRegion) -> Option<Arc<Mapping>> {
+        self.regions.get(region, (0, 0), Rights::READ, false).ok().map(|mapped| Arc::clone(&mapped.mapping))
     }
 
     #[inline]

@@ -27,7 +27,7 @@ const FAREWELL_MESSAGES_MAX: usize = 4096;
 /// A message of this single byte only wakes; messages proper are longer.
 const DOORBELL: [u8; 1] = [0xdb];
 
-/// What came out of the socket.
+/// One arrival from the socket.
 pub(super) enum Received {
     /// Nothing at the moment.
     Nothing,
@@ -37,7 +37,7 @@ pub(super) enum Received {
     Message(usize, Enclosed),
 }
 
-/// What came with a message.
+/// The descriptor that came with a message.
 pub(super) enum Enclosed {
     Nothing,
     Descriptor(OwnedFd),
@@ -144,7 +144,7 @@ impl Channel {
         }
     }
 
-    /// Why the peer has gone: whoever cannot send to it any more may still have to read its goodbye.
+    /// Why the peer has gone: a side that cannot send to it any more may still have to read its goodbye.
     pub(super) fn farewell(&self) -> Loss {
         let mut bytes = [0; MESSAGE_MAX];
         for _ in 0..FAREWELL_MESSAGES_MAX {
@@ -163,7 +163,7 @@ impl Channel {
 }
 
 impl Drop for Channel {
-    /// Takes what nobody has read: the kernel would close the descriptors in it, in this thread.
+    /// Takes the messages that were not read: the kernel would close the descriptors in them, in this thread.
     fn drop(&mut self) {
         // From here on nothing more can come. One that is not connected has nothing either.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);

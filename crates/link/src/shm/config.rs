@@ -28,7 +28,7 @@ impl Users {
 
 /// The settings of shared-memory links. The accepting side's count for sizes.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ShmConfig {
     /// Bytes in each of the two rings, a power of two from 64 KiB to 1 GiB; default 512 KiB. A link takes up
     /// to twice this in memory, as it is used. The longest payload is half of it less a header.
     pub ring_bytes: u32,
@@ -40,7 +40,7 @@ pub struct Config {
     pub regions_max: usize,
     /// How many one-sided operations may end before they are collected; default 1024, 64 bytes each.
     pub operations_max: usize,
-    /// Who may connect; default the same user.
+    /// The users who may connect; default this process's own.
     pub users: Users,
 }
 
@@ -49,7 +49,7 @@ const RING_MIN: u32 = 1 << 16;
 /// The largest ring.
 const RING_MAX: u32 = 1 << 30;
 
-impl Default for Config {
+impl Default for ShmConfig {
     fn default() -> Self {
         Self {
             ring_bytes: 1 << 19,
@@ -72,7 +72,7 @@ pub(super) fn max_payload(ring_bytes: u32) -> usize {
     ring_bytes as usize / 2 - crate::ring::RECORD_ALIGN
 }
 
-impl Config {
+impl ShmConfig {
     pub(super) fn check(&self) -> Result<(), ConnectError> {
         if is_ring_size(self.ring_bytes) {
             return Ok(());

@@ -4,18 +4,20 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::{Answer, DecodeError, HANDSHAKE_LEN, Refusal, RefusalReason, Time};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use outboard_wire::{HANDSHAKE_LEN, HandshakeAnswer, Refusal, RefusalReason, Time, Welcome};
+use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{SocketAddrUnix, connect as connect_socket};
 
 use super::channel::{Channel, Enclosed, MESSAGE_MAX, Received};
-use super::config::{Config, is_ring_size, max_payload};
+use super::config::{ShmConfig, is_ring_size, max_payload};
 use super::link::ShmLink;
 use super::rings::{Layout, Side};
 use super::setup::{Setup, open_socket, socket_address};
+use crate::connecting::{self, Connecting};
+use crate::hello::hear_answer;
 use crate::memory::{AdoptError, Segment, SegmentAccess};
 use crate::patience::Patience;
 use crate::{Address, Clock, ConnectError, Exports, Identity, Loss, Peer, Violation};
@@ -27,7 +29,7 @@ const ANSWERS_PER_LOOK: usize = 16;
 const QUEUED: Duration = Duration::from_millis(50);
 
 /// A connection to a listener whose handshake is not finished.
-pub struct Dialing {
+pub struct ShmDialing {
     channel: Option<Channel>,
     name: SocketAddrUnix,
     connected: bool,
@@ -36,13 +38,13 @@ pub struct Dialing {
     setup: Setup,
 }
 
-impl Dialing {
+impl ShmDialing {
     /// Begins to connect to `address`.
     pub fn new(
         address: &Address,
         identity: Identity,
         exports: Arc<Exports>,
-        config: Config,
+        config: ShmConfig,
         now: Time,
     ) -> Result<Self, ConnectError> {
         let hello = identity.hello(max_payload(config.ring_bytes.max(1 << 16)) as u32).encode();
@@ -70,7 +72,7 @@ impl Dialing {
         Self { hello, ..self }
     }
 
-    /// Becomes readable when [`poll`](Dialing::poll) can go on, once connected.
+    /// Becomes readable when [`poll`](ShmDialing::poll) can go on, once connected.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.channel.as_ref().map(Channel::descriptor)
     }
@@ -90,7 +92,7 @@ impl Dialing {
                 Ok(()) => {}
                 // The listener's queue is full: it may have room later.
                 Err(Errno::AGAIN | Errno::INTR) if self.patience.is_over(now) => {
-                    return Err(self.setup.timed_out());
+                    return Err(self.patience.timed_out(self.setup.address.clone()));
                 }
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
                 Err(source) => {
@@ -110,13 +112,14 @@ impl Dialing {
             let Some(channel) = &self.channel else { break };
             match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
                 Received::Message(len, enclosed) => {
-                    let answer = Answer::decode(&bytes[..len.min(HANDSHAKE_LEN + 1)]);
-                    if let Some(link) = self.hear(answer, enclosed, now)? {
-                        return Ok(Some(link));
+                    let answer = HandshakeAnswer::decode(&bytes[..len.min(HANDSHAKE_LEN + 1)]);
+                    let us = (&self.setup.identity, self.setup.address.as_str());
+                    if let Some(welcome) = hear_answer(answer, us, &mut self.patience, now)? {
+                        return self.take_over(&welcome, enclosed).map(Some);
                     }
                 }
                 Received::Nothing | Received::Doorbell if self.patience.is_over(now) => {
-                    return Err(self.setup.timed_out());
+                    return Err(self.patience.timed_out(self.setup.address.clone()));
                 }
                 Received::Nothing | Received::Doorbell => break,
             }
@@ -138,26 +141,9 @@ impl Dialing {
         Err(ConnectError::TurnedAway { address: self.setup.address.clone(), refusal })
     }
 
-    /// Takes the segment that the other side made, or its refusal; `None` means that another answer will follow.
-    fn hear(
-        &mut self,
-        answer: Result<Answer, DecodeError>,
-        enclosed: Enclosed,
-        now: Time,
-    ) -> Result<Option<ShmLink>, ConnectError> {
+    /// Takes the segment that the other side made.
+    fn take_over(&mut self, welcome: &Welcome, enclosed: Enclosed) -> Result<ShmLink, ConnectError> {
         let address = || self.setup.address.clone();
-        let welcome = match answer {
-            Ok(Answer::Welcome(welcome)) => welcome,
-            Ok(Answer::Refusal(refusal)) => {
-                return Err(ConnectError::Refused { address: address(), refusal: Box::new(refusal) });
-            }
-            Ok(Answer::Wait(_)) if self.patience.is_over(now) => return Err(self.setup.timed_out()),
-            Ok(Answer::Wait(_)) => {
-                self.patience.renew();
-                return Ok(None);
-            }
-            Err(source) => return Err(ConnectError::Garbage { address: address(), source }),
-        };
         let channel = self.channel.take().ok_or_else(|| ConnectError::HungUp { address: address() })?;
         let unusable =
             |what| ConnectError::Violation { address: address(), source: Violation::Segment(what) };
@@ -181,7 +167,7 @@ impl Dialing {
             .setup
             .rings(Side::Connecting, segment, welcome.ring_bytes)
             .map_err(|source| self.setup.system("mmap", source))?;
-        Ok(Some(self.setup.link(channel, rings, Peer::new(welcome.intro, address()))))
+        Ok(self.setup.link(channel, rings, Peer::new(welcome.intro, welcome.version, address())))
     }
 }
 
@@ -191,21 +177,27 @@ pub fn connect(
     address: &Address,
     identity: Identity,
     exports: Arc<Exports>,
-    config: Config,
+    config: ShmConfig,
 ) -> Result<ShmLink, ConnectError> {
     let clock = Clock::start();
-    let mut dialing = Dialing::new(address, identity, exports, config, clock.now())?;
+    let dialing = ShmDialing::new(address, identity, exports, config, clock.now())?;
     dialing.wait_for_room()?;
-    loop {
-        if let Some(link) = dialing.poll(clock.now())? {
-            return Ok(link);
-        }
-        let Some(descriptor) = dialing.descriptor() else { continue };
+    connecting::finish(dialing, clock)
+}
+
+impl Connecting for ShmDialing {
+    type Link = ShmLink;
+
+    fn go_on(&mut self, now: Time) -> Result<Option<ShmLink>, ConnectError> {
+        self.poll(now)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Self::descriptor(self)
+    }
+
+    fn awaits(&self, now: Time) -> Option<(PollFlags, Duration)> {
         // While the listener's queue is full there is nothing to wait on: to connect is to wait.
-        if dialing.connected {
-            let span = dialing.next_look().since(clock.now());
-            let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
-            let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout));
-        }
+        self.connected.then(|| (PollFlags::IN, self.next_look().since(now)))
     }
 }

@@ -1,4 +1,4 @@
-//! Descriptors that a peer sent and nobody wants, closed where nobody waits for it.
+//! Unwanted descriptors of peers, closed in a thread of their own: closing one can take long.
 //!
 //! The last to close a descriptor does what its maker has arranged: a TCP socket with unsent bytes has it wait as long as
 //! `SO_LINGER` says, a file of a file system in user space as long as its server likes. A peer that sends such a descriptor
@@ -13,7 +13,7 @@ use rustix::net::sockopt::set_socket_linger;
 /// How many threads close descriptors at once: as many as can be kept waiting, and others are still closed.
 const THREADS_MAX: usize = 8;
 
-/// What is to be closed, and by how many threads.
+/// The descriptors to be closed, and how many threads close them.
 struct Disposal {
     waiting: VecDeque<OwnedFd>,
     threads: usize,
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_memory_is_closed_by_somebody_else() {
+    fn descriptors_that_are_no_memory_are_closed_by_another_thread() {
         let (ours, theirs) = rustix::pipe::pipe().unwrap();
         assert!(only_memory(theirs).is_none());
         let until = Instant::now() + Duration::from_secs(30);
-        // Nobody can write to it once the other end is closed.
+        // No process can write to it once the other end is closed.
         while rustix::io::read(&ours, &mut [0; 1]) != Ok(0) {
             assert!(Instant::now() < until);
         }

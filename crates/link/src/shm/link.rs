@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, Text, Time};
 
@@ -16,8 +16,8 @@ use crate::memory::{Mapping, WindowMut};
 use crate::patience::LEGACY_KEPT;
 use crate::ring::record_len;
 use crate::{
-    AccessError, Capabilities, Completion, Counters, Disposition, Exports, Frame, Link, LinkError, Loss,
-    Peer, SendError, WaitOn,
+    AccessError, Backlog, Capabilities, Completion, Counters, Disposition, Exports, Frame, FrameSendError,
+    Link, LinkError, Loss, Peer, WaitOn,
 };
 
 /// A link between two processes of one node.
@@ -26,7 +26,7 @@ pub struct ShmLink {
     pub(super) capabilities: Capabilities,
     pub(super) counters: Counters,
     pub(super) channel: Channel,
-    /// Keeps the cursors mapped for whoever takes the link apart.
+    /// Keeps the cursors mapped for tests that take the link apart.
     pub(super) segment: Arc<Mapping>,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
@@ -39,11 +39,11 @@ pub struct ShmLink {
     pub(super) lost: Option<LinkError>,
     /// Since when a loss is kept back because frames are left.
     pub(super) kept_since: Option<Time>,
-    /// Whether the loss was reported though frames are left: nobody has taken them in time.
+    /// Whether the loss was reported though frames are left: the service has not taken them in time.
     pub(super) is_over: bool,
     pub(super) look_interval: Duration,
     pub(super) next_look: Time,
-    /// Somebody has seen that there is nothing to read in the socket: the next look can be left out.
+    /// The poller has seen that there is nothing to read in the socket: the next look can be left out.
     pub(super) is_drained: bool,
     pub(super) exports: Arc<Exports>,
     pub(super) regions: Regions,
@@ -51,7 +51,7 @@ pub struct ShmLink {
     /// How many of our regions the peer holds open.
     pub(super) regions_given: usize,
     /// Answers to openings that the socket had no room for.
-    pub(super) unsent: VecDeque<(u32, Result<Gift, Status>)>,
+    pub(super) unsent: VecDeque<(u32, Result<Gift, AccessStatus>)>,
     pub(super) completions: VecDeque<Completion>,
 }
 
@@ -96,26 +96,33 @@ impl Link for ShmLink {
         self.counters
     }
 
+    fn backlog(&mut self) -> Backlog {
+        // The next call that looks at the ring tells of a count that cannot be.
+        let (held, moved) = self.outgoing.producer.unread().unwrap_or_default();
+        Backlog { held, moved }
+    }
+
     #[inline]
-    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, FrameSendError> {
+        debug_assert!(self.peer.knows(head.kind), "{} does not know {}", self.peer, head.kind);
         if let Some(lost) = &self.lost {
-            return Err(SendError::Lost(lost.clone()));
+            return Err(FrameSendError::Lost(lost.clone()));
         }
         let max = self.capabilities.max_payload;
         if len > max {
-            return Err(SendError::TooLong { len, max });
+            return Err(FrameSendError::TooLong { len, max });
         }
         let need = record_len(len) as u64;
-        match self.outgoing.producer.has_room(need) {
+        match self.outgoing.has_room(need) {
             Ok(true) => {}
             Ok(false) => {
                 self.wanted_room = need;
                 self.counters.full += 1;
                 // The peer can make room only by taking what it sees.
                 self.flush()?;
-                return Err(SendError::Full);
+                return Err(FrameSendError::Full);
             }
-            Err(violation) => return Err(SendError::Lost(self.lose(violation.into()))),
+            Err(violation) => return Err(FrameSendError::Lost(self.lose(violation.into()))),
         }
         self.reserved = Some((head, len));
         Ok(self.outgoing.payload(len))
@@ -132,7 +139,7 @@ impl Link for ShmLink {
     }
 
     #[inline]
-    fn send_batch<'a, I>(&mut self, frames: I) -> Result<usize, SendError>
+    fn send_batch<'a, I>(&mut self, frames: I) -> Result<usize, FrameSendError>
     where
         I: IntoIterator<Item = (FrameHead, &'a [u8])>,
     {
@@ -149,7 +156,7 @@ impl Link for ShmLink {
             let Some((head, payload)) = refused else { return Ok(sent) };
             match self.send(head, payload) {
                 Ok(()) => sent += 1,
-                Err(SendError::Full | SendError::TooLong { .. }) if sent > 0 => return Ok(sent),
+                Err(FrameSendError::Full | FrameSendError::TooLong { .. }) if sent > 0 => return Ok(sent),
                 Err(error) => return Err(error),
             }
         }
@@ -232,7 +239,7 @@ impl Link for ShmLink {
         if let Some(broken) = self.broken() {
             return Err(broken.clone());
         }
-        // What the peer sent before it was lost comes first.
+        // Frames that the peer sent before it was lost come first.
         match self.incoming.consumer.available() {
             Ok(0) => Err(self.lose(Loss::Gone)),
             Ok(_) => Ok(true),
@@ -246,7 +253,7 @@ impl Link for ShmLink {
 
     fn prepare_to_wait(&mut self) -> bool {
         self.reserved = None;
-        // Whoever sleeps has no use for a pause between two looks at the socket.
+        // A thread that sleeps has no use for a pause between two looks at the socket.
         self.next_look = Time::ZERO;
         if self.lost.is_some() || !self.completions.is_empty() {
             return false;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_wire::{Hello, Refusal, RefusalReason, Time, Wait, Welcome};
+use outboard_wire::{Hello, Refusal, RefusalReason, Time, Welcome};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -14,11 +14,11 @@ use rustix::net::{
 };
 
 use super::channel::{Channel, MESSAGE_MAX, Received};
-use super::config::{Config, max_payload};
+use super::config::{ShmConfig, max_payload};
 use super::link::ShmLink;
 use super::rings::{Layout, Side};
 use super::setup::{Rings, Setup, open_socket, socket_address};
-use crate::hello::{BACKLOG, check_hello, refuse};
+use crate::hello::{BACKLOG, check_hello, refuse, wait};
 use crate::memory::Segment;
 use crate::patience::Patience;
 use crate::shortage::no_room;
@@ -45,7 +45,7 @@ impl ShmListener {
         address: &Address,
         identity: Identity,
         exports: Arc<Exports>,
-        config: Config,
+        config: ShmConfig,
     ) -> Result<Self, ConnectError> {
         config.check()?;
         let setup = Setup { address: address.to_string(), identity, exports, config };
@@ -82,9 +82,9 @@ impl ShmListener {
     }
 
     /// Takes the next connection, if there is one; its handshake is still to come.
-    pub fn accept(&self, now: Time) -> Result<Option<Accepting>, ConnectError> {
+    pub fn accept(&self, now: Time) -> Result<Option<ShmAccepting>, ConnectError> {
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => Ok(Some(Accepting {
+            Ok(socket) => Ok(Some(ShmAccepting {
                 channel: Some(Channel::new(socket)),
                 patience: Patience::new(self.setup.config.handshake_timeout, now),
                 heard: None,
@@ -102,7 +102,7 @@ impl Drop for ShmListener {
         if let Address::Path(path) = &self.address
             && file_at(&self.address) == self.file
         {
-            // Whoever removed it before us did what we wanted.
+            // A process that removed it before us did what we wanted.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -147,20 +147,25 @@ fn is_socket(path: &Path) -> bool {
 }
 
 /// A connection whose handshake is not finished.
-pub struct Accepting {
+pub struct ShmAccepting {
     channel: Option<Channel>,
     patience: Patience,
-    /// Who the other side is, and the version to speak.
+    /// The hello of the other side, and the version to speak.
     heard: Option<(Hello, u16)>,
     /// The rings and the descriptor that hands them over, until the socket takes it.
     made: Option<(Rings, OwnedFd)>,
     setup: Setup,
 }
 
-impl Accepting {
-    /// Becomes readable when [`poll`](Accepting::poll) can go on.
+impl ShmAccepting {
+    /// Becomes readable when [`poll`](ShmAccepting::poll) can go on.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.channel.as_ref().map(Channel::descriptor)
+    }
+
+    /// Whether the other side reads a refusal though it has said nothing yet: always.
+    pub fn hears_refusals(&self) -> bool {
+        true
     }
 
     /// When to look again at the latest, if nothing arrives.
@@ -176,7 +181,7 @@ impl Accepting {
         }
     }
 
-    /// Listens; true once the other side has said who it is, and may be [greeted](Accepting::greet). Costs little.
+    /// Listens; true once the other side has said who it is, and may be [greeted](ShmAccepting::greet). Costs little.
     pub fn hear(&mut self, now: Time) -> Result<bool, ConnectError> {
         if self.heard.is_some() {
             return Ok(true);
@@ -186,14 +191,16 @@ impl Accepting {
         let len = match channel.receive(&mut bytes).map_err(|loss| self.setup.lost(loss))? {
             Received::Message(len, _) => len,
             Received::Nothing | Received::Doorbell if self.patience.is_over(now) => {
-                return Err(self.setup.timed_out());
+                return Err(self.patience.timed_out(self.setup.address.clone()));
             }
             Received::Nothing | Received::Doorbell => return Ok(false),
         };
         let user = socket_peercred(channel.descriptor())
             .map_err(|source| self.setup.system("getsockopt(SO_PEERCRED)", source))?;
         let checked = match user.uid.as_raw() {
-            uid if self.setup.config.users.include(uid) => check_hello(&bytes[..len]),
+            uid if self.setup.config.users.include(uid) => {
+                check_hello(&bytes[..len], self.setup.identity.versions)
+            }
             uid => {
                 let detail = format!("user {uid} may not connect; see the listener's setting `users`");
                 refuse(RefusalReason::Credentials, &detail)
@@ -206,12 +213,12 @@ impl Accepting {
         Ok(true)
     }
 
-    /// Says that its turn will come, to whoever has been heard and has to wait.
+    /// Tells a peer that has been heard and has to wait that its turn will come.
     pub fn reassure(&mut self, _now: Time) -> Result<(), ConnectError> {
-        match (&self.channel, &self.heard) {
-            (Some(channel), Some((hello, _))) if hello.versions.understands_wait() => {
+        match (&self.channel, self.heard.and_then(|(_, version)| wait(version))) {
+            (Some(channel), Some(wait)) => {
                 // A full socket has enough of these.
-                channel.send(&Wait.encode(), None).map(drop).map_err(|loss| self.setup.lost(loss))
+                channel.send(&wait, None).map(drop).map_err(|loss| self.setup.lost(loss))
             }
             _ => Ok(()),
         }
@@ -260,7 +267,7 @@ impl Accepting {
         let sent = channel.send(&welcome.encode(), Some(descriptor.as_fd()));
         match (sent.map_err(|loss| self.setup.lost(loss))?, self.channel.take()) {
             (true, Some(channel)) => {
-                let peer = Peer::new(hello.intro, self.setup.address.clone());
+                let peer = Peer::new(hello.intro, version, self.setup.address.clone());
                 Ok(Some(self.setup.link(channel, rings, peer)))
             }
             (_, channel) => {

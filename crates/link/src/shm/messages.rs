@@ -1,9 +1,9 @@
-//! What the two sides say to each other beside the rings.
+//! The messages of the two sides beside the rings.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use outboard_wire::access::{Reply, Request, Slot, Status};
+use outboard_wire::access::{AccessReply, AccessRequest, AccessStatus, Slot};
 use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, Rights};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use super::ShmLink;
 use super::channel::{Enclosed, MESSAGE_MAX, Received, read_message};
 use super::regions::Opening;
 use crate::memory::AdoptError;
-use crate::{AccessError, Completion, Export, LinkError, Loss, Outcome, Violation};
+use crate::{AccessError, AccessOutcome, Completion, Export, LinkError, Loss, Violation};
 
 /// A region that the peer may map.
 pub(super) struct Gift {
@@ -22,11 +22,11 @@ pub(super) struct Gift {
 
 impl Gift {
     /// A descriptor of its own, where the peer may only read.
-    fn read_only(&self) -> Result<Option<OwnedFd>, Status> {
+    fn read_only(&self) -> Result<Option<OwnedFd>, AccessStatus> {
         if self.rights.includes(Rights::WRITE) {
             return Ok(None);
         }
-        self.export.memory.read_only_descriptor().map(Some).map_err(|_| Status::NoDescriptors)
+        self.export.memory.read_only_descriptor().map(Some).map_err(|_| AccessStatus::NoDescriptors)
     }
 }
 
@@ -62,17 +62,17 @@ impl ShmLink {
                 Liveness::Ping(_) | Liveness::Pong(_) => Ok(()),
             };
         }
-        if Reply::is_reply(head.kind) {
-            let reply = Reply::decode(head.kind, payload).map_err(Violation::from)?;
+        if AccessReply::is_reply(head.kind) {
+            let reply = AccessReply::decode(head.kind, payload).map_err(Violation::from)?;
             return self.handle_reply(head.tag, reply, enclosed);
         }
-        match Request::decode(head.kind, payload, 0).map_err(Violation::from)? {
-            Request::Open { region, generation, rights, key } => {
+        match AccessRequest::decode(head.kind, payload, 0).map_err(Violation::from)? {
+            AccessRequest::Open { region, generation, rights, key } => {
                 let opened = self.exports.open(region, generation, &key, rights);
                 let given = opened.and_then(|export| self.give(export, rights));
                 self.answer_open(head.tag, given)
             }
-            Request::Close { .. } => {
+            AccessRequest::Close { .. } => {
                 self.regions_given = self.regions_given.saturating_sub(1);
                 Ok(())
             }
@@ -83,26 +83,26 @@ impl ShmLink {
 
     /// Tells the peer that one of its regions is not held open any more.
     pub(super) fn tell_closed(&mut self, slot: Slot) {
-        let request = Request::Close { slot };
+        let request = AccessRequest::Close { slot };
         let head = FrameHead::new(request.kind());
         // Only the owner's count suffers if this is not sent, until the link ends.
         let _ = self.channel.send_message(head, request.encode().as_bytes(), None);
     }
 
     /// Counts a region as given to the peer, if it may have it.
-    fn give(&mut self, export: Arc<Export>, rights: Rights) -> Result<Gift, Status> {
+    fn give(&mut self, export: Arc<Export>, rights: Rights) -> Result<Gift, AccessStatus> {
         if self.regions_given >= self.regions_max {
-            return Err(Status::Busy);
+            return Err(AccessStatus::Busy);
         }
         // Mapped memory can always be read.
         if !rights.includes(Rights::READ) {
-            return Err(Status::NoRight);
+            return Err(AccessStatus::NoRight);
         }
         self.regions_given += 1;
         Ok(Gift { export, rights })
     }
 
-    fn answer_open(&mut self, tag: u32, given: Result<Gift, Status>) -> Result<(), Loss> {
+    fn answer_open(&mut self, tag: u32, given: Result<Gift, AccessStatus>) -> Result<(), Loss> {
         self.counters.accesses_served += 1;
         self.unsent.push_back((tag, given));
         if self.unsent.len() > self.regions_max {
@@ -113,17 +113,17 @@ impl ShmLink {
 
     pub(super) fn send_answers(&mut self) -> Result<(), Loss> {
         while let Some((tag, given)) = self.unsent.front() {
-            // A descriptor is made when it can leave: whoever takes no answers has none wait for it.
+            // A descriptor is made when it can leave: a peer that takes no answers has none wait for it.
             let given = given.as_ref().map_err(|status| *status);
             let given = given.and_then(|gift| Ok((&gift.export.memory, gift.read_only()?)));
             let (status, size, descriptor) = match &given {
                 Ok((memory, read_only)) => {
                     let descriptor = read_only.as_ref().map_or_else(|| memory.descriptor(), AsFd::as_fd);
-                    (Status::Done, memory.len() as u64, Some(descriptor))
+                    (AccessStatus::Done, memory.len() as u64, Some(descriptor))
                 }
                 Err(status) => (*status, 0, None),
             };
-            let reply = Reply::Opened { status, slot: Slot(0), size };
+            let reply = AccessReply::Opened { status, slot: Slot(0), size };
             let head = FrameHead::new(reply.kind()).with_tag(*tag);
             if !self.channel.send_message(head, reply.encode().as_bytes(), descriptor)? {
                 break;
@@ -134,12 +134,12 @@ impl ShmLink {
     }
 
     /// The answer to an opening. One that breaks the rules leaves the opening to end with the link.
-    fn handle_reply(&mut self, tag: u32, reply: Reply, enclosed: Enclosed) -> Result<(), Loss> {
-        let (Reply::Opened { status, size, .. }, Some(asked)) = (reply, self.regions.asked(tag)) else {
+    fn handle_reply(&mut self, tag: u32, reply: AccessReply, enclosed: Enclosed) -> Result<(), Loss> {
+        let (AccessReply::Opened { status, size, .. }, Some(asked)) = (reply, self.regions.asked(tag)) else {
             return Err(Violation::UnknownReply { tag }.into());
         };
         let result = match asked.verdict(status) {
-            // Whoever made up the grant, it was not the owner: the link is as good as it was.
+            // The owner did not make up the grant: the link is as good as it was.
             Ok(()) if size < asked.size => Err(AccessError::OutOfBounds { offset: 0, len: asked.size, size }),
             Ok(()) => {
                 let mapped = match enclosed {
@@ -148,7 +148,7 @@ impl ShmLink {
                     Enclosed::Nothing => Err(Violation::Segment("missing").into()),
                 };
                 match mapped {
-                    Ok(region) => Ok(Outcome::Opened(region)),
+                    Ok(region) => Ok(AccessOutcome::Opened(region)),
                     Err(AdoptError::Violation(violation)) => return Err(violation.into()),
                     Err(AdoptError::System(source)) => {
                         // The peer counts it as open.

@@ -24,7 +24,7 @@ mod setup;
 #[cfg(not(loom))]
 mod tests;
 
-pub use config::{Config, Users};
-pub use dial::{Dialing, connect};
+pub use config::{ShmConfig, Users};
+pub use dial::{ShmDialing, connect};
 pub use link::ShmLink;
-pub use listener::{Accepting, ShmListener};
+pub use listener::{ShmAccepting, ShmListener};

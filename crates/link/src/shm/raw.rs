@@ -1,4 +1,4 @@
-//! What a hostile peer can reach: for tests of the other side.
+//! The memory and socket that a hostile peer can reach: for tests of the other side.
 
 use std::sync::Arc;
 

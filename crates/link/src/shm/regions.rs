@@ -1,18 +1,19 @@
 //! Regions of the peer that are mapped here.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use outboard_wire::Rights;
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 
 use crate::asked::Asked;
-use crate::memory::{AdoptError, Segment, SegmentAccess};
+use crate::memory::{AdoptError, Mapping, Segment, SegmentAccess};
 use crate::{AccessError, OpenRegion, Token};
 
 /// A region of the peer, mapped with the rights it was opened with.
 pub(super) struct MappedRegion {
-    pub(super) segment: Segment,
-    /// What its grant covers; whole pages are mapped.
+    pub(super) mapping: Arc<Mapping>,
+    /// The bytes that its grant covers; whole pages are mapped.
     size: u64,
     rights: Rights,
     serial: u64,
@@ -52,7 +53,7 @@ impl Regions {
         place(&mut self.openings, opening)
     }
 
-    /// What the opening with this number asked for.
+    /// The grant and the rights that the opening with this number asked for.
     pub(super) fn asked(&self, tag: u32) -> Option<Asked> {
         Some(self.openings.get(tag as usize)?.as_ref()?.asked)
     }
@@ -80,7 +81,9 @@ impl Regions {
         let segment = Segment::adopt(descriptor, len, access)?;
         segment.leave_out_of_dumps();
         let serial = OpenRegion::next_serial();
-        let region = MappedRegion { segment, size: asked.size, rights: asked.needed, serial };
+        let (mapping, _) = segment.into_parts();
+        let region =
+            MappedRegion { mapping: Arc::new(mapping), size: asked.size, rights: asked.needed, serial };
         Ok(OpenRegion { index: place(&mut self.mapped, region), serial })
     }
 
@@ -97,7 +100,7 @@ impl Regions {
         let mapped = mapped.filter(|mapped| mapped.serial == region.serial).ok_or(AccessError::NotOpen)?;
         let asked = Asked { offset, len: len as u64, size: mapped.size, needed };
         match asked.judge(mapped.rights, is_atomic) {
-            Status::Done => Ok(mapped),
+            AccessStatus::Done => Ok(mapped),
             status => asked.verdict(status).map(|()| mapped),
         }
     }

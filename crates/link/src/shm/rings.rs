@@ -9,6 +9,7 @@ use std::sync::Arc;
 use outboard_wire::{FrameHead, FrameHeader};
 use rustix::io::Errno;
 
+use crate::allotment::Allotment;
 use crate::memory::copy::copy_to_shared;
 use crate::memory::{Mapping, Mirror, Window, WindowMut};
 use crate::ring::{Consumer, Cursors, Producer, record_len};
@@ -76,7 +77,12 @@ impl Layout {
             offset: writer as usize * Cursors::LEN,
         };
         let mirror = self.ring(descriptor, side)?;
-        let outgoing = Outgoing { producer: Producer::new(cursors(side), capacity), mirror };
+        let mut outgoing = Outgoing {
+            producer: Producer::new(cursors(side), capacity),
+            mirror,
+            allotment: Allotment::new(self.ring_bytes),
+        };
+        outgoing.producer.go_no_further_than(outgoing.allotment.end());
         let mirror = self.ring(descriptor, other)?;
         let incoming = Incoming { consumer: Consumer::new(cursors(other), capacity), mirror, max_payload };
         Ok((outgoing, incoming))
@@ -131,9 +137,27 @@ unsafe fn store_header(at: NonNull<u8>, words: [u64; 2]) {
 pub(super) struct Outgoing {
     pub(super) producer: Producer<MappedCursors>,
     mirror: Mirror,
+    allotment: Allotment,
 }
 
 impl Outgoing {
+    /// Whether a record of `need` bytes can be written.
+    #[inline]
+    pub(super) fn has_room(&mut self, need: u64) -> Result<bool, Violation> {
+        Ok(self.producer.has_room(need)? || self.has_more(need)?)
+    }
+
+    /// Whether there is room once the ring may use more memory, if it lacks that.
+    #[cold]
+    fn has_more(&mut self, need: u64) -> Result<bool, Violation> {
+        let end = self.producer.position() + need;
+        if end <= self.allotment.end() || !self.allotment.reach(end) {
+            return Ok(false);
+        }
+        self.producer.go_no_further_than(self.allotment.end());
+        self.producer.has_room(need)
+    }
+
     /// Where the payload of the next frame goes; the caller has checked that there is room.
     #[inline]
     pub(super) fn payload(&mut self, len: usize) -> WindowMut<'_> {

@@ -1,4 +1,4 @@
-//! What both sides of a handshake need.
+//! The parts of a handshake that both sides need.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::channel::Channel;
-use super::config::{Config, max_payload};
+use super::config::{ShmConfig, max_payload};
 use super::link::ShmLink;
 use super::regions::Regions;
 use super::rings::{Incoming, Layout, Outgoing, Side};
@@ -17,16 +17,16 @@ use crate::{
     Address, AtomicDomain, Capabilities, ConnectError, Counters, Exports, Identity, Loss, OneSided, Peer,
 };
 
-/// What every link of this process starts from.
+/// The settings and identity from which every link of this process starts.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) address: String,
     pub(super) identity: Identity,
     pub(super) exports: Arc<Exports>,
-    pub(super) config: Config,
+    pub(super) config: ShmConfig,
 }
 
-/// What two processes share.
+/// The memory that two processes share.
 pub(super) struct Rings {
     segment: Arc<Mapping>,
     outgoing: Outgoing,
@@ -48,12 +48,7 @@ impl Setup {
         }
     }
 
-    pub(super) fn timed_out(&self) -> ConnectError {
-        let waited = self.config.handshake_timeout;
-        ConnectError::TimedOut { address: self.address.clone(), waited }
-    }
-
-    /// Maps both rings of a segment. The descriptor is not needed after that by whoever hands it to nobody: a link costs
+    /// Maps both rings of a segment. A side that hands the descriptor to no peer does not need it after that: a link costs
     /// one for its channel, and no other.
     pub(super) fn rings(
         &self,

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use outboard_wire::access::Request;
-use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Role, Room, Time};
+use outboard_wire::access::AccessRequest;
+use outboard_wire::{FrameHead, FrameKind, Generation, RegionId, RegionKey, Rights, Role, Room, Time};
 use rustix::net::{SendFlags, sockopt::set_socket_linger};
 
 use super::channel::{Enclosed, Received};
-use super::{Config, ShmLink, ShmListener, Users, connect};
+use super::{ShmConfig, ShmLink, ShmListener, Users, connect};
 use crate::memory::Segment;
 use crate::{Address, ConnectError, Disposition, Export, Exports, Identity, Link};
 
@@ -25,13 +25,13 @@ fn fresh_name(what: &str) -> Address {
 }
 
 fn listen(address: &Address) -> Result<ShmListener, ConnectError> {
-    ShmListener::bind(address, identity("listener"), Exports::new(), Config::default())
+    ShmListener::bind(address, identity("listener"), Exports::new(), ShmConfig::default())
 }
 
 fn pair(listener: &ShmListener, address: &Address) -> (ShmLink, ShmLink) {
     std::thread::scope(|scope| {
-        let dialler =
-            scope.spawn(|| connect(address, identity("dialler"), Exports::new(), Config::default()).unwrap());
+        let dialler = scope
+            .spawn(|| connect(address, identity("dialler"), Exports::new(), ShmConfig::default()).unwrap());
         let accepted = loop {
             let Some(mut accepting) = listener.accept(Time::ZERO).unwrap() else { continue };
             break loop {
@@ -75,7 +75,7 @@ fn a_second_listener_is_told_at_once() {
 fn a_socket_file_left_by_a_killed_listener_is_taken_over() {
     let file = SocketFile::new("stale");
     let killed = listen(&file.address()).unwrap();
-    // As a kill does: the socket closes, and nobody removes the file.
+    // As a kill does: the socket closes, and no process removes the file.
     rustix::net::shutdown(killed.descriptor(), rustix::net::Shutdown::Both).unwrap();
     let survivor = listen(&file.address()).unwrap();
     drop(killed);
@@ -91,9 +91,9 @@ fn a_file_that_is_no_socket_is_left_alone() {
 }
 
 #[test]
-fn nobody_listening_says_where() {
-    let address = fresh_name("nobody");
-    let error = connect(&address, identity("lonely"), Exports::new(), Config::default()).err().unwrap();
+fn an_address_without_a_listener_is_named() {
+    let address = fresh_name("none");
+    let error = connect(&address, identity("lonely"), Exports::new(), ShmConfig::default()).err().unwrap();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
 }
 
@@ -107,7 +107,7 @@ fn users_are_told_apart() {
 
 #[test]
 fn a_ring_of_an_odd_size_is_refused_before_anything_is_made() {
-    let config = Config { ring_bytes: 100_000, ..Config::default() };
+    let config = ShmConfig { ring_bytes: 100_000, ..ShmConfig::default() };
     let refused = ShmListener::bind(&fresh_name("odd"), identity("odd"), Exports::new(), config);
     assert!(matches!(refused, Err(ConnectError::Configuration { what: "ring_bytes", .. })));
 }
@@ -119,7 +119,7 @@ fn a_link_goes_by_the_kernels_word_about_the_peer() {
     let (mut accepted, mut dialled) = pair(&listener, &address);
     assert_eq!(accepted.peer().intro().pid, std::process::id());
     assert_eq!(dialled.peer().intro().name.as_str(), "listener");
-    dialled.send(FrameHead::new(Kind::new(Room::Trial, 1)), b"hello").unwrap();
+    dialled.send(FrameHead::new(FrameKind::new(Room::Trial, 1)), b"hello").unwrap();
     dialled.flush().unwrap();
     let mut seen = Vec::new();
     let taken = accepted.receive(8, |frame| {
@@ -138,7 +138,8 @@ fn a_link_keeps_no_region_that_its_peer_has_not_opened() {
     let (kept, keys) = (Arc::downgrade(&memory), vec![(RegionKey([7; 16]), Rights::ALL)]);
     exports.add(Export { region: RegionId(1), generation: Generation(1), memory, keys });
     let listener =
-        ShmListener::bind(&address, identity("listener"), Arc::clone(&exports), Config::default()).unwrap();
+        ShmListener::bind(&address, identity("listener"), Arc::clone(&exports), ShmConfig::default())
+            .unwrap();
     let _links = pair(&listener, &address);
     assert!(kept.upgrade().is_some());
     exports.remove(RegionId(1));
@@ -151,13 +152,13 @@ fn descriptors() -> usize {
 
 /// Others open descriptors in the same process, but not by the hundred.
 #[test]
-fn whoever_takes_no_answers_has_no_descriptors_wait_for_it() {
+fn a_peer_that_takes_no_answers_has_no_descriptors_wait_for_it() {
     const ASKED: u32 = 1000;
     let (address, exports) = (fresh_name("gifts"), Exports::new());
     let memory = Arc::new(Segment::create(c"test", 4096).unwrap());
     let (region, generation, key) = (RegionId(1), Generation(1), RegionKey([7; 16]));
     exports.add(Export { region, generation, memory, keys: vec![(key, Rights::ALL)] });
-    let listener = ShmListener::bind(&address, identity("listener"), exports, Config::default()).unwrap();
+    let listener = ShmListener::bind(&address, identity("listener"), exports, ShmConfig::default()).unwrap();
     let (mut accepted, mut dialled) = pair(&listener, &address);
     let (before, mut milliseconds) = (descriptors(), 0);
     let mut progress = |accepted: &mut ShmLink| {
@@ -165,7 +166,7 @@ fn whoever_takes_no_answers_has_no_descriptors_wait_for_it() {
         accepted.progress(Time::from_nanos(milliseconds * 1_000_000)).unwrap();
     };
     for tag in 0..ASKED {
-        let request = Request::Open { region, generation, rights: Rights::READ, key };
+        let request = AccessRequest::Open { region, generation, rights: Rights::READ, key };
         let head = FrameHead::new(request.kind()).with_tag(tag);
         while !dialled.channel.send_message(head, request.encode().as_bytes(), None).unwrap() {
             progress(&mut accepted);
@@ -174,7 +175,7 @@ fn whoever_takes_no_answers_has_no_descriptors_wait_for_it() {
     (0..100).for_each(|_| progress(&mut accepted));
     assert!(accepted.unsent.len() > 300, "{} answers wait", accepted.unsent.len());
     assert!(descriptors() < before + 200, "{} descriptors, before {before}", descriptors());
-    // All of them come when somebody takes them.
+    // All of them come when the receiver takes them.
     let mut bytes = [0; super::channel::MESSAGE_MAX];
     for number in 0..ASKED {
         loop {
@@ -201,7 +202,7 @@ fn reluctant() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn a_descriptor_that_takes_long_to_close_stops_nobody() {
+fn a_descriptor_that_takes_long_to_close_stops_no_link() {
     let (address, (done, ended)) = (fresh_name("reluctant"), channel());
     let listener = listen(&address).unwrap();
     let mut takers = Vec::new();
@@ -224,6 +225,6 @@ fn a_descriptor_that_takes_long_to_close_stops_nobody() {
         });
     }
     for _ in 0..2 {
-        ended.recv_timeout(Duration::from_secs(60)).expect("nobody waits for what a peer has sent");
+        ended.recv_timeout(Duration::from_secs(60)).expect("no thread waits for what a peer has sent");
     }
 }

@@ -1,4 +1,4 @@
-//! What the engine needs of the thing that moves its bytes.
+//! The stream beneath the engine, which moves its bytes.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::reach::{Handle, Lent, Near, Reached};
 use crate::memory::{Segment, Window, WindowMut};
 use crate::{Loss, OneSided};
 
-/// What a stream had to give.
+/// The arrivals that a stream had to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// This many bytes, at least one.
@@ -24,11 +24,11 @@ pub enum Arrival {
 
 /// Three places that are filled one after the other.
 pub struct Scatter<'a> {
-    /// What comes first.
+    /// The bytes that come first.
     pub head: &'a mut [u8],
-    /// What comes then. Others may be looking at it meanwhile, so there is never a reference to it.
+    /// The bytes that come then. Others may be looking at it meanwhile, so there is never a reference to it.
     pub body: WindowMut<'a>,
-    /// What is left.
+    /// The bytes that are left.
     pub rest: &'a mut [u8],
 }
 
@@ -76,10 +76,10 @@ impl Scatter<'_> {
 
 /// Bytes in both directions, in order. Nothing here blocks.
 pub trait ByteStream {
-    /// What people call links of this kind.
+    /// The name of this kind of links, for people.
     const NAME: &'static str;
 
-    /// What people call this one.
+    /// The name of this one, for people.
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -95,6 +95,11 @@ pub trait ByteStream {
         Ok(true)
     }
 
+    /// Whether [`secure`](ByteStream::secure) has nothing left to find out.
+    fn is_secure(&self) -> bool {
+        true
+    }
+
     /// Called once when the handshake is over and records begin, with the deadline that the sides have agreed on.
     fn begin_records(&mut self, _deadline: Duration) {}
 
@@ -107,7 +112,7 @@ pub trait ByteStream {
     /// Whether long frames are better sent from where they lie, each by itself, than gathered in a queue first.
     const SENDS_STRAIGHT: bool = false;
 
-    /// The same for two pieces, one after the other. `body` is read where it lies, and words of it that somebody
+    /// Sends two pieces, one after the other. `body` is read where it lies, and words of it that another process
     /// else writes meanwhile may be torn.
     fn send_gathered(&mut self, now: Time, head: &[u8], body: Window<'_>) -> Result<usize, Loss>;
 
@@ -127,7 +132,7 @@ pub trait ByteStream {
         false
     }
 
-    /// What becomes readable when something arrives, if there is such a thing.
+    /// The descriptor that becomes readable when something arrives, if there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// When something will arrive, if the stream knows.
@@ -176,7 +181,7 @@ pub trait ByteStream {
         None
     }
 
-    /// What was to be written by an access that has ended, until it is forgotten.
+    /// The bytes that an access was to write that has ended, until it is forgotten.
     #[doc(hidden)]
     fn kept(&self, number: u16) -> Window<'_> {
         let _ = number;

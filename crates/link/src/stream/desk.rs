@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use outboard_wire::FrameHead;
-use outboard_wire::access::{FIXED_LEN_MAX, Reply, Request};
+use outboard_wire::access::{AccessReply, AccessRequest, FIXED_LEN_MAX};
 use outboard_wire::liveness::Liveness;
 use rustix::io::Errno;
 
 use super::bytes::ByteStream;
+use super::config::StreamConfig;
 use super::exit::Exit;
 use super::outbox::Outbox;
 use super::pulse::{Awaited, Pulse};
 use super::requester::Requester;
 use super::server::Server;
-use super::terms::Terms;
 use crate::memory::Window;
 use crate::ring::record_len;
 use crate::{Counters, Exports, Loss, Violation};
@@ -39,7 +39,7 @@ struct Share {
 
 impl Desk {
     pub(super) fn new(
-        terms: &Terms,
+        terms: &StreamConfig,
         exports: Arc<Exports>,
         (max_payload, reaches): (usize, bool),
     ) -> Result<Self, Errno> {
@@ -73,15 +73,15 @@ impl Desk {
             };
         }
         pulse.worked();
-        if Reply::is_reply(head.kind) {
-            let (fixed, data) = payload.split_at(payload.len().min(Reply::FIXED_LEN));
-            let reply = Reply::decode(head.kind, fixed).map_err(Violation::from)?;
+        if AccessReply::is_reply(head.kind) {
+            let (fixed, data) = payload.split_at(payload.len().min(AccessReply::FIXED_LEN));
+            let reply = AccessReply::decode(head.kind, fixed).map_err(Violation::from)?;
             return Ok(self.requester.end(head.tag, &reply, data)?);
         }
-        let fixed_len = Request::fixed_len(head.kind).unwrap_or(0);
+        let fixed_len = AccessRequest::fixed_len(head.kind).unwrap_or(0);
         let (fixed, data) = payload.split_at(payload.len().min(fixed_len));
-        let request = Request::decode(head.kind, fixed, data.len()).map_err(Violation::from)?;
-        if let Request::Withdrawn { slot } = request
+        let request = AccessRequest::decode(head.kind, fixed, data.len()).map_err(Violation::from)?;
+        if let AccessRequest::Withdrawn { slot } = request
             && self.requester.withdraw(slot)
         {
             return Ok(());
@@ -99,7 +99,7 @@ impl Desk {
         if yields || !self.outbox.has_room(payload) {
             self.share.frame_waits = true;
             self.counters.full += 1;
-            // Whoever is refused waits for room, and there will be none unless this leaves.
+            // A sender that is refused waits for room, and there will be none unless this leaves.
             self.outbox.release();
             return false;
         }
@@ -109,16 +109,16 @@ impl Desk {
         true
     }
 
-    /// Gives slots back as far as there is room. Comes before every request, so that whoever closes a region and
+    /// Gives slots back as far as there is room. Comes before every request, so that a user that closes a region and
     /// opens another finds the place free.
     pub(super) fn give_back(&mut self) -> bool {
         let mut moved = false;
         while let Some(slot) = self.requester.closing.front().copied() {
-            // What is under way past the frames would be overtaken.
+            // Operations under way past the frames would be overtaken.
             if !self.outbox.has_room(FIXED_LEN_MAX) || self.requester.is_reaching(slot) {
                 break;
             }
-            self.outbox.request(0, &Request::Close { slot }, Window::from(&[][..]));
+            self.outbox.request(0, &AccessRequest::Close { slot }, Window::from(&[][..]));
             self.requester.closing.pop_front();
             moved = true;
         }
@@ -145,13 +145,13 @@ impl Desk {
             if !self.outbox.has_room(self.share.longest) {
                 return false;
             }
-            // There is room for any frame, and nobody came for it.
+            // There is room for any frame, and no sender has used it.
             self.share.frame_waits = false;
         }
         self.outbox.has_room(len)
     }
 
-    /// What the link waits for.
+    /// The thing that the link waits for.
     pub(super) fn awaited(&self) -> Awaited {
         Awaited { operations: self.requester.is_waiting(), backlog: self.outbox.has_released() }
     }

@@ -1,6 +1,6 @@
 //! The way out, for answers that need not go through the queue.
 
-use outboard_wire::access::Reply;
+use outboard_wire::access::AccessReply;
 use outboard_wire::liveness::LIVENESS_LEN_MAX;
 use outboard_wire::{FrameHead, FrameHeader};
 use zerocopy::IntoBytes;
@@ -37,7 +37,7 @@ impl<S: ByteStream> Exit<'_, S> {
     /// Sends an answer from where its data lie, though others may not find whole words then, and leaves what the
     /// stream does not take to the queue. Only if the answer is long and nothing is to leave before it; returns
     /// false if it has to go another way.
-    pub(super) fn reply_straight(&mut self, tag: u32, reply: &Reply, data: Window<'_>) -> bool {
+    pub(super) fn reply_straight(&mut self, tag: u32, reply: &AccessReply, data: Window<'_>) -> bool {
         if !is_long(data.len()) || !self.outbox.is_idle() {
             return false;
         }
@@ -45,7 +45,7 @@ impl<S: ByteStream> Exit<'_, S> {
         true
     }
 
-    /// The same for a frame that is long and has no padding. Nothing may be to leave before it.
+    /// Sends a frame that is long and has no padding. Nothing may be to leave before it.
     pub(super) fn frame_straight(&mut self, head: FrameHead, payload: &[u8]) {
         // No payload reaches 4 GiB: queues are at most 1 GiB.
         let header = FrameHeader::new(head, payload.len() as u32);

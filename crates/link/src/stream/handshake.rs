@@ -4,15 +4,15 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use outboard_wire::{
-    Answer, DecodeError, HANDSHAKE_LEN, Hello, Introduction, Refusal, RefusalReason, Time, Versions, Wait,
+    DecodeError, HANDSHAKE_LEN, HandshakeAnswer, Hello, Introduction, Refusal, RefusalReason, Time, Versions,
     Welcome,
 };
 use rustix::io::Errno;
 
 use super::bytes::{Arrival, ByteStream};
+use super::config::{PAYLOAD_MIN, StreamConfig};
 use super::link::{Queues, StreamLink};
-use super::terms::{PAYLOAD_MIN, Terms};
-use crate::hello::{check_hello, refuse};
+use crate::hello::{check_hello, hear_answer, refuse, wait};
 use crate::patience::Patience;
 use crate::shortage::no_room;
 use crate::tcp::Distrust;
@@ -24,14 +24,14 @@ const TLS_ALERT: [u8; 2] = [21, 3];
 /// How many answers are heard in one look; more than one only if the other side asks to wait.
 const ANSWERS_PER_LOOK: usize = 16;
 
-/// What every link of this process starts from.
+/// The settings and identity from which every link of this process starts.
 #[derive(Clone)]
 pub(crate) struct Setup {
     /// The other side's.
     pub(crate) address: String,
     pub(crate) identity: Identity,
     pub(crate) exports: Arc<Exports>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: StreamConfig,
 }
 
 impl Setup {
@@ -49,16 +49,12 @@ impl Setup {
         ConnectError::HungUp { address: self.address.clone() }
     }
 
-    /// Who hangs up after an alert of TLS had expected TLS.
+    /// A peer that hangs up after an alert of TLS had expected TLS.
     fn hung_up_after(&self, heard: &[u8]) -> ConnectError {
         match heard.starts_with(&TLS_ALERT) {
             true => ConnectError::Untrusted { address: self.address.clone(), source: Distrust::WantsTls },
             false => self.hung_up(),
         }
-    }
-
-    fn timed_out(&self) -> ConnectError {
-        ConnectError::TimedOut { address: self.address.clone(), waited: self.terms.handshake_timeout }
     }
 
     /// Whether both sides know whom they are talking to.
@@ -69,7 +65,7 @@ impl Setup {
         patience: &mut Patience,
     ) -> Result<bool, ConnectError> {
         match stream.secure().map_err(|loss| self.lost(loss))? {
-            false if patience.is_over(now) => Err(self.timed_out()),
+            false if patience.is_over(now) => Err(patience.timed_out(self.address.clone())),
             is_secure => Ok(is_secure),
         }
     }
@@ -78,11 +74,11 @@ impl Setup {
         &self,
         mut stream: S,
         queues: Queues,
-        intro: Introduction,
-        terms: &Terms,
+        (intro, version): (Introduction, u16),
+        terms: &StreamConfig,
     ) -> StreamLink<S> {
         stream.begin_records(terms.deadline);
-        StreamLink::new(stream, queues, Peer::new(intro, self.address.clone()), terms)
+        StreamLink::new(stream, queues, Peer::new(intro, version, self.address.clone()), terms)
     }
 }
 
@@ -112,7 +108,9 @@ impl Incoming {
             match arrival.map_err(|loss| setup.lost(loss))? {
                 Arrival::Bytes(len) => self.len += len,
                 Arrival::End => return Err(setup.hung_up_after(&self.bytes[..self.len])),
-                Arrival::Nothing if self.patience.is_over(now) => return Err(setup.timed_out()),
+                Arrival::Nothing if self.patience.is_over(now) => {
+                    return Err(self.patience.timed_out(setup.address.clone()));
+                }
                 Arrival::Nothing => return Ok(false),
             }
             if self.len >= size_of::<u64>() && is_hopeless(&self.bytes) {
@@ -127,7 +125,7 @@ impl Incoming {
 pub struct Accepting<S: ByteStream> {
     stream: Option<S>,
     incoming: Incoming,
-    /// What the other side has said, and the version to speak.
+    /// The hello of the other side, and the version to speak.
     heard: Option<(Hello, u16)>,
     setup: Setup,
 }
@@ -141,6 +139,11 @@ impl<S: ByteStream> Accepting<S> {
     /// Becomes readable when [`poll`](Accepting::poll) can go on.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.stream.as_ref().and_then(S::descriptor)
+    }
+
+    /// Whether the other side reads a refusal though it has said nothing yet: not before an encrypted connection is secure.
+    pub fn hears_refusals(&self) -> bool {
+        self.stream.as_ref().is_none_or(S::is_secure)
     }
 
     /// When to look again at the latest, if nothing arrives.
@@ -168,7 +171,7 @@ impl<S: ByteStream> Accepting<S> {
         {
             return Ok(false);
         }
-        match check_stream_hello(&self.incoming.bytes) {
+        match check_stream_hello(&self.incoming.bytes, self.setup.identity.versions) {
             Ok(heard) => {
                 self.heard = Some(heard);
                 Ok(true)
@@ -177,12 +180,10 @@ impl<S: ByteStream> Accepting<S> {
         }
     }
 
-    /// Says that its turn will come, to whoever has been heard and has to wait.
+    /// Tells a peer that has been heard and has to wait that its turn will come.
     pub fn reassure(&mut self, now: Time) -> Result<(), ConnectError> {
-        match (&mut self.stream, &self.heard) {
-            (Some(stream), Some((hello, _))) if hello.versions.understands_wait() => {
-                send_whole(stream, &self.setup, now, &Wait.encode())
-            }
+        match (&mut self.stream, self.heard.and_then(|(_, version)| wait(version))) {
+            (Some(stream), Some(wait)) => send_whole(stream, &self.setup, now, &wait),
             _ => Ok(()),
         }
     }
@@ -223,7 +224,7 @@ impl<S: ByteStream> Accepting<S> {
         };
         send_whole(stream, &self.setup, now, &welcome.encode())?;
         let Some(stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
-        Ok(self.setup.link(stream, queues, hello.intro, terms))
+        Ok(self.setup.link(stream, queues, (hello.intro, version), terms))
     }
 }
 
@@ -242,8 +243,8 @@ fn send_whole(
 }
 
 /// The hello and the version to speak, or why not. A peer that takes no frames worth sending is refused too.
-fn check_stream_hello(bytes: &[u8; HANDSHAKE_LEN]) -> Result<(Hello, u16), Box<Refusal>> {
-    let (hello, version) = check_hello(bytes)?;
+fn check_stream_hello(bytes: &[u8; HANDSHAKE_LEN], ours: Versions) -> Result<(Hello, u16), Box<Refusal>> {
+    let (hello, version) = check_hello(bytes, ours)?;
     if hello.intro.max_payload < PAYLOAD_MIN {
         let detail =
             format!("max_payload {} is less than the smallest, {PAYLOAD_MIN}", hello.intro.max_payload);
@@ -297,7 +298,9 @@ impl<S: ByteStream> Dialing<S> {
         if !self.is_connected {
             match stream.is_connected() {
                 Ok(true) => self.is_connected = true,
-                Ok(false) if self.incoming.patience.is_over(now) => return Err(self.setup.timed_out()),
+                Ok(false) if self.incoming.patience.is_over(now) => {
+                    return Err(self.incoming.patience.timed_out(self.setup.address.clone()));
+                }
                 Ok(false) => return Ok(None),
                 Err(source) => {
                     return Err(ConnectError::Unreachable { address: self.setup.address.clone(), source });
@@ -315,7 +318,7 @@ impl<S: ByteStream> Dialing<S> {
             }
         }
         let is_hopeless =
-            |bytes: &[u8]| matches!(Answer::decode(bytes), Err(DecodeError::NotOutboard { .. }));
+            |bytes: &[u8]| matches!(HandshakeAnswer::decode(bytes), Err(DecodeError::NotOutboard { .. }));
         for _ in 0..ANSWERS_PER_LOOK {
             let Some(stream) = &mut self.stream else { break };
             if !self.incoming.poll(stream, &self.setup, now, is_hopeless)? {
@@ -331,18 +334,11 @@ impl<S: ByteStream> Dialing<S> {
     /// Hears an answer that is here as a whole; `None` means that another will follow.
     fn hear(&mut self, now: Time) -> Result<Option<StreamLink<S>>, ConnectError> {
         let address = || self.setup.address.clone();
-        let welcome = match Answer::decode(&self.incoming.bytes) {
-            Ok(Answer::Welcome(welcome)) => welcome,
-            Ok(Answer::Refusal(refusal)) => {
-                return Err(ConnectError::Refused { address: address(), refusal: Box::new(refusal) });
-            }
-            Ok(Answer::Wait(_)) if self.incoming.patience.is_over(now) => return Err(self.setup.timed_out()),
-            Ok(Answer::Wait(_)) => {
-                self.incoming.patience.renew();
-                self.incoming.len = 0;
-                return Ok(None);
-            }
-            Err(source) => return Err(ConnectError::Garbage { address: address(), source }),
+        let us = (&self.setup.identity, self.setup.address.as_str());
+        let answer = HandshakeAnswer::decode(&self.incoming.bytes);
+        let Some(welcome) = hear_answer(answer, us, &mut self.incoming.patience, now)? else {
+            self.incoming.len = 0;
+            return Ok(None);
         };
         let mut terms = self.setup.terms.clone();
         check_welcome(&welcome)
@@ -351,15 +347,12 @@ impl<S: ByteStream> Dialing<S> {
         let queues = Queues::new::<S>(&welcome.intro, Arc::clone(&self.setup.exports), &terms)
             .map_err(|source| ConnectError::System { call: "mmap", address: address(), source })?;
         let Some(stream) = self.stream.take() else { return Err(self.setup.hung_up()) };
-        Ok(Some(self.setup.link(stream, queues, welcome.intro, &terms)))
+        Ok(Some(self.setup.link(stream, queues, (welcome.intro, welcome.version), &terms)))
     }
 }
 
 fn check_welcome(welcome: &Welcome) -> Result<(), DecodeError> {
     let wrong = |what, value: u32| Err(DecodeError::BadValue { what, value: value.into() });
-    if Versions::OURS.common(Versions { min: welcome.version, max: welcome.version }).is_none() {
-        return wrong("agreed version", welcome.version.into());
-    }
     if welcome.intro.max_payload < PAYLOAD_MIN {
         return wrong("max_payload", welcome.intro.max_payload);
     }

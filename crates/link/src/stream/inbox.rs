@@ -1,4 +1,4 @@
-//! What has arrived and is not dealt with yet.
+//! The bytes that have arrived and are not dealt with yet.
 
 use outboard_wire::access::FIXED_LEN_MAX;
 use outboard_wire::{FrameHead, FrameHeader};
@@ -14,12 +14,35 @@ pub(super) struct Inbox {
     fifo: Fifo,
     /// The longest payload that was agreed for frames; the link's own may have a fixed part before it.
     max_payload: usize,
+    /// Whether what arrived last took all the room there was.
+    was_filled: bool,
+    /// How many bytes have been dealt with.
+    done: u64,
 }
 
 impl Inbox {
     pub(super) fn new(capacity: usize, max_payload: usize) -> Result<Self, Errno> {
         assert!(record_len(max_payload + FIXED_LEN_MAX) <= capacity, "a record must fit the queue");
-        Ok(Self { fifo: Fifo::new(capacity)?, max_payload })
+        Ok(Self { fifo: Fifo::new(capacity)?, max_payload, was_filled: false, done: 0 })
+    }
+
+    /// Makes room for what arrives, as much again as there was if that did not do. Returns whether there is any.
+    #[inline]
+    pub(super) fn make_room(&mut self) -> bool {
+        if std::mem::take(&mut self.was_filled) {
+            self.fifo.double();
+        }
+        self.fifo.has_room(1)
+    }
+
+    /// Whether so many bytes can be taken over at once.
+    pub(super) fn has_room(&mut self, len: usize) -> bool {
+        self.fifo.has_room(len)
+    }
+
+    /// How many bytes wait here, and how many have been dealt with.
+    pub(super) fn backlog(&self) -> (u64, u64) {
+        (self.fifo.len() as u64, self.done)
     }
 
     /// Where arriving bytes go; empty if there is no room.
@@ -30,6 +53,7 @@ impl Inbox {
 
     #[inline]
     pub(super) fn arrived(&mut self, len: usize) {
+        self.was_filled = len == self.fifo.room();
         self.fifo.append(len);
     }
 
@@ -44,7 +68,7 @@ impl Inbox {
         self.fifo.push(bytes);
     }
 
-    /// What is here is dealt with, although it is no whole record.
+    /// The bytes here are dealt with, although they are no whole record.
     pub(super) fn clear(&mut self) {
         self.fifo.consume(self.fifo.len());
     }
@@ -56,7 +80,7 @@ impl Inbox {
 
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.fifo.len() == self.fifo.capacity()
+        self.fifo.room() == 0
     }
 
     /// The first record, once it is there as a whole. A header that cannot be right is reported at once.
@@ -88,6 +112,7 @@ impl Inbox {
     /// The first record, whose payload has `payload` bytes, is dealt with.
     #[inline]
     pub(super) fn advance(&mut self, payload: usize) {
+        self.done += record_len(payload) as u64;
         self.fifo.consume(record_len(payload));
     }
 }

@@ -7,17 +7,17 @@ use outboard_wire::{FrameHead, Introduction, Text, Time};
 use rustix::io::Errno;
 
 use super::bytes::{Arrival, ByteStream};
+use super::config::StreamConfig;
 use super::desk::Desk;
 use super::exit::Exit;
 use super::inbox::Inbox;
 use super::pulse::Pulse;
 use super::straight::{Straight, is_long_frame};
-use super::terms::Terms;
 use crate::memory::{Window, WindowMut};
 use crate::patience::LEGACY_KEPT;
 use crate::{
-    AtomicDomain, Capabilities, Counters, Disposition, Exports, Frame, Link, LinkError, Loss, Peer,
-    SendError, WaitOn,
+    AtomicDomain, Backlog, Capabilities, Counters, Disposition, Exports, Frame, FrameSendError, Link,
+    LinkError, Loss, Peer, WaitOn,
 };
 
 /// A link over a stream of bytes.
@@ -41,7 +41,7 @@ pub struct StreamLink<S: ByteStream> {
     ended: Option<(Loss, Time)>,
     /// The peer has been told that this side is finished.
     finished: bool,
-    /// Nothing was left in the stream a moment ago: the next look can be left out. Only one, because whoever never
+    /// Nothing was left in the stream a moment ago: the next look can be left out. Only one, because a side that never
     /// sleeps finds out what arrives by looking.
     is_drained: bool,
     /// Whether the next frame was deferred when it was last offered.
@@ -49,7 +49,7 @@ pub struct StreamLink<S: ByteStream> {
     pub(super) lost: Option<LinkError>,
 }
 
-/// What a link takes memory for: made before anything is promised to the peer.
+/// The queues of a link, which take memory: made before anything is promised to the peer.
 pub(super) struct Queues {
     desk: Desk,
     inbox: Inbox,
@@ -61,17 +61,17 @@ impl Queues {
     pub(super) fn new<S: ByteStream>(
         intro: &Introduction,
         exports: Arc<Exports>,
-        terms: &Terms,
+        terms: &StreamConfig,
     ) -> Result<Self, Errno> {
         let ours = terms.max_payload();
-        // What the peer cannot take is never sent, and what we can take it may send.
+        // No frame is longer than the peer can take, nor need the peer send shorter ones than we can take.
         let max_payload = ours.min(intro.max_payload as usize);
         let desk = Desk::new(terms, exports, (max_payload, S::REACHES))?;
         Ok(Self { desk, inbox: Inbox::new(terms.buffer_bytes, ours)?, max_payload })
     }
 }
 
-/// What the first record is.
+/// The kind of the first record.
 enum First {
     /// Nothing that is there as a whole.
     Nothing,
@@ -80,8 +80,9 @@ enum First {
 }
 
 impl<S: ByteStream> StreamLink<S> {
-    pub(super) fn new(stream: S, queues: Queues, peer: Peer, terms: &Terms) -> Self {
-        let Queues { desk, inbox, max_payload } = queues;
+    pub(super) fn new(stream: S, queues: Queues, peer: Peer, terms: &StreamConfig) -> Self {
+        let Queues { mut desk, inbox, max_payload } = queues;
+        desk.server.speak(peer.version());
         let capabilities = Capabilities {
             name: stream.name(),
             max_payload,
@@ -152,12 +153,12 @@ impl<S: ByteStream> StreamLink<S> {
         if self.ended.is_some() {
             return false;
         }
-        // Nobody is given up before a last look.
+        // A peer is given up only after a last look.
         let is_decided = self.unsendable.is_some() || self.pulse.verdict(self.desk.awaited()).is_some();
         if std::mem::take(&mut self.is_drained) && !is_decided {
             return false;
         }
-        if self.inbox.is_full() {
+        if !self.inbox.make_room() {
             self.pulse.has_no_room();
             return false;
         }
@@ -189,7 +190,7 @@ impl<S: ByteStream> StreamLink<S> {
         let Self { stream, pulse, desk: Desk { outbox, counters, .. }, .. } = self;
         match (Exit { outbox, stream, pulse, counters }).push() {
             Ok(moved) => moved,
-            // What has arrived is still to be read.
+            // Bytes that have arrived are still to be read.
             Err(loss) => {
                 self.desk.outbox.break_off();
                 self.unsendable = Some(loss);
@@ -227,7 +228,7 @@ impl<S: ByteStream> StreamLink<S> {
         }
     }
 
-    /// What remains of a link that is lost: the last bytes may still leave.
+    /// The last step of a link that is lost: bytes that are left may still leave.
     #[cold]
     fn linger(&mut self) {
         if !self.finished && matches!(self.lost, Some(LinkError { loss: Loss::ClosedHere, .. })) {
@@ -250,15 +251,21 @@ impl<S: ByteStream> Link for StreamLink<S> {
         self.desk.counters
     }
 
+    fn backlog(&mut self) -> Backlog {
+        let ((here, done), (leaving, left)) = (self.inbox.backlog(), self.desk.outbox.backlog());
+        Backlog { held: here + leaving, moved: done + left }
+    }
+
     #[inline]
-    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, FrameSendError> {
+        debug_assert!(self.peer.knows(head.kind), "{} does not know {}", self.peer, head.kind);
         self.check()?;
         let max = self.capabilities.max_payload;
         if len > max {
-            return Err(SendError::TooLong { len, max });
+            return Err(FrameSendError::TooLong { len, max });
         }
         if !self.desk.admit(len) {
-            return Err(SendError::Full);
+            return Err(FrameSendError::Full);
         }
         Ok(self.desk.outbox.reserve(head, len))
     }
@@ -271,12 +278,12 @@ impl<S: ByteStream> Link for StreamLink<S> {
     }
 
     #[inline]
-    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), SendError> {
+    fn send(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), FrameSendError> {
         let len = payload.len();
         let fits = is_long_frame(len) && len <= self.capabilities.max_payload;
         if S::SENDS_STRAIGHT && fits && self.lost.is_none() && self.desk.outbox.is_idle() {
             if !self.desk.admit(len) {
-                return Err(SendError::Full);
+                return Err(FrameSendError::Full);
             }
             let Self { stream, pulse, desk: Desk { outbox, counters, .. }, .. } = self;
             Exit { outbox, stream, pulse, counters }.frame_straight(head, payload);
@@ -307,7 +314,7 @@ impl<S: ByteStream> Link for StreamLink<S> {
                 Ok(Some((head, payload))) if !head.kind.is_for_link() => (head, payload),
                 _ => match self.handle_own() {
                     Ok(First::Frame) => continue,
-                    // What is wrong is told at the next call, and what was taken now.
+                    // The next call tells the fault; this one tells how much was taken.
                     _ if taken > 0 => break,
                     Ok(First::Nothing) => {
                         self.report_end()?;
@@ -346,7 +353,7 @@ impl<S: ByteStream> Link for StreamLink<S> {
             self.report_end()?;
         }
         if let Some((_, since)) = self.ended {
-            // Nobody is there to answer or to wait for; only frames are left to be taken.
+            // There is no peer to answer or to wait for; only frames are left to be taken.
             if self.is_deferred && self.pulse.now().since(since) >= LEGACY_KEPT {
                 self.report_end()?;
             }
@@ -377,13 +384,14 @@ impl<S: ByteStream> Link for StreamLink<S> {
             return Some(self.pulse.now());
         }
         let next = self.pulse.next(self.desk.awaited());
-        // What arrives has to wait while there is no room for it.
+        // Arrivals have to wait while there is no room for them.
         let event = if self.inbox.is_full() { None } else { self.stream.next_event() };
         Some(event.map_or(next, |event| event.min(next)))
     }
 
     fn prepare_to_wait(&mut self) -> bool {
         self.push();
+        self.inbox.make_room();
         let has_record = !matches!(self.inbox.peek(), Ok(None));
         let has_work = self.lost.is_some() || self.ended.is_some() || self.desk.requester.has_ended();
         let can_answer = self.desk.can_answer() || self.desk.server.has_torn();
@@ -399,7 +407,8 @@ impl<S: ByteStream> Link for StreamLink<S> {
 
     fn wait_on(&self) -> Option<WaitOn<'_>> {
         let descriptor = self.stream.descriptor()?;
-        let readable = !(self.is_deferred && self.inbox.is_full());
+        // One that waits for its turn, or for memory.
+        let readable = !self.inbox.is_full();
         Some(WaitOn { descriptor, readable, writable: self.desk.outbox.has_released() })
     }
 

@@ -12,9 +12,10 @@
 //! for every operation a correct peer can have under way.
 //!
 //! **What breaks the link.** A reply to an operation that is not under way, a duplicate for example, ends it like
-//! any other nonsense: a stream delivers each record once, so whoever repeats one cannot be trusted with the rest.
+//! any other nonsense: a stream delivers each record once, so a peer that repeats one cannot be trusted with the rest.
 
 mod bytes;
+mod config;
 mod desk;
 mod exit;
 mod fifo;
@@ -28,12 +29,12 @@ mod remote;
 mod requester;
 mod server;
 mod straight;
-mod terms;
 #[cfg(test)]
 mod tests;
+
+pub use config::StreamConfig;
 
 pub(crate) use bytes::{Arrival, ByteStream, Scatter};
 pub(crate) use handshake::{Accepting, Dialing, Setup};
 pub(crate) use link::StreamLink;
 pub(crate) use reach::{Handle, Lent, Near, Reached};
-pub(crate) use terms::{OPERATIONS_MAX, Terms};

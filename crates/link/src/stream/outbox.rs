@@ -1,14 +1,15 @@
-//! What is to be sent and has not left yet.
+//! The bytes that are to be sent and have not left yet.
 
-use outboard_wire::access::{Fixed, Reply, Request};
+use outboard_wire::FixedPart;
+use outboard_wire::access::{AccessReply, AccessRequest, FIXED_LEN_MAX};
 use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, FrameHeader};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use super::config::{GOODBYE_ROOM, HEADROOM};
 use super::fifo::Fifo;
 use super::straight::HEAD_LEN;
-use super::terms::{GOODBYE_ROOM, HEADROOM};
 use crate::memory::{Window, WindowMut};
 use crate::ring::record_len;
 
@@ -21,19 +22,21 @@ pub(super) struct Outbox {
     reserved: Option<(FrameHead, usize)>,
     /// Set once nothing can be sent any more: what is appended is forgotten.
     broken: bool,
+    /// How many bytes have left.
+    left: u64,
     payload: Vec<u8>,
 }
 
 impl Outbox {
     pub(super) fn new(capacity: usize) -> Result<Self, Errno> {
         let payload = Vec::with_capacity(GOODBYE_ROOM);
-        Ok(Self { fifo: Fifo::new(capacity)?, released: 0, reserved: None, broken: false, payload })
+        Ok(Self { fifo: Fifo::new(capacity)?, released: 0, reserved: None, broken: false, left: 0, payload })
     }
 
     /// Whether a record with `payload` bytes fits without touching the headroom.
     #[inline]
-    pub(super) fn has_room(&self, payload: usize) -> bool {
-        self.fifo.len() + record_len(payload) <= self.fifo.capacity() - HEADROOM
+    pub(super) fn has_room(&mut self, payload: usize) -> bool {
+        self.fifo.has_room(record_len(payload) + HEADROOM)
     }
 
     /// Where the payload of the next record goes. There must be room.
@@ -69,7 +72,7 @@ impl Outbox {
     }
 
     /// Appends a request and lets it go. There must be room for it and its data.
-    pub(super) fn request(&mut self, tag: u32, request: &Request, data: Window<'_>) {
+    pub(super) fn request(&mut self, tag: u32, request: &AccessRequest, data: Window<'_>) {
         let fixed = request.encode();
         let len = self.fill(&fixed, data);
         self.append(FrameHead::new(request.kind()).with_tag(tag), len);
@@ -77,17 +80,17 @@ impl Outbox {
     }
 
     /// Appends a reply with data and lets it go. There must be room.
-    pub(super) fn reply(&mut self, tag: u32, reply: &Reply, data: Window<'_>) {
+    pub(super) fn reply(&mut self, tag: u32, reply: &AccessReply, data: Window<'_>) {
         let len = self.fill(&reply.encode(), data);
         self.append(FrameHead::new(reply.kind()).with_tag(tag), len);
         self.release();
     }
 
-    /// What comes before the data of a reply.
-    pub(super) fn head_of_reply(tag: u32, reply: &Reply, data_len: usize) -> [u8; HEAD_LEN] {
+    /// The bytes before the data of a reply.
+    pub(super) fn head_of_reply(tag: u32, reply: &AccessReply, data_len: usize) -> [u8; HEAD_LEN] {
         let head = FrameHead::new(reply.kind()).with_tag(tag);
         // No payload reaches 4 GiB: queues are at most 1 GiB.
-        let header = FrameHeader::new(head, (Reply::FIXED_LEN + data_len) as u32);
+        let header = FrameHeader::new(head, (AccessReply::FIXED_LEN + data_len) as u32);
         let mut bytes = [0; HEAD_LEN];
         let (start, fixed) = bytes.split_at_mut(FrameHeader::LEN);
         start.copy_from_slice(header.as_bytes());
@@ -108,7 +111,7 @@ impl Outbox {
     }
 
     /// Puts the fixed part and the data in the place of the next payload.
-    fn fill(&mut self, fixed: &Fixed, data: Window<'_>) -> usize {
+    fn fill(&mut self, fixed: &FixedPart<FIXED_LEN_MAX>, data: Window<'_>) -> usize {
         let fixed = fixed.as_bytes();
         let len = fixed.len() + data.len();
         let room = &mut self.fifo.room_mut()[FrameHeader::LEN..FrameHeader::LEN + len];
@@ -121,8 +124,8 @@ impl Outbox {
     /// Appends a reply without data, from the headroom if need be. Returns false if even that is used up, which a
     /// peer that keeps to the limit of operations never brings about.
     #[must_use]
-    pub(super) fn short_reply(&mut self, tag: u32, reply: &Reply) -> bool {
-        if self.fifo.len() + record_len(Reply::FIXED_LEN) + GOODBYE_ROOM > self.fifo.capacity() {
+    pub(super) fn short_reply(&mut self, tag: u32, reply: &AccessReply) -> bool {
+        if !self.fifo.has_room(record_len(AccessReply::FIXED_LEN) + GOODBYE_ROOM) {
             return false;
         }
         self.reply(tag, reply, Window::from(&[][..]));
@@ -134,7 +137,7 @@ impl Outbox {
         self.payload.clear();
         message.encode(&mut self.payload);
         let len = self.payload.len();
-        if self.fifo.len() + record_len(len) <= self.fifo.capacity() {
+        if self.fifo.has_room(record_len(len)) {
             self.fifo.room_mut()[FrameHeader::LEN..FrameHeader::LEN + len].copy_from_slice(&self.payload);
             self.append(FrameHead::new(message.kind()), len);
         }
@@ -147,10 +150,15 @@ impl Outbox {
         self.released = self.fifo.len();
     }
 
-    /// What may leave now.
+    /// The bytes that may leave now.
     #[inline]
     pub(super) fn released(&self) -> &[u8] {
         &self.fifo.bytes()[..self.released]
+    }
+
+    /// How many bytes wait here, and how many have left.
+    pub(super) fn backlog(&self) -> (u64, u64) {
+        (self.fifo.len() as u64, self.left)
     }
 
     /// Whether nothing waits to leave and no batch is in the making.
@@ -166,6 +174,7 @@ impl Outbox {
 
     #[inline]
     pub(super) fn sent(&mut self, len: usize) {
+        self.left += len as u64;
         self.fifo.consume(len);
         self.released -= len;
         if self.fifo.is_empty() {

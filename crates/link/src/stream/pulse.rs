@@ -32,7 +32,7 @@ pub(super) struct Pulse {
     pings: u64,
 }
 
-/// What a link waits for, the most telling first.
+/// The awaited things of a link, the most telling first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Awaited {
     /// One-sided operations are under way.
@@ -128,7 +128,7 @@ impl Pulse {
             };
             return Some(Loss::Stalled { silent: self.now().since(self.heard_at), awaited: what });
         }
-        // Whoever takes nothing and cannot be heard may be dead; a peer that is only slow takes something now and then.
+        // A peer that takes nothing and cannot be heard may be dead; one that is only slow takes something now and then.
         if awaited.backlog && self.jammed >= self.deadline * PATIENCE {
             return Some(Loss::Stalled { silent: self.jammed, awaited: "room for what was sent" });
         }

@@ -7,7 +7,7 @@
 
 use std::any::Any;
 
-use outboard_wire::access::{FIXED_LEN_MAX, Request, Span};
+use outboard_wire::access::{AccessRequest, FIXED_LEN_MAX, RegionSpan};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -18,10 +18,10 @@ use super::requester::Pending;
 use crate::memory::{Buffer, Window};
 use crate::{AccessError, OpenRegion};
 
-/// What one needs to know to reach a region.
+/// The facts by which a region is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
-    /// What its registration is called.
+    /// The key of its registration.
     pub(crate) key: u64,
     /// Where it begins, in the numbering of its registration.
     pub(crate) base: u64,
@@ -51,11 +51,11 @@ impl Handle {
 /// A region that is lent until this is dropped.
 pub(crate) struct Lent {
     pub(crate) handle: Handle,
-    /// What keeps it registered.
+    /// The registration, which this keeps alive.
     pub(crate) _kept: Box<dyn Any + Send>,
 }
 
-/// What is to be moved.
+/// The bytes to be moved.
 pub(crate) enum Near<'a> {
     /// Bytes to be read into this place.
     Into(&'a Buffer, usize),
@@ -75,7 +75,7 @@ pub(crate) struct Reached {
 pub(super) struct FarAccess {
     pub(super) tag: u32,
     pub(super) region: OpenRegion,
-    pub(super) span: Span,
+    pub(super) span: RegionSpan,
     pub(super) is_write: bool,
 }
 
@@ -84,7 +84,7 @@ impl<S: ByteStream> StreamLink<S> {
     pub(super) fn begin_far(
         &mut self,
         region: OpenRegion,
-        span: Span,
+        span: RegionSpan,
         near: Near<'_>,
         pending: Pending,
     ) -> Result<Option<Pending>, AccessError> {
@@ -124,8 +124,8 @@ impl<S: ByteStream> StreamLink<S> {
             requester.unreached.pop_front();
             if let Some(FarAccess { tag, span, is_write, .. }) = requester.give_up_far(number) {
                 match is_write {
-                    true => outbox.request(tag, &Request::Write(span), self.stream.kept(number)),
-                    false => outbox.request(tag, &Request::Read(span), Window::from(&[][..])),
+                    true => outbox.request(tag, &AccessRequest::Write(span), self.stream.kept(number)),
+                    false => outbox.request(tag, &AccessRequest::Read(span), Window::from(&[][..])),
                 }
             }
             self.stream.forget(number);

@@ -1,6 +1,6 @@
 //! One end of a link over a stream: one-sided access.
 
-use outboard_wire::access::{FIXED_LEN_MAX, Request, Span};
+use outboard_wire::access::{AccessRequest, FIXED_LEN_MAX, RegionSpan};
 use outboard_wire::{Grant, Rights};
 
 use super::bytes::ByteStream;
@@ -23,7 +23,7 @@ impl<S: ByteStream> StreamLink<S> {
         (offset, len): (u64, usize),
         needed: Rights,
         is_atomic: bool,
-    ) -> Result<(Span, Asked), AccessError> {
+    ) -> Result<(RegionSpan, Asked), AccessError> {
         self.check()?;
         let max = self.capabilities().max_access;
         if len > max {
@@ -32,11 +32,16 @@ impl<S: ByteStream> StreamLink<S> {
         let region = self.desk.requester.region(region)?;
         let asked = Asked { offset, len: len as u64, size: region.size, needed };
         asked.verdict(asked.judge(region.rights, is_atomic))?;
-        Ok((Span { slot: region.slot, offset, len: len as u32 }, asked))
+        Ok((RegionSpan { slot: region.slot, offset, len: len as u32 }, asked))
     }
 
     /// Sends a request and notes what it is to bring.
-    fn begin(&mut self, request: &Request, data: Window<'_>, pending: Pending) -> Result<(), AccessError> {
+    fn begin(
+        &mut self,
+        request: &AccessRequest,
+        data: Window<'_>,
+        pending: Pending,
+    ) -> Result<(), AccessError> {
         self.check()?;
         let desk = &mut self.desk;
         desk.give_back();
@@ -54,7 +59,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
     fn open(&mut self, grant: &Grant, rights: Rights, token: Token) -> Result<(), AccessError> {
         let Grant { region, generation, key, size, .. } = *grant;
         let asked = Asked { offset: 0, len: 0, size, needed: rights };
-        let request = Request::Open { region, generation, rights, key };
+        let request = AccessRequest::Open { region, generation, rights, key };
         self.begin(&request, NONE.into(), Pending { token, asked, wanted: Wanted::Region })
     }
 
@@ -82,7 +87,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         let pending = Pending { token, asked, wanted };
         match self.begin_far(region, span, Near::Into(into, into_offset), pending)? {
             None => Ok(()),
-            Some(pending) => self.begin(&Request::Read(span), NONE.into(), pending),
+            Some(pending) => self.begin(&AccessRequest::Read(span), NONE.into(), pending),
         }
     }
 
@@ -97,7 +102,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         let pending = Pending { token, asked, wanted: Wanted::Write };
         match self.begin_far(region, span, Near::From(data), pending)? {
             None => Ok(()),
-            Some(pending) => self.begin(&Request::Write(span), data, pending),
+            Some(pending) => self.begin(&AccessRequest::Write(span), data, pending),
         }
     }
 
@@ -110,7 +115,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         token: Token,
     ) -> Result<(), AccessError> {
         let (span, asked) = self.span(region, (offset, 8), ATOMIC_RIGHTS, true)?;
-        let request = Request::CompareSwap { span, expected, desired };
+        let request = AccessRequest::CompareSwap { span, expected, desired };
         self.begin(&request, NONE.into(), Pending { token, asked, wanted: Wanted::Word })
     }
 
@@ -122,7 +127,7 @@ impl<S: ByteStream> RemoteMemory for StreamLink<S> {
         token: Token,
     ) -> Result<(), AccessError> {
         let (span, asked) = self.span(region, (offset, 8), ATOMIC_RIGHTS, true)?;
-        let request = Request::FetchAdd { span, addend };
+        let request = AccessRequest::FetchAdd { span, addend };
         self.begin(&request, NONE.into(), Pending { token, asked, wanted: Wanted::Word })
     }
 

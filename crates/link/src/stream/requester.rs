@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use outboard_wire::Rights;
-use outboard_wire::access::{Reply, Slot, Status};
+use outboard_wire::access::{AccessReply, AccessStatus, Slot};
 
 use super::reach::{FarAccess, Handle};
 use crate::asked::Asked;
 use crate::memory::{Buffer, WindowMut};
-use crate::{AccessError, Completion, LinkError, OpenRegion, Outcome, Token, Violation};
+use crate::{AccessError, AccessOutcome, Completion, LinkError, OpenRegion, Token, Violation};
 
-/// What is open at the peer, what is under way and what has ended.
+/// The regions that are open at the peer, the operations under way and those that have ended.
 pub(super) struct Requester {
     operations: Vec<Operation>,
     free: Vec<u16>,
@@ -42,7 +42,7 @@ pub(super) struct Pending {
     pub(super) wanted: Wanted,
 }
 
-/// What an operation is to bring.
+/// The result that an operation is to bring.
 pub(super) enum Wanted {
     /// A slot.
     Region,
@@ -56,15 +56,17 @@ pub(super) enum Wanted {
 
 impl Pending {
     /// How many bytes of data belong to `reply`; `None` if it is no answer to this at all. An opening may bring a handle.
-    fn expects(&self, reply: &Reply, may_bring: Option<usize>) -> Option<u64> {
+    fn expects(&self, reply: &AccessReply, may_bring: Option<usize>) -> Option<u64> {
         match (reply, &self.wanted) {
-            (Reply::Opened { status: Status::Done, .. }, Wanted::Region) => {
+            (AccessReply::Opened { status: AccessStatus::Done, .. }, Wanted::Region) => {
                 Some(may_bring.unwrap_or(0) as u64)
             }
-            (Reply::Opened { .. }, Wanted::Region) => Some(0),
-            (Reply::Done { status: Status::Done, .. }, Wanted::Bytes { .. }) => Some(self.asked.len),
-            (Reply::Opened { .. }, _) | (_, Wanted::Region) => None,
-            (Reply::Done { .. }, _) => Some(0),
+            (AccessReply::Opened { .. }, Wanted::Region) => Some(0),
+            (AccessReply::Done { status: AccessStatus::Done, .. }, Wanted::Bytes { .. }) => {
+                Some(self.asked.len)
+            }
+            (AccessReply::Opened { .. }, _) | (_, Wanted::Region) => None,
+            (AccessReply::Done { .. }, _) => Some(0),
         }
     }
 }
@@ -197,7 +199,7 @@ impl Requester {
         let Some(access) = self.far.get_mut(index).and_then(Option::take) else { return };
         if let Some(Pending { token, .. }) = self.operations[index].pending.take() {
             self.free.push(number);
-            let outcome = if access.is_write { Outcome::Written } else { Outcome::Read };
+            let outcome = if access.is_write { AccessOutcome::Written } else { AccessOutcome::Read };
             self.ended.push_back(Completion { token, result: Ok(outcome) });
         }
     }
@@ -232,12 +234,12 @@ impl Requester {
         let operation = self.operations.get_mut((tag & 0xffff) as usize);
         if let Some(Pending { token, .. }) = operation.and_then(|operation| operation.pending.take()) {
             self.free.push(tag as u16);
-            self.ended.push_back(Completion { token, result: Ok(Outcome::Read) });
+            self.ended.push_back(Completion { token, result: Ok(AccessOutcome::Read) });
         }
     }
 
     /// Ends the operation that a reply belongs to. A reply that does not fit leaves everything as it was.
-    pub(super) fn end(&mut self, tag: u32, reply: &Reply, data: &[u8]) -> Result<(), Violation> {
+    pub(super) fn end(&mut self, tag: u32, reply: &AccessReply, data: &[u8]) -> Result<(), Violation> {
         let unknown = Violation::UnknownReply { tag };
         let operation = self.operations.get_mut((tag & 0xffff) as usize).ok_or(unknown)?;
         let pending = operation.pending.as_ref().filter(|_| u32::from(operation.serial) == tag >> 16);
@@ -249,28 +251,30 @@ impl Requester {
         let Pending { token, asked, wanted } = operation.pending.take().ok_or(unknown)?;
         self.free.push(tag as u16);
         let result = match (*reply, wanted) {
-            // Whoever made up the grant, it was not the owner: the link is as good as it was.
-            (Reply::Opened { status: Status::Done, slot, size }, _) if size < asked.size => {
+            // The owner did not make up the grant: the link is as good as it was.
+            (AccessReply::Opened { status: AccessStatus::Done, slot, size }, _) if size < asked.size => {
                 self.closing.push_back(slot);
                 Err(AccessError::OutOfBounds { offset: 0, len: asked.size, size })
             }
-            (Reply::Opened { status, slot, .. }, _) => {
+            (AccessReply::Opened { status, slot, .. }, _) => {
                 let handle = Handle::decode(data);
                 let opened = Region { slot, size: asked.size, rights: asked.needed, handle };
-                asked.verdict(status).map(|()| Outcome::Opened(self.insert(opened)))
+                asked.verdict(status).map(|()| AccessOutcome::Opened(self.insert(opened)))
             }
-            (Reply::Done { status, .. }, Wanted::Bytes { buffer, offset }) => {
+            (AccessReply::Done { status, .. }, Wanted::Bytes { buffer, offset }) => {
                 // Almost always the first.
                 if let Some(at) = self.reads.iter().position(|read| *read == tag) {
                     self.reads.remove(at);
                 }
                 asked.verdict(status).map(|()| {
                     buffer.window_mut().write(offset, data);
-                    Outcome::Read
+                    AccessOutcome::Read
                 })
             }
-            (Reply::Done { status, old }, Wanted::Word) => asked.verdict(status).map(|()| Outcome::Old(old)),
-            (Reply::Done { status, .. }, _) => asked.verdict(status).map(|()| Outcome::Written),
+            (AccessReply::Done { status, old }, Wanted::Word) => {
+                asked.verdict(status).map(|()| AccessOutcome::Old(old))
+            }
+            (AccessReply::Done { status, .. }, _) => asked.verdict(status).map(|()| AccessOutcome::Written),
         };
         self.ended.push_back(Completion { token, result });
         Ok(())

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use outboard_wire::access::{FIXED_LEN_MAX, Reply, Request, Slot, Span, Status};
-use outboard_wire::{DecodeError, Rights, Time};
+use outboard_wire::access::{AccessReply, AccessRequest, AccessStatus, FIXED_LEN_MAX, RegionSpan, Slot};
+use outboard_wire::{DecodeError, Rights, Time, Versions};
 
 use super::bytes::ByteStream;
+use super::config::OPERATIONS_MAX;
 use super::exit::Exit;
 use super::outbox::Outbox;
 use super::reach::{Handle, Lent};
-use super::terms::OPERATIONS_MAX;
 use crate::asked::{ATOMIC_RIGHTS, Asked};
 use crate::export::Export;
 use crate::memory::Window;
 use crate::{Exports, Violation};
 
-/// What the peer has open, and the reads that wait for room in the outgoing queue.
+/// The regions that the peer has open, and the reads that wait for room in the outgoing queue.
 pub(super) struct Server {
     exports: Arc<Exports>,
     /// The version of the exports that the slots were last checked against.
@@ -27,12 +27,14 @@ pub(super) struct Server {
     free: Vec<u16>,
     slots_max: usize,
     queue: VecDeque<WaitingRead>,
-    /// What was withdrawn and is still lent, because the peer may be reaching for it.
+    /// Memory that was withdrawn and is still lent, because the peer may be reaching for it.
     withdrawn: Vec<Withdrawn>,
     /// Counts the link's turns, so that the second part of a torn read comes in a later one.
     turn: u64,
     now: Time,
     max_access: usize,
+    /// Which version of the protocol the peer speaks on this link.
+    peer_version: u16,
 }
 
 struct SlotEntry {
@@ -42,7 +44,7 @@ struct SlotEntry {
 }
 
 struct Lease {
-    /// What the peer reaches past the frames. Before the memory, which must outlive it.
+    /// The registration by which the peer reaches it past the frames. Before the memory, which must outlive it.
     lent: Option<Lent>,
     export: Arc<Export>,
     rights: Rights,
@@ -91,7 +93,13 @@ impl Server {
             turn: 0,
             now: Time::ZERO,
             max_access,
+            peer_version: Versions::NEWEST,
         }
+    }
+
+    /// Answers as a peer of this version understands it.
+    pub(super) fn speak(&mut self, version: u16) {
+        self.peer_version = version;
     }
 
     /// Does what the peer asks and puts the answer into the outgoing queue, or into the list of waiting reads. The last
@@ -100,42 +108,42 @@ impl Server {
         &mut self,
         exit: &mut Exit<'_, impl ByteStream>,
         (tag, is_last): (u32, bool),
-        (request, data): (Request, &[u8]),
+        (request, data): (AccessRequest, &[u8]),
     ) -> Result<(), Violation> {
         self.renew();
         let reply = match request {
-            Request::Open { .. } => return self.open(exit, tag, &request),
-            Request::Close { slot } => {
+            AccessRequest::Open { .. } => return self.open(exit, tag, &request),
+            AccessRequest::Close { slot } => {
                 self.close(slot);
                 return Ok(());
             }
             // For the holder of a region, not for its owner.
-            Request::Withdrawn { slot } => {
+            AccessRequest::Withdrawn { slot } => {
                 return Err(
                     DecodeError::BadValue { what: "slot of a withdrawal", value: slot.0.into() }.into()
                 );
             }
-            Request::Read(span) => match self.find(&span, Rights::READ, false) {
+            AccessRequest::Read(span) => match self.find(&span, Rights::READ, false) {
                 Ok(_) if span.len as usize > self.max_access => return Err(self.oversize(&span)),
                 Ok(_) => return self.read(exit, (tag, is_last), &span),
-                Err(status) => Reply::Done { status, old: 0 },
+                Err(status) => AccessReply::Done { status, old: 0 },
             },
-            Request::Write(span) => self.done(&span, false, |export, at| {
+            AccessRequest::Write(span) => self.done(&span, false, |export, at| {
                 export.memory.window_mut(at, data.len()).write(0, data);
                 0
             }),
-            Request::CompareSwap { span, expected, desired } => self.done(&span, true, |export, at| {
+            AccessRequest::CompareSwap { span, expected, desired } => self.done(&span, true, |export, at| {
                 let swapped = export.memory.word(at).compare_exchange(expected, desired, SeqCst, SeqCst);
                 swapped.unwrap_or_else(|old| old)
             }),
-            Request::FetchAdd { span, addend } => {
+            AccessRequest::FetchAdd { span, addend } => {
                 self.done(&span, true, |export, at| export.memory.word(at).fetch_add(addend, SeqCst))
             }
         };
         answer(exit.outbox, tag, &reply)
     }
 
-    fn oversize(&self, span: &Span) -> Violation {
+    fn oversize(&self, span: &RegionSpan) -> Violation {
         Violation::Oversize { len: span.len.into(), available: self.max_access as u64 }
     }
 
@@ -171,18 +179,18 @@ impl Server {
         &mut self,
         exit: &mut Exit<'_, impl ByteStream>,
         tag: u32,
-        request: &Request,
+        request: &AccessRequest,
     ) -> Result<(), Violation> {
         let (index, mut lease) = match self.find_place(request) {
             Ok(found) => found,
             Err(status) => {
-                return answer(exit.outbox, tag, &Reply::Opened { status, slot: Slot(0), size: 0 });
+                return answer(exit.outbox, tag, &AccessReply::Opened { status, slot: Slot(0), size: 0 });
             }
         };
         let entry = &mut self.slots[usize::from(index)];
         let size = lease.export.memory.len() as u64;
-        let reply = Reply::Opened { status: Status::Done, slot: slot(index, entry.serial), size };
-        if exit.outbox.has_room(Reply::FIXED_LEN + Handle::LEN) {
+        let reply = AccessReply::Opened { status: AccessStatus::Done, slot: slot(index, entry.serial), size };
+        if exit.outbox.has_room(AccessReply::FIXED_LEN + Handle::LEN) {
             lease.lent = exit.stream.lend(&lease.export.memory, lease.rights);
         }
         let handle = lease.lent.as_ref().map(|lent| lent.handle.encode());
@@ -197,9 +205,9 @@ impl Server {
     }
 
     /// Checks an opening and finds a place for it.
-    fn find_place(&mut self, request: &Request) -> Result<(u16, Lease), Status> {
-        let Request::Open { region, generation, rights, ref key } = *request else {
-            return Err(Status::NotOpen);
+    fn find_place(&mut self, request: &AccessRequest) -> Result<(u16, Lease), AccessStatus> {
+        let AccessRequest::Open { region, generation, rights, ref key } = *request else {
+            return Err(AccessStatus::NotOpen);
         };
         let export = self.exports.open(region, generation, key, rights)?;
         let index = match self.free.pop() {
@@ -208,7 +216,7 @@ impl Server {
                 self.slots.push(SlotEntry { serial: 0, lease: None });
                 (self.slots.len() - 1) as u16
             }
-            None => return Err(Status::Busy),
+            None => return Err(AccessStatus::Busy),
         };
         Ok((index, Lease { lent: None, export, rights }))
     }
@@ -224,29 +232,38 @@ impl Server {
     }
 
     /// The region that an access concerns, if all is right with it.
-    fn find(&self, span: &Span, needed: Rights, is_atomic: bool) -> Result<&Lease, Status> {
+    fn find(&self, span: &RegionSpan, needed: Rights, is_atomic: bool) -> Result<&Lease, AccessStatus> {
         let index = (span.slot.0 & 0xffff) as usize;
-        let entry = self.slots.get(index).ok_or(Status::NotOpen)?;
-        let lease = entry.lease.as_ref().ok_or(Status::NotOpen)?;
+        let entry = self.slots.get(index).ok_or(AccessStatus::NotOpen)?;
+        let lease = entry.lease.as_ref().ok_or(AccessStatus::NotOpen)?;
         if slot(index as u16, entry.serial) != span.slot {
-            return Err(Status::NotOpen);
+            return Err(AccessStatus::NotOpen);
         }
         let size = lease.export.memory.len() as u64;
         let asked = Asked { offset: span.offset, len: span.len.into(), size, needed };
         match asked.judge(lease.rights, is_atomic) {
-            Status::Done => Ok(lease),
+            AccessStatus::Done => Ok(lease),
             status => Err(status),
         }
     }
 
     /// Does a write or an atomic.
-    fn done(&self, span: &Span, is_atomic: bool, access: impl FnOnce(&Export, usize) -> u64) -> Reply {
+    fn done(
+        &self,
+        span: &RegionSpan,
+        is_atomic: bool,
+        access: impl FnOnce(&Export, usize) -> u64,
+    ) -> AccessReply {
         let needed = if is_atomic { ATOMIC_RIGHTS } else { Rights::WRITE };
         match self.find(span, needed, is_atomic) {
-            Ok(lease) => {
-                Reply::Done { status: Status::Done, old: access(&lease.export, span.offset as usize) }
+            Ok(lease) if !lease.export.memory.may_be_written(span.offset as usize, span.len as usize) => {
+                AccessReply::Done { status: AccessStatus::NoMemory.for_version(self.peer_version), old: 0 }
             }
-            Err(status) => Reply::Done { status, old: 0 },
+            Ok(lease) => AccessReply::Done {
+                status: AccessStatus::Done,
+                old: access(&lease.export, span.offset as usize),
+            },
+            Err(status) => AccessReply::Done { status, old: 0 },
         }
     }
 
@@ -255,7 +272,7 @@ impl Server {
         &mut self,
         exit: &mut Exit<'_, impl ByteStream>,
         (tag, is_last): (u32, bool),
-        span: &Span,
+        span: &RegionSpan,
     ) -> Result<(), Violation> {
         let (offset, len) = (span.offset as usize, span.len as usize);
         // Word borders strictly inside the span.
@@ -263,7 +280,7 @@ impl Server {
         let borders = (offset + len).saturating_sub(first).div_ceil(8);
         let cut = if borders > 0 { exit.stream.tear(borders) } else { None };
         let Ok(Lease { export, .. }) = self.find(span, Rights::READ, false) else { return Ok(()) };
-        if self.queue.is_empty() && cut.is_none() && exit.outbox.has_room(Reply::FIXED_LEN + len) {
+        if self.queue.is_empty() && cut.is_none() && exit.outbox.has_room(AccessReply::FIXED_LEN + len) {
             let data = export.memory.window(offset, len);
             if !is_last || !export.memory.is_quiet() || !exit.reply_straight(tag, &DONE, data) {
                 exit.outbox.reply(tag, &DONE, data);
@@ -286,7 +303,7 @@ impl Server {
     pub(super) fn begin_turn(&mut self, now: Time) {
         self.turn += 1;
         self.now = now;
-        // What is withdrawn must not be reached any more, whether anybody asks or not.
+        // A withdrawn region must not be reached any more, whether a peer asks for it or not.
         self.renew();
     }
 
@@ -298,7 +315,7 @@ impl Server {
             if !outbox.has_room(FIXED_LEN_MAX) {
                 break;
             }
-            outbox.request(0, &Request::Withdrawn { slot: withdrawn.slot }, Window::from(&[][..]));
+            outbox.request(0, &AccessRequest::Withdrawn { slot: withdrawn.slot }, Window::from(&[][..]));
             withdrawn.is_told = true;
         }
     }
@@ -317,14 +334,14 @@ impl Server {
     pub(super) fn next_reply_len(&self) -> Option<usize> {
         let read = self.queue.front()?;
         let is_ready = read.torn.as_ref().is_none_or(|torn| torn.turn < self.turn);
-        is_ready.then_some(Reply::FIXED_LEN + read.len)
+        is_ready.then_some(AccessReply::FIXED_LEN + read.len)
     }
 
     /// Answers the first waiting read. There must be room for it.
     pub(super) fn serve_next(&mut self, outbox: &mut Outbox) -> Result<(), Violation> {
         let Some(read) = self.queue.pop_front() else { return Ok(()) };
         if !self.exports.still_has(&read.export) {
-            return answer(outbox, read.tag, &Reply::Done { status: Status::NotOpen, old: 0 });
+            return answer(outbox, read.tag, &AccessReply::Done { status: AccessStatus::NotOpen, old: 0 });
         }
         let memory = &read.export.memory;
         match read.torn {
@@ -339,10 +356,10 @@ impl Server {
     }
 }
 
-const DONE: Reply = Reply::Done { status: Status::Done, old: 0 };
+const DONE: AccessReply = AccessReply::Done { status: AccessStatus::Done, old: 0 };
 
 /// Sends a reply without data, for which there is always room if the peer keeps to the limit.
-fn answer(outbox: &mut Outbox, tag: u32, reply: &Reply) -> Result<(), Violation> {
+fn answer(outbox: &mut Outbox, tag: u32, reply: &AccessReply) -> Result<(), Violation> {
     if outbox.short_reply(tag, reply) {
         Ok(())
     } else {

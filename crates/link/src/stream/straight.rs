@@ -4,10 +4,10 @@
 //! reply go before it is here. Two things lead there. If the beginning of such a reply lies in the inbox, what
 //! follows is received straight into place. And if the inbox is empty, the next bytes are taken for such a reply
 //! before they are seen: the head into a place of its own, what follows into the buffer of the read, where
-//! anything may stand until the read completes. Whoever is wrong about that puts the bytes into the inbox as if
+//! anything may stand until the read completes. A link that is wrong about that puts the bytes into the inbox as if
 //! they had been received there, and does not try again for the same read.
 
-use outboard_wire::access::{Reply, Status};
+use outboard_wire::access::{AccessReply, AccessStatus};
 use outboard_wire::{FrameHeader, Time};
 
 use super::bytes::{Arrival, ByteStream, Scatter};
@@ -18,8 +18,8 @@ use crate::Loss;
 use crate::memory::Window;
 use crate::ring::RECORD_ALIGN;
 
-/// What comes before the bytes of a read.
-pub(super) const HEAD_LEN: usize = FrameHeader::LEN + Reply::FIXED_LEN;
+/// The bytes before those of a read.
+pub(super) const HEAD_LEN: usize = FrameHeader::LEN + AccessReply::FIXED_LEN;
 
 /// From here on a copy costs more than it costs to do without.
 const LONG: usize = 4096;
@@ -36,7 +36,7 @@ pub(super) const fn is_long_frame(len: usize) -> bool {
 
 const _: () = assert!(FrameHeader::LEN.is_multiple_of(RECORD_ALIGN));
 
-/// What arrives past the inbox.
+/// The bytes that arrive past the inbox.
 #[derive(Default)]
 pub(super) struct Straight {
     /// How many bytes of the next read are in place, once its reply has begun to arrive. The inbox is empty then.
@@ -67,6 +67,8 @@ impl Straight {
             None if !inbox.is_empty() || read.is_shared || self.missed == Some(read.tag) => {
                 return plain(stream, now, inbox);
             }
+            // It takes all of it if it is something else.
+            None if !inbox.has_room(read.len + 2 * HEAD_LEN) => return plain(stream, now, inbox),
             None => {
                 let begun = begin(stream, now, inbox, &read)?;
                 if let (Arrival::Bytes(_), None) = begun {
@@ -152,7 +154,7 @@ fn is_reply(head: &[u8; HEAD_LEN], read: &NextRead<'_>) -> bool {
     let (header, fixed) = head.split_at(FrameHeader::LEN);
     let Ok(header) = FrameHeader::decode(header) else { return false };
     let is_for_read =
-        header.head().tag == read.tag && header.payload_len() as usize == Reply::FIXED_LEN + read.len;
-    let reply = Reply::decode(header.head().kind, fixed);
-    is_for_read && matches!(reply, Ok(Reply::Done { status: Status::Done, .. }))
+        header.head().tag == read.tag && header.payload_len() as usize == AccessReply::FIXED_LEN + read.len;
+    let reply = AccessReply::decode(header.head().kind, fixed);
+    is_for_read && matches!(reply, Ok(AccessReply::Done { status: AccessStatus::Done, .. }))
 }

@@ -26,7 +26,7 @@ pub struct TcpBytes {
     is_finished: bool,
 }
 
-/// What is read and thrown away at the end, at most: closing a socket with unread bytes would make the kernel
+/// The most bytes that are read and thrown away at the end: closing a socket with unread bytes would make the kernel
 /// throw away what the peer has not received yet.
 const DRAIN_CALLS: usize = 64;
 
@@ -45,13 +45,13 @@ impl TcpBytes {
         Ok(Self { socket, is_connected, session: None, is_drained: false, is_finished: false })
     }
 
-    /// The same, with everything encrypted.
+    /// A stream over `socket` with everything encrypted.
     pub(super) fn encrypted(mut self, session: Session) -> Self {
         self.session = Some(Box::new(session));
         self
     }
 
-    /// What came of an attempt to receive `asked` bytes.
+    /// The meaning of the result of receiving `asked` bytes.
     #[inline]
     fn arrival(
         &mut self,
@@ -94,7 +94,7 @@ fn say_no_more(socket: &OwnedFd) {
     read_away(socket);
 }
 
-/// Reads what nobody wants any more. Returns whether the peer is still there.
+/// Reads bytes and throws them away. Returns whether the peer is still there.
 pub(super) fn read_away(socket: &OwnedFd) -> bool {
     let mut scrap = [0u8; 1 << 14];
     for _ in 0..DRAIN_CALLS {
@@ -131,6 +131,10 @@ impl ByteStream for TcpBytes {
     fn secure(&mut self) -> Result<bool, Loss> {
         let Some(session) = &mut self.session else { return Ok(true) };
         session.secure(&self.socket).inspect_err(|_| say_no_more(&self.socket))
+    }
+
+    fn is_secure(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.is_open())
     }
 
     #[inline]
@@ -186,7 +190,7 @@ impl ByteStream for TcpBytes {
         if received != Err(Errno::FAULT) {
             return self.arrival("readv", received, asked);
         }
-        // What the kernel does not wait for, we may: memory that somebody else provides when it is touched.
+        // The kernel does not wait for memory that another thread provides when it is touched; we may.
         let mut bytes = [0; 4096];
         let most = into.len().min(bytes.len());
         let arrival = self.receive(now, &mut bytes[..most])?;

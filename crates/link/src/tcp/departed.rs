@@ -63,7 +63,7 @@ mod tests {
         shutdown(&socket, Shutdown::Write).unwrap();
         keep(&socket);
         drop(socket);
-        // What would have the connection reset.
+        // Bytes that would have the connection reset.
         peer.write_all(b"are you there?").unwrap();
         let mut received = Vec::new();
         peer.read_to_end(&mut received).unwrap();

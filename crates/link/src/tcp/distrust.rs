@@ -1,11 +1,11 @@
-//! What an error of the encryption means.
+//! The meaning of errors of the encryption.
 
 use std::time::Duration;
 
 use outboard_contract::Distrust;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// What `error` means. Before the handshake is over, bytes that are no TLS are most likely plain text.
+/// The meaning of `error`. Before the handshake is over, bytes that are no TLS are most likely plain text.
 pub(super) fn distrust_of(error: &Error, is_open: bool) -> Distrust {
     match error {
         Error::InvalidCertificate(error) => of_certificate(error),
@@ -42,7 +42,7 @@ fn of_certificate(error: &CertificateError) -> Distrust {
     }
 }
 
-/// What an alert says about our credential, if it does.
+/// The verdict of an alert on our credential, if it has one.
 fn refusal(alert: AlertDescription) -> Option<&'static str> {
     match alert {
         AlertDescription::CertificateExpired => {

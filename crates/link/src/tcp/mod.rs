@@ -5,7 +5,7 @@
 //!
 //! Between machines everything is encrypted, and both sides show a [`Credential`] before the first byte of a link
 //! travels. Without one, neither is an address beyond this machine listened on nor connected to, unless the
-//! configuration allows it in so many words. Within the machine nothing is encrypted: whoever reaches a loopback port
+//! configuration allows it in so many words. Within the machine nothing is encrypted: a process that reaches a loopback port
 //! and knows a region's key can use the region.
 //!
 //! A peer that is dead, stopped or unreachable is an error once it has been silent for the deadline; heartbeats
@@ -27,8 +27,8 @@ mod tests;
 mod trust;
 
 pub use bytes::TcpBytes;
-pub use config::{Config, Protection};
-pub use listener::{Accepting, Dialing, TcpListener, connect};
+pub use config::{Protection, TcpConfig};
+pub use listener::{TcpAccepting, TcpDialing, TcpListener, connect};
 pub use outboard_contract::Distrust;
 #[doc(hidden)]
 pub use trust::configurations;

@@ -12,11 +12,11 @@ use crate::stream::Arrival;
 
 /// The most plain bytes in one record.
 pub(super) const PLAIN_MAX: usize = 1 << 14;
-/// What is added to them, at most.
+/// The most bytes that encryption adds to them.
 const OVERHEAD: usize = 256;
-/// What comes before the bytes of a record: its kind, a version and its length.
+/// The bytes before those of a record: its kind, a version and its length.
 const HEAD_LEN: usize = 5;
-/// As long as nobody knows who it is, a peer is given little at first, and room for one record at most.
+/// A peer that has not shown who it is gets little at first, and room for one record at most.
 const ROOM_FIRST: usize = 2 << 10;
 const ROOM_OF_STRANGER: usize = HEAD_LEN + PLAIN_MAX + OVERHEAD;
 /// Then several records are taken by one call.
@@ -24,7 +24,7 @@ const ROOM_OF_PEER: usize = 128 << 10;
 /// How many plain bytes are encrypted before they are sent.
 const BATCH: usize = 128 << 10;
 
-/// What came from the socket and is not decrypted yet.
+/// Bytes that came from the socket and are not decrypted yet.
 pub(super) struct Sealed {
     bytes: Vec<u8>,
     start: usize,
@@ -92,7 +92,7 @@ impl Sealed {
 /// Where encrypted bytes are put; the result is how many they are.
 pub(super) type Encrypt<'a, E> = &'a mut dyn FnMut(&[u8], &mut [u8]) -> Result<usize, E>;
 
-/// What is encrypted and has not left yet.
+/// Bytes that are encrypted and have not left yet.
 ///
 /// The link presents its bytes in order, and again as long as they are not reported as taken. So they are reported
 /// record by record, when a record has wholly left: the link knows then whether to wait for the socket.
@@ -184,7 +184,7 @@ impl Departing {
     }
 }
 
-/// What a link sends.
+/// The bytes that a link sends.
 pub(super) enum Source<'a> {
     /// Bytes of its own.
     Bytes(&'a [u8]),

@@ -2,7 +2,7 @@
 //!
 //! The library that encrypts does no I/O. It is handed what arrived and says what to do: send something, take
 //! plain bytes, or wait for more. Nothing here says goodbye in TLS's own way: a link has its own goodbye, inside, and
-//! one that ends without it was lost, whoever cut it off.
+//! one that ends without it was lost, whichever process cut it off.
 
 use std::os::fd::OwnedFd;
 
@@ -22,7 +22,7 @@ use crate::stream::Arrival;
 pub(super) struct Session {
     connection: Connection,
     sealed: Sealed,
-    /// What is decrypted and has not been taken, from `opened_at` on.
+    /// Bytes that are decrypted and have not been taken, from `opened_at` on.
     opened: Vec<u8>,
     opened_at: usize,
     departing: Departing,
@@ -37,7 +37,7 @@ enum Connection {
     Server(UnbufferedServerConnection),
 }
 
-/// What the library wanted.
+/// The step that the library wants next.
 enum Step {
     /// Something is to be sent.
     Sent,
@@ -49,7 +49,7 @@ enum Step {
     Ended,
 }
 
-/// What to do with plain bytes, and with leave to send some.
+/// The treatment of plain bytes, and of leave to send some.
 struct Hands<'a> {
     open: &'a mut dyn FnMut(&[u8]),
     seal: Option<Seal<'a>>,
@@ -224,6 +224,11 @@ impl Session {
         Ok(true)
     }
 
+    /// Whether both sides have shown who they are.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Sends some of what the link presents, of which the beginning may be under way already.
     pub(super) fn send(&mut self, socket: &OwnedFd, source: &Source<'_>) -> Result<usize, Loss> {
         self.check()?;
@@ -248,7 +253,7 @@ impl Session {
             let mut seal = |departing: &mut Departing, encrypt: Encrypt<'_, EncryptError>| {
                 departing.seal(source, at, encrypt)
             };
-            // What has arrived meanwhile comes first, by the library's rules; whoever receives finds it here.
+            // The library's rules want bytes that have arrived meanwhile read first; `receive` finds them here.
             let hands = Hands { open: &mut |bytes| opened.extend_from_slice(bytes), seal: Some(&mut seal) };
             match self.step(socket, hands) {
                 Ok(Step::Blocked) => break Ok(()),
@@ -302,7 +307,7 @@ impl Session {
                     }
                     is_drained = self.sealed.is_drained;
                 }
-                // What came before it is right, and is told first; this will be told again.
+                // Bytes that came before it are right, and are handed out first; the next call tells this again.
                 Err(_) if filled > 0 => break,
                 Err(loss) => return Err(loss),
             }
@@ -349,7 +354,7 @@ impl Session {
         step
     }
 
-    /// Whether bytes have left the socket and nobody has taken them.
+    /// Whether bytes have left the socket and were not taken.
     pub(super) fn holds_back(&self) -> bool {
         self.opened.len() > self.opened_at || self.sealed.has_record()
     }

@@ -19,7 +19,7 @@ use rustls::{
 /// Keeps this use of a secret apart from every other.
 const SALT: &[u8] = b"outboard link credential";
 const PURPOSE: &[u8] = b"ed25519 signing key, 1";
-/// What comes before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410).
+/// The bytes before the 32 of an Ed25519 key in PKCS #8 (RFC 8410).
 const PKCS8_HEAD: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const SEED_LEN: usize = 32;

@@ -7,7 +7,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::Loss;
 
-/// What came of an attempt to send.
+/// The outcome of an attempt to send.
 #[inline]
 pub(super) fn departure(call: &'static str, sent: Result<usize, Errno>) -> Result<usize, Loss> {
     match sent {

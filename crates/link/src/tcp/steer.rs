@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// How many slots there are.
 pub(super) const SLOTS: usize = 256;
 
-/// What the labels of slots begin with, twelve bits of twenty. The highest is clear: labels that have it set are drawn by
+/// The first twelve of the twenty bits of all labels of slots. The highest is clear: labels that have it set are drawn by
 /// the kernel for connections that have none.
 const TAG: u32 = 0x0b0;
 /// The first word of a packet: the version, and the label's first twelve bits.
@@ -50,7 +50,7 @@ pub(super) fn attach(listener: BorrowedFd<'_>, table: &[u8; SLOTS], others: u8) 
     set_option(listener, (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF), &program)
 }
 
-/// What the kernel wants to know of a label.
+/// A request for a label, as the kernel reads it.
 #[repr(C)]
 struct LabelRequest {
     destination: [u8; 16],
@@ -63,10 +63,10 @@ struct LabelRequest {
     reserved: u32,
 }
 
-/// The label is asked for, made if nobody has it, and anybody may have it too.
+/// The kernel leases the label to this socket, makes it if no socket has it, and lets other sockets have it too.
 const GET: u8 = 0;
 const CREATE: u16 = 1;
-const ANYBODY: u8 = 255;
+const ANY_SOCKET: u8 = 255;
 
 /// Lets connections from `socket` carry a slot's label. Returns the address to connect to; one without labels stays as it
 /// is.
@@ -79,7 +79,7 @@ pub(super) fn label(socket: impl AsFd, address: SocketAddr, slot: u8) -> Result<
         destination: v6.ip().octets(),
         label: flow_label(slot).to_be(),
         action: GET,
-        share: ANYBODY,
+        share: ANY_SOCKET,
         flags: CREATE,
         expires_seconds: 0,
         linger_seconds: 0,
@@ -107,7 +107,7 @@ fn set_option<T>(socket: BorrowedFd<'_>, (level, name): (c_int, c_int), value: &
 mod tests {
     use super::*;
 
-    /// What the program says of a packet that begins with this word.
+    /// The answer of the program to a packet that begins with this word.
     fn run(steps: &[sock_filter], word: u32) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_wire::{
-    Answer, FrameHead, HANDSHAKE_LEN, Hello, Kind, Refusal, RefusalReason, Role, Room, Time, Versions,
-    Welcome,
+    FrameHead, FrameKind, HANDSHAKE_LEN, HandshakeAnswer, Hello, Refusal, RefusalReason, Role, Room, Time,
+    Versions, Welcome,
 };
 
-use super::{Accepting, Config, Dialing, TcpLink, TcpListener, connect};
+use super::{TcpAccepting, TcpConfig, TcpDialing, TcpLink, TcpListener, connect};
 use crate::{
-    Clock, ConnectError, Disposition, Exports, Identity, Link, LinkError, Loss, SendError, WaitOn, Waiter,
+    Clock, ConnectError, Disposition, Exports, FrameSendError, Identity, Link, LinkError, Loss, WaitOn,
+    Waiter,
 };
 
-const NOTE: FrameHead = FrameHead::new(Kind::new(Room::Trial, 1));
+const NOTE: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 1));
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn identity(name: &str) -> Identity {
@@ -27,12 +28,12 @@ fn any_port() -> SocketAddr {
 }
 
 fn listen() -> TcpListener {
-    TcpListener::bind(any_port(), identity("listener"), Exports::new(), Config::default()).unwrap()
+    TcpListener::bind(any_port(), identity("listener"), Exports::new(), TcpConfig::default()).unwrap()
 }
 
-fn dial(listener: &TcpListener) -> Dialing {
+fn dial(listener: &TcpListener) -> TcpDialing {
     let address = listener.address();
-    Dialing::new(address, identity("dialer"), Exports::new(), Config::default(), Time::ZERO).unwrap()
+    TcpDialing::new(address, identity("dialer"), Exports::new(), TcpConfig::default(), Time::ZERO).unwrap()
 }
 
 /// Waits until `step` brings something.
@@ -47,7 +48,7 @@ fn until<T>(mut step: impl FnMut(Time) -> Option<T>) -> T {
     }
 }
 
-fn accept(listener: &TcpListener) -> Accepting {
+fn accept(listener: &TcpListener) -> TcpAccepting {
     until(|now| listener.accept(now).unwrap())
 }
 
@@ -71,13 +72,13 @@ fn frames_cross_between_threads_in_order() {
     let address = listener.address();
     const COUNT: u32 = 2000;
     let sender = std::thread::spawn(move || {
-        let mut link = connect(address, identity("sender"), Exports::new(), Config::default()).unwrap();
+        let mut link = connect(address, identity("sender"), Exports::new(), TcpConfig::default()).unwrap();
         let waiter = Waiter::new();
         for number in 0..COUNT {
             let payload = vec![number as u8; (number as usize * 97) % 70_000];
             let sent = waiter.until(&mut link, LIMIT, "room", |link| match link.send(NOTE, &payload) {
                 Ok(()) => Ok(Some(())),
-                Err(SendError::Full) => Ok(None),
+                Err(FrameSendError::Full) => Ok(None),
                 Err(error) => panic!("{error}"),
             });
             sent.unwrap();
@@ -133,22 +134,22 @@ fn a_peer_that_dies_in_the_middle_of_a_batch_is_gone() {
 #[test]
 fn addresses_are_guarded() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = TcpListener::bind(everywhere, identity("x"), Exports::new(), Config::default());
+    let refused = TcpListener::bind(everywhere, identity("x"), Exports::new(), TcpConfig::default());
     assert!(matches!(refused, Err(ConnectError::NotLoopback { .. })));
-    let config = Config { allow_remote: true, ..Config::default() };
+    let config = TcpConfig { allow_remote: true, ..TcpConfig::default() };
     TcpListener::bind(everywhere, identity("x"), Exports::new(), config).unwrap();
     let listener = listen();
-    let again = TcpListener::bind(listener.address(), identity("x"), Exports::new(), Config::default());
+    let again = TcpListener::bind(listener.address(), identity("x"), Exports::new(), TcpConfig::default());
     assert!(matches!(again, Err(ConnectError::InUse { .. })));
     let address = listener.address();
     drop(listener);
-    let refused = connect(address, identity("x"), Exports::new(), Config::default());
-    let error = refused.err().expect("nobody listens").to_string();
+    let refused = connect(address, identity("x"), Exports::new(), TcpConfig::default());
+    let error = refused.err().expect("no process listens").to_string();
     assert!(error.contains(&address.to_string()) && error.contains("is the process started"), "{error}");
 }
 
 #[test]
-fn a_silent_client_keeps_nobody_waiting() {
+fn a_silent_client_keeps_no_other_waiting() {
     let listener = listen();
     let _silent = TcpStream::connect(listener.address()).unwrap();
     let mut stuck = accept(&listener);
@@ -173,8 +174,8 @@ fn say(bytes: &[u8]) -> (Option<Refusal>, ConnectError) {
     let mut answer = Vec::new();
     client.set_read_timeout(Some(LIMIT)).unwrap();
     let _ = client.read_to_end(&mut answer);
-    match Answer::decode(&answer) {
-        Ok(Answer::Refusal(refusal)) => (Some(refusal), error),
+    match HandshakeAnswer::decode(&answer) {
+        Ok(HandshakeAnswer::Refusal(refusal)) => (Some(refusal), error),
         other => panic!("answered {other:?}"),
     }
 }
@@ -206,7 +207,8 @@ fn answers_that_make_no_sense_are_refused_by_the_dialer() {
         let server = std::net::TcpListener::bind(any_port()).unwrap();
         let address = server.local_addr().unwrap();
         let mut dialing =
-            Dialing::new(address, identity("x"), Exports::new(), Config::default(), Time::ZERO).unwrap();
+            TcpDialing::new(address, identity("x"), Exports::new(), TcpConfig::default(), Time::ZERO)
+                .unwrap();
         let mut stream = server.accept().unwrap().0;
         assert!(dialing.poll(Time::ZERO).unwrap().is_none());
         stream.read_exact(&mut [0; HANDSHAKE_LEN]).unwrap();
@@ -232,7 +234,7 @@ fn answers_that_make_no_sense_are_refused_by_the_dialer() {
 #[test]
 fn exports_are_served_across_threads() {
     use crate::memory::{Buffer, Segment};
-    use crate::{Export, Outcome, RemoteMemory, Token};
+    use crate::{AccessOutcome, Export, RemoteMemory, Token};
     use outboard_wire::{Generation, RegionId, RegionKey, Rights};
 
     let memory = Arc::new(Segment::create(c"test", 1 << 20).unwrap());
@@ -245,10 +247,10 @@ fn exports_are_served_across_threads() {
     let grant = export.grant(0).unwrap();
     let exports = Exports::new();
     exports.add(export);
-    let listener = TcpListener::bind(any_port(), identity("owner"), exports, Config::default()).unwrap();
+    let listener = TcpListener::bind(any_port(), identity("owner"), exports, TcpConfig::default()).unwrap();
     let address = listener.address();
     let user = std::thread::spawn(move || {
-        let mut link = connect(address, identity("user"), Exports::new(), Config::default()).unwrap();
+        let mut link = connect(address, identity("user"), Exports::new(), TcpConfig::default()).unwrap();
         let waiter = Waiter::new();
         let ended = |link: &mut TcpLink| {
             waiter.until(link, LIMIT, "an operation", |link| {
@@ -258,17 +260,17 @@ fn exports_are_served_across_threads() {
             })
         };
         link.open(&grant, Rights::ALL, Token(0)).unwrap();
-        let Outcome::Opened(region) = ended(&mut link).unwrap() else { panic!("not open") };
+        let AccessOutcome::Opened(region) = ended(&mut link).unwrap() else { panic!("not open") };
         let into = Buffer::allocate(1 << 16).unwrap();
         for round in 0..200u64 {
             let data = vec![round as u8; 1 << 16];
             link.write(region, (round % 15) << 16, data[..].into(), Token(1)).unwrap();
-            assert_eq!(ended(&mut link).unwrap(), Outcome::Written);
+            assert_eq!(ended(&mut link).unwrap(), AccessOutcome::Written);
             link.read(region, (round % 15) << 16, &into, 0, 1 << 16, Token(2)).unwrap();
-            assert_eq!(ended(&mut link).unwrap(), Outcome::Read);
+            assert_eq!(ended(&mut link).unwrap(), AccessOutcome::Read);
             assert_eq!(into.window().to_vec(), data);
             link.fetch_add(region, 15 << 16, 1, Token(3)).unwrap();
-            assert_eq!(ended(&mut link).unwrap(), Outcome::Old(round));
+            assert_eq!(ended(&mut link).unwrap(), AccessOutcome::Old(round));
         }
         link.close("done");
     });
@@ -282,9 +284,9 @@ fn exports_are_served_across_threads() {
 
 /// The number of the listener at which a connection of this slot arrives.
 fn arrives_at(listeners: &[TcpListener], slot: Option<u8>) -> usize {
-    let config = Config { slot, ..Config::default() };
+    let config = TcpConfig { slot, ..TcpConfig::default() };
     let (address, caller) = (listeners[0].address(), identity("caller"));
-    let mut dialing = Dialing::new(address, caller, Exports::new(), config, Time::ZERO).unwrap();
+    let mut dialing = TcpDialing::new(address, caller, Exports::new(), config, Time::ZERO).unwrap();
     let (mut accepting, mut link) = (None, None);
     until(|now| {
         link = link.take().or_else(|| dialing.poll(now).unwrap());
@@ -301,7 +303,7 @@ fn arrives_at(listeners: &[TcpListener], slot: Option<u8>) -> usize {
 #[test]
 fn connections_of_a_slot_arrive_at_its_listener() {
     let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
-    let (who, config) = (identity("server"), Config::default());
+    let (who, config) = (identity("server"), TcpConfig::default());
     if let Err(why) = std::net::TcpListener::bind(address) {
         println!("skipped: no IPv6: {why}");
         return;

@@ -1,8 +1,8 @@
 //! By what two processes on different machines know that they belong together.
 //!
 //! A [`Credential`] is one of two things. A folder of keys holds a certificate of this node and that of the authority
-//! that issued it; whoever has a certificate of the same authority is let in. A secret is known to everyone who
-//! belongs to a job; a signing key is derived from it, and whoever can sign with that key is let in. Either way both
+//! that issued it; a peer with a certificate of the same authority is let in. A secret is known to all processes that
+//! belong to a job; a signing key is derived from it, and a peer that can sign with that key is let in. Either way both
 //! sides have to show theirs before the first byte of a link travels, in TLS 1.3 and nothing older.
 //!
 //! Connections are never resumed and nothing is sent early, so a recorded handshake is worth nothing.
@@ -38,9 +38,9 @@ pub const CERTIFICATE_FILE: &str = "node.pem";
 /// The node's private key, in a folder of keys.
 pub const KEY_FILE: &str = "node.key";
 
-/// So that nobody is brought to speak another protocol with us by the same keys.
+/// So that no server of another protocol can be brought to speak with us by the same keys.
 const PROTOCOL: &[u8] = b"outboard";
-/// What is longer is no certificate.
+/// The longest file of a certificate.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Which connections are encrypted.
@@ -55,12 +55,12 @@ pub enum Encryption {
     None,
 }
 
-/// What this process shows to others, and asks of them.
+/// The proof of belonging that this process shows to others, and asks of them.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// A folder with `ca.pem`, `node.pem` and `node.key`.
     Keys(PathBuf),
-    /// A text that only those who belong together know. Whoever reaches a listener can try texts against what it
+    /// A text that only processes that belong together know. A stranger that reaches a listener can try texts against what it
     /// shows, without asking again: only a random one is safe.
     Secret(Arc<str>),
 }
@@ -110,10 +110,10 @@ pub enum TrustError {
     Unfit {
         /// Which file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
-    /// Nobody would accept our own certificate.
+    /// No peer would accept our own certificate.
     #[error("{path} would be refused by everyone: {source}", path = .path.display())]
     Worthless {
         /// Which file.
@@ -163,7 +163,7 @@ impl Trust {
     }
 }
 
-/// What the library needs to speak with us as one that has this credential: for tests of the other side.
+/// Settings of the library for a peer that has this credential: for tests of the other side.
 #[doc(hidden)]
 pub fn configurations(credential: &Credential) -> Result<(Arc<ClientConfig>, Arc<ServerConfig>), TrustError> {
     Trust::load(credential).map(|trust| (trust.client, trust.server))
@@ -218,7 +218,7 @@ fn from_keys(
     let others = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(provider))
         .build()
         .map_err(|error| TrustError::Unfit { path: authority_path.clone(), why: error.to_string() })?;
-    // What others would say of our own certificate is better said here and now.
+    // An error that others would find in our own certificate is better told here and now.
     if let Err(error) = others.verify_server_cert(&chain[0], &chain[1..], name, &[], UnixTime::now()) {
         let source = distrust_of(&error, false);
         return Err(TrustError::Worthless { path: certificate_path, source });
@@ -244,7 +244,7 @@ fn from_keys(
     Ok((client, server))
 }
 
-/// A file's text. Nobody is let in by a file that is not one.
+/// A file's text. A device or a pipe lets no peer in.
 fn read(path: &Path) -> Result<(Vec<u8>, std::fs::Metadata), TrustError> {
     let unreadable = |error: io::Error| TrustError::Unreadable { path: path.to_owned(), kind: error.kind() };
     let mut file = File::open(path).map_err(unreadable)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_link::{Clock, ConnectError, Exports, Identity, Link, RemoteMemory};
-use outboard_wire::{FrameHeader, HANDSHAKE_LEN, Role, Time};
+use outboard_wire::{FrameHeader, HANDSHAKE_LEN, Role, Time, Versions};
 
 /// The side that connects, by the name that the other side's errors give it.
 pub(crate) const ADA: &str = "ada";
@@ -13,23 +13,39 @@ pub(crate) const ADA: &str = "ada";
 pub(crate) const BEN: &str = "ben";
 
 /// What the two sides of a link start with.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Sides {
     /// What the connecting side exports.
     pub(crate) ada: Arc<Exports>,
     /// What the accepting side exports.
     pub(crate) ben: Arc<Exports>,
+    /// What each speaks.
+    pub(crate) versions: [Versions; 2],
 }
 
-pub(crate) fn identity(name: &str) -> Identity {
-    Identity::new(Role::Tool, name)
+impl Default for Sides {
+    fn default() -> Self {
+        Self::speaking(Versions::OURS, Versions::OURS)
+    }
 }
 
-/// Both sides' word on one handshake.
-pub(crate) struct Handshake {
-    pub(crate) dialler: Result<(), ConnectError>,
-    pub(crate) acceptor: Result<(), ConnectError>,
+impl Sides {
+    /// Builds of these versions, with nothing to export.
+    pub(crate) fn speaking(ada: Versions, ben: Versions) -> Self {
+        Self { ada: Exports::new(), ben: Exports::new(), versions: [ada, ben] }
+    }
+
+    pub(crate) fn ada(&self) -> Identity {
+        Identity { versions: self.versions[0], ..Identity::new(Role::Tool, ADA) }
+    }
+
+    pub(crate) fn ben(&self) -> Identity {
+        Identity { versions: self.versions[1], ..Identity::new(Role::Tool, BEN) }
+    }
 }
+
+/// What came of a handshake, on the connecting and on the accepting side.
+pub(crate) type Met<L> = (Result<L, ConnectError>, Result<L, ConnectError>);
 
 /// A link and everything that its checks need to reach.
 pub(crate) trait Fixture: 'static {
@@ -47,15 +63,18 @@ pub(crate) trait Fixture: 'static {
     /// Whether it is set up as it has to be for words to stay whole.
     const KEEPS_WORDS: bool = true;
 
+    /// A handshake. If the connecting side says these bytes in place of its hello, and has to say more to be heard out, it
+    /// hangs up instead.
+    fn meet(sides: &Sides, hello: Option<&[u8; HANDSHAKE_LEN]>) -> Met<Self::Link>;
+
     /// A fresh link: the connecting side, then the accepting side.
-    fn pair(sides: &Sides) -> (Self::Link, Self::Link);
+    fn pair(sides: &Sides) -> (Self::Link, Self::Link) {
+        let (ada, ben) = Self::meet(sides, None);
+        (ada.unwrap(), ben.unwrap())
+    }
 
     /// A link whose peer did the handshake as it should and now does as it likes.
     fn vandal(sides: &Sides) -> (Self::Link, Self::Vandal);
-
-    /// A handshake in which the connecting side says these bytes. If it has to say more to be heard out, it
-    /// hangs up instead.
-    fn dial_raw(hello: &[u8; HANDSHAKE_LEN]) -> Handshake;
 
     /// The time that the link lives in.
     fn clock() -> TestClock;

@@ -24,8 +24,9 @@ macro_rules! conformance {
                 pressure: loses_nothing, ends_without_a_flush, does_not_deadlock, defers_frames;
                 death: in_the_middle_of_a_batch, before_a_frame_that_is_deferred, of_the_accepting_side,
                     with_a_goodbye, ends_operations;
-                handshake: introduces_both_sides, refuses_another_version, refuses_unknown_authentication,
-                    refuses_garbage;
+                handshake: introduces_both_sides, agrees_with_the_next_release_and_the_one_before,
+                    parts_with_builds_of_no_common_version, understands_the_versions_of_any_hello,
+                    refuses_unknown_authentication, refuses_garbage;
                 garbage: never_crashes_or_stalls, is_not_waited_for, is_called_by_its_name;
                 access: reads_and_writes, does_atomics, completes_each_token_once,
                     orders_frames_after_writes, reopens_regions;

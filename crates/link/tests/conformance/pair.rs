@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use outboard_link::memory::{Buffer, Segment};
 use outboard_link::{
-    AccessError, Completion, Disposition, Export, Link, LinkError, OpenRegion, Outcome, RemoteMemory, Token,
+    AccessError, AccessOutcome, Completion, Disposition, Export, Link, LinkError, OpenRegion, RemoteMemory,
+    Token,
 };
-use outboard_wire::{Flow, FrameHead, Generation, Grant, Kind, RegionId, RegionKey, Rights, Room};
+use outboard_wire::{Flow, FrameHead, FrameKind, Generation, Grant, RegionId, RegionKey, Rights, Room};
 
 use crate::fixture::{Fixture, Sides, TestClock};
 
@@ -15,7 +16,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// How long bytes are given to arrive when the check is that they do not.
 const SETTLE: Duration = Duration::from_millis(3);
-/// And how many turns at least: whoever gets no processor meanwhile takes none in that time.
+/// And how many turns at least: a side that gets no processor meanwhile takes none in that time.
 const SETTLE_TURNS: u32 = 200;
 
 /// A frame as it was sent or received.
@@ -27,7 +28,7 @@ pub(crate) struct Sent {
 
 /// Frame number `number`, with contents that belong to no other.
 pub(crate) fn frame(number: u32, len: usize) -> Sent {
-    let kind = Kind::new(Room::Trial, number as u8);
+    let kind = FrameKind::new(Room::Trial, number as u8);
     let head = FrameHead::new(kind).with_tag(number).with_flow(Flow(number.rotate_left(7)));
     let mut random = fastrand::Rng::with_seed(number.into());
     let mut payload = vec![0; len];
@@ -119,7 +120,7 @@ impl<F: Fixture> Pair<F> {
     pub(crate) fn send(&mut self, sent: &Sent) {
         self.until("room for a frame", |pair| match pair.ada.send(sent.head, &sent.payload) {
             Ok(()) => Some(()),
-            Err(outboard_link::SendError::Full) => None,
+            Err(outboard_link::FrameSendError::Full) => None,
             Err(error) => panic!("{error}"),
         });
         self.ada.flush().unwrap();
@@ -130,7 +131,7 @@ impl<F: Fixture> Pair<F> {
     pub(crate) fn run(
         &mut self,
         mut begin: impl FnMut(&mut F::Link, Token) -> Result<(), AccessError>,
-    ) -> Result<Outcome, AccessError> {
+    ) -> Result<AccessOutcome, AccessError> {
         let token = Token(fastrand::u64(..));
         let begun = self.until("room for an operation", |pair| match begin(&mut pair.ada, token) {
             Err(AccessError::Full) => None,
@@ -143,7 +144,7 @@ impl<F: Fixture> Pair<F> {
     #[track_caller]
     pub(crate) fn open(&mut self, grant: &Grant, rights: Rights) -> Result<OpenRegion, AccessError> {
         match self.run(|ada, token| ada.open(grant, rights, token))? {
-            Outcome::Opened(region) => Ok(region),
+            AccessOutcome::Opened(region) => Ok(region),
             other => panic!("an opening ended with {other:?}"),
         }
     }
@@ -157,14 +158,14 @@ impl<F: Fixture> Pair<F> {
     ) -> Result<Vec<u8>, AccessError> {
         let buffer = Buffer::allocate(len + 8).unwrap();
         let outcome = self.run(|ada, token| ada.read(region, offset, &buffer, 8, len, token))?;
-        assert_eq!(outcome, Outcome::Read);
+        assert_eq!(outcome, AccessOutcome::Read);
         Ok(buffer.window().part(8, len).to_vec())
     }
 
     #[track_caller]
     pub(crate) fn write(&mut self, region: OpenRegion, offset: u64, data: &[u8]) -> Result<(), AccessError> {
         let outcome = self.run(|ada, token| ada.write(region, offset, data.into(), token))?;
-        assert_eq!(outcome, Outcome::Written);
+        assert_eq!(outcome, AccessOutcome::Written);
         Ok(())
     }
 
@@ -176,7 +177,7 @@ impl<F: Fixture> Pair<F> {
         addend: u64,
     ) -> Result<u64, AccessError> {
         match self.run(|ada, token| ada.fetch_add(region, offset, addend, token))? {
-            Outcome::Old(old) => Ok(old),
+            AccessOutcome::Old(old) => Ok(old),
             other => panic!("a fetch-add ended with {other:?}"),
         }
     }
@@ -189,7 +190,7 @@ impl<F: Fixture> Pair<F> {
         (expected, desired): (u64, u64),
     ) -> Result<u64, AccessError> {
         match self.run(|ada, token| ada.compare_swap(region, offset, expected, desired, token))? {
-            Outcome::Old(old) => Ok(old),
+            AccessOutcome::Old(old) => Ok(old),
             other => panic!("a compare-and-swap ended with {other:?}"),
         }
     }
@@ -213,7 +214,7 @@ impl<F: Fixture> Pair<F> {
 pub(crate) fn completion_of(
     link: &mut impl RemoteMemory,
     token: Token,
-) -> Option<Result<Outcome, AccessError>> {
+) -> Option<Result<AccessOutcome, AccessError>> {
     let mut ended: Vec<Completion> = Vec::new();
     link.completions(|completion| ended.push(completion));
     assert!(ended.len() <= 1, "one operation ended more than once: {ended:?}");

@@ -8,7 +8,7 @@ use outboard_link::memory::Mapping;
 use outboard_link::ofi::{self, OfiListener};
 use outboard_link::shm::{self, ShmLink, ShmListener, raw};
 use outboard_link::tcp::{self, TcpListener};
-use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, RemoteMemory};
+use outboard_link::{Address, Clock, ConnectError, Exports, Identity, Link, RemoteMemory, StreamConfig};
 use outboard_wire::Role;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -71,16 +71,16 @@ fn exports() -> Arc<Exports> {
 }
 
 /// Waits until one of `descriptors` has something. Fails once the parent has closed our standard input, because
-/// then nobody will come.
+/// then no connection will come.
 fn wait_for(descriptors: &[BorrowedFd<'_>]) -> Result<(), ConnectError> {
     let stdin = std::io::stdin();
     let mut all = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
     all.extend(descriptors.iter().map(|on| PollFd::from_borrowed_fd(*on, PollFlags::IN)));
     let limit = Timespec { tv_sec: LIMIT.as_secs().cast_signed(), tv_nsec: 0 };
     let ready = poll(&mut all, Some(&limit)).unwrap_or(0);
-    let nobody = !all[0].revents().is_empty() && all[1..].iter().all(|other| other.revents().is_empty());
-    if ready == 0 || nobody {
-        return Err(ConnectError::HungUp { address: "nobody".to_owned() });
+    let is_over = !all[0].revents().is_empty() && all[1..].iter().all(|other| other.revents().is_empty());
+    if ready == 0 || is_over {
+        return Err(ConnectError::HungUp { address: "no address".to_owned() });
     }
     Ok(())
 }
@@ -108,7 +108,8 @@ macro_rules! accept_one {
 
 fn meet_shm(spec: &Spec, address: &Address) -> Result<ShmLink, ConnectError> {
     // Small rings, so that both sides meet full ones all the time.
-    let config = shm::Config { ring_bytes: 1 << 16, handshake_timeout: LIMIT / 3, ..shm::Config::default() };
+    let config =
+        shm::ShmConfig { ring_bytes: 1 << 16, handshake_timeout: LIMIT / 3, ..shm::ShmConfig::default() };
     if spec.side == Side::Dial {
         return shm::connect(address, identity(spec), exports(), config);
     }
@@ -117,14 +118,18 @@ fn meet_shm(spec: &Spec, address: &Address) -> Result<ShmLink, ConnectError> {
     accept_one!(listener)
 }
 
-fn meet_tcp(spec: &Spec, address: std::net::SocketAddr) -> Result<tcp::TcpLink, ConnectError> {
-    let config = tcp::Config {
+fn stream() -> StreamConfig {
+    StreamConfig {
         buffer_bytes: 1 << 17,
         heartbeat: trade::DEADLINE / 5,
         deadline: trade::DEADLINE,
         handshake_timeout: LIMIT / 3,
-        ..tcp::Config::default()
-    };
+        ..StreamConfig::default()
+    }
+}
+
+fn meet_tcp(spec: &Spec, address: std::net::SocketAddr) -> Result<tcp::TcpLink, ConnectError> {
+    let config = tcp::TcpConfig { stream: stream(), ..tcp::TcpConfig::default() };
     if spec.side == Side::Dial {
         return tcp::connect(address, identity(spec), exports(), config);
     }
@@ -134,15 +139,12 @@ fn meet_tcp(spec: &Spec, address: std::net::SocketAddr) -> Result<tcp::TcpLink, 
 }
 
 fn meet_ofi(spec: &Spec, address: std::net::SocketAddr) -> Result<ofi::OfiLink, ConnectError> {
-    let config = ofi::Config {
-        buffer_bytes: 1 << 17,
-        heartbeat: trade::DEADLINE / 5,
-        deadline: trade::DEADLINE,
-        handshake_timeout: LIMIT / 3,
+    let config = ofi::OfiConfig {
+        stream: stream(),
         provider: spec.transport.provider().map(str::to_owned),
         // What is read is never written here, and what is written is never read.
         lends_all: true,
-        ..ofi::Config::default()
+        ..ofi::OfiConfig::default()
     };
     if spec.side == Side::Dial {
         return ofi::connect(address, identity(spec), exports(), config);

@@ -24,16 +24,15 @@ use spec::{Act, End, Spec, Transport, is_thorough};
 
 /// How many times a process is killed on each transport.
 const ROUNDS: u64 = 200;
-/// The same where it takes longer to meet.
+/// How many times where it takes longer to meet.
 const OFI_ROUNDS: u64 = 20;
 
-/// What the children run; nothing in the test itself.
-#[test]
-fn entry() {
-    if let Some(spec) = Spec::from_environment() {
-        let end = child::run(&spec);
-        std::process::exit(end as i32);
-    }
+outboard_child::instead_of_tests!(play);
+
+/// What the children do.
+fn play() {
+    let spec = Spec::from_environment().expect("a child is told what to do");
+    std::process::exit(child::run(&spec) as i32);
 }
 
 /// Kills one of two processes at a moment drawn from `seed`. Returns how the other ended.
@@ -57,7 +56,7 @@ fn one_kill(transport: Transport, seed: u64, leftovers: &Leftovers) -> End {
     let report = survivor.line("lost: ", Duration::ZERO).unwrap_or_default();
     match End::of(end) {
         Some(End::Lost) => {
-            assert!(report.contains(name), "seed {seed}: the report names nobody: “{report}”");
+            assert!(report.contains(name), "seed {seed}: the report names no process: “{report}”");
             assert!(killed.elapsed() < LIMIT, "seed {seed}: reported after {:?}", killed.elapsed());
             End::Lost
         }
@@ -79,17 +78,17 @@ fn many_kills(transport: Transport, rounds: u64) {
 }
 
 #[test]
-fn whoever_survives_a_kill_on_shm_reports_it() {
+fn the_survivor_of_a_kill_on_shm_reports_it() {
     many_kills(Transport::Shm, ROUNDS);
 }
 
 #[test]
-fn whoever_survives_a_kill_on_tcp_reports_it() {
+fn the_survivor_of_a_kill_on_tcp_reports_it() {
     many_kills(Transport::Tcp, ROUNDS);
 }
 
 #[test]
-fn whoever_survives_a_kill_on_a_fabric_reports_it() {
+fn the_survivor_of_a_kill_on_a_fabric_reports_it() {
     many_kills(Transport::Ofi, OFI_ROUNDS);
 }
 
@@ -116,7 +115,7 @@ fn a_stopped_peer_is_lost_at_the_deadline() {
     leftovers.assert_none();
 }
 
-/// A process that scribbles over everything it shares brings down nobody but itself, and is noticed if it does every kind
+/// A process that scribbles over everything it shares brings down no process but itself, and is noticed if it does every kind
 /// of damage.
 #[test]
 fn a_scribbling_peer_is_survived() {

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,8 +26,7 @@ fn wait(on: &impl AsFd, limit: Duration) -> bool {
 impl Process {
     pub(crate) fn start(spec: &Spec, leftovers: &Leftovers) -> Self {
         let (variable, value) = spec.to_environment();
-        let child = Command::new(std::env::current_exe().expect("a process knows itself"))
-            .args(["--exact", "entry", "--nocapture", "--test-threads=1"])
+        let child = outboard_child::again()
             .env(variable, value)
             .env("TMPDIR", leftovers.folder())
             .stdin(Stdio::piped())
@@ -72,7 +71,7 @@ impl Process {
         kill_process(pid(&self.child), Signal::STOP).expect("the child lives and is ours");
     }
 
-    /// Tells it that nobody will come any more.
+    /// Tells it that no connection will come any more.
     pub(crate) fn close_stdin(&mut self) {
         self.child.stdin = None;
     }

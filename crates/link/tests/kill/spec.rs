@@ -8,7 +8,7 @@ const VARIABLE: &str = "OUTBOARD_KILL_CHILD";
 pub(crate) enum Transport {
     Shm,
     Tcp,
-    /// libfabric, by its provider for any network. That for one machine has locks in shared memory, and whoever is
+    /// libfabric, by its provider for any network. That for one machine has locks in shared memory, and a process that is
     /// killed while it holds one takes its peer along.
     Ofi,
 }
@@ -50,7 +50,7 @@ impl Side {
 pub(crate) enum Act {
     /// Exchange frames and one-sided operations, and check them.
     Trade,
-    /// The same without checking, until the parent says that it is enough: the other side scribbles.
+    /// Exchange them without checking, until the parent says that it is enough: the other side scribbles.
     Endure,
     /// Trade at first, then write anything anywhere.
     Scribble,

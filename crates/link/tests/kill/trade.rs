@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use outboard_link::memory::{Buffer, Segment};
 use outboard_link::{
-    AccessError, Disposition, Export, Link, LinkError, OpenRegion, Outcome, RemoteMemory, SendError, Token,
-    Waiter,
+    AccessError, AccessOutcome, Disposition, Export, FrameSendError, Link, LinkError, OpenRegion,
+    RemoteMemory, Token, Waiter,
 };
-use outboard_wire::{FrameHead, Generation, Kind, RegionId, RegionKey, Rights, Room};
+use outboard_wire::{FrameHead, FrameKind, Generation, RegionId, RegionKey, Rights, Room};
 
 use crate::child::say;
 use crate::spec::End;
@@ -18,7 +18,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(3);
 const TURNS_PER_LOOK: u32 = 64;
 
 const REGION_BYTES: usize = 1 << 16;
-const HEAD: FrameHead = FrameHead::new(Kind::new(Room::Trial, 3));
+const HEAD: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 3));
 const MARK: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// The region that both sides export.
@@ -130,8 +130,8 @@ impl<L: Link + RemoteMemory> Trader<L> {
             let payload = vec![self.sent as u8; len];
             match self.link.send(HEAD.with_tag(self.sent), &payload) {
                 Ok(()) => self.sent = self.sent.wrapping_add(1),
-                Err(SendError::Lost(lost)) => return Err(lost),
-                Err(SendError::Full) => break,
+                Err(FrameSendError::Lost(lost)) => return Err(lost),
+                Err(FrameSendError::Full) => break,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -192,9 +192,9 @@ impl<L: Link + RemoteMemory> Trader<L> {
         link.completions(|completion| {
             *ended += 1;
             match completion.result {
-                Ok(Outcome::Opened(region)) => *opened = Some(region),
-                Ok(Outcome::Read) if ![0, MARK].contains(&buffer.window().word(0)) => {
-                    wrong.get_or_insert("bytes that nobody wrote".to_owned());
+                Ok(AccessOutcome::Opened(region)) => *opened = Some(region),
+                Ok(AccessOutcome::Read) if ![0, MARK].contains(&buffer.window().word(0)) => {
+                    wrong.get_or_insert("bytes that no process wrote".to_owned());
                 }
                 Ok(_) | Err(AccessError::Lost(_)) => {}
                 Err(error) => {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_link::ofi::{Config, Dialing, OfiLink, OfiListener};
+use outboard_link::ofi::{OfiConfig, OfiDialing, OfiLink, OfiListener};
 use outboard_link::{
-    AccessError, Clock, Completion, Export, Exports, Identity, Link, OpenRegion, Outcome, RemoteMemory, Token,
+    AccessError, AccessOutcome, Clock, Completion, Export, Exports, Identity, Link, OpenRegion, RemoteMemory,
+    Token,
 };
 use outboard_wire::{Generation, Grant, RegionId, RegionKey, Rights, Role, Time};
 
@@ -30,11 +31,11 @@ pub(crate) struct Pair {
 impl Pair {
     /// `None` where libfabric is not installed.
     pub(crate) fn new(provider: &str, is_quiet: bool) -> Option<Self> {
-        let config = Config { provider: Some(provider.to_owned()), ..Config::default() };
+        let config = OfiConfig { provider: Some(provider.to_owned()), ..OfiConfig::default() };
         Self::with(&config, is_quiet)
     }
 
-    pub(crate) fn with(config: &Config, is_quiet: bool) -> Option<Self> {
+    pub(crate) fn with(config: &OfiConfig, is_quiet: bool) -> Option<Self> {
         if let Err(why) = config.choose(Some(Ipv4Addr::LOCALHOST.into())) {
             println!("skipped: {why}");
             return None;
@@ -52,7 +53,8 @@ impl Pair {
         let any = (Ipv4Addr::LOCALHOST, 0).into();
         let listener = OfiListener::bind(any, identity("ben"), Arc::clone(&exports), config()).unwrap();
         let mut dialing =
-            Dialing::new(listener.address(), identity("ada"), Exports::new(), config(), Time::ZERO).unwrap();
+            OfiDialing::new(listener.address(), identity("ada"), Exports::new(), config(), Time::ZERO)
+                .unwrap();
         let (mut ada, mut accepting, mut ben) = (None, None, None);
         let began = Instant::now();
         while ada.is_none() || ben.is_none() {
@@ -70,7 +72,7 @@ impl Pair {
     pub(crate) fn run(
         &mut self,
         begin: impl FnOnce(&mut OfiLink) -> Result<(), AccessError>,
-    ) -> Result<Outcome, AccessError> {
+    ) -> Result<AccessOutcome, AccessError> {
         begin(&mut self.ada)?;
         let began = Instant::now();
         loop {
@@ -88,7 +90,7 @@ impl Pair {
     pub(crate) fn open(&mut self, rights: Rights) -> OpenRegion {
         let grant = self.grant;
         match self.run(|ada| ada.open(&grant, rights, Token(0))) {
-            Ok(Outcome::Opened(region)) => region,
+            Ok(AccessOutcome::Opened(region)) => region,
             other => panic!("{other:?}"),
         }
     }
@@ -99,11 +101,16 @@ impl Pair {
         at: u64,
         into: &Buffer,
         len: usize,
-    ) -> Result<Outcome, AccessError> {
+    ) -> Result<AccessOutcome, AccessError> {
         self.run(|ada| ada.read(region, at, into, 8, len, Token(1)))
     }
 
-    pub(crate) fn write(&mut self, region: OpenRegion, at: u64, data: &[u8]) -> Result<Outcome, AccessError> {
+    pub(crate) fn write(
+        &mut self,
+        region: OpenRegion,
+        at: u64,
+        data: &[u8],
+    ) -> Result<AccessOutcome, AccessError> {
         self.run(|ada| ada.write(region, at, data.into(), Token(2)))
     }
 

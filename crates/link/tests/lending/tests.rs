@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
-use outboard_link::ofi::{Config, Dialing, OfiListener, Progress};
-use outboard_link::{AccessError, Exports, Identity, Link, OneSided, Outcome, RemoteMemory, Token};
+use outboard_link::ofi::{OfiConfig, OfiDialing, OfiListener, Progress};
+use outboard_link::{AccessError, AccessOutcome, Exports, Identity, Link, OneSided, RemoteMemory, Token};
 use outboard_wire::{RegionId, Rights, Role, Time};
 
 use crate::pair::{PROVIDERS, Pair};
@@ -15,7 +15,7 @@ use crate::pair::{PROVIDERS, Pair};
 fn foreign(len: usize) -> Buffer {
     let mut memory = vec![0u64; len / 8].into_boxed_slice();
     let start = NonNull::new(memory.as_mut_ptr().cast()).unwrap();
-    // SAFETY: the box owns the bytes and goes with the buffer, and nobody else uses them.
+    // SAFETY: the box owns the bytes and goes with the buffer, and nothing else uses them.
     unsafe { Buffer::from_raw(start, len, Box::new(memory)) }
 }
 
@@ -39,11 +39,11 @@ fn a_quiet_region_is_read_and_written_without_its_owner() {
             pair.read(region, 24, &buffer, len).unwrap();
             assert_eq!(buffer.window().part(8, len).to_vec(), data, "{provider}: {len} bytes");
         }
-        assert_eq!(pair.served(), 1, "{provider}: nobody was asked");
+        assert_eq!(pair.served(), 1, "{provider}: the owner was not asked");
         assert_eq!(pair.ada.counters().accesses, 9);
         // Atomics are the owner's, so that they are atomic against its processors.
         let added = pair.run(|ada| ada.fetch_add(region, 0, 5, Token(3)));
-        assert_eq!(added.unwrap(), Outcome::Old(0));
+        assert_eq!(added.unwrap(), AccessOutcome::Old(0));
         assert_eq!(pair.served(), 2, "{provider}");
     }
 }
@@ -86,26 +86,26 @@ fn a_region_that_is_withdrawn_is_reached_no_more() {
 }
 
 #[test]
-fn nobody_listens_by_a_provider_that_is_not_there() {
-    let config = Config { provider: Some("nobody".to_owned()), ..Config::default() };
+fn no_listener_uses_a_provider_that_is_not_there() {
+    let config = OfiConfig { provider: Some("nonesuch".to_owned()), ..OfiConfig::default() };
     let identity = Identity::new(Role::Tool, "ben");
     let listener = OfiListener::bind((Ipv4Addr::LOCALHOST, 0).into(), identity, Exports::new(), config);
     // Without libfabric it says what to install.
     let error = listener.err().unwrap().to_string();
-    assert!(error.contains("“nobody”") || error.contains("apt install"), "{error}");
+    assert!(error.contains("“nonesuch”") || error.contains("apt install"), "{error}");
 }
 
 #[test]
 fn a_stranger_does_not_choose_locks_in_shared_memory() {
-    let theirs = Config { provider: Some("shm".to_owned()), ..Config::default() };
+    let theirs = OfiConfig { provider: Some("shm".to_owned()), ..OfiConfig::default() };
     if let Err(why) = theirs.choose(Some(Ipv4Addr::LOCALHOST.into())) {
         println!("skipped: {why}");
         return;
     }
     let (any, identity) = ((Ipv4Addr::LOCALHOST, 0).into(), |name| Identity::new(Role::Tool, name));
-    let listener = OfiListener::bind(any, identity("ben"), Exports::new(), Config::default()).unwrap();
+    let listener = OfiListener::bind(any, identity("ben"), Exports::new(), OfiConfig::default()).unwrap();
     let address = listener.address();
-    let mut dialing = Dialing::new(address, identity("ada"), Exports::new(), theirs, Time::ZERO).unwrap();
+    let mut dialing = OfiDialing::new(address, identity("ada"), Exports::new(), theirs, Time::ZERO).unwrap();
     let (mut accepting, mut refused, mut refusal) = (None, None, None);
     let began = Instant::now();
     while refused.is_none() || refusal.is_none() {
@@ -136,7 +136,7 @@ fn a_region_opened_to_read_is_not_written() {
 #[test]
 fn a_provider_that_works_by_itself_is_read_from_while_its_owner_does_something_else() {
     let provider = Some("tcp;ofi_rxm".to_owned());
-    let config = Config { provider, progress: Progress::Automatic, ..Config::default() };
+    let config = OfiConfig { provider, progress: Progress::Automatic, ..OfiConfig::default() };
     let Some(mut pair) = Pair::with(&config, true) else { return };
     let region = pair.open(Rights::READ);
     pair.memory.window_mut(64, 5000).write(0, &pattern(5000));
@@ -150,14 +150,14 @@ fn a_provider_that_works_by_itself_is_read_from_while_its_owner_does_something_e
         pair.ada.completions(|completion| ended = Some(completion.result));
         assert!(began.elapsed() < Duration::from_secs(4), "the owner's help was needed");
     }
-    assert_eq!(ended.unwrap().unwrap(), Outcome::Read);
+    assert_eq!(ended.unwrap().unwrap(), AccessOutcome::Read);
     assert_eq!(buffer.window().part(0, 5000).to_vec(), pattern(5000));
 }
 
 #[test]
 fn progress_is_what_was_asked_for_or_it_says_why_not() {
     let choose = |provider: &str, progress| {
-        let config = Config { provider: Some(provider.to_owned()), progress, ..Config::default() };
+        let config = OfiConfig { provider: Some(provider.to_owned()), progress, ..OfiConfig::default() };
         config.choose(Some(Ipv4Addr::LOCALHOST.into())).ok()
     };
     for provider in PROVIDERS {

@@ -10,7 +10,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// Somebody who issues certificates.
+/// An authority that issues certificates.
 pub(crate) struct Authority {
     certificate: rcgen::Certificate,
     issuer: Issuer<'static, KeyPair>,
@@ -81,7 +81,7 @@ impl Authority {
         roots
     }
 
-    /// What the library needs to show `issued` to whoever trusts this authority, without a look at it before.
+    /// All that the library needs to show `issued` to a peer that trusts this authority, without a look at it before.
     pub(crate) fn show(&self, issued: &Issued) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let chain: Vec<CertificateDer<'static>> = vec![issued.certificate.der().clone()];

@@ -4,11 +4,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_link::tcp::{Accepting, Config, Credential, Dialing, Encryption, TcpLink, TcpListener};
+use outboard_link::tcp::{Credential, Encryption, TcpAccepting, TcpConfig, TcpDialing, TcpLink, TcpListener};
 use outboard_link::{Clock, ConnectError, Disposition, Exports, Identity, Link};
-use outboard_wire::{FrameHead, Kind, Role, Room, Time};
+use outboard_wire::{FrameHead, FrameKind, Role, Room, Time};
 
-pub(crate) const NOTE: FrameHead = FrameHead::new(Kind::new(Room::Trial, 1));
+pub(crate) const NOTE: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 1));
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn identity(name: &str) -> Identity {
@@ -20,8 +20,8 @@ pub(crate) fn secret(text: &str) -> Credential {
 }
 
 /// Everything is encrypted, within the machine too.
-pub(crate) fn config(credential: Credential) -> Config {
-    Config { encryption: Encryption::All, credential: Some(credential), ..Config::default() }
+pub(crate) fn config(credential: Credential) -> TcpConfig {
+    TcpConfig { encryption: Encryption::All, credential: Some(credential), ..TcpConfig::default() }
 }
 
 /// Waits until `step` brings something.
@@ -39,12 +39,12 @@ pub(crate) fn until<T>(mut step: impl FnMut(Time) -> Option<T>) -> T {
 /// A port, and a link through it that was there before.
 pub(crate) struct Port {
     listener: TcpListener,
-    config: Config,
+    config: TcpConfig,
     friend: (TcpLink, TcpLink),
 }
 
 impl Port {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: TcpConfig) -> Self {
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener =
             TcpListener::bind(any_port, identity("listener"), Exports::new(), config.clone()).unwrap();
@@ -57,12 +57,12 @@ impl Port {
     }
 
     /// The next who connects.
-    pub(crate) fn accept(&self) -> Accepting {
+    pub(crate) fn accept(&self) -> TcpAccepting {
         until(|now| self.listener.accept(now).unwrap())
     }
 
     /// What both sides make of someone with another configuration.
-    pub(crate) fn refused(&mut self, config: &Config) -> (ConnectError, ConnectError) {
+    pub(crate) fn refused(&mut self, config: &TcpConfig) -> (ConnectError, ConnectError) {
         let (dialled, accepted) = meet(&self.listener, config);
         self.check_others();
         (dialled.err().expect("refused by the dialler"), accepted.err().expect("refused by the listener"))
@@ -79,7 +79,7 @@ impl Port {
         error
     }
 
-    /// The friend is as well as before, and whoever has the right credential is let in.
+    /// The friend is as well as before, and a peer with the right credential is let in.
     pub(crate) fn check_others(&mut self) {
         exchange(&mut self.friend.0, &mut self.friend.1);
         let (dialled, accepted) = meet(&self.listener, &self.config);
@@ -107,10 +107,10 @@ pub(crate) fn exchange(from: &mut TcpLink, to: &mut TcpLink) {
 type Met = (Result<TcpLink, ConnectError>, Result<TcpLink, ConnectError>);
 
 /// Both sides' word on one handshake.
-pub(crate) fn meet(listener: &TcpListener, config: &Config) -> Met {
+pub(crate) fn meet(listener: &TcpListener, config: &TcpConfig) -> Met {
     let address = listener.address();
     let mut dialing =
-        Dialing::new(address, identity("dialler"), Exports::new(), config.clone(), Time::ZERO).unwrap();
+        TcpDialing::new(address, identity("dialler"), Exports::new(), config.clone(), Time::ZERO).unwrap();
     let mut accepting = None;
     let (mut dialled, mut accepted) = (None, None);
     until(|_| {

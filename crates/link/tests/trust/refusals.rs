@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener as PlainListener, TcpStream};
 use std::sync::Arc;
 
-use outboard_link::tcp::{Config, Dialing, Distrust, NODE_NAME};
+use outboard_link::tcp::{Distrust, NODE_NAME, TcpConfig, TcpDialing};
 use outboard_link::{ConnectError, Exports};
 use outboard_wire::{HANDSHAKE_LEN, Time};
 use rustls::pki_types::ServerName;
@@ -93,7 +93,7 @@ fn servers_with_certificates_that_are_not_valid_now() {
             server.read(&mut [0; 100]).unwrap_err().to_string()
         });
         let mut dialing =
-            Dialing::new(address, identity("x"), Exports::new(), config.clone(), Time::ZERO).unwrap();
+            TcpDialing::new(address, identity("x"), Exports::new(), config.clone(), Time::ZERO).unwrap();
         let error = until(|_| dialing.poll(Time::ZERO).err());
         assert!(error.to_string().contains(expected), "{error}");
         assert!(stranger.join().unwrap().contains("alert"));
@@ -103,11 +103,11 @@ fn servers_with_certificates_that_are_not_valid_now() {
 #[test]
 fn plain_text_in_either_direction() {
     let mut port = Port::new(config(secret("what only the two know")));
-    let (dialler, listener) = port.refused(&Config::default());
+    let (dialler, listener) = port.refused(&TcpConfig::default());
     assert_eq!(distrust(&listener), &Distrust::PlainText);
     assert_eq!(distrust(&dialler), &Distrust::WantsTls);
 
-    let mut port = Port::new(Config::default());
+    let mut port = Port::new(TcpConfig::default());
     let (dialler, listener) = port.refused(&config(secret("what only one knows")));
     assert_eq!(distrust(&dialler), &Distrust::PlainText);
     assert!(matches!(listener, ConnectError::TurnedAway { .. }), "{listener}");
@@ -192,14 +192,14 @@ fn silence() {
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
 }
 
-/// What a client with a right credential says, flight by flight, as somebody between it and the server sees it.
-fn recorded_handshake(config: &Config) -> Vec<Vec<u8>> {
+/// What a client with a right credential says, flight by flight, as a process between it and the server sees it.
+fn recorded_handshake(config: &TcpConfig) -> Vec<Vec<u8>> {
     let port = Arc::new(std::sync::Mutex::new(Port::new(config.clone())));
     let server = port.lock().unwrap().address();
     let between = PlainListener::bind("127.0.0.1:0").unwrap();
     let address = between.local_addr().unwrap();
     let mut dialing =
-        Dialing::new(address, identity("victim"), Exports::new(), config.clone(), Time::ZERO).unwrap();
+        TcpDialing::new(address, identity("victim"), Exports::new(), config.clone(), Time::ZERO).unwrap();
     let (mut client, mut server) = (between.accept().unwrap().0, TcpStream::connect(server).unwrap());
     client.set_nonblocking(true).unwrap();
     server.set_nonblocking(true).unwrap();

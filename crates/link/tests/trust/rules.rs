@@ -4,7 +4,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 use outboard_link::tcp::{
-    AUTHORITY_FILE, Config, Credential, Dialing, Distrust, Encryption, KEY_FILE, TcpListener, TrustError,
+    AUTHORITY_FILE, Credential, Distrust, Encryption, KEY_FILE, TcpConfig, TcpDialing, TcpListener,
+    TrustError,
 };
 use outboard_link::{ConnectError, Exports};
 use outboard_wire::Time;
@@ -13,24 +14,24 @@ use crate::authority::{Authority, Validity};
 use crate::port::{config, exchange, identity, meet, secret};
 
 const EVERYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-/// Reserved for documentation: nobody is there.
+/// Reserved for documentation: no machine is there.
 const ELSEWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 7);
 
-fn bind(address: SocketAddr, config: Config) -> Result<TcpListener, ConnectError> {
+fn bind(address: SocketAddr, config: TcpConfig) -> Result<TcpListener, ConnectError> {
     TcpListener::bind(address, identity("listener"), Exports::new(), config)
 }
 
-fn dial(address: SocketAddr, config: Config) -> Result<Dialing, ConnectError> {
-    Dialing::new(address, identity("dialler"), Exports::new(), config, Time::ZERO)
+fn dial(address: SocketAddr, config: TcpConfig) -> Result<TcpDialing, ConnectError> {
+    TcpDialing::new(address, identity("dialler"), Exports::new(), config, Time::ZERO)
 }
 
 #[test]
 fn beyond_the_machine_a_credential_or_leave_is_needed() {
-    let with = |encryption, credential, allow_remote| Config {
+    let with = |encryption, credential, allow_remote| TcpConfig {
         encryption,
         credential,
         allow_remote,
-        ..Config::default()
+        ..TcpConfig::default()
     };
     let some = || Some(secret("what only the two know"));
     for (config, is_allowed) in [
@@ -52,13 +53,13 @@ fn beyond_the_machine_a_credential_or_leave_is_needed() {
 
 #[test]
 fn loopback_is_plain_also_at_a_port_that_is_encrypted_for_others() {
-    let config = Config { credential: Some(secret("what only the two know")), ..Config::default() };
+    let config = TcpConfig { credential: Some(secret("what only the two know")), ..TcpConfig::default() };
     let everywhere = bind(EVERYWHERE, config).unwrap();
     let port = everywhere.address().port();
     drop(TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).unwrap());
     while everywhere.accept(Time::ZERO).unwrap().is_none() {}
     // It is dialled by the address that stands for all, which is this machine.
-    let (dialled, accepted) = meet(&everywhere, &Config::default());
+    let (dialled, accepted) = meet(&everywhere, &TcpConfig::default());
     exchange(&mut dialled.unwrap(), &mut accepted.unwrap());
 }
 

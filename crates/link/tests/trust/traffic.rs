@@ -4,20 +4,21 @@ use std::io::{Read, Write};
 use std::net::{TcpListener as PlainListener, TcpStream};
 use std::time::Duration;
 
-use outboard_link::tcp::{Config, TcpListener, connect};
-use outboard_link::{Disposition, Exports, Link, Loss, SendError, Waiter};
+use outboard_link::tcp::{TcpConfig, TcpListener, connect};
+use outboard_link::{Disposition, Exports, FrameSendError, Link, Loss, StreamConfig, Waiter};
 use outboard_wire::Time;
 
 use crate::port::{LIMIT, NOTE, config, identity, meet, secret, until};
 
-/// So seldom that nobody is woken by it.
-fn quiet() -> Config {
-    Config {
+/// So seldom that no side is woken by it.
+fn quiet() -> TcpConfig {
+    let stream = StreamConfig {
         heartbeat: Duration::from_secs(600),
         deadline: Duration::from_secs(1800),
         buffer_bytes: 1 << 16,
-        ..config(secret("what only the two know"))
-    }
+        ..StreamConfig::default()
+    };
+    TcpConfig { stream, ..config(secret("what only the two know")) }
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn a_sleeper_is_not_left_alone_with_what_was_decrypted() {
             waiter
                 .until(&mut link, LIMIT, "room", |link| match link.send(NOTE, &payload) {
                     Ok(()) => Ok(Some(())),
-                    Err(SendError::Full) => link.flush().map(|()| None),
+                    Err(FrameSendError::Full) => link.flush().map(|()| None),
                     Err(error) => panic!("{error}"),
                 })
                 .unwrap();
@@ -67,7 +68,7 @@ fn a_sleeper_is_not_left_alone_with_what_was_decrypted() {
 }
 
 #[test]
-fn a_bit_that_somebody_turns_on_the_way_ends_the_link_and_nothing_of_it_arrives() {
+fn a_bit_that_is_turned_on_the_way_ends_the_link_and_nothing_of_it_arrives() {
     let config = config(secret("what only the two know"));
     let listener =
         TcpListener::bind("127.0.0.1:0".parse().unwrap(), identity("a"), Exports::new(), config.clone())
@@ -120,10 +121,10 @@ fn what_travels_cannot_be_read() {
     let listener =
         TcpListener::bind("127.0.0.1:0".parse().unwrap(), identity("a"), Exports::new(), config.clone())
             .unwrap();
-    // The same handshake and frame, seen by somebody between.
+    // A process between the two sees the handshake and the frame.
     let between = PlainListener::bind("127.0.0.1:0").unwrap();
     let address = between.local_addr().unwrap();
-    let words = b"what nobody else should read";
+    let words = b"what no other should read";
     let dialler = std::thread::spawn(move || {
         let mut link = connect(address, identity("someone"), Exports::new(), config).unwrap();
         link.send(NOTE, words).unwrap();
@@ -188,7 +189,7 @@ fn long_and_short_frames_pass_when_the_peer_is_slow() {
             from.flush().unwrap();
             match sent {
                 Ok(()) => next_out += 1,
-                Err(SendError::Full) => break,
+                Err(FrameSendError::Full) => break,
                 Err(error) => panic!("{error}"),
             }
         }

@@ -6,7 +6,7 @@ use axis::Axis;
 
 use super::conclusions::{ChunkAdvice, ENOUGH};
 use super::measurement::{Characterization, Leg, Measurement, SIZES};
-use super::operation::{Operation, Sides};
+use super::operation::{MeasuredOperation, Sides};
 use super::words;
 use crate::{Anchor, Svg};
 
@@ -31,12 +31,12 @@ const GRID: &str = "#e4e8ec";
 const FRAME: &str = "#aab4be";
 
 /// Colours that are told apart by everybody, one family for each direction.
-fn colour(operation: Operation) -> &'static str {
+fn colour(operation: MeasuredOperation) -> &'static str {
     match operation {
-        Operation::Read => "#0072b2",
-        Operation::Ask => "#4aa8e0",
-        Operation::Write => "#c2410c",
-        Operation::Send => "#e69f00",
+        MeasuredOperation::Read => "#0072b2",
+        MeasuredOperation::Ask => "#4aa8e0",
+        MeasuredOperation::Write => "#c2410c",
+        MeasuredOperation::Send => "#e69f00",
     }
 }
 
@@ -92,7 +92,7 @@ fn header(svg: &mut Svg, characterization: &Characterization) {
     let subtitle =
         format!("by operation and size of a transfer; one-sided drawn through, two-sided dashed{where_best}");
     svg.text(MARGIN, 60.0, 13.0, FAINT, Anchor::Start, &subtitle);
-    for (number, operation) in Operation::ALL.into_iter().enumerate() {
+    for (number, operation) in MeasuredOperation::ALL.into_iter().enumerate() {
         let (x, y) = (MARGIN + 226.0 * number as f64, 92.0);
         svg.line((x, y), (x + 34.0, y), colour(operation), 2.2, is_dashed(operation));
         svg.mark((x + 17.0, y), colour(operation), is_dashed(operation));
@@ -100,17 +100,17 @@ fn header(svg: &mut Svg, characterization: &Characterization) {
     }
 }
 
-fn meaning(operation: Operation) -> &'static str {
+fn meaning(operation: MeasuredOperation) -> &'static str {
     match operation {
-        Operation::Read => "read, to application",
-        Operation::Ask => "send, to application",
-        Operation::Write => "write, from application",
-        Operation::Send => "send, from application",
+        MeasuredOperation::Read => "read, to application",
+        MeasuredOperation::Ask => "send, to application",
+        MeasuredOperation::Write => "write, from application",
+        MeasuredOperation::Send => "send, from application",
     }
 }
 
 /// One-sided operations are drawn through, two-sided ones dashed.
-fn is_dashed(operation: Operation) -> bool {
+fn is_dashed(operation: MeasuredOperation) -> bool {
     operation.sides() == Sides::Two
 }
 
@@ -142,7 +142,7 @@ fn plot(
     if let Some(advice) = advised {
         advise(svg, horizontal.at(advice.size_bytes as f64), top, advice);
     }
-    for operation in Operation::ALL {
+    for operation in MeasuredOperation::ALL {
         let figures = leg.best(operation);
         let place = |one: &&Measurement| (horizontal.at(one.size as f64), vertical.at(quantity.of(one)));
         let points: Vec<(f64, f64)> = figures.iter().map(place).collect();

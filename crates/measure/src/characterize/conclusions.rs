@@ -1,9 +1,9 @@
-//! What the figures mean for whoever configures far memory.
+//! What the figures mean for the configuration of far memory.
 
 use serde::Serialize;
 
 use super::measurement::{Leg, Measurement};
-use super::operation::{Direction, Operation, Party, Sides};
+use super::operation::{Direction, MeasuredOperation, Party, Sides};
 
 /// A size is large enough when it reaches this share of the best bandwidth.
 pub(super) const ENOUGH: f64 = 0.9;
@@ -29,7 +29,7 @@ pub struct ChunkAdvice {
 
 /// Sizes beside each other for which the same protocol is faster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Span {
+pub struct SizeSpan {
     /// The smallest of them, in bytes.
     pub first_bytes: usize,
     /// The largest of them, in bytes.
@@ -50,7 +50,7 @@ pub struct ProtocolAdvice {
     /// Which way.
     pub direction: Direction,
     /// From the smallest size to the largest.
-    pub spans: Vec<Span>,
+    pub spans: Vec<SizeSpan>,
 }
 
 /// When an agent's cache pays.
@@ -111,8 +111,11 @@ impl Conclusions {
         let of = |party| legs.iter().filter(move |leg| leg.party == party);
         let pairs =
             of(Party::MemoryServer).flat_map(|server| of(Party::Agent).map(move |agent| (agent, server)));
-        let directions =
-            |leg| [Operation::Read, Operation::Write].into_iter().filter_map(move |one| protocol(leg, one));
+        let directions = |leg| {
+            [MeasuredOperation::Read, MeasuredOperation::Write]
+                .into_iter()
+                .filter_map(move |one| protocol(leg, one))
+        };
         Self {
             chunks: legs.iter().filter_map(chunk).collect(),
             protocols: legs.iter().flat_map(directions).collect(),
@@ -123,10 +126,10 @@ impl Conclusions {
 }
 
 /// How paging fetches: from a server one-sidedly, from an agent that has to look by asking.
-fn fetch(party: Party) -> Operation {
+fn fetch(party: Party) -> MeasuredOperation {
     match party {
-        Party::MemoryServer => Operation::Read,
-        Party::Agent => Operation::Ask,
+        Party::MemoryServer => MeasuredOperation::Read,
+        Party::Agent => MeasuredOperation::Ask,
     }
 }
 
@@ -144,13 +147,13 @@ fn chunk(leg: &Leg<'_>) -> Option<ChunkAdvice> {
 }
 
 /// Compares the times of an operation with one side with those of its rival with two.
-fn protocol(leg: &Leg<'_>, one_sided: Operation) -> Option<ProtocolAdvice> {
+fn protocol(leg: &Leg<'_>, one_sided: MeasuredOperation) -> Option<ProtocolAdvice> {
     let against = |ours: &Measurement| {
         let rival = leg.best_at(one_sided.rival(), ours.size)?;
         Some((ours.size, rival.latency_ns / ours.latency_ns))
     };
     let factors: Vec<(usize, f64)> = leg.best(one_sided).into_iter().filter_map(against).collect();
-    let mut spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<SizeSpan> = Vec::new();
     for (size, factor) in smooth(&factors) {
         let (faster, factor) = match factor {
             factor if factor >= EQUAL => (Some(Sides::One), factor),
@@ -162,7 +165,7 @@ fn protocol(leg: &Leg<'_>, one_sided: Operation) -> Option<ProtocolAdvice> {
                 span.last_bytes = size;
                 span.factor = [span.factor[0].min(factor), span.factor[1].max(factor)];
             }
-            _ => spans.push(Span { first_bytes: size, last_bytes: size, faster, factor: [factor; 2] }),
+            _ => spans.push(SizeSpan { first_bytes: size, last_bytes: size, faster, factor: [factor; 2] }),
         }
     }
     let advice = ProtocolAdvice { party: leg.party, link: leg.link, direction: one_sided.direction(), spans };
@@ -189,9 +192,9 @@ fn smooth(factors: &[(usize, f64)]) -> Vec<(usize, f64)> {
 /// A chunk costs `1 / B_net` without a cache and `1 / B_intra + (1 - h) / B_net` with one, so a cache pays if its hit
 /// rate `h` is above `B_net / B_intra`.
 fn caching(agent: &Leg<'_>, server: &Leg<'_>) -> Option<CachingAdvice> {
-    let net = server.best_at(Operation::Read, USUAL)?.bandwidth;
-    let intra = agent.best_at(Operation::Ask, USUAL)?.bandwidth;
-    let copy = agent.best_at(Operation::Read, USUAL)?.bandwidth;
+    let net = server.best_at(MeasuredOperation::Read, USUAL)?.bandwidth;
+    let intra = agent.best_at(MeasuredOperation::Ask, USUAL)?.bandwidth;
+    let copy = agent.best_at(MeasuredOperation::Read, USUAL)?.bandwidth;
     let ratio = net / intra;
     Some(CachingAdvice {
         agent_link: agent.link,

@@ -4,9 +4,9 @@ use outboard_link::memory::Buffer;
 use outboard_link::{AccessError, Disposition, Frame, Link, OpenRegion, RemoteMemory, Token};
 use outboard_wire::FrameHead;
 use outboard_wire::control::ControlAnswer;
-use outboard_wire::trial::{GIVE, REGION_LEN, TAKE, Wanted};
+use outboard_wire::trial::{GIVE, REGION_LEN, TAKE, TrialLength};
 
-use super::operation::{Operation, Sides};
+use super::operation::{MeasuredOperation, Sides};
 use crate::MeasureError;
 
 /// How many frames are taken in one go.
@@ -14,7 +14,7 @@ const FRAMES: usize = 64;
 
 /// Pieces of one size that are moved by one operation, some of them at once.
 pub(super) struct Flow<'a> {
-    pub(super) operation: Operation,
+    pub(super) operation: MeasuredOperation,
     /// Bytes in a piece.
     pub(super) piece: usize,
     /// How many pieces there are.
@@ -59,10 +59,10 @@ impl Flow<'_> {
         let data = self.buffer.window().part(near, piece);
         let head = |kind| FrameHead::new(kind).with_tag(begun as u32);
         match self.operation {
-            Operation::Read => link.read(region, far, self.buffer, near, piece, Token(begun)),
-            Operation::Write => link.write(region, far, data, Token(begun)),
-            Operation::Ask => Ok(link.send(head(GIVE), &Wanted(piece as u64).encode())?),
-            Operation::Send => {
+            MeasuredOperation::Read => link.read(region, far, self.buffer, near, piece, Token(begun)),
+            MeasuredOperation::Write => link.write(region, far, data, Token(begun)),
+            MeasuredOperation::Ask => Ok(link.send(head(GIVE), &TrialLength(piece as u64).encode())?),
+            MeasuredOperation::Send => {
                 link.reserve(head(TAKE), piece)?.write_window(0, data);
                 link.commit(piece);
                 Ok(())
@@ -89,7 +89,7 @@ impl Flow<'_> {
 
     /// Copies what the answer to piece `number` brings; an answer of another kind is a refusal.
     fn take(&self, number: u64, frame: &Frame<'_>) -> Result<(), String> {
-        let expected = if self.operation == Operation::Ask { (GIVE, self.piece) } else { (TAKE, 0) };
+        let expected = if self.operation == MeasuredOperation::Ask { (GIVE, self.piece) } else { (TAKE, 0) };
         let found = (frame.head.kind, frame.payload.len());
         if found == expected {
             let place = self.offset(number, self.buffer.len());

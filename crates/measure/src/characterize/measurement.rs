@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::conclusions::Conclusions;
-use super::operation::{Operation, Party};
+use super::operation::{MeasuredOperation, Party};
 use crate::Environment;
 
 /// The sizes of a transfer, in bytes.
@@ -18,7 +18,7 @@ pub struct Measurement {
     /// Over which kind of link.
     pub link: &'static str,
     /// By which operation.
-    pub operation: Operation,
+    pub operation: MeasuredOperation,
     /// Bytes in a transfer.
     pub size: usize,
     /// On which node the application's buffer lay; `None` if the kernel chose.
@@ -144,7 +144,7 @@ impl<'a> Leg<'a> {
     }
 
     /// For each size the figures of the node where they are best.
-    pub fn best(&self, operation: Operation) -> Vec<&'a Measurement> {
+    pub fn best(&self, operation: MeasuredOperation) -> Vec<&'a Measurement> {
         let mut best: Vec<&'a Measurement> = Vec::new();
         for one in self.measurements().filter(|one| one.operation == operation) {
             match best.iter_mut().find(|known| known.size == one.size) {
@@ -158,7 +158,7 @@ impl<'a> Leg<'a> {
     }
 
     /// The figures for one size, of the node where they are best.
-    pub fn best_at(&self, operation: Operation, size: usize) -> Option<&'a Measurement> {
+    pub fn best_at(&self, operation: MeasuredOperation, size: usize) -> Option<&'a Measurement> {
         self.best(operation).into_iter().find(|one| one.size == size)
     }
 }

@@ -22,9 +22,9 @@ use outboard_link::{Address, Exports, Identity, Link, RemoteMemory, Waiter, shm,
 use outboard_wire::Role;
 
 pub use chart::chart;
-pub use conclusions::{CachingAdvice, ChunkAdvice, Conclusions, NodeAdvice, ProtocolAdvice, Span};
+pub use conclusions::{CachingAdvice, ChunkAdvice, Conclusions, NodeAdvice, ProtocolAdvice, SizeSpan};
 pub use measurement::{AtWork, Characterization, Leg, Measurement, SIZES};
-pub use operation::{Direction, Operation, Party, Sides};
+pub use operation::{Direction, MeasuredOperation, Party, Sides};
 
 use crate::error::Named;
 use crate::{Effort, Environment, MeasureError, bar};
@@ -33,7 +33,7 @@ use node::Nodes;
 
 /// A daemon to measure with.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct MeasuredDaemon {
     /// What it has to be.
     pub party: Party,
     /// Where it is.
@@ -42,7 +42,7 @@ pub struct Target {
 
 /// Measures with each target in turn, over links with these settings.
 pub fn characterize(
-    targets: &[Target],
+    targets: &[MeasuredDaemon],
     effort: Effort,
     settings: &Settings,
 ) -> Result<Characterization, MeasureError> {
@@ -50,7 +50,7 @@ pub fn characterize(
     // Not pinned: neither are applications.
     let environment = Environment::survey(effort, cores, Vec::new());
     let Nodes { choices, remark } = Nodes::survey();
-    let points = targets.len() * choices.len() * SIZES.len() * Operation::ALL.len();
+    let points = targets.len() * choices.len() * SIZES.len() * MeasuredOperation::ALL.len();
     let mut tour = Tour {
         time: time(effort),
         choices,
@@ -87,7 +87,7 @@ struct Tour {
 }
 
 impl Tour {
-    fn visit(&mut self, target: &Target, settings: &Settings) -> Result<(), MeasureError> {
+    fn visit(&mut self, target: &MeasuredDaemon, settings: &Settings) -> Result<(), MeasureError> {
         self.bar.set_message(format!("{} at {}", target.party, target.address));
         let identity = Identity::new(Role::Tool, "outboard characterize");
         match &target.address {
@@ -102,7 +102,11 @@ impl Tour {
         }
     }
 
-    fn measure<L: Link + RemoteMemory>(&mut self, target: &Target, mut link: L) -> Result<(), MeasureError> {
+    fn measure<L: Link + RemoteMemory>(
+        &mut self,
+        target: &MeasuredDaemon,
+        mut link: L,
+    ) -> Result<(), MeasureError> {
         check_role(target, &link)?;
         let waiter = Waiter::new();
         for node in self.choices.clone() {
@@ -133,8 +137,8 @@ impl Tour {
 }
 
 /// All operations of one size beside each other, so that what changes slowly changes all of them alike.
-fn points() -> impl Iterator<Item = (usize, Operation)> {
-    SIZES.into_iter().flat_map(|size| Operation::ALL.map(|operation| (size, operation)))
+fn points() -> impl Iterator<Item = (usize, MeasuredOperation)> {
+    SIZES.into_iter().flat_map(|size| MeasuredOperation::ALL.map(|operation| (size, operation)))
 }
 
 /// What the agent's page says of both bandwidths; one that serves no far memory says nothing.
@@ -148,7 +152,7 @@ fn seen_at_work<L: Link + RemoteMemory>(
     Ok(AtWork::seen(number("net_bytes_per_second"), number("intra_bytes_per_second")))
 }
 
-fn check_role(target: &Target, link: &impl Link) -> Result<(), MeasureError> {
+fn check_role(target: &MeasuredDaemon, link: &impl Link) -> Result<(), MeasureError> {
     let expected = match target.party {
         Party::Agent => Role::Agent,
         Party::MemoryServer => Role::MemoryServer,

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
-use outboard_link::{AccessError, Link, OpenRegion, Outcome, RemoteMemory, Token, Waiter};
+use outboard_link::{AccessError, AccessOutcome, Link, OpenRegion, RemoteMemory, Token, Waiter};
 use outboard_wire::Grant;
 use outboard_wire::trial::{GRANT, REGION_LEN};
 
 use super::flow::Flow;
-use super::operation::{Operation, Sides};
+use super::operation::{MeasuredOperation, Sides};
 use crate::error::Named;
 use crate::{MeasureError, percentile};
 
@@ -20,8 +20,8 @@ const GIVEN_MAX: usize = 128 << 10;
 /// How many bytes are under way at once when only their number counts.
 const AHEAD: usize = 1 << 20;
 
-/// How long a stretch of transfers takes that is timed as a whole: hardly longer than a process runs undisturbed.
-const STRETCH: Duration = Duration::from_millis(2);
+/// How long a series of transfers takes that is timed as a whole: hardly longer than a process runs undisturbed.
+const SERIES: Duration = Duration::from_millis(2);
 
 /// How large the buffer of a [`Mover`] is.
 pub(super) const BUFFER_LEN: usize = 4 << 20;
@@ -53,11 +53,11 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
         self.link.close_region(self.region);
     }
 
-    /// Bytes per second, as many under way as pay: the best of several stretches that take `time` together, since
+    /// Bytes per second, as many under way as pay: the best of several series that take `time` together, since
     /// whatever else the machine does can only slow them down.
     pub(super) fn bandwidth(
         &mut self,
-        operation: Operation,
+        operation: MeasuredOperation,
         size: usize,
         time: Duration,
     ) -> Result<f64, MeasureError> {
@@ -67,8 +67,8 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
         // So many that beginning and end, when fewer are under way, matter little.
         let mut count = 4 * ahead.max((size / piece) as u64);
         let mut took = self.burst(operation, piece, count, ahead)?;
-        while took < STRETCH.min(time) / 2 {
-            let factor = STRETCH.as_nanos() / took.as_nanos().max(1) + 1;
+        while took < SERIES.min(time) / 2 {
+            let factor = SERIES.as_nanos() / took.as_nanos().max(1) + 1;
             // Grows in steps: the first, short ones say little of how long a longer one takes.
             count *= factor.min(8) as u64;
             took = self.burst(operation, piece, count, ahead)?;
@@ -83,7 +83,7 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
     /// How long one transfer takes while there is no other, in nanoseconds: the median over about `time`.
     pub(super) fn latency_ns(
         &mut self,
-        operation: Operation,
+        operation: MeasuredOperation,
         size: usize,
         time: Duration,
     ) -> Result<f64, MeasureError> {
@@ -99,19 +99,19 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
     }
 
     /// Writes a pattern to all of the daemon's trial memory and looks whether it comes back: a figure of bytes that
-    /// were lost would be a lie. It also makes the pages exist, which nobody wants to measure.
+    /// were lost would be a lie. It also makes the pages exist, so that the figures do not include that.
     pub(super) fn prove(&mut self) -> Result<(), MeasureError> {
         let word = |offset: usize| !(offset as u64) ^ 0x5a5a;
         let passes = 0..REGION_LEN / BUFFER_LEN;
         self.fill(word);
         self.at = 0;
         for _ in passes.clone() {
-            self.pass(Operation::Write)?;
+            self.pass(MeasuredOperation::Write)?;
         }
         self.at = 0;
         for _ in passes {
             self.fill(|_| 0);
-            self.pass(Operation::Read)?;
+            self.pass(MeasuredOperation::Read)?;
             for offset in lines() {
                 let (expected, found) = (word(offset), self.buffer.window().word(offset));
                 if found != expected {
@@ -127,13 +127,13 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
     }
 
     /// Moves as much as the buffer holds.
-    fn pass(&mut self, operation: Operation) -> Result<(), MeasureError> {
+    fn pass(&mut self, operation: MeasuredOperation) -> Result<(), MeasureError> {
         let piece = self.piece(operation, BUFFER_LEN);
         self.burst(operation, piece, (BUFFER_LEN / piece) as u64, 2).map(drop)
     }
 
     /// How many bytes of a transfer of `size` go at once: what the link carries, as a power of two.
-    fn piece(&self, operation: Operation, size: usize) -> usize {
+    fn piece(&self, operation: MeasuredOperation, size: usize) -> usize {
         let capabilities = self.link.capabilities();
         let most = match operation.sides() {
             Sides::One => capabilities.max_access,
@@ -145,7 +145,7 @@ impl<'a, L: Link + RemoteMemory> Mover<'a, L> {
     /// Moves `count` pieces, up to `ahead` of them at once, and says how long that took.
     pub(super) fn burst(
         &mut self,
-        operation: Operation,
+        operation: MeasuredOperation,
         piece: usize,
         count: u64,
         ahead: u64,
@@ -175,13 +175,13 @@ fn open<L: Link + RemoteMemory>(
 ) -> Result<OpenRegion, MeasureError> {
     link.open(grant, grant.rights, Token(0))?;
     match complete(link, waiter)? {
-        Outcome::Opened(region) => Ok(region),
+        AccessOutcome::Opened(region) => Ok(region),
         _ => Err(AccessError::NotOpen.into()),
     }
 }
 
 /// Waits for the end of the only operation that is under way.
-fn complete<L: Link + RemoteMemory>(link: &mut L, waiter: Waiter) -> Result<Outcome, MeasureError> {
+fn complete<L: Link + RemoteMemory>(link: &mut L, waiter: Waiter) -> Result<AccessOutcome, MeasureError> {
     link.flush()?;
     let result = waiter.until(link, PATIENCE, "the end of an operation", |link| {
         let mut result = None;

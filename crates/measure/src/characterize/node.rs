@@ -43,7 +43,7 @@ pub(super) fn allocate(len: usize, node: Option<u32>) -> Result<Buffer, Errno> {
     if let Some(node) = node {
         bind(&buffer, node)?;
     }
-    // The pages are taken now, not while somebody measures.
+    // The pages are taken now, not while the measurement runs.
     let page = rustix::param::page_size();
     for offset in (0..buffer.len()).step_by(page) {
         buffer.window_mut().set_word(offset, 1);

@@ -45,7 +45,7 @@ pub enum Sides {
 
 /// One way to move bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum MeasuredOperation {
     /// The daemon's memory is read.
     Read,
     /// The daemon's memory is written.
@@ -56,7 +56,7 @@ pub enum Operation {
     Send,
 }
 
-impl Operation {
+impl MeasuredOperation {
     /// All of them, those of one direction beside each other.
     pub const ALL: [Self; 4] = [Self::Read, Self::Ask, Self::Write, Self::Send];
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn rivals_move_the_same_way_by_the_other_protocol() {
-        for operation in Operation::ALL {
+        for operation in MeasuredOperation::ALL {
             let rival = operation.rival();
             assert_eq!((rival.rival(), rival.direction()), (operation, operation.direction()));
             assert_ne!(rival.sides(), operation.sides());

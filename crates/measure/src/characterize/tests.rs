@@ -16,11 +16,11 @@ fn memory_server() -> (Daemon, Vec<Address>) {
 #[test]
 fn every_point_of_both_kinds_of_link_is_measured() {
     let (daemon, addresses) = memory_server();
-    let target = |address: &Address| Target { party: Party::MemoryServer, address: address.clone() };
-    let targets: Vec<Target> = addresses.iter().map(target).collect();
+    let target = |address: &Address| MeasuredDaemon { party: Party::MemoryServer, address: address.clone() };
+    let targets: Vec<MeasuredDaemon> = addresses.iter().map(target).collect();
     let found = characterize(&targets, Effort::Tiny, &Settings::default()).unwrap();
     for leg in Leg::all(&found.measurements) {
-        for operation in Operation::ALL {
+        for operation in MeasuredOperation::ALL {
             let figures = leg.best(operation);
             assert_eq!(figures.len(), SIZES.len(), "{} {operation:?}", leg.title());
             assert!(figures.iter().all(|one| one.bandwidth > 0.0 && one.latency_ns > 0.0), "{figures:?}");
@@ -34,7 +34,7 @@ fn every_point_of_both_kinds_of_link_is_measured() {
 #[test]
 fn a_daemon_of_another_kind_is_refused_by_name() {
     let (daemon, addresses) = memory_server();
-    let targets = [Target { party: Party::Agent, address: addresses[0].clone() }];
+    let targets = [MeasuredDaemon { party: Party::Agent, address: addresses[0].clone() }];
     let error = characterize(&targets, Effort::Tiny, &Settings::default()).unwrap_err().to_string();
     assert!(error.contains("is no agent") && error.contains(&addresses[0].to_string()), "{error}");
     daemon.stop("the test is over").unwrap();
@@ -44,10 +44,10 @@ fn a_daemon_of_another_kind_is_refused_by_name() {
 fn a_request_for_too_much_is_refused_in_words() {
     let (daemon, addresses) = memory_server();
     let identity = Identity::new(Role::Tool, "greedy");
-    let mut link = shm::connect(&addresses[0], identity, Exports::new(), shm::Config::default()).unwrap();
+    let mut link = shm::connect(&addresses[0], identity, Exports::new(), shm::ShmConfig::default()).unwrap();
     let buffer = node::allocate(BUFFER_LEN, None).unwrap();
     let mut mover = Mover::open(&mut link, Waiter::new(), &buffer).unwrap();
-    let error = mover.burst(Operation::Ask, 1 << 20, 1, 1).unwrap_err();
+    let error = mover.burst(MeasuredOperation::Ask, 1 << 20, 1, 1).unwrap_err();
     assert!(matches!(error, MeasureError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("trial"), "{error}");
     daemon.stop("the test is over").unwrap();

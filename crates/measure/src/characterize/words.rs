@@ -1,7 +1,7 @@
 //! Conclusions as people read them.
 
 use super::conclusions::{
-    CachingAdvice, ChunkAdvice, Conclusions, ENOUGH, EQUAL, NodeAdvice, ProtocolAdvice, Span,
+    CachingAdvice, ChunkAdvice, Conclusions, ENOUGH, EQUAL, NodeAdvice, ProtocolAdvice, SizeSpan,
 };
 use super::measurement::{AtWork, Characterization};
 use super::operation::{Direction, Party, Sides};
@@ -44,7 +44,7 @@ fn protocol(advice: &ProtocolAdvice) -> String {
     format!("protocol, {what} the {} over {}: {}", advice.party, advice.link, spans.join("; "))
 }
 
-fn span(span: &Span, count: usize) -> String {
+fn span(span: &SizeSpan, count: usize) -> String {
     let sizes = match (count, span.first_bytes == span.last_bytes) {
         (1, _) => "for all sizes".to_owned(),
         (_, true) => format!("for {}", size(span.first_bytes)),

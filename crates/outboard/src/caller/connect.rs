@@ -1,138 +1,97 @@
 //! How a caller is connected to a memory server and to an agent, by whichever kind of link their addresses ask for.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use outboard_calling::{Dispatcher, DispatcherConfig, Placement, SiteLink};
-use outboard_driver::calling::{CallerThread, Dial, ambient, draw_caller};
-use outboard_link::{Address, ConnectError, Exports, Identity, Link, RemoteMemory, ofi, shm, tcp};
-use outboard_settings::LinkSettings;
+use outboard_calling::{CallPlacement, Dispatcher, DispatcherConfig, SiteLink};
+use outboard_driver::calling::{CallerThread, LinkedCaller, ambient, draw_caller};
+use outboard_driver::{AgentFinder, Connection, Over};
+use outboard_link::{AnyLink, ConnectError, Link, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::Incarnation;
 use outboard_wire::calling::CallerId;
 
 use super::CallerOptions;
-use super::servers::AnyDispatcher;
-use crate::any_link::AnyLink;
+use crate::error::OpenError;
+use crate::outboard::Outboard;
 
 /// Names of calls begin with the number of the server where they began.
 const NUMBER_SHIFT: u32 = 56;
 
-impl AnyDispatcher {
-    pub(super) fn connect(
-        address: &Address,
-        identity: Identity,
-        settings: &LinkSettings,
-        (options, number): (&CallerOptions, u32),
-    ) -> Result<Self, ConnectError> {
+/// Connects a caller to the memory server of `outboard`, as the server of that number.
+pub(super) fn open(
+    outboard: &Outboard,
+    options: &CallerOptions,
+    number: u32,
+) -> Result<Connection<Calling>, OpenError> {
+    let Outboard { identity, link: settings, .. } = outboard;
+    let config = DispatcherConfig {
+        under_way_max: options.under_way_max,
+        placement: options.placement,
+        silence_max: settings.deadline,
+        ambient: ambient(|message| {
+            tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
+        }),
+    };
+    outboard.connect(|address| {
         let first_id = u64::from(number) << NUMBER_SHIFT;
-        let (exports, caller) = (Exports::new(), draw_caller());
-        let config = DispatcherConfig {
-            under_way_max: options.under_way_max,
-            placement: options.placement,
-            silence_max: settings.deadline,
-            ambient: ambient(|message| {
-                tracing::debug!("a function says: {}", String::from_utf8_lossy(message));
-            }),
-        };
-        let agent = |server| Agent::dial(options, identity.clone(), settings, (caller, server));
-        match address {
-            Address::Tcp(socket) => {
-                let link = tcp::connect(*socket, identity.clone(), exports, settings.tcp())?;
-                let agent = agent(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(agent.join(link, (caller, first_id), config)));
-                keep_alive(&shared, settings.heartbeat / 2);
-                Ok(Self::Tcp(shared))
-            }
-            Address::Ofi(socket) => {
-                let link = ofi::connect(*socket, identity.clone(), exports, settings.ofi())?;
-                let agent = agent(link.peer().incarnation())?;
-                let shared = Arc::new(Mutex::new(agent.join(link, (caller, first_id), config)));
-                keep_alive(&shared, settings.heartbeat / 2);
-                Ok(Self::Ofi(shared))
-            }
-            address => {
-                let link = shm::connect(address, identity.clone(), exports, settings.shm())?;
-                let agent = agent(link.peer().incarnation())?;
-                Ok(Self::Shm(Box::new(agent.join(link, (caller, first_id), config))))
-            }
+        let calling = Calling { outboard: outboard.clone(), first_id, config };
+        Connection::open(address, identity.clone(), &settings.configs(), calling)
+    })
+}
+
+/// All that a caller is made with besides its link to the memory server.
+pub(super) struct Calling {
+    outboard: Outboard,
+    first_id: u64,
+    config: DispatcherConfig,
+}
+
+impl Over for Calling {
+    type Client<L: Link + RemoteMemory + Send + 'static> = CallerThread<L, AnyLink>;
+    type Any = dyn LinkedCaller;
+
+    /// An agent is looked for when it is known for which server, in its present life, functions are to run there.
+    fn over<L: Link + RemoteMemory + Send + 'static>(
+        self,
+        link: L,
+    ) -> Result<CallerThread<L, AnyLink>, ConnectError> {
+        let caller = draw_caller();
+        let opens = (caller, link.peer().incarnation());
+        let (finder, agent) = self.agent(opens)?;
+        let dispatcher = Dispatcher::new(link, agent, caller, self.config).with_first_id(self.first_id);
+        let mut thread = CallerThread::new(dispatcher);
+        if let Some(finder) = finder {
+            thread.redial(finder, opens);
         }
+        Ok(thread)
+    }
+
+    fn any<L: Link + RemoteMemory + Send + 'static>(client: &CallerThread<L, AnyLink>) -> &Self::Any {
+        client
+    }
+
+    fn any_mut<L: Link + RemoteMemory + Send + 'static>(
+        client: &mut CallerThread<L, AnyLink>,
+    ) -> &mut Self::Any {
+        client
     }
 }
 
-/// A caller's agent, if it is to have one.
-struct Agent {
-    /// The link to it, if it is there.
-    end: Option<SiteLink<AnyLink>>,
-    /// How it is found again.
-    dial: Option<Dial<AnyLink>>,
-}
+/// How an agent is found again, and the link to it if it is there.
+type AgentEnd = (Option<AgentFinder<AnyLink>>, Option<SiteLink<AnyLink>>);
 
-impl Agent {
-    fn dial(
-        options: &CallerOptions,
-        identity: Identity,
-        settings: &LinkSettings,
-        whose: (CallerId, Incarnation),
-    ) -> Result<Self, ConnectError> {
-        let Some(address) = options.agent.clone() else { return Ok(Self { end: None, dial: None }) };
-        let end = match dial(&address, identity.clone(), settings, whose) {
-            Err(error) if options.placement != Placement::Fixed(Site::Agent) => {
+impl Calling {
+    /// The agent, if the caller is to have one.
+    fn agent(&self, (caller, server): (CallerId, Incarnation)) -> Result<AgentEnd, ConnectError> {
+        let Outboard { identity, link, agent: Some(address), .. } = &self.outboard else {
+            return Ok((None, None));
+        };
+        let (finder, link) = AgentFinder::connect(address, identity.clone(), link.configs());
+        let link = match link {
+            Err(error) if self.config.placement != CallPlacement::Fixed(Site::Agent) => {
                 tracing::warn!("calling without the agent: {error}");
                 None
             }
-            dialled => Some(dialled?),
+            link => Some(SiteLink::new(link?, caller, server)),
         };
-        let settings = settings.clone();
-        let again = move || dial(&address, identity.clone(), &settings, whose).ok();
-        Ok(Self { end, dial: Some(Arc::new(again)) })
-    }
-
-    /// A caller with this agent.
-    fn join<L: Link + RemoteMemory>(
-        self,
-        link: L,
-        (caller, first_id): (CallerId, u64),
-        config: DispatcherConfig,
-    ) -> CallerThread<L, AnyLink> {
-        let dispatcher = Dispatcher::new(link, self.end, caller, config).with_first_id(first_id);
-        let mut thread = CallerThread::new(dispatcher);
-        if let Some(dial) = self.dial {
-            thread.redial(dial);
-        }
-        thread
-    }
-}
-
-/// A link to an agent, as a site for functions on the regions of that server.
-fn dial(
-    address: &Address,
-    identity: Identity,
-    settings: &LinkSettings,
-    (caller, server): (CallerId, Incarnation),
-) -> Result<SiteLink<AnyLink>, ConnectError> {
-    Ok(SiteLink::new(AnyLink::connect(address, identity, settings)?, caller, server))
-}
-
-/// Lets the link show that it lives while the application computes and makes no calls. Ends with the caller.
-fn keep_alive<L>(shared: &Arc<Mutex<CallerThread<L, AnyLink>>>, pause: Duration)
-where
-    L: Link + RemoteMemory + Send + 'static,
-{
-    let shared = Arc::downgrade(shared);
-    let pause = pause.max(Duration::from_millis(1));
-    let beat = move || {
-        while let Some(site) = shared.upgrade() {
-            // Whoever holds the lock is in a call, and that shows that we live.
-            if let Ok(mut site) = site.try_lock() {
-                site.turn_and_keep();
-            }
-            drop(site);
-            std::thread::park_timeout(pause);
-        }
-    };
-    // Without the thread the application must not be silent for as long as the deadline; it still works.
-    if let Err(error) = std::thread::Builder::new().name("outboard-alive".to_owned()).spawn(beat) {
-        tracing::warn!("no thread to keep a caller's link alive: {error}");
+        Ok((Some(finder), link))
     }
 }

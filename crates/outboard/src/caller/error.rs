@@ -1,16 +1,15 @@
-//! What can become of a call.
+//! The ends of calls without a reply.
 
 use std::time::Duration;
 
-use outboard_calling::{CallBeginError, Fault, NoRoom};
+use outboard_calling::{CallBeginError, CallFault, NoRoom};
 use outboard_limits::show_size;
-use outboard_link::{ConnectError, LinkError, Peer};
+use outboard_link::{LinkError, Peer};
 use outboard_steering::Site as CallSite;
-use outboard_wire::calling::{Failure, TrapReason};
+use outboard_wire::calling::{CallFailure, TrapReason};
 use thiserror::Error;
 
-use super::servers::AnyDispatcher;
-use crate::find::FindError;
+use super::servers::Server;
 
 /// Why a call has no reply.
 #[derive(Clone, Error)]
@@ -22,7 +21,7 @@ pub enum CallError {
     Trapped {
         /// The instruction, counted from the beginning of its program, as `outboard bpf check` shows it.
         index: u32,
-        /// What was wrong.
+        /// The mistake.
         reason: TrapReason,
         /// The address of an access to the function's own memory, else zero.
         address: u64,
@@ -45,20 +44,20 @@ pub enum CallError {
     /// There was no answer in time.
     #[error("no answer from {peer} in time; {}", whether_run(*may_have_run))]
     Deadline {
-        /// Who was to answer: where the call was last.
+        /// The process that was to answer: the one where the call was last.
         peer: Peer,
         /// Whether the function may have run all the same, or may run still.
         may_have_run: bool,
     },
     /// The site is gone.
     #[error("{error}; {}", whether_run(*may_have_run))]
-    SiteLost {
-        /// What was lost, and to whom.
+    Lost {
+        /// The loss, and the peer.
         error: LinkError,
         /// Whether the function may have run.
         may_have_run: bool,
     },
-    /// Nobody took calls for so long that none could be begun. It did not run.
+    /// No site took calls for so long that none could be begun. It did not run.
     #[error("no room for a call at {peer} in {waited:?}: {why}")]
     NoRoom {
         /// The memory server where it was to begin.
@@ -113,21 +112,25 @@ fn advice(silent: Option<CallSite>) -> String {
 
 impl CallError {
     /// How a call ended by a fault at one of the sites of `server`.
-    pub(super) fn new(fault: Fault, server: &AnyDispatcher) -> Self {
+    pub(super) fn new(fault: CallFault, server: &Server) -> Self {
         let may_have_run = fault.may_have_run();
+        let server = server.client();
+        let deadline = |peer: &Peer| Self::Deadline { peer: peer.clone(), may_have_run };
         match fault {
-            Fault::Failed(Failure::NoFunction | Failure::Recalled) => Self::NoSuchFunction,
-            Fault::Failed(Failure::NotResumed) => Self::NotResumed,
-            Fault::Failed(Failure::ArgumentsTooLong { max }) => Self::ArgumentsTooLong { max: max as usize },
-            Fault::Failed(Failure::Repeated) => Self::Repeated,
-            Fault::Failed(Failure::Trapped { index, reason, address }) => {
+            CallFault::Failed(CallFailure::NoFunction | CallFailure::Recalled) => Self::NoSuchFunction,
+            CallFault::Failed(CallFailure::NotResumed) => Self::NotResumed,
+            CallFault::Failed(CallFailure::ArgumentsTooLong { max }) => {
+                Self::ArgumentsTooLong { max: max as usize }
+            }
+            CallFault::Failed(CallFailure::Repeated) => Self::Repeated,
+            CallFault::Failed(CallFailure::Trapped { index, reason, address }) => {
                 Self::Trapped { index, reason, address }
             }
-            Fault::Failed(Failure::Expired) => Self::Deadline { peer: server.peer(), may_have_run },
-            Fault::Late { at, .. } => Self::Deadline { peer: server.peer_at(at), may_have_run },
-            Fault::Lost { .. } => match server.lost() {
-                Some(error) => Self::SiteLost { error, may_have_run },
-                None => Self::Deadline { peer: server.peer(), may_have_run },
+            CallFault::Failed(CallFailure::Expired) => deadline(server.peer()),
+            CallFault::Late { at, .. } => deadline(server.peer_at(at)),
+            CallFault::Lost { .. } => match server.lost() {
+                Some(error) => Self::Lost { error: error.clone(), may_have_run },
+                None => deadline(server.peer()),
             },
         }
     }
@@ -137,7 +140,7 @@ impl CallError {
         match error {
             CallBeginError::Full(lacking) => Ok(lacking),
             CallBeginError::TooLong { max } => Err(Self::ArgumentsTooLong { max }),
-            CallBeginError::Lost(error) => Err(Self::SiteLost { error, may_have_run: false }),
+            CallBeginError::Lost(error) => Err(Self::Lost { error, may_have_run: false }),
             CallBeginError::NoFunction => Err(Self::NoSuchFunction),
         }
     }
@@ -147,38 +150,9 @@ impl CallError {
         match self {
             Self::Trapped { .. } | Self::Repeated | Self::NotResumed => true,
             Self::NoSuchFunction | Self::ArgumentsTooLong { .. } | Self::NoRoom { .. } => false,
-            Self::Deadline { may_have_run, .. } | Self::SiteLost { may_have_run, .. } => *may_have_run,
+            Self::Deadline { may_have_run, .. } | Self::Lost { may_have_run, .. } => *may_have_run,
         }
     }
 }
 
-/// Why there is no caller.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum CallerError {
-    /// The job has no memory server.
-    #[error(
-        "the job has no memory server to call at: start one with `outboard up`, or name one with OUTBOARD_JOB_MEMORY or `outboard run --job-memory ADDRESS`"
-    )]
-    NoServer,
-    /// The process names no memory server, and none was found.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// The memory server cannot be reached once more.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// It has as many memory servers as it can have.
-    #[error("a caller can have {max} memory servers; use another for more")]
-    TooManyServers {
-        /// How many.
-        max: u32,
-    },
-    /// Its address cannot be read.
-    #[error("the memory server's address “{address}” cannot be read")]
-    BadAddress {
-        /// As it was given.
-        address: String,
-    },
-}
-
-outboard_wire::debug_with_causes!(CallError, NoRoomBecause, CallerError);
+outboard_wire::debug_with_causes!(CallError, NoRoomBecause);

@@ -2,36 +2,36 @@
 
 use std::time::Duration;
 
-use outboard_calling::{NoRoom, Placement, SiteReport, slot_of};
+use outboard_calling::{CallPlacement, NoRoom, SiteReport, slot_of};
 use outboard_steering::Site;
 
-use super::servers::AnyDispatcher;
+use super::servers::Server;
 use super::{Caller, NoRoomBecause};
 
 impl Caller {
     /// How many of the 256 slots of the first memory server each site has, as far as this caller has heard, in the order of
     /// [`CallSite::ALL`](super::CallSite::ALL).
     pub fn slots(&self) -> [usize; 3] {
-        self.site.first().table().counts()
+        self.site.first().client().table().counts()
     }
 
-    /// At which site calls of a key run now that begin at the first memory server, and why, in one line for people.
-    pub fn explain_key(&self, key: &[u8]) -> String {
-        let server = self.site.first();
+    /// At which site calls of a key run now that begin at the first memory server, and why, for people.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<String> {
+        let server = self.site.first().client();
         let (slot, table) = (slot_of(key), server.table());
         let said = table.site(slot);
         let (wanted, why) = match server.placement() {
-            Placement::Fixed(site) => (site, "fixed by the caller".to_owned()),
-            Placement::Hinted(site) => (site, "hinted by the caller".to_owned()),
-            Placement::Steered => {
+            CallPlacement::Fixed(site) => (site, "fixed by the caller".to_owned()),
+            CallPlacement::Hinted(site) => (site, "hinted by the caller".to_owned()),
+            CallPlacement::Steered => {
                 (said, format!("slot {slot} is there by the server's table of epoch {}", table.epoch()))
             }
         };
         let report = server.sites()[wanted as usize];
-        match report.is_silent {
+        vec![match report.is_silent {
             true => format!("elsewhere than at {wanted}, which has fallen silent; {why}"),
             false => format!("{wanted}: {why}"),
-        }
+        }]
     }
 
     /// Where slots are, and what this caller has seen of the sites, in lines for people.
@@ -39,7 +39,7 @@ impl Caller {
         let several = self.site.count() > 1;
         let numbered = self.site.all().iter().enumerate();
         let lines = numbered.flat_map(|(number, server)| {
-            let head = several.then(|| format!("memory server {number}, {}:", server.peer()));
+            let head = several.then(|| format!("memory server {number}, {}:", server.client().peer()));
             let crossing = match self.site.waiting_for(number) {
                 0 => None,
                 calls => Some(format!("{calls} calls wait to go on here")),
@@ -54,7 +54,7 @@ impl Caller {
         if let Some((server, calls)) = self.site.crowded(server, handle) {
             return NoRoomBecause::Crossing { calls, server };
         }
-        let reports = self.site.at(server).sites();
+        let reports = self.site.at(server).client().sites();
         let is_silent = |site: &Site| {
             let report = reports[*site as usize];
             report.is_silent && report.under_way > 0
@@ -70,7 +70,8 @@ impl Caller {
     }
 }
 
-fn explain(server: &AnyDispatcher) -> Vec<String> {
+fn explain(server: &Server) -> Vec<String> {
+    let server = server.client();
     let table = server.table();
     let (counts, reports) = (table.counts(), server.sites());
     let line = |site: Site| {
@@ -79,9 +80,11 @@ fn explain(server: &AnyDispatcher) -> Vec<String> {
         is_used.then(|| format!("{site}: {slots} slots, {}", seen(&report)))
     };
     let head = match server.placement() {
-        Placement::Steered => format!("calls go where the server's table of epoch {} says", table.epoch()),
-        Placement::Hinted(site) => format!("calls go to the {site} while it answers, as hinted"),
-        Placement::Fixed(site) => format!("calls go to the {site} only, as fixed"),
+        CallPlacement::Steered => {
+            format!("calls go where the server's table of epoch {} says", table.epoch())
+        }
+        CallPlacement::Hinted(site) => format!("calls go to the {site} while it answers, as hinted"),
+        CallPlacement::Fixed(site) => format!("calls go to the {site} only, as fixed"),
     };
     std::iter::once(head).chain(Site::ALL.into_iter().filter_map(line)).collect()
 }

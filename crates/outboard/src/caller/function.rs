@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use outboard_calling::{Begin, Wanted, slot_of};
+use outboard_calling::{Begin, FunctionNeeds, slot_of};
 use outboard_wire::calling::Allowed;
 use outboard_wire::{Grant, Rights};
 
 use crate::memory::FarRegion;
 
-/// What a function may use, and how much.
+/// The regions, fuel and replies that a function may use.
 #[derive(Clone, Debug)]
 pub struct FunctionOptions {
     fuel: u64,
@@ -23,28 +23,28 @@ impl Default for FunctionOptions {
 }
 
 impl FunctionOptions {
-    /// The same with this fuel for each call, about one for each instruction; default 100,000. Sites give a million at
+    /// Sets the fuel of each call, about one for each instruction; default 100,000. Sites give a million at
     /// most.
     pub fn with_fuel(self, fuel: u64) -> Self {
         Self { fuel, ..self }
     }
 
-    /// The same with replies of so many bytes at most; default 4096. Sites allow 16 KiB at most.
+    /// Sets the longest reply, in bytes; default 4096. Sites allow 16 KiB at most.
     pub fn with_reply_max(self, reply_max: u32) -> Self {
         Self { reply_max, ..self }
     }
 
-    /// The same with one more region, which the function knows by its place in the list: the first is 0. Whoever
+    /// Adds a region, which the function knows by its place in the list: the first is 0. A process that
     /// registers the function needs these rights and [`Rights::CALL`].
     pub fn with_region(mut self, region: &FarRegion, rights: Rights) -> Self {
-        let Grant { region, generation, key, size, .. } = region.descriptor.grant;
+        let Grant { region, generation, key, size, .. } = region.descriptor().grant;
         self.regions.push(Allowed { region, generation, key, rights, size });
         self
     }
 
-    pub(super) fn into_wanted(self) -> Wanted {
+    pub(super) fn into_wanted(self) -> FunctionNeeds {
         let Self { fuel, reply_max, regions } = self;
-        Wanted { regions, fuel, reply_max }
+        FunctionNeeds { regions, fuel, reply_max }
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     RegisterError,
 };
 
-/// The shortest and the longest nap of whoever drives by hand. Naps grow with how long nothing was heard, so that an answer
+/// The shortest and the longest nap of a thread that drives by hand. Naps grow with how long nothing was heard, so that an answer
 /// is found late by a part of what it took.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
@@ -25,14 +25,27 @@ const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_mi
 /// many calls at once are three to five times slower than with a [`driver`](Self::driver), which does it once for all of
 /// them.
 ///
-/// ```no_run
-/// # async fn example(caller: outboard::Caller, image: outboard::FunctionImage) -> Result<(), Box<dyn std::error::Error>> {
-/// let caller = caller.into_async();
-/// let count = caller.register(&image, outboard::FunctionOptions::default())?;
-/// let (one, other) = (caller.call(count, b"one"), caller.call(count, b"other"));
-/// println!("{:?} and {:?}", one.await?, other.await?);
-/// # Ok(())
+/// ```
+/// # let _server = outboard_nearby::start();
+/// use outboard::{FunctionImage, FunctionOptions, Outboard};
+///
+/// async fn call_twice() -> Result<(), Box<dyn std::error::Error>> {
+///     let caller = Outboard::find()?.caller()?.into_async();
+///     let image = FunctionImage::from_text("mov r0, r2\nexit", "main")?; // returns how long its argument is
+///     let length = caller.register(&image, FunctionOptions::default())?;
+///     let (one, other) = (caller.call(length, b"one"), caller.call(length, b"other"));
+///     assert_eq!((one.await?.value, other.await?.value), (3, 5));
+///     Ok(())
+/// }
+/// # // The simplest of executors.
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// # let mut calls = std::pin::pin!(call_twice());
+/// # loop {
+/// #     if let std::task::Poll::Ready(result) = calls.as_mut().poll(&mut context) {
+/// #         break result?;
+/// #     }
 /// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct AsyncCaller {
@@ -53,16 +66,16 @@ struct Shared {
     calls: HashMap<CallId, State>,
     /// Those who wait for room.
     crowd: Vec<Waker>,
-    /// Whoever polls for all, by number; with a waker if it waits for something to do.
+    /// The future that polls for all, by number; with a waker if it waits for something to do.
     drivers: BTreeMap<u64, Option<Waker>>,
     /// How many nap.
     napping: usize,
     /// How many calls have begun, and how many have ended.
     begun: u64,
     ended: u64,
-    /// Who is to be woken when the lock is given back.
+    /// The tasks to be woken when the lock is given back.
     due: Vec<Waker>,
-    /// Wakers that nobody needs any more, to be dropped then.
+    /// Wakers that are not needed any more, to be dropped then.
     spare: Vec<Waker>,
 }
 
@@ -72,7 +85,7 @@ enum State {
 }
 
 impl Caller {
-    /// The same caller, with calls that are futures.
+    /// This caller, with calls that are futures.
     pub fn into_async(self) -> AsyncCaller {
         let shared = Shared {
             caller: self,
@@ -90,12 +103,12 @@ impl Caller {
 }
 
 impl Shared {
-    /// Tells everybody whose call has ended.
+    /// Wakes each task whose call has ended.
     fn turn(&mut self) {
         let Self { caller, calls, crowd, due, .. } = self;
         let count = caller.drain(|id, result| {
             let result = result.map(|(value, bytes)| CallReply { value, bytes: bytes.to_vec() });
-            // Otherwise nobody wants to know.
+            // Otherwise no task wants to know.
             if let Some(state) = calls.get_mut(&id)
                 && let State::Awaited(waker) = std::mem::replace(state, State::Ended(result))
             {
@@ -110,7 +123,7 @@ impl Shared {
         self.due.extend(self.drivers.values_mut().filter_map(Option::take));
     }
 
-    /// What there has been so far, for those who nap until there is more.
+    /// The number of ends so far, for threads that nap until there is another.
     fn news(&self) -> (u64, u64) {
         (self.begun, self.ended)
     }
@@ -151,7 +164,7 @@ impl Common {
 }
 
 impl AsyncCaller {
-    /// As [`Caller::register`], which waits; meanwhile whoever polls a call of this caller waits as well.
+    /// As [`Caller::register`], which waits; meanwhile a task that polls a call of this caller waits as well.
     pub fn register(
         &self,
         image: &FunctionImage,
@@ -175,17 +188,17 @@ impl AsyncCaller {
         self.later(function, function.slot, arguments)
     }
 
-    /// The same for a key.
+    /// Calls a function for a key.
     pub fn call_keyed(&self, function: FunctionHandle, key: &[u8], arguments: &[u8]) -> CallFuture {
         self.later(function, slot_of(key), arguments)
     }
 
     fn later(&self, function: FunctionHandle, slot: u8, arguments: &[u8]) -> CallFuture {
         let (caller, arguments) = (self.clone(), arguments.to_vec());
-        CallFuture { caller, function, slot, arguments, patience: None, id: None }
+        CallFuture { caller, function, slot, arguments, deadline: None, id: None }
     }
 
-    /// Somebody who does what there is to do for all calls. As long as there is one, futures are polled only when they have
+    /// A driver, which does what there is to do for all calls. As long as there is one, futures are polled only when they have
     /// something to say.
     pub fn driver(&self) -> CallDriver {
         let mut shared = self.common.lock();
@@ -202,15 +215,15 @@ pub struct CallFuture {
     function: FunctionHandle,
     slot: u8,
     arguments: Vec<u8>,
-    patience: Option<Duration>,
+    deadline: Option<Duration>,
     /// Which call, once it has begun.
     id: Option<CallId>,
 }
 
 impl CallFuture {
-    /// The same call, which ends in an error when there is no answer in so long after it has begun.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    /// Ends the call in an error when there is no answer within `deadline` after it has begun.
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
         self
     }
 
@@ -220,7 +233,7 @@ impl CallFuture {
             handle: self.function.handle,
             slot: self.slot,
             arguments: &self.arguments,
-            patience: self.patience,
+            patience: self.deadline,
         };
         let id = match shared.caller.site.begin(self.function.server, &begin) {
             Ok(number) => CallId(number),
@@ -305,15 +318,15 @@ pub struct CallDriver {
 
 impl CallDriver {
     /// Does what there is to do, and wakes those whose calls have ended. If none has, and some are under way, waits until
-    /// one has, for `limit` at most. Returns how many have ended meanwhile.
+    /// one has, for `deadline` at most. Returns how many have ended meanwhile.
     ///
     /// It waits in naps, of a millisecond at most, during which other threads can poll and drop calls; one that begins ends
     /// a nap.
-    pub fn drive(&self, limit: Duration) -> usize {
+    pub fn drive(&self, deadline: Duration) -> usize {
         let common = &self.caller.common;
         let (clock, spin, ended_before) =
             common.with(|shared| (shared.caller.site.clock(), shared.caller.site.spin(), shared.ended));
-        let (until, mut spun, mut nap) = (clock.now() + limit, clock.now() + spin, NAPS.0);
+        let (until, mut spun, mut nap) = (clock.now() + deadline, clock.now() + spin, NAPS.0);
         loop {
             let (under_way, known) = common.with(|shared| {
                 shared.turn();
@@ -356,7 +369,7 @@ impl Drop for CallDriver {
     fn drop(&mut self) {
         self.caller.common.with(|shared| {
             shared.spare.extend(shared.drivers.remove(&self.number).flatten());
-            // Whoever waits has to look after itself again.
+            // A task that waits has to look after itself again.
             let waiting = shared.calls.values_mut().filter_map(|state| match state {
                 State::Awaited(waker) => waker.take(),
                 State::Ended(_) => None,

@@ -10,22 +10,18 @@ mod servers;
 use std::time::Duration;
 
 use outboard_calling::{Begin, CallBeginError, slot_of};
-use outboard_link::{Address, ConnectError, Identity};
-use outboard_settings::{LinkSettings, Settings};
 use outboard_wire::calling::SERVERS_MAX;
 
-pub use error::{CallError, CallerError, NoRoomBecause};
+pub use error::{CallError, NoRoomBecause};
 pub use function::{CallServer, FunctionHandle, FunctionOptions};
 pub use future::{AsyncCaller, CallDriver, CallFuture};
-pub use outboard_calling::{
-    FunctionImage, ImageError, Placement as CallPlacement, RegisterError, SiteReport,
-};
+pub use outboard_calling::{CallPlacement, FunctionImage, ImageError, RegisterError, SiteReport};
 pub use outboard_steering::Site as CallSite;
 pub use outboard_wire::calling::{FunctionName, RegisterRefusal, TrapReason};
 
-use crate::find::{FindError, Found};
-use crate::job::Job;
-use servers::{AnyDispatcher, Servers};
+use crate::error::OpenError;
+use crate::outboard::Outboard;
+use servers::Servers;
 
 /// How a [`Caller`] works.
 #[derive(Clone, Debug)]
@@ -35,30 +31,31 @@ pub struct CallerOptions {
     pub under_way_max: usize,
     /// Where calls run; by default where the memory server's table says.
     pub placement: CallPlacement,
-    /// An agent at which calls may run; by default the job's, if it has one.
-    pub agent: Option<Address>,
+    /// Whether the memory server may move calls into this process as well: they run in the thread that calls, whenever it
+    /// asks for what has ended. By default it may not, since only the application knows what else it has to do.
+    pub also_here: bool,
 }
 
 impl Default for CallerOptions {
     fn default() -> Self {
-        Self { under_way_max: 256, placement: CallPlacement::Steered, agent: None }
+        Self { under_way_max: 256, placement: CallPlacement::Steered, also_here: false }
     }
 }
 
 impl CallerOptions {
-    /// As configured: with the agent of the job, or of this user, if there is one.
-    pub fn from_settings(settings: &Settings) -> Self {
-        Self { agent: crate::far::agent_of(settings), ..Self::default() }
+    /// Sets how many calls may be under way.
+    pub fn with_under_way_max(self, under_way_max: usize) -> Self {
+        Self { under_way_max, ..self }
     }
 
-    /// The same with all calls at this site.
-    pub fn at(self, site: CallSite) -> Self {
-        Self { placement: CallPlacement::Fixed(site), ..self }
+    /// Places calls in this way, or all at one [site](CallSite).
+    pub fn with_placement(self, placement: impl Into<CallPlacement>) -> Self {
+        Self { placement: placement.into(), ..self }
     }
 
-    /// The same with an agent.
-    pub fn with_agent(self, agent: Option<Address>) -> Self {
-        Self { agent, ..self }
+    /// Lets the memory server move calls into this process as well.
+    pub fn with_calls_here(self) -> Self {
+        Self { also_here: true, ..self }
     }
 }
 
@@ -66,12 +63,12 @@ impl CallerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// What a function gave.
+/// The result of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallReply {
-    /// What it returned.
+    /// The value that it returned.
     pub value: u64,
-    /// What it replied.
+    /// The bytes that it replied.
     pub bytes: Vec<u8>,
 }
 
@@ -80,14 +77,14 @@ pub struct CallReply {
 pub struct CallCompletion {
     /// Which.
     pub id: CallId,
-    /// What the function gave, or why there is nothing.
+    /// The function's result, or why there is none.
     pub result: Result<CallReply, CallError>,
 }
 
 /// Calls functions on the regions of a memory server, or of [several](Self::open_server).
 ///
-/// A function is eBPF code that runs at the server, at an agent or in this process ([`CallSite`]), on regions that whoever
-/// registers it has keys to. Everybody's calls are served by turns, so that nobody waits because of others' long ones.
+/// A function is eBPF code that runs at the server, at an agent or in this process ([`CallSite`]), on regions to which the
+/// caller that registers it has keys. Sites serve callers by turns, so that none waits because of another's long calls.
 ///
 /// - A call that can write runs at most once. Its [error](CallError) says whether it may have run.
 /// - Calls go where the memory server's table says for the slot of their key, or elsewhere if nothing is heard from there;
@@ -97,97 +94,74 @@ pub struct CallCompletion {
 /// A call goes on while any call of this caller is made; [`flush`](Self::flush), [`poll`](Self::poll) or
 /// [`wait`](Self::wait) send what was begun.
 ///
-/// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use outboard::{Caller, CallerOptions, FunctionImage, FunctionOptions, Job, Rights};
+/// A function comes as an object file that clang has made from C ([`FunctionImage::from_object`]), or in the text form of the
+/// engine:
 ///
-/// let mut job = Job::join()?;
-/// let mut caller = Caller::new(&mut job, CallerOptions::default())?;
-/// let region = job.memory().expect("a memory server").reserve(1 << 20, None)?;
-/// let image = FunctionImage::from_object(&std::fs::read("count-v3.o")?, "count")?;
-/// let count = caller.register(&image, FunctionOptions::default().with_region(&region, Rights::ALL))?;
-/// println!("{}", caller.call(count, &7u64.to_le_bytes())?.value);
-/// # Ok(())
-/// # }
+/// ```
+/// # let _server = outboard_nearby::start();
+/// use outboard::{FunctionImage, FunctionOptions, Outboard, Rights};
+///
+/// // Adds its argument to the first word of its first region, and returns what that was.
+/// const COUNT: &str = "
+///     ldxdw r3, [r1+0]
+///     mov r1, 0
+///     mov r2, 0
+///     call region_fetch_add
+///     exit";
+///
+/// let outboard = Outboard::find()?;
+/// let (mut memory, mut caller) = (outboard.memory()?, outboard.caller()?);
+/// let region = memory.reserve(4096, None)?;
+/// let options = FunctionOptions::default().with_region(&region, Rights::ALL);
+/// let count = caller.register(&FunctionImage::from_text(COUNT, "main")?, options)?;
+/// assert_eq!(caller.call(count, &7u64.to_le_bytes())?.value, 0); // one call, waited for
+/// for number in 1..=10u64 {
+///     caller.begin(count, &number.to_le_bytes())?; // many at once, sent together
+/// }
+/// while let Some(ended) = caller.wait(std::time::Duration::from_secs(5)) {
+///     ended.result?;
+/// }
+/// assert_eq!(caller.call(count, &0u64.to_le_bytes())?.value, 7 + 55);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Caller {
     site: Servers,
-    patience: Duration,
+    deadline: Duration,
 }
 
 impl Caller {
-    /// A caller at the memory server of a job, with a link of its own.
-    pub fn new(job: &mut Job, mut options: CallerOptions) -> Result<Self, CallerError> {
-        options.agent = options.agent.or_else(|| job.agent_address().cloned());
-        let memory = job.memory().ok_or(CallerError::NoServer)?;
-        let address = memory.client().peer().address().to_owned();
-        let Ok(parsed) = address.parse() else { return Err(CallerError::BadAddress { address }) };
-        Ok(Self::connect(&parsed, job.identity().clone(), job.link(), options)?)
+    pub(crate) fn start(outboard: &Outboard, options: CallerOptions) -> Result<Self, OpenError> {
+        let first = connect::open(outboard, &options, 0)?;
+        let mut site = Servers::new(first, outboard.link.deadline);
+        if options.also_here {
+            site.open_here();
+        }
+        Ok(Self { site, deadline: outboard.deadline })
     }
 
-    /// A caller at the memory server of this process: the one that the configuration file or the environment names
-    /// (`job.memory`), or else the one that this user has started by `outboard up` or `outboard memory`. Without an agent in
-    /// the options it is the agent of the settings, or of this user, if there is one.
-    pub fn find(mut options: CallerOptions) -> Result<Self, CallerError> {
-        let found = Found::look()?;
-        options.agent = options.agent.or_else(|| crate::far::agent_of(&found.settings));
-        Self::connect(&found.address, found.identity(), &found.settings.link, options)
-            .map_err(|error| FindError::new(&found.address, error).into())
-    }
-
-    /// Connects to the memory server at `address`.
-    pub fn connect(
-        address: &Address,
-        identity: Identity,
-        settings: &LinkSettings,
-        options: CallerOptions,
-    ) -> Result<Self, ConnectError> {
-        let first = AnyDispatcher::connect(address, identity, settings, (&options, 0))?;
-        Ok(Self { site: Servers::new(first, settings.deadline), patience: settings.deadline })
-    }
-
-    /// Connects to one more memory server in the name of a job, with a placement of its own, and with an agent if the options
-    /// name one that knows that server. Functions are [registered there](Self::register_at), and those of this caller's other
+    /// Opens one more memory server, the one of `outboard`, with a placement of its own and with the agent of `outboard`,
+    /// which has to know that server. Functions are [registered there](Self::register_at), and those of this caller's other
     /// servers can go on there: what a function says with `forward_to` comes back to this caller, which has the call go on
     /// there within its deadline.
     ///
     /// Each part of such a call runs at most once, and an error says that it may have run as soon as one of them may have.
     pub fn open_server(
         &mut self,
-        job: &Job,
-        address: &Address,
+        outboard: &Outboard,
         options: CallerOptions,
-    ) -> Result<CallServer, CallerError> {
-        self.connect_server(address, job.identity().clone(), job.link(), options)
-    }
-
-    /// The same as [`connect`](Self::connect).
-    pub fn connect_server(
-        &mut self,
-        address: &Address,
-        identity: Identity,
-        settings: &LinkSettings,
-        options: CallerOptions,
-    ) -> Result<CallServer, CallerError> {
+    ) -> Result<CallServer, OpenError> {
         let number = self.site.count() as u32;
         if number >= SERVERS_MAX {
-            return Err(CallerError::TooManyServers { max: SERVERS_MAX });
+            return Err(OpenError::TooManyServers { max: SERVERS_MAX });
         }
-        let opened = AnyDispatcher::connect(address, identity, settings, (&options, number))?;
-        self.site.push(opened, settings.deadline);
+        let opened = connect::open(outboard, &options, number)?;
+        self.site.push(opened, outboard.link.deadline);
         Ok(CallServer(number))
     }
 
-    /// The same caller, waiting for `patience` at most in every call that has no limit of its own.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// The same caller, to which the memory server may move calls as well: they run in the thread that calls, whenever it
-    /// asks for what has ended. Not so by default, since only the application knows what else it has to do.
-    pub fn also_here(mut self) -> Self {
-        self.site.open_here();
+    /// Lets every call that has no deadline of its own wait for `deadline` at most.
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
         self
     }
 
@@ -200,31 +174,31 @@ impl Caller {
         self.register_at(CallServer::FIRST, image, options)
     }
 
-    /// The same at another of its memory servers, on regions there.
+    /// Makes a function known at another of its memory servers, on regions there.
     pub fn register_at(
         &mut self,
         server: CallServer,
         image: &FunctionImage,
         options: FunctionOptions,
     ) -> Result<FunctionHandle, RegisterError> {
-        let handle = self.site.register(server.0, image, options.into_wanted(), self.patience)?;
+        let handle = self.site.register(server.0, image, options.into_wanted(), self.deadline)?;
         Ok(FunctionHandle::new(server, handle))
     }
 
     /// Calls a function and waits for what it gives.
     pub fn call(&mut self, function: FunctionHandle, arguments: &[u8]) -> Result<CallReply, CallError> {
-        self.call_within(function, arguments, self.patience)
+        self.call_within(function, arguments, self.deadline)
     }
 
-    /// The same, for not longer than `patience`. Other calls that end meanwhile are told by [`poll`](Self::poll).
+    /// Calls a function and waits for not longer than `deadline`. Other calls that end meanwhile are told by [`poll`](Self::poll).
     pub fn call_within(
         &mut self,
         function: FunctionHandle,
         arguments: &[u8],
-        patience: Duration,
+        deadline: Duration,
     ) -> Result<CallReply, CallError> {
-        let id = self.begin_within(function, arguments, patience)?;
-        self.await_end(id, patience)
+        let id = self.begin_within(function, arguments, deadline)?;
+        self.await_end(id, deadline)
     }
 
     /// Calls a function for a key, and waits for what it gives. Calls of one key go to the same site, and those of other
@@ -235,19 +209,19 @@ impl Caller {
         key: &[u8],
         arguments: &[u8],
     ) -> Result<CallReply, CallError> {
-        let patience = self.patience;
+        let deadline = self.deadline;
         let id =
-            self.begin_this(function.server, function.in_slot(slot_of(key), arguments, Some(patience)))?;
-        self.await_end(id, patience)
+            self.begin_this(function.server, function.in_slot(slot_of(key), arguments, Some(deadline)))?;
+        self.await_end(id, deadline)
     }
 
-    fn await_end(&mut self, id: CallId, patience: Duration) -> Result<CallReply, CallError> {
+    fn await_end(&mut self, id: CallId, deadline: Duration) -> Result<CallReply, CallError> {
         let mut aside = Vec::new();
         let result = loop {
             match self.poll() {
                 Some(ended) if ended.id == id => break ended.result,
                 Some(ended) => aside.push(ended),
-                None => self.rest(self.site.clock().now() + patience),
+                None => self.rest(self.site.clock().now() + deadline),
             }
         };
         self.site.put_back(aside);
@@ -261,7 +235,7 @@ impl Caller {
         self.begin_this(function.server, function.without_key(arguments, None))
     }
 
-    /// The same for a key.
+    /// Begins a call for a key.
     #[inline]
     pub fn begin_keyed(
         &mut self,
@@ -272,15 +246,15 @@ impl Caller {
         self.begin_this(function.server, function.in_slot(slot_of(key), arguments, None))
     }
 
-    /// Begins a call that ends in an error when there is no answer within `patience`. One that has waited at the
+    /// Begins a call that ends in an error when there is no answer within `deadline`. One that has waited at the
     /// site for as long will not run; one that was on its way for longer may.
     pub fn begin_within(
         &mut self,
         function: FunctionHandle,
         arguments: &[u8],
-        patience: Duration,
+        deadline: Duration,
     ) -> Result<CallId, CallError> {
-        self.begin_this(function.server, function.without_key(arguments, Some(patience)))
+        self.begin_this(function.server, function.without_key(arguments, Some(deadline)))
     }
 
     #[inline]
@@ -298,13 +272,17 @@ impl Caller {
         begin: &Begin<'_>,
         mut error: CallBeginError,
     ) -> Result<CallId, CallError> {
-        let waited = begin.patience.unwrap_or(self.patience);
+        let waited = begin.patience.unwrap_or(self.deadline);
         let limit = self.site.clock().now() + waited;
         loop {
             let lacking = CallError::at_begin(error)?;
             if self.site.clock().now() >= limit {
                 let why = self.why((server, begin.handle), lacking);
-                return Err(CallError::NoRoom { peer: self.site.at(server).peer(), waited, why });
+                return Err(CallError::NoRoom {
+                    peer: self.site.at(server).client().peer().clone(),
+                    waited,
+                    why,
+                });
             }
             self.rest(limit);
             match self.site.begin(server, begin) {
@@ -338,9 +316,9 @@ impl Caller {
         })
     }
 
-    /// Waits for the next call that ends. `None` if `limit` has passed, or if none is under way.
-    pub fn wait(&mut self, limit: Duration) -> Option<CallCompletion> {
-        let until = self.site.clock().now() + limit;
+    /// Waits for the next call that ends. `None` if `deadline` has passed, or if none is under way.
+    pub fn wait(&mut self, deadline: Duration) -> Option<CallCompletion> {
+        let until = self.site.clock().now() + deadline;
         loop {
             if let Some(completion) = self.poll() {
                 return Some(completion);
@@ -377,14 +355,14 @@ impl Caller {
         self.site.under_way()
     }
 
-    /// What this caller has seen of the sites of its first memory server, in the order of [`CallSite::ALL`].
+    /// The sites of the first memory server as this caller has seen them, in the order of [`CallSite::ALL`].
     pub fn sites(&self) -> [SiteReport; 3] {
-        self.site.first().sites()
+        self.site.first().client().sites()
     }
 
     /// The first memory server, for people.
     pub fn site(&self) -> String {
-        self.site.first().peer().to_string()
+        self.site.first().client().peer().to_string()
     }
 }
 

@@ -1,175 +1,26 @@
 //! The memory servers of one caller, and the calls that go on from one to another.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outboard_calling::{
-    Ashore, Begin, CallBeginError, CallEnded, CallOutcome, Crossing, FunctionImage, Leaving, NoRoom,
-    NotCrossed, Placement, RegisterError, Shore, SiteReport, SlotTable, Wanted,
+    Begin, CallBeginError, CallEnded, Crossing, CrossingError, FunctionImage, FunctionNeeds, NoRoom,
+    NotCrossed, RegisterError,
 };
-use outboard_driver::calling::CallerThread;
-use outboard_link::ofi::OfiLink;
-use outboard_link::shm::ShmLink;
-use outboard_link::tcp::TcpLink;
-use outboard_link::{Clock, Link, LinkError, Loss, Peer, WaitOn, sleep_on};
-use outboard_steering::Site;
+use outboard_driver::Connection;
+use outboard_link::{Clock, LinkError, Loss, sleep_on};
 use outboard_wire::Time;
 
+use super::connect::Calling;
 use super::{CallCompletion, CallError, CallId, CallReply};
-use crate::any_link::AnyLink;
 
-/// How long to look for answers before sleeping, where looking costs no system call.
-const SPIN: Duration = Duration::from_micros(20);
-
-/// A caller over one kind of link to its memory server. Chosen once, when connecting.
-pub(super) enum AnyDispatcher {
-    Shm(Box<CallerThread<ShmLink, AnyLink>>),
-    /// Shared with the thread that shows that we live while the application computes.
-    Tcp(Arc<Mutex<CallerThread<TcpLink, AnyLink>>>),
-    /// As over TCP.
-    Ofi(Arc<Mutex<CallerThread<OfiLink, AnyLink>>>),
-}
-
-macro_rules! on {
-    ($any:expr, $site:ident => $body:expr) => {
-        match $any {
-            AnyDispatcher::Shm($site) => $body,
-            AnyDispatcher::Tcp(shared) => {
-                let $site = &mut *lock(shared);
-                $body
-            }
-            AnyDispatcher::Ofi(shared) => {
-                let $site = &mut *lock(shared);
-                $body
-            }
-        }
-    };
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl AnyDispatcher {
-    pub(super) fn register(
-        &mut self,
-        image: &FunctionImage,
-        wanted: Wanted,
-        patience: Duration,
-    ) -> Result<u32, RegisterError> {
-        on!(self, site => site.register(image, wanted, patience))
-    }
-
-    #[inline]
-    pub(super) fn begin(&mut self, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
-        on!(self, site => site.begin(begin))
-    }
-
-    pub(super) fn flush(&mut self) {
-        on!(self, site => site.dispatcher.flush());
-    }
-
-    #[inline]
-    pub(super) fn turn(&mut self, tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
-        on!(self, site => site.turn(tell))
-    }
-
-    pub(super) fn turn_and_keep(&mut self) -> bool {
-        on!(self, site => site.turn_and_keep())
-    }
-
-    pub(super) fn next_kept(&mut self) -> Option<CallEnded> {
-        on!(self, site => site.dispatcher.next_kept())
-    }
-
-    /// Sleeps until there may be something to do for one of them or at what is named, for `span` at most.
-    pub(super) fn sleep<'a>(all: &'a mut [Self], on: Vec<WaitOn<'a>>, span: Duration) {
-        let Some((first, others)) = all.split_first_mut() else {
-            // A loss is told by the calls that it ends.
-            let _ = sleep_on(on, span);
-            return;
-        };
-        on!(first, site => {
-            if let Some(span) = site.prepare_to_sleep(span) {
-                let on = on.into_iter().chain(site.wait_on()).collect();
-                Self::sleep(others, on, span);
-            }
-        });
-    }
-
-    pub(super) fn under_way(&self) -> usize {
-        on!(self, site => site.dispatcher.under_way())
-    }
-
-    pub(super) fn lost(&self) -> Option<LinkError> {
-        on!(self, site => site.dispatcher.lost().cloned())
-    }
-
-    pub(super) fn peer(&self) -> Peer {
-        on!(self, site => site.dispatcher.link().peer().clone())
-    }
-
-    /// Whom calls at a site wait for.
-    pub(super) fn peer_at(&self, at: Site) -> Peer {
-        on!(self, site => site.dispatcher.peer_at(at).clone())
-    }
-
-    pub(super) fn sites(&self) -> [SiteReport; 3] {
-        on!(self, site => site.dispatcher.sites())
-    }
-
-    pub(super) fn open_here(&mut self) {
-        on!(self, site => site.dispatcher.open_here());
-    }
-
-    pub(super) fn table(&self) -> SlotTable {
-        on!(self, site => *site.dispatcher.table())
-    }
-
-    pub(super) fn placement(&self) -> Placement {
-        on!(self, site => site.dispatcher.placement())
-    }
-
-    pub(super) fn clock(&self) -> Clock {
-        on!(self, site => site.clock())
-    }
-
-    pub(super) fn spin(&self) -> Duration {
-        match self {
-            Self::Shm(_) => outboard_limits::spin(SPIN),
-            Self::Tcp(_) | Self::Ofi(_) => Duration::ZERO,
-        }
-    }
-
-    pub(super) fn close(&mut self) {
-        on!(self, site => site.dispatcher.close());
-    }
-}
-
-impl Shore for AnyDispatcher {
-    fn now(&self) -> Time {
-        self.clock().now()
-    }
-
-    #[inline]
-    fn next_leaving(&mut self) -> Option<Leaving> {
-        on!(self, site => site.dispatcher.next_leaving())
-    }
-
-    fn take_over(&mut self, leaving: Leaving, until: Option<Time>) -> Result<(), (Leaving, CallBeginError)> {
-        on!(self, site => site.take_over(leaving, until))
-    }
-
-    fn server_given_up(&self) -> u64 {
-        on!(self, site => site.dispatcher.server_given_up())
-    }
-}
+/// A caller of functions at one memory server.
+pub(super) type Server = Connection<Calling>;
 
 /// All servers that a caller has opened.
 pub(super) struct Servers {
     /// By their numbers. There is always a first one.
-    all: Vec<AnyDispatcher>,
+    all: Vec<Server>,
     /// Calls that have left a server and are not at the next.
     crossing: Crossing,
     /// Functions that may go on elsewhere, by their servers and their numbers there.
@@ -182,7 +33,7 @@ pub(super) struct Servers {
 
 impl Servers {
     /// The first server, and how long it may take nothing before it is given up.
-    pub(super) fn new(first: AnyDispatcher, silence_max: Duration) -> Self {
+    pub(super) fn new(first: Server, silence_max: Duration) -> Self {
         let mut servers = Self {
             all: Vec::new(),
             crossing: Crossing::default(),
@@ -195,9 +46,9 @@ impl Servers {
     }
 
     /// One more.
-    pub(super) fn push(&mut self, mut server: AnyDispatcher, silence_max: Duration) {
+    pub(super) fn push(&mut self, mut server: Server, silence_max: Duration) {
         if self.is_open_here {
-            server.open_here();
+            server.client_mut().open_here();
         }
         self.all.push(server);
         self.crossing.add_server(silence_max);
@@ -207,17 +58,17 @@ impl Servers {
         self.all.len()
     }
 
-    pub(super) fn all(&self) -> &[AnyDispatcher] {
+    pub(super) fn all(&self) -> &[Server] {
         &self.all
     }
 
     #[inline]
-    pub(super) fn first(&self) -> &AnyDispatcher {
+    pub(super) fn first(&self) -> &Server {
         &self.all[0]
     }
 
     /// The one of that number, which a function has.
-    pub(super) fn at(&self, server: u8) -> &AnyDispatcher {
+    pub(super) fn at(&self, server: u8) -> &Server {
         self.all.get(usize::from(server)).unwrap_or(self.first())
     }
 
@@ -225,11 +76,11 @@ impl Servers {
         &mut self,
         server: u32,
         image: &FunctionImage,
-        wanted: Wanted,
+        wanted: FunctionNeeds,
         patience: Duration,
     ) -> Result<u32, RegisterError> {
         let there = self.all.get_mut(server as usize).ok_or(RegisterError::NoServer { server })?;
-        let handle = there.register(image, wanted, patience)?;
+        let handle = there.client_mut().register(image, wanted, patience)?;
         if image.may_forward() {
             self.wanderers.insert((server, handle));
         }
@@ -241,7 +92,8 @@ impl Servers {
         if self.crossing.is_full() && self.wanderers.contains(&(server.into(), begin.handle)) {
             return Err(CallBeginError::Full(NoRoom::UnderWay));
         }
-        self.all.get_mut(usize::from(server)).ok_or(CallBeginError::NoFunction)?.begin(begin)
+        let server = self.all.get_mut(usize::from(server)).ok_or(CallBeginError::NoFunction)?;
+        server.client_mut().begin(begin)
     }
 
     /// The server for which too many wait to go on there, if that is why a function cannot be called, and how many do.
@@ -255,7 +107,7 @@ impl Servers {
     }
 
     pub(super) fn flush(&mut self) {
-        self.all.iter_mut().for_each(AnyDispatcher::flush);
+        self.all.iter_mut().for_each(|server| server.client_mut().flush());
     }
 
     /// Does what there is to do now, and tells which calls have ended.
@@ -264,7 +116,7 @@ impl Servers {
         self.tell_ended(&mut tell);
         for server in &mut self.all {
             let mut failed = Vec::new();
-            server.turn(|call, result| match result {
+            server.client_mut().turn(&mut |call, result| match result {
                 Ok(answer) => tell(CallId(call), Ok(answer)),
                 // Why is known only behind this turn.
                 Err(fault) => failed.push((call, fault)),
@@ -287,11 +139,11 @@ impl Servers {
         }
     }
 
-    /// The same, where what has ended is kept. Returns whether anything moved.
+    /// Does the work of a turn and keeps the calls that have ended. Returns whether anything moved.
     pub(super) fn turn_and_keep(&mut self) -> bool {
         let mut moved = false;
         for server in &mut self.all {
-            moved |= server.turn_and_keep();
+            moved |= server.client_mut().turn_and_keep();
         }
         self.cross() | moved
     }
@@ -305,12 +157,17 @@ impl Servers {
             let server = &self.all[server];
             let may_have_run = true;
             let error = match why {
-                Ashore::Fault(fault) => CallError::new(fault, server),
-                Ashore::Late => CallError::Deadline { peer: server.peer(), may_have_run },
-                Ashore::Lost(error) => CallError::SiteLost { error, may_have_run },
-                Ashore::Stuck(silent) => {
+                CrossingError::Fault(fault) => CallError::new(fault, server),
+                CrossingError::Late => {
+                    CallError::Deadline { peer: server.client().peer().clone(), may_have_run }
+                }
+                CrossingError::Lost(error) => CallError::Lost { error, may_have_run },
+                CrossingError::Stuck(silent) => {
                     let loss = Loss::Stalled { silent, awaited: "room for calls" };
-                    CallError::SiteLost { error: LinkError { peer: server.peer(), loss }, may_have_run }
+                    CallError::Lost {
+                        error: LinkError { peer: server.client().peer().clone(), loss },
+                        may_have_run,
+                    }
                 }
             };
             self.ended.push_back(CallCompletion { id: CallId(id), result: Err(error) });
@@ -324,7 +181,7 @@ impl Servers {
             return Some(ended);
         }
         self.all.iter_mut().find_map(|server| {
-            let CallEnded { call, result } = server.next_kept()?;
+            let CallEnded { call, result } = server.client_mut().next_kept()?;
             let result = result
                 .map(|(value, bytes)| CallReply { value, bytes })
                 .map_err(|fault| CallError::new(fault, server));
@@ -332,7 +189,7 @@ impl Servers {
         })
     }
 
-    /// Keeps calls that were taken out and are for somebody else.
+    /// Keeps calls that were taken out for another call to return.
     pub(super) fn put_back(&mut self, ended: Vec<CallCompletion>) {
         ended.into_iter().rev().for_each(|ended| self.ended.push_front(ended));
     }
@@ -343,31 +200,36 @@ impl Servers {
             return;
         }
         let due = self.crossing.next_deadline().map_or(limit, |due| due.min(limit));
-        let span = due.since(self.clock().now());
-        AnyDispatcher::sleep(&mut self.all, Vec::new(), span);
+        let mut span = due.since(self.clock().now());
+        let mut servers: Vec<_> = self.all.iter_mut().map(Server::client_mut).collect();
+        for server in &mut servers {
+            let Some(shorter) = server.prepare_to_sleep(span) else { return };
+            span = shorter;
+        }
+        let _ = sleep_on(servers.iter().flat_map(|server| server.wait_on()), span);
     }
 
     /// How many calls are under way, or have ended and were not told.
     pub(super) fn under_way(&self) -> usize {
-        let at_servers: usize = self.all.iter().map(AnyDispatcher::under_way).sum();
+        let at_servers: usize = self.all.iter().map(|server| server.client().under_way()).sum();
         at_servers + self.crossing.count() + self.ended.len()
     }
 
     pub(super) fn clock(&self) -> Clock {
-        self.first().clock()
+        self.first().client().clock()
     }
 
     /// How long to look for answers before sleeping: where that costs system calls at one of them, not at all.
     pub(super) fn spin(&self) -> Duration {
-        self.all.iter().map(AnyDispatcher::spin).min().unwrap_or_default()
+        self.all.iter().map(Server::spin).min().unwrap_or_default()
     }
 
     pub(super) fn open_here(&mut self) {
         self.is_open_here = true;
-        self.all.iter_mut().for_each(AnyDispatcher::open_here);
+        self.all.iter_mut().for_each(|server| server.client_mut().open_here());
     }
 
     pub(super) fn close(&mut self) {
-        self.all.iter_mut().for_each(AnyDispatcher::close);
+        self.all.iter_mut().for_each(|server| server.client_mut().close());
     }
 }

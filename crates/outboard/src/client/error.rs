@@ -1,8 +1,11 @@
 //! Why a daemon did not do what it was asked.
 
+use std::time::Duration;
+
+use outboard_limits::show_size;
 use outboard_link::{AccessError, LinkError, Peer};
-use outboard_wire::control::Failure;
-use outboard_wire::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError};
+use outboard_wire::control::ControlFailure;
+use outboard_wire::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, Rights};
 use thiserror::Error;
 
 /// Why a daemon did not do what it was asked.
@@ -15,7 +18,7 @@ pub enum AskError {
         /// Who.
         daemon: Peer,
         /// Why, for programs.
-        failure: Failure,
+        failure: ControlFailure,
         /// Why, for people.
         detail: String,
     },
@@ -38,7 +41,7 @@ pub enum AskError {
     BadName {
         /// The name.
         name: String,
-        /// What it should name.
+        /// The thing that it should name.
         what: &'static str,
         /// How long it may be.
         max: usize,
@@ -51,11 +54,21 @@ pub enum AskError {
         /// The unit, as a power of two.
         chunk_log2: u8,
     },
-    /// The bytes were not written: meanwhile another writer came, or somebody fenced.
-    #[error("the write epoch {epoch} of the region has passed; open it again, or fence it")]
+    /// The bytes were not written: meanwhile another writer came, or a process fenced.
+    #[error("the write epoch {epoch} of the region has passed, it is {now} now; open it again, or fence it")]
     StaleEpoch {
         /// The epoch in which they were written.
         epoch: u64,
+        /// The present one.
+        now: u64,
+    },
+    /// The bytes were not written: they would be the first in their part of a sparse region, and the server has no room left.
+    #[error(
+        "{daemon} has no room for what was never written before; free regions, or start it with more --capacity"
+    )]
+    NoRoom {
+        /// Which server.
+        daemon: Peer,
     },
     /// As many regions are open as a link can have.
     #[error(
@@ -63,18 +76,56 @@ pub enum AskError {
          regions for many small ones"
     )]
     TooManyRegions {
-        /// Whose.
+        /// The daemon that has them.
         daemon: Peer,
         /// How many can be open at once.
         most: usize,
     },
-    /// The bytes cannot be reached.
+    /// The span is not inside the region.
+    #[error("bytes {offset}..{} are outside a region of {}", offset.saturating_add(*len), show_size(*size))]
+    OutOfBounds {
+        /// Where the access begins.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+        /// How large the region is.
+        size: u64,
+    },
+    /// The region was opened without this right, or its key does not carry it.
+    #[error("no right to {needed} this region")]
+    NoRight {
+        /// What the access needs.
+        needed: Rights,
+    },
+    /// The region is not open here, or the daemon knows no such region any more.
+    #[error("the region is not open: unknown region, stale generation or wrong key")]
+    NotOpen,
+    /// Atomics work on words aligned to 8 bytes.
+    #[error("offset {offset} of an atomic is not a multiple of 8")]
+    Misaligned {
+        /// Where the access begins.
+        offset: u64,
+    },
+    /// This machine or that of the daemon lacks what the access needs.
     #[error(transparent)]
-    Access(#[from] AccessError),
+    Access(Box<dyn std::error::Error + Send + Sync>),
     /// No local memory for the transfer.
     #[error("no memory for a transfer: {0}")]
     NoMemory(String),
-    /// The link is gone, or the answer did not come in time.
+    /// The daemon did not answer in time. It may still do what it was asked.
+    #[error(
+        "{daemon} gave no sign of {awaited} within {waited:?}: raise the deadline if it has much to do (link.deadline, \
+         `with_deadline`)"
+    )]
+    Deadline {
+        /// Who.
+        daemon: Peer,
+        /// How long was waited.
+        waited: Duration,
+        /// For what.
+        awaited: &'static str,
+    },
+    /// The link is gone.
     #[error(transparent)]
     Lost(#[from] LinkError),
 }
@@ -82,8 +133,23 @@ pub enum AskError {
 outboard_wire::debug_with_causes!(AskError);
 
 impl AskError {
+    /// Why an access to a region was refused.
+    pub(crate) fn of_access(error: AccessError) -> Self {
+        match error {
+            AccessError::OutOfBounds { offset, len, size } => Self::OutOfBounds { offset, len, size },
+            AccessError::NoRight { needed } => Self::NoRight { needed },
+            AccessError::NotOpen => Self::NotOpen,
+            AccessError::Misaligned { offset } => Self::Misaligned { offset },
+            AccessError::Lost(lost) => Self::Lost(lost),
+            other => Self::Access(other.into()),
+        }
+    }
+
     /// Whether the daemon has no region or file of the name that was asked for.
     pub fn is_not_there(&self) -> bool {
-        matches!(self, Self::Refused { failure: Failure::NoSuchRegion | Failure::NoSuchFile, .. })
+        matches!(
+            self,
+            Self::Refused { failure: ControlFailure::NoSuchRegion | ControlFailure::NoSuchFile, .. }
+        )
     }
 }

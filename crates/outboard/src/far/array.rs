@@ -2,12 +2,31 @@
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
-use std::time::Duration;
+use std::ptr::NonNull;
 
 use super::FarError;
+use super::home::FarHome;
 use super::mapping::{Advice, FarMapping};
+use super::vec::FarVec;
 
-/// Types that are nothing but their bytes, so that they can live at a server.
+/// Types that are nothing but their bytes, so that they can live at a server and travel in messages: numbers, arrays of them, and
+/// structures of them without padding. A structure becomes one by three derives of [`zerocopy`], which this crate exports.
+///
+/// ```
+/// use outboard::zerocopy::{FromBytes, Immutable, IntoBytes};
+///
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// #[zerocopy(crate = "outboard::zerocopy")]
+/// #[repr(C)]
+/// struct Edge {
+///     from: u32,
+///     to: u32,
+/// }
+///
+/// fn is_plain<T: outboard::Plain>() {}
+/// is_plain::<Edge>();
+/// is_plain::<[u64; 3]>();
+/// ```
 pub trait Plain:
     zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy + Send + Sync + 'static
 {
@@ -22,65 +41,66 @@ impl<T> Plain for T where
 const PAGE_MIN: usize = 4096;
 const TOO_ALIGNED: &str = "far memory begins at pages: elements cannot be aligned to more than 4096 bytes";
 
-/// An array in far memory that this process may write. It is used like a slice.
-pub struct FarVec<T> {
-    mapping: FarMapping,
-    len: usize,
-    elements: PhantomData<T>,
-}
-
 /// An array in far memory that this process may read, as others may. It is used like a slice.
 pub struct FarSlice<T> {
-    mapping: FarMapping,
-    len: usize,
-    elements: PhantomData<T>,
-}
-
-impl<T: Plain> FarVec<T> {
-    pub(super) fn new(mapping: FarMapping, len: usize) -> Self {
-        const { assert!(align_of::<T>() <= PAGE_MIN, "{}", TOO_ALIGNED) };
-        assert!(len * size_of::<T>() <= mapping.len(), "the region was made for as many");
-        Self { mapping, len, elements: PhantomData }
-    }
-
-    /// As many elements as the region holds.
-    pub(super) fn whole(mapping: FarMapping) -> Result<Self, FarError> {
-        let len = elements::<T>(&mapping)?;
-        Ok(Self::new(mapping, len))
-    }
-
-    /// Flushes, and makes it read-only from now on, which makes faults cheaper. Others stay out as before.
-    pub fn freeze(self) -> Result<FarSlice<T>, FarError> {
-        Ok(FarSlice { mapping: self.mapping.freeze()?, len: self.len, elements: PhantomData })
-    }
-
-    /// Gives the region back to the server with all that is in it, whether it has a name or not.
-    pub fn free(self) -> Result<(), FarError> {
-        self.mapping.free()
-    }
-
-    /// Waits until the server has all that was written before the call.
-    pub fn flush(&self) -> Result<(), FarError> {
-        self.mapping.flush()
-    }
-
-    /// Flushes, and has the server write the region to the file that it was loaded from.
-    pub fn sync(&self, patience: Duration) -> Result<u64, FarError> {
-        self.mapping.sync(patience)
-    }
+    pub(super) mapping: FarMapping,
+    pub(super) len: usize,
+    pub(super) elements: PhantomData<T>,
 }
 
 impl<T: Plain> FarSlice<T> {
     /// As many elements as the region holds.
     pub(super) fn new(mapping: FarMapping) -> Result<Self, FarError> {
-        const { assert!(align_of::<T>() <= PAGE_MIN, "{}", TOO_ALIGNED) };
+        page_aligned::<T>();
         let len = elements::<T>(&mapping)?;
         Ok(Self { mapping, len, elements: PhantomData })
     }
+
+    /// The region beneath, for what concerns bytes.
+    pub fn mapping(&self) -> &FarMapping {
+        &self.mapping
+    }
+
+    /// Brings the elements of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls and devices can be
+    /// given them.
+    pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {
+        let bytes = self.bytes(span)?;
+        self.mapping.pin(bytes)
+    }
+
+    /// Ends all pins of this array.
+    pub fn unpin(&mut self) {
+        self.mapping.unpin();
+    }
+
+    /// How many elements there is room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.len
+    }
+
+    /// The first element.
+    fn first(&self) -> NonNull<T> {
+        self.mapping.as_ptr().cast()
+    }
+
+    /// How many elements there are.
+    pub(super) fn count(&self) -> usize {
+        self.len
+    }
+
+    /// The region that it lies in, and where it begins there.
+    pub(super) fn region(&self) -> (&FarMapping, usize) {
+        (&self.mapping, 0)
+    }
+}
+
+/// Refuses types, when they are compiled, that regions cannot hold.
+pub(super) fn page_aligned<T>() {
+    const { assert!(align_of::<T>() <= PAGE_MIN, "{}", TOO_ALIGNED) };
 }
 
 /// How many elements a region holds.
-fn elements<T>(mapping: &FarMapping) -> Result<usize, FarError> {
+pub(super) fn elements<T>(mapping: &FarMapping) -> Result<usize, FarError> {
     let (bytes, element) = (mapping.len(), size_of::<T>());
     if element == 0 || bytes % element != 0 {
         return Err(FarError::Uneven { name: mapping.name().to_owned(), bytes: bytes as u64, element });
@@ -89,63 +109,61 @@ fn elements<T>(mapping: &FarMapping) -> Result<usize, FarError> {
 }
 
 macro_rules! like_a_slice {
-    ($array:ident) => {
-        impl<T: Plain> $array<T> {
-            /// The region beneath, for what concerns bytes.
-            pub fn mapping(&self) -> &FarMapping {
-                &self.mapping
-            }
-
-            /// Says how the elements of `span` will be used.
+    (($($generics:tt)+) $array:ty) => {
+        impl<$($generics)+> $array {
+            /// Says how the elements of `span` will be used. What concerns the whole region beneath does so whatever the span.
             pub fn advise(&self, span: Range<usize>, advice: Advice) -> Result<(), FarError> {
-                self.mapping.advise(self.bytes(span)?, advice)
+                let (region, first) = self.region();
+                let bytes = self.bytes(span)?;
+                region.advise(first + bytes.start..first + bytes.end, advice)
             }
 
             /// Brings the elements of `span` here before they are needed, as far as the buffer has room for them.
             pub fn prefault(&self, span: Range<usize>) -> Result<(), FarError> {
-                self.mapping.prefault(self.bytes(span)?)
-            }
-
-            /// Brings the elements of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls
-            /// and devices can be given them.
-            pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {
+                let (region, first) = self.region();
                 let bytes = self.bytes(span)?;
-                self.mapping.pin(bytes)
+                region.prefault(first + bytes.start..first + bytes.end)
             }
 
-            /// Ends all pins of this array.
-            pub fn unpin(&mut self) {
-                self.mapping.unpin();
+            /// Says that the elements of these spans will be touched next: they are fetched in the background, as
+            /// [`FarMapping::prefetch`] does with bytes.
+            pub fn prefetch(&self, spans: impl IntoIterator<Item = Range<usize>>) -> Result<(), FarError> {
+                let (region, first) = self.region();
+                let bytes = |span| self.bytes(span).map(|bytes| first + bytes.start..first + bytes.end);
+                region.prefetch(spans.into_iter().map(bytes).collect::<Result<Vec<_>, _>>()?)
             }
 
-            fn bytes(&self, span: Range<usize>) -> Result<Range<usize>, FarError> {
-                let byte = |at: usize| at.checked_mul(size_of::<T>());
-                match (byte(span.start), byte(span.end)) {
-                    (Some(start), Some(end)) => Ok(start..end),
-                    _ => Err(FarError::TooLong { len: span.end, element: size_of::<T>() }),
+            /// Which bytes of its place elements are.
+            pub(super) fn bytes(&self, span: Range<usize>) -> Result<Range<usize>, FarError> {
+                let byte = |at: usize| at.saturating_mul(size_of::<T>());
+                let bytes = byte(span.start)..byte(span.end);
+                if span.start > span.end || span.end > self.capacity() {
+                    let Range { start, end } = bytes;
+                    return Err(FarError::OutOfBounds { start, end, size: byte(self.capacity()) });
                 }
+                Ok(bytes)
             }
         }
 
-        impl<T: Plain> Deref for $array<T> {
+        impl<$($generics)+> Deref for $array {
             type Target = [T];
 
             fn deref(&self) -> &[T] {
-                // SAFETY: the region is mapped as long as `self`, aligned to a page, and holds this many elements, for
-                // which any bytes will do. Nobody writes to it while a shared reference lives: this process only by
+                // SAFETY: the place is mapped as long as `self`, aligned as `T` has to be, and holds this many elements, for
+                // which any bytes will do. No thread writes to it while a shared reference lives: this process only by
                 // `DerefMut`, and others not at all, for the server gives a region to one writer or to readers.
-                unsafe { core::slice::from_raw_parts(self.mapping.as_ptr().as_ptr().cast(), self.len) }
+                unsafe { core::slice::from_raw_parts(self.first().as_ptr(), self.count()) }
             }
         }
     };
 }
 
-like_a_slice!(FarVec);
-like_a_slice!(FarSlice);
+like_a_slice!((T: Plain, H: FarHome) FarVec<T, H>);
+like_a_slice!((T: Plain) FarSlice<T>);
 
-impl<T: Plain> DerefMut for FarVec<T> {
+impl<T: Plain, H: FarHome> DerefMut for FarVec<T, H> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and this is the only reference.
-        unsafe { core::slice::from_raw_parts_mut(self.mapping.as_ptr().as_ptr().cast(), self.len) }
+        unsafe { core::slice::from_raw_parts_mut(self.first().as_ptr(), self.count()) }
     }
 }

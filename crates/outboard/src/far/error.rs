@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use outboard_driver::paging::{LossReason, PagingError, ThreadsError};
-use outboard_limits::{MemoryLimit, show_size};
+use outboard_driver::paging::{LossReason, PageProtection, PagingError, ThreadsError};
+use outboard_limits::{MemoryLimit, show_bytes, show_size};
 use outboard_link::Address;
 use thiserror::Error;
 
 use crate::client::AskError;
-use crate::find::FindError;
+use crate::error::OpenError;
 
 /// Why far memory cannot be had.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum FarError {
-    /// The options name no memory server, and none was found.
+    /// A memory server cannot be reached.
     #[error(transparent)]
-    Find(#[from] FindError),
-    /// A buffer that is a part of something of which nobody has said how much it is.
+    Open(#[from] OpenError),
+    /// A buffer that is a fraction of an amount that was not given.
     #[error(
         "the buffer is to be {numerator}/{denominator} of the far memory that is used, and how much that is was not said: set \
          FarOptions::footprint, or give the buffer in bytes"
@@ -60,7 +60,7 @@ pub enum FarError {
     Paging(#[from] PagingError),
     /// The threads that answer faults cannot work.
     #[error(transparent)]
-    Threads(#[from] ThreadsError),
+    Threads(Box<dyn std::error::Error + Send + Sync>),
     /// A region's size is no multiple of that of its elements.
     #[error(
         "region “{name}” has {}, which is no whole number of elements of {}",
@@ -83,9 +83,58 @@ pub enum FarError {
         /// How large each is.
         element: usize,
     },
+    /// An arena with a name.
+    #[error(
+        "an arena cannot be named “{name}”: where its blocks are is known to this process alone; reserve it without a name"
+    )]
+    NamedArena {
+        /// The name.
+        name: String,
+    },
+    /// An arena without room for a block.
+    #[error(
+        "an arena of {} has no room for a block of {}: {} of it are free, {} of them side by side; reserve a larger one, which takes \
+         memory only as it is written",
+        show_bytes(*reserved),
+        show_bytes(*asked as u64),
+        show_bytes(*free),
+        show_bytes(*longest)
+    )]
+    ArenaFull {
+        /// How many bytes were asked for.
+        asked: usize,
+        /// How many the arena has.
+        reserved: u64,
+        /// How many of them are free.
+        free: u64,
+        /// How many of these are side by side.
+        longest: u64,
+    },
+    /// A block that would have to begin at addresses that no arena keeps to.
+    #[error(
+        "a block that is aligned to {align} bytes is not for far memory, whose regions begin at pages: {most} is the most"
+    )]
+    TooAligned {
+        /// To how many bytes it is to be aligned.
+        align: usize,
+        /// The most that can be had.
+        most: usize,
+    },
+    /// An array that is full, and has a name that others know its region by.
+    #[error(
+        "“{name}” has room for {} and cannot move to a longer region: others know it by its name; reserve as much as it may need, \
+         which takes memory only as it is written",
+        show_bytes(*room)
+    )]
+    CannotGrow {
+        /// Which array.
+        name: String,
+        /// How many bytes it has room for.
+        room: u64,
+    },
     /// Written chunks did not reach the server in time.
     #[error(
-        "{unsaved} chunks of region “{name}” did not reach the memory server at {server} within {patience:?}"
+        "{unsaved} chunks of region “{name}” did not reach the memory server at {server} within {waited:?}"
     )]
     NotFlushed {
         /// Where the server is.
@@ -95,7 +144,33 @@ pub enum FarError {
         /// How many chunks.
         unsaved: usize,
         /// How long was waited.
-        patience: Duration,
+        waited: Duration,
+    },
+    /// The memory server has no room for what was written.
+    #[error(
+        "{unsaved} chunks of region “{name}” stay here, for the memory server at {server} has no room for them; free regions \
+         there, or start it with more --capacity, then flush again"
+    )]
+    NoRoom {
+        /// Where the server is.
+        server: Address,
+        /// Which region.
+        name: String,
+        /// How many chunks.
+        unsaved: usize,
+    },
+    /// Bytes could not be discarded in time, or their server is lost for good.
+    #[error(
+        "bytes of region “{name}” at the memory server at {server} were not discarded within {waited:?}; each is zero or as \
+         it was"
+    )]
+    NotDiscarded {
+        /// Where the server is.
+        server: Address,
+        /// Which region.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
     },
     /// A span that is not inside its region.
     #[error("bytes {start}..{end} are outside a region of {}", show_size(*size as u64))]
@@ -128,10 +203,10 @@ pub enum FarError {
     },
     /// Bytes that are not here, and did not come in time.
     #[error(
-        "bytes {start}..{end} of “{name}” did not come from the memory server at {server} within {patience:?}; {done} bytes \
+        "bytes {start}..{end} of “{name}” did not come from the memory server at {server} within {waited:?}; {done} bytes \
          before them were copied"
     )]
-    Late {
+    Deadline {
         /// Where the server is.
         server: Address,
         /// Which object.
@@ -142,8 +217,8 @@ pub enum FarError {
         end: usize,
         /// How many bytes before them were copied.
         done: usize,
-        /// How long was waited, at most.
-        patience: Duration,
+        /// How long was waited.
+        waited: Duration,
     },
     /// Bytes that this process has thrown away.
     #[error(
@@ -175,6 +250,39 @@ pub enum FarError {
     ReadOnly {
         /// Which object.
         name: String,
+    },
+    /// Bytes that may not be read or written now.
+    #[error(
+        "bytes {start}..{end} of “{name}” are {protection}, as FarMapping::protect was asked; change that first"
+    )]
+    Forbidden {
+        /// Which object.
+        name: String,
+        /// Where they begin in the object.
+        start: usize,
+        /// Where they end.
+        end: usize,
+        /// Their protection.
+        protection: PageProtection,
+    },
+    /// A range that is to begin at a page, and does not.
+    #[error("byte {start} is not the first of a page of {page} bytes; protection is a matter of whole pages")]
+    Unaligned {
+        /// Where it begins in the object.
+        start: usize,
+        /// The size of a page.
+        page: usize,
+    },
+    /// The kernel does not change what may be done to bytes.
+    #[error(
+        "the kernel does not change the protection of bytes of “{name}”: {source}; each change within an object is a mapping, of          which a process can have as many as vm.max_map_count says"
+    )]
+    NotProtected {
+        /// Which object.
+        name: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
     },
     /// More pinned than the buffer can spare.
     #[error(
@@ -209,6 +317,13 @@ pub struct BufferTooLarge {
 }
 
 outboard_wire::debug_with_causes!(FarError, BufferTooLarge);
+
+impl FarError {
+    /// Why the threads that answer faults cannot work.
+    pub(super) fn of_threads(error: impl Into<ThreadsError>) -> Self {
+        Self::Threads(Box::new(error.into()))
+    }
+}
 
 fn list(nodes: &[u32]) -> String {
     let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();

@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outboard_driver::paging::{Loss, LossListener, LossReason, ThreadsError};
+use outboard_driver::paging::{LossListener, LossReason, ServerLoss};
 use outboard_link::Address;
 
 use super::FarError;
 use super::memory::{FarMemory, Shared};
 
-/// What only a memory server had is lost for good: whatever of these objects is not here.
+/// Bytes that only a memory server had are lost for good: those of these objects that are not here.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FarLoss {
-    /// What the memory server calls itself.
+    /// The memory server's name for itself.
     pub name: String,
     /// Where it was.
     pub address: Address,
@@ -30,7 +30,7 @@ pub struct FarLoss {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostObject {
-    /// What people call it, as [`FarMapping::name`](super::FarMapping::name) does.
+    /// Its name for people, as [`FarMapping::name`](super::FarMapping::name) does.
     pub name: String,
     /// The addresses of all of it.
     pub addresses: Range<usize>,
@@ -41,13 +41,13 @@ pub struct LostObject {
 }
 
 impl FarLoss {
-    fn new(loss: &Loss, servers: &[Address]) -> Self {
-        let name = loss.server.as_ref().map(|peer| peer.intro().name.as_str().to_owned());
+    fn new(loss: &ServerLoss, servers: &[Address]) -> Self {
+        let name = loss.server.as_ref().map(|peer| peer.name().to_owned());
         let object = |region: &Arc<outboard_driver::paging::PagedRegion>| {
             let spec = region.spec();
             LostObject {
                 name: spec.object.clone(),
-                addresses: region.addresses(),
+                addresses: region.start().get()..region.addresses().end().get(),
                 part: spec.stripes.part + 1,
                 parts: spec.stripes.parts,
             }
@@ -95,11 +95,11 @@ impl FarLosses {
         Some(FarLoss::new(&loss, &self.shared.servers))
     }
 
-    /// Waits for the next loss, so long at most.
-    pub fn wait(&mut self, patience: Duration) -> Option<FarLoss> {
+    /// Waits for the next loss, for `deadline` at most.
+    pub fn wait(&mut self, deadline: Duration) -> Option<FarLoss> {
         let begun = Instant::now();
         loop {
-            let left = patience.saturating_sub(begun.elapsed());
+            let left = deadline.saturating_sub(begun.elapsed());
             let loss = self.take();
             if loss.is_some() || left.is_zero() {
                 return loss;
@@ -127,7 +127,29 @@ impl FarMemory {
     /// dropped when far memory ends. One that panics is not called again.
     ///
     /// A loss is declared when a server has been away for [`FarOptions::grace`](super::FarOptions::grace), was started anew,
-    /// or does not give a region any more. While somebody listens that happens even if nobody needs the server.
+    /// or does not give a region any more. While a program listens that happens even if no thread needs the server.
+    ///
+    /// ```
+    /// # let server = outboard_nearby::start();
+    /// use std::time::Duration;
+    ///
+    /// use outboard::Outboard;
+    ///
+    /// let outboard = Outboard::find()?;
+    /// let far = outboard.far_with(outboard.far_options().with_grace(Duration::from_millis(100)))?;
+    /// let counters = far.allocate::<u64>(1 << 20)?;
+    /// let (sender, losses) = std::sync::mpsc::channel();
+    /// far.when_lost(move |loss| {
+    ///     let _ = sender.send(loss.to_string());
+    /// })?;
+    /// # drop(server);
+    /// println!("{}", losses.recv()?); // memory server “…” at … is lost: …
+    /// # drop(counters);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A program that goes on with what is here:
+    // tidy: allow(no_run) it ends when its memory server is killed; crates/e2e/tests/paging/living_on.rs runs and kills
     #[doc = concat!("```no_run\n", include_str!("../../examples/living_on.rs"), "```")]
     pub fn when_lost(&self, mut callback: impl FnMut(&FarLoss) + Send + 'static) -> Result<(), FarError> {
         let mut listener = self.listen()?;
@@ -145,7 +167,7 @@ impl FarMemory {
             }
         };
         let thread = std::thread::Builder::new().name("outboard-losses".to_owned()).spawn(work);
-        thread.map(drop).map_err(|error| ThreadsError::from(error).into())
+        thread.map(drop).map_err(FarError::of_threads)
     }
 
     /// The losses of memory servers, for those who wait for them with a descriptor of their own event loop.
@@ -155,7 +177,7 @@ impl FarMemory {
 
     fn listen(&self) -> Result<LossListener, FarError> {
         let listener = LossListener::new(&self.shared.pages);
-        let listener = listener.map_err(|errno| ThreadsError::from(std::io::Error::from(errno)))?;
+        let listener = listener.map_err(|errno| FarError::of_threads(std::io::Error::from(errno)))?;
         // A server may be away already, and is given up in time from now on.
         self.shared.threads.look();
         Ok(listener)

@@ -1,35 +1,58 @@
 //! One process's far memory.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use outboard_driver::FrontDeskConfig;
 use outboard_driver::WorkerConfig;
 use outboard_driver::paging::{
-    self, Mover, PagedRegion, PagerThreads, Pages, PagingStats, Peers, RegionSpec, SpaceConfig,
+    self, Mover, PagedRegion, PagerThreads, PagingStats, Peers, ProcessPages, RegionSpec, SpaceConfig,
 };
 use outboard_link::Address;
+use outboard_paging::application::Process;
 use outboard_wire::Rights;
 
-use super::array::{FarSlice, FarVec, Plain};
+use super::array::{FarSlice, Plain};
+use super::buffer::BufferPolicy;
 use super::control::Control;
 use super::mapping::FarMapping;
-use super::parts::Part;
+use super::parts::{Part, Use};
+use super::tasks::WakerThread;
+use super::vec::FarVec;
 use super::{FarError, FarOptions, RegionOptions};
 use crate::memory::Memory;
+use crate::outboard::Outboard;
 
 /// One process's far memory: a memory server's regions behind plain pointers, with one buffer for all of them.
 /// Clones are the same far memory. It ends, with its threads, when the last clone and the last object in it are
 /// dropped.
+///
+/// ```
+/// # let _server = outboard_nearby::start();
+/// use outboard::Outboard;
+///
+/// let outboard = Outboard::find()?; // this user's `outboard up`
+/// let far = outboard.far_with(outboard.far_options().with_buffer("16MiB".parse()?))?;
+/// let mut counts = far.allocate::<u64>(16 << 20)?; // 128 MiB, of which 16 are here at a time
+/// for at in (0..counts.len()).step_by(1 << 16) {
+///     counts[at] += at as u64; // a page fault, a fetch, and then memory like any other
+/// }
+/// let sum: u64 = counts.iter().step_by(1 << 16).sum();
+/// assert_eq!(sum, (0..16u64 << 20).step_by(1 << 16).sum());
+/// far.explain().iter().for_each(|line| println!("{line}"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct FarMemory {
     pub(super) shared: Arc<Shared>,
 }
 
 pub(super) struct Shared {
-    pub(super) pages: Arc<Pages>,
+    pub(super) pages: Arc<ProcessPages>,
     pub(super) threads: PagerThreads,
+    pub(super) buffer: Mutex<BufferPolicy>,
     /// The memory servers, in the order of stripes.
     controls: Vec<Control>,
     pub(super) servers: Vec<Address>,
@@ -38,8 +61,12 @@ pub(super) struct Shared {
     pub(super) next_server: AtomicUsize,
     /// How pages are to get in and out, if that was said.
     mover: Option<Mover>,
+    /// Where to write which chunks were touched.
+    record: Option<PathBuf>,
     has_agent: bool,
-    pub(super) patience: Duration,
+    pub(super) deadline: Duration,
+    /// The futures that wait for chunks.
+    pub(super) wakers: WakerThread,
 }
 
 impl Shared {
@@ -51,10 +78,10 @@ impl Shared {
     /// Gives an object its place among our addresses, and waits until every fault thread can reach its parts.
     pub(super) fn map(&self, parts: Vec<RegionSpec>) -> Result<Vec<Arc<PagedRegion>>, FarError> {
         let parts = self.pages.map(parts)?;
-        let opened = parts.iter().try_for_each(|part| self.threads.open(part, self.patience));
+        let opened = parts.iter().try_for_each(|part| self.threads.open(part, self.deadline));
         if let Err(error) = opened {
             self.threads.unmap(&parts, Duration::ZERO);
-            return Err(error.into());
+            return Err(FarError::of_threads(error));
         }
         Ok(parts)
     }
@@ -72,7 +99,7 @@ impl Shared {
             return Ok(());
         }
         parts.iter().for_each(|part| self.pages.begin_flush(part));
-        let patience = self.pages.config().grace + self.patience;
+        let patience = self.pages.config().grace + self.deadline;
         let deadline = Instant::now() + patience;
         loop {
             // All of them, so that no server waits for another.
@@ -80,13 +107,35 @@ impl Shared {
             let late = || parts.iter().zip(&unsaved).filter(|(_, unsaved)| **unsaved > 0);
             let Some(mut worst) = late().next() else { return Ok(()) };
             worst = late().find(|(part, _)| part.is_lost()).unwrap_or(worst);
+            if let Some((part, unsaved)) = late().find(|(part, _)| part.is_refused_room() && !part.is_lost())
+            {
+                let (server, name) = (self.servers[part.spec().at].clone(), part.spec().name.clone());
+                return Err(FarError::NoRoom { server, name, unsaved: *unsaved });
+            }
             if worst.0.is_lost() || Instant::now() > deadline {
                 let (spec, unsaved) = (worst.0.spec(), *worst.1);
                 let server = self.servers[spec.at].clone();
-                return Err(FarError::NotFlushed { server, name: spec.name.clone(), unsaved, patience });
+                return Err(FarError::NotFlushed {
+                    server,
+                    name: spec.name.clone(),
+                    unsaved,
+                    waited: patience,
+                });
             }
             self.threads.look();
             self.pages.space().wait_for_news(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let (Some(file), Some(recording)) = (&self.record, self.pages.recording())
+            && let Err(error) = std::fs::write(file, recording.encode())
+        {
+            self.pages
+                .space()
+                .say(&format!("outboard: far.record: cannot write {}: {error}\n", file.display()));
         }
     }
 }
@@ -105,41 +154,60 @@ fn refuse_same(controls: &[Control]) -> Result<(), FarError> {
 }
 
 impl FarMemory {
-    /// The far memory of this process as the configuration file and the environment say, or else at the memory server that
-    /// this user has started by `outboard up` or `outboard memory`.
-    pub fn find() -> Result<Self, FarError> {
-        Self::connect(FarOptions::find()?)
-    }
-
-    /// Connects to the memory servers, and to an agent if one is named, and starts the threads that answer faults.
-    pub fn connect(options: FarOptions) -> Result<Self, FarError> {
-        // What makes no sense, and what this machine cannot do, is said before anybody is disturbed.
+    /// Connects to the memory servers, and to the agent if there is one, and starts the threads that answer faults.
+    pub(crate) fn start(outboard: &Outboard, mut options: FarOptions) -> Result<Self, FarError> {
+        // Options that make no sense, and those that this machine cannot do, are told before any daemon is disturbed.
         options.check()?;
-        let space = SpaceConfig { mover: options.mover, node: options.node };
-        let pages = paging::open(options.paging(), space)?;
-        let servers: Vec<Address> = options.servers().cloned().collect();
-        let controls = servers.iter().map(|server| Control::connect(server, &options));
+        if options.servers.is_empty() {
+            options.servers.push(outboard.server()?.clone());
+        }
+        let first = &options.servers[0];
+        let is_near = |server: &Address| matches!(server, Address::Abstract(_) | Address::Path(_));
+        let space = SpaceConfig {
+            mover: options.mover,
+            node: options.node_number(first),
+            faults: options.faults,
+            needs_links: outboard.agent.is_some()
+                || options.wire.is_some()
+                || !options.servers.iter().all(is_near),
+            is_unprivileged: options.is_unprivileged,
+        };
+        let pages = paging::open(options.paging(Some(first)), space)?;
+        let servers = options.servers;
+        let controls = servers.iter().map(|server| Control::connect(server, outboard));
         let controls = controls.collect::<Result<Vec<_>, _>>()?;
         refuse_same(&controls)?;
         let peers = Peers {
             servers: servers.clone(),
-            agent: options.agent.clone(),
-            identity: options.identity.clone(),
-            desk: FrontDeskConfig {
-                shm: options.link.shm(),
-                tcp: options.link.tcp(),
-                ofi: options.link.ofi(),
-                ..FrontDeskConfig::default()
+            agent: outboard.agent.clone(),
+            identity: outboard.identity.clone(),
+            desk: FrontDeskConfig { links: outboard.link.configs(), ..FrontDeskConfig::default() },
+            worker: WorkerConfig {
+                spin: options.spin.unwrap_or_default(),
+                server_wire: options.wire,
+                ..WorkerConfig::default()
             },
-            worker: WorkerConfig { spin: options.spin, server_wire: options.wire, ..WorkerConfig::default() },
         };
-        let patience = options.link.deadline;
-        let threads = PagerThreads::start(&pages, &peers, patience)?;
+        let deadline = outboard.deadline;
+        let threads = PagerThreads::start(&pages, &peers, deadline).map_err(FarError::of_threads)?;
+        let buffer = Mutex::new(BufferPolicy::begin(options.buffer, options.footprint, &threads)?);
         let has_agent = peers.agent.is_some();
         let (stripe, next_server) = (options.stripe, AtomicUsize::new(0));
-        let mover = options.mover;
-        let shared =
-            Shared { pages, threads, controls, servers, stripe, next_server, mover, has_agent, patience };
+        let (mover, record) = (options.mover, options.record);
+        let shared = Shared {
+            pages,
+            threads,
+            buffer,
+            controls,
+            servers,
+            stripe,
+            next_server,
+            mover,
+            record,
+            has_agent,
+            deadline,
+            wakers: WakerThread::default(),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -148,7 +216,7 @@ impl FarMemory {
         self.allocate_with(len, &RegionOptions::default())
     }
 
-    /// The same, with options.
+    /// Allocates `len` elements with options.
     pub fn allocate_with<T: Plain>(
         &self,
         len: usize,
@@ -164,14 +232,14 @@ impl FarMemory {
     pub fn reserve(&self, bytes: u64, options: &RegionOptions) -> Result<FarMapping, FarError> {
         self.check(bytes, options)?;
         let parts = self.shared.reserve(bytes, options)?;
-        self.map(parts, options, true)
+        self.map(parts, options, Use::Fresh)
     }
 
     /// Opens a named region to read it, together with other readers.
     pub fn open<T: Plain>(&self, name: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
         self.check(1, options)?;
         let parts = self.shared.open(name, Rights::READ, options.chunk)?;
-        FarSlice::new(self.map(parts, &named(name, options), false)?)
+        FarSlice::new(self.map(parts, &named(name, options), Use::Read)?)
     }
 
     /// Opens a named region as its only writer.
@@ -182,18 +250,18 @@ impl FarMemory {
     ) -> Result<FarVec<T>, FarError> {
         self.check(1, options)?;
         let parts = self.shared.open(name, Rights::READ.and(Rights::WRITE), options.chunk)?;
-        FarVec::whole(self.map(parts, &named(name, options), true)?)
+        FarVec::whole(self.map(parts, &named(name, options), Use::Write)?)
     }
 
     /// Opens a file below the server's data directory to read it, together with other readers. The server loads it
     /// unless it has already. Of several servers it is the first, which has all of it.
     pub fn open_file<T: Plain>(&self, path: &str, options: &RegionOptions) -> Result<FarSlice<T>, FarError> {
         self.check(1, options)?;
-        let region = self.shared.server(0)?.load(path, Rights::READ, options.patience)?;
-        FarSlice::new(self.map(vec![Part::whole(region)], &named(path, options), false)?)
+        let region = self.shared.server(0)?.load(path, Rights::READ, options.deadline)?;
+        FarSlice::new(self.map(vec![Part::whole(region)], &named(path, options), Use::Read)?)
     }
 
-    /// The same as its only writer. [`FarVec::sync`] brings what was written to the file.
+    /// Opens a file below the server's data directory as its only writer. [`FarVec::sync`] brings what was written to the file.
     pub fn open_file_writable<T: Plain>(
         &self,
         path: &str,
@@ -201,19 +269,19 @@ impl FarMemory {
     ) -> Result<FarVec<T>, FarError> {
         self.check(1, options)?;
         let rights = Rights::READ.and(Rights::WRITE);
-        let region = self.shared.server(0)?.load(path, rights, options.patience)?;
-        FarVec::whole(self.map(vec![Part::whole(region)], &named(path, options), true)?)
+        let region = self.shared.server(0)?.load(path, rights, options.deadline)?;
+        FarVec::whole(self.map(vec![Part::whole(region)], &named(path, options), Use::Write)?)
     }
 
     /// Waits until the agent has said what it will do with every region that may go by it; one that is to have a copy
     /// of a region has it then. Returns whether it has; nothing needs this to work.
-    pub fn wait_for_agent(&self, patience: Duration) -> bool {
+    pub fn wait_for_agent(&self, deadline: Duration) -> bool {
         if !self.shared.has_agent {
             return false;
         }
-        let deadline = Instant::now() + patience;
+        let until = Instant::now() + deadline;
         while !self.shared.pages.is_settled_with_agent() {
-            if Instant::now() > deadline {
+            if Instant::now() > until {
                 return false;
             }
             self.shared.pages.space().wait_for_news(Duration::from_millis(5));
@@ -227,7 +295,7 @@ impl FarMemory {
         self.shared.pages.servers_unknown_to_agent().into_iter().collect()
     }
 
-    /// What it has done so far.
+    /// The counts so far.
     pub fn stats(&self) -> PagingStats {
         self.shared.pages.stats()
     }
@@ -237,28 +305,25 @@ impl FarMemory {
         self.shared.pages.fetches()
     }
 
-    /// How many bytes of far memory may be here at once.
-    pub fn buffer(&self) -> usize {
-        self.shared.pages.config().buffer
-    }
-
-    /// What was chosen and why, for people.
+    /// The choices and their reasons, for people.
     pub fn explain(&self) -> Vec<String> {
         let pages = &self.shared.pages;
         let mut lines = vec![format!(
-            "pages are {}; faults come through {}{}",
+            "pages are {}; faults come through {} and are answered by {}{}",
             match (pages.space().mover(), self.shared.mover) {
                 (Mover::Move, _) => "moved",
                 (Mover::Copy, None) => "copied: this kernel cannot move them",
                 (Mover::Copy, Some(_)) => "copied, as configured",
             },
             pages.space().route(),
+            pages.space().faults().why,
             if pages.space().serves_the_kernel() {
                 ""
             } else {
-                ": system calls given far memory that is not here fail with EFAULT, so prefault or pin it"
+                "; system calls given far memory that is not here fail with EFAULT, so prefault or pin it"
             }
         )];
+        lines.push(self.explain_buffer());
         lines.extend(pages.explain());
         lines
     }
@@ -268,9 +333,9 @@ impl FarMemory {
         Ok(self.shared.pages.check(bytes, options.chunk)?)
     }
 
-    fn map(&self, parts: Vec<Part>, options: &RegionOptions, writable: bool) -> Result<FarMapping, FarError> {
+    fn map(&self, parts: Vec<Part>, options: &RegionOptions, how: Use) -> Result<FarMapping, FarError> {
         let name = options.name.clone().unwrap_or_else(|| parts[0].to_string());
-        match self.shared.map(self.shared.specs(&name, &parts, options, writable)) {
+        match self.shared.map(self.shared.specs(&name, &parts, options, how)) {
             Ok(regions) => Ok(FarMapping::new(Arc::clone(&self.shared), name, regions, parts)),
             Err(error) => {
                 // The regions are of no use to us; the first error is the one to tell.

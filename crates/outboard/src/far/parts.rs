@@ -6,12 +6,23 @@ use std::sync::atomic::Ordering;
 use outboard_driver::paging::{RegionSpec, Stripes};
 use outboard_paging::application::chunks::SizeClass;
 use outboard_wire::Rights;
-use outboard_wire::control::{Failure, Sharing};
+use outboard_wire::control::{ControlFailure, RegionSharing};
 
 use super::memory::Shared;
 use super::{FarError, RegionOptions};
 use crate::client::AskError;
 use crate::memory::FarRegion;
+
+/// The use of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It is read.
+    Read,
+    /// It is read and written.
+    Write,
+    /// It is read and written, and was reserved just now: it is zero.
+    Fresh,
+}
 
 /// The region that one memory server has of an object.
 pub(super) struct Part {
@@ -28,14 +39,14 @@ impl Part {
     }
 }
 
-/// What people call an object that nobody has named.
+/// The name for people of an object without a name.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "region {}", self.far.descriptor.grant.region.0)
+        write!(f, "region {}", self.far.id())
     }
 }
 
-/// What a server calls its part of a striped object. Whoever would divide it in another way does not find it.
+/// The name at a server of its part of a striped object. A process that would divide it in another way does not find it.
 fn part_name(name: &str, stripes: Stripes) -> String {
     if stripes.parts == 1 {
         return name.to_owned();
@@ -60,7 +71,10 @@ impl Shared {
             let at = first.wrapping_add(stripes.part as usize) % servers;
             let name = options.name.as_deref().map(|name| part_name(name, stripes));
             let reserved = self.server(at).and_then(|mut server| {
-                Ok(server.reserve_chunks(size, class.0, name.as_deref(), Sharing::Leased)?)
+                Ok(match options.is_guaranteed {
+                    true => server.reserve_chunks(size, class.0, name.as_deref(), RegionSharing::Leased)?,
+                    false => server.reserve_sparse(size, class.0, name.as_deref())?,
+                })
             });
             match reserved {
                 Ok(far) => parts.push(Part { at, stripes, far }),
@@ -114,13 +128,13 @@ impl Shared {
         }
     }
 
-    /// What the parts of an object are to be here.
+    /// The specification of the parts of an object here.
     pub(super) fn specs(
         &self,
         name: &str,
         parts: &[Part],
         options: &RegionOptions,
-        writable: bool,
+        how: Use,
     ) -> Vec<RegionSpec> {
         let spec = |Part { at, stripes, far }: &Part| RegionSpec {
             object: name.to_owned(),
@@ -128,13 +142,14 @@ impl Shared {
                 1 => name.to_owned(),
                 parts => format!("{name}, part {} of {parts} at {}", stripes.part + 1, self.servers[*at]),
             },
-            grant: far.descriptor.grant,
+            grant: far.descriptor().grant,
             at: *at,
             server: far.server(),
             stripes: *stripes,
             epoch: far.epoch(),
             class: SizeClass(options.chunk.max(1).ilog2() as u8),
-            writable,
+            writable: how != Use::Read,
+            is_fresh: how == Use::Fresh,
             is_kept: options.name.is_some(),
             path: options.path,
             cache: options.cache,
@@ -144,5 +159,5 @@ impl Shared {
 }
 
 fn is_unknown(error: &FarError) -> bool {
-    matches!(error, FarError::Ask(AskError::Refused { failure: Failure::NoSuchRegion, .. }))
+    matches!(error, FarError::Ask(AskError::Refused { failure: ControlFailure::NoSuchRegion, .. }))
 }

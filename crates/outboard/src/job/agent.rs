@@ -1,6 +1,6 @@
-//! The agent of a node, which the ranks of a job start if nobody else has.
+//! The agent of a node, which the ranks of a job start if no other process has.
 //!
-//! All ranks of a node look for it at the same place. Whoever of them gets a lock, which the kernel takes back when its
+//! All ranks of a node look for it at the same place. The rank that gets a lock, which the kernel takes back when its
 //! holder dies, starts it; the others look again. It ends by itself when the last of them is gone.
 
 use std::io;
@@ -53,7 +53,7 @@ pub(super) enum StartError {
 
 outboard_wire::debug_with_causes!(StartError);
 
-/// Connects to the agent of this node at `address`, and starts it if nobody has.
+/// Connects to the agent of this node at `address`, and starts it if no other process has.
 pub(super) fn find_or_start(
     address: &Address,
     settings: &Settings,
@@ -67,7 +67,7 @@ pub(super) fn find_or_start(
             return Ok(client);
         }
         if let Some(_lock) = lock(address) {
-            // Whoever had it before may have started one.
+            // The rank that had it before may have started one.
             if let Some(client) = connect(address, settings, identity)? {
                 return Ok(client);
             }
@@ -82,7 +82,7 @@ pub(super) fn find_or_start(
     }
 }
 
-/// Nothing if nobody is there yet.
+/// Nothing if no agent is there yet.
 fn connect(
     address: &Address,
     settings: &Settings,
@@ -95,14 +95,14 @@ fn connect(
     }
 }
 
-/// The right to start the agent. Nobody is ever answered there.
+/// The right to start the agent. No peer is ever answered there.
 fn lock(address: &Address) -> Option<UnixListener> {
     let Address::Abstract(name) = address else { return None };
     let name = UnixAddress::from_abstract_name(format!("{name}-starts")).ok()?;
     UnixListener::bind_addr(&name).ok()
 }
 
-/// Starts it and waits until it is ready. The process that is started here goes when the agent is: whoever waits for
+/// Starts it and waits until it is ready. The process that is started here goes when the agent is: a program that waits for
 /// children of its own never meets an agent among them.
 fn start(
     program: &Path,
@@ -142,7 +142,7 @@ fn find_program(named: Option<&Path>) -> Result<PathBuf, StartError> {
     places.find(|place| place.is_file()).ok_or_else(missing)
 }
 
-/// What it has to know.
+/// The settings that it has to know.
 fn variables(
     address: &Address,
     settings: &Settings,
@@ -152,7 +152,7 @@ fn variables(
     let (mut listen, peers) = network(members, identity.rank.0 as usize, identity.job.0);
     listen.insert(0, address.clone());
     let agent = AgentSettings { listen, peers, while_used: true, ..settings.agent.clone() };
-    // What is usual is not worth a line among those of the ranks.
+    // The usual case is not worth a line among those of the ranks.
     let level = if settings.log.level == LogLevel::Info { LogLevel::Warn } else { settings.log.level };
     let log = LogSettings { level, ..settings.log.clone() };
     let Settings { calling, link, metrics, .. } = settings;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_of_a_single_node_is_seen_by_nobody_else() {
+    fn the_agent_of_a_single_node_is_seen_by_no_other_job() {
         let alone = [member(0, "unix:@a"), member(1, "unix:@b")];
         assert_eq!(network(&alone, 1, 7), Default::default());
         let same = [member(0, "tcp:10.0.0.1:1 unix:@a"), member(1, "tcp:10.0.0.1:2 unix:@b")];

@@ -14,7 +14,7 @@ pub(crate) fn to_text(addresses: &[Address]) -> String {
 }
 
 /// By which of a rank's addresses we reach it, `own` being ours: by shared memory if it is on the same machine, which it
-/// is if both are seen by others at the same place, or by nobody else at all.
+/// is if both are seen by others at the same place, or by no other process at all.
 pub(crate) fn way_to(theirs: &str, own: &str) -> Result<Address, AddressError> {
     let (mut theirs, own) = (parse(theirs)?, parse(own)?);
     let is_here = host(&theirs) == host(&own);
@@ -44,7 +44,7 @@ fn port(address: &Address) -> Option<SocketAddr> {
     }
 }
 
-/// Whether anybody listens at a socket of this machine that has no path. Nobody is disturbed by the question.
+/// Whether a process listens at a socket of this machine that has no path. The question disturbs no process.
 pub(crate) fn is_open(address: &Address) -> bool {
     let Address::Abstract(name) = address else { return false };
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_open_while_somebody_listens() {
+    fn a_socket_is_open_while_a_process_listens() {
         let name = format!("outboard-doors-{}", std::process::id());
         let address = Address::Abstract(name.clone());
         assert!(!is_open(&address));

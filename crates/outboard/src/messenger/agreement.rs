@@ -1,4 +1,4 @@
-//! What all ranks do together: wait for each other, and find out that nothing is left.
+//! The common work of all ranks: they wait for each other, and find out that nothing is left.
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ impl Messenger {
     /// Waits until everything that was sent anywhere in this space, by handlers too, has been handled everywhere. All ranks
     /// have to take part. Some leave it earlier than others: if messages of the next phase need another handler, a
     /// [`barrier`](Self::barrier) comes between.
+    ///
+    /// A rank that waits here handles messages of this space alone. If other ranks may still be sending in another space, and
+    /// would wait for room there before they come here, use [`begin_quiesce`](Self::begin_quiesce) and receive in all spaces.
     pub fn quiesce(
         &mut self,
         space: u8,
@@ -30,7 +33,7 @@ impl Messenger {
         )
     }
 
-    /// The same with a handler for whole bundles.
+    /// Waits with a handler for whole bundles.
     pub fn quiesce_bundles(
         &mut self,
         space: u8,
@@ -103,7 +106,7 @@ impl Messenger {
         mut work: impl FnMut(&mut Self) -> Result<bool, MessengerError>,
         space: Option<u8>,
     ) -> Result<(), MessengerError> {
-        let (began, patience) = (Instant::now(), self.options.patience);
+        let (began, patience) = (Instant::now(), self.options.deadline);
         match space {
             Some(space) => self.begin_quiesce(space)?,
             None => self.begin_barrier(),
@@ -120,13 +123,13 @@ impl Messenger {
             }
             idle = if has_worked { 0 } else { idle + 1 };
             if idle > 0 && idle % 1024 == 0 && began.elapsed() > patience {
-                return Err(MessengerError::Timeout { what, waited: patience });
+                return Err(MessengerError::Deadline { what, waited: patience });
             }
             self.pause_for(idle)?;
         }
     }
 
-    /// For whoever got [`Full`](super::SendError::Full): handles what has arrived, or lets others run if nothing has, so that
+    /// For a rank that got [`Full`](super::SendError::Full): handles what has arrived, or lets others run if nothing has, so that
     /// there will be room. Then try again.
     pub fn make_room(
         &mut self,
@@ -137,8 +140,8 @@ impl Messenger {
         self.pause()
     }
 
-    /// For whoever can do nothing but wait: lets others run, the longer nothing has arrived the more. A rank that is lost
-    /// without a goodbye is an error, once: whoever goes on without it can.
+    /// For a rank that can do nothing but wait: lets others run, the longer nothing has arrived the more. A rank that is lost
+    /// without a goodbye is an error, once, so that a rank can go on without it.
     pub fn pause(&mut self) -> Result<(), MessengerError> {
         let departed = self.worker.service().departed();
         if let Some(departed) = departed.get(self.departed_told) {
@@ -182,7 +185,7 @@ impl Messenger {
         }
         if moved {
             (0..self.ranks).for_each(|rank| self.seal(set, rank));
-            // Others may wait for nothing else, and whoever has told them may not call again for long. A failure shows again
+            // Others may wait for nothing else, and the rank that has told them may not call again for long. A failure shows again
             // in `progress`.
             let _ = self.worker.step();
         }

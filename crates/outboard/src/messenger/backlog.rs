@@ -24,7 +24,7 @@ struct Long {
 #[derive(Default)]
 pub(super) struct Backlog {
     long: VecDeque<Long>,
-    /// Messages that fit into a bundle, one behind the other as in one, from here on: whoever answers every message of a
+    /// Messages that fit into a bundle, one behind the other as in one, from here on: a rank that answers every message of a
     /// bundle may leave thousands.
     short: Vec<u8>,
     taken: usize,
@@ -55,7 +55,7 @@ impl Backlog {
     fn drop_short(&mut self, len: usize) {
         self.bytes -= len;
         self.taken += MessageHead::LEN + len;
-        // What was taken is forgotten now and then, also if there is always something left.
+        // Messages that were taken are forgotten now and then, also if there are always some left.
         if self.taken == self.short.len() || self.taken > self.short.len().max(FORGET) / 2 {
             self.short.drain(..self.taken);
             self.taken = 0;

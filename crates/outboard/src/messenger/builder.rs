@@ -95,7 +95,7 @@ impl BundleBuilder<'_> {
     pub fn push_with(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let rank = self.rank;
         self.lane.as_mut().is_some_and(|lane| {
-            // SAFETY: as many bytes as the lane was asked for, of memory that was all zero in the beginning; nobody else has
+            // SAFETY: as many bytes as the lane was asked for, of memory that was all zero in the beginning; no other code has
             // the buffer before it is sent, and other processes never write to it.
             lane.append(rank, len, |place| write(unsafe { slice::from_raw_parts_mut(place, len) }))
         })

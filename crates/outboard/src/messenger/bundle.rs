@@ -1,6 +1,7 @@
 //! Messages as they arrive: many at once.
 
 use std::marker::PhantomData;
+use std::slice::ChunksExact;
 
 use outboard_wire::Rank;
 use outboard_wire::routing::{Form, MessageHead};
@@ -17,12 +18,12 @@ pub struct Bundle<'a> {
 }
 
 impl<'a> Bundle<'a> {
-    /// What a rank has sent to another one.
+    /// The messages that a rank has sent to another one.
     pub(super) fn new((source, rank): (u32, u32), bytes: &'a [u8], form: Form) -> Self {
         Self { source, rank, bytes, form }
     }
 
-    /// Whose messages they are.
+    /// The rank that has sent them.
     pub fn source(&self) -> u32 {
         self.source
     }
@@ -72,7 +73,7 @@ impl<'a> Bundle<'a> {
         is_right.then_some(values)
     }
 
-    /// The same for a bundle that has been looked at before.
+    /// The messages of a bundle that has been looked at before.
     pub(super) fn known_values<T: Plain>(&self) -> Values<'a, T> {
         let head = if self.each().is_some() { 0 } else { MessageHead::LEN };
         Values { bytes: self.bytes, head, values: PhantomData }
@@ -119,6 +120,24 @@ impl<'a> Iterator for Messages<'a> {
         let (message, rest) = self.bytes.split_at(stride);
         self.bytes = rest;
         Some(Ok(&message[head..head + size]))
+    }
+}
+
+impl<'a> IntoIterator for Bundle<'a> {
+    type Item = Result<&'a [u8], &'static str>;
+    type IntoIter = Messages<'a>;
+
+    fn into_iter(self) -> Messages<'a> {
+        self.messages()
+    }
+}
+
+impl<'a> IntoIterator for &Bundle<'a> {
+    type Item = Result<&'a [u8], &'static str>;
+    type IntoIter = Messages<'a>;
+
+    fn into_iter(self) -> Messages<'a> {
+        self.messages()
     }
 }
 
@@ -189,11 +208,63 @@ impl<T: Plain> Values<'_, T> {
         }
         messages.skip(both).for_each(|message| handle(Self::value(message, HEAD), None));
     }
+}
 
+impl<'a, T: Plain> Values<'a, T> {
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+    pub fn iter(&self) -> ValuesIter<'a, T> {
+        let messages = self.bytes.chunks_exact(self.stride().max(1));
+        ValuesIter { messages, head: self.head, values: PhantomData }
+    }
+}
+
+/// The [values](Values) of a bundle, one after the other.
+#[derive(Clone)]
+pub struct ValuesIter<'a, T> {
+    messages: ChunksExact<'a, u8>,
+    head: usize,
+    values: PhantomData<T>,
+}
+
+impl<T: Plain> Iterator for ValuesIter<'_, T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
         let head = self.head;
-        self.bytes.chunks_exact(self.stride().max(1)).map(move |message| Self::value(message, head))
+        self.messages.next().map(|message| Values::value(message, head))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.messages.size_hint()
+    }
+
+    /// Without a question for each value whether there is one more.
+    #[inline]
+    fn fold<A, F: FnMut(A, T) -> A>(self, first: A, mut add: F) -> A {
+        let head = self.head;
+        self.messages.fold(first, |sum, message| add(sum, Values::value(message, head)))
+    }
+}
+
+impl<T: Plain> ExactSizeIterator for ValuesIter<'_, T> {}
+
+impl<'a, T: Plain> IntoIterator for Values<'a, T> {
+    type Item = T;
+    type IntoIter = ValuesIter<'a, T>;
+
+    fn into_iter(self) -> ValuesIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: Plain> IntoIterator for &Values<'a, T> {
+    type Item = T;
+    type IntoIter = ValuesIter<'a, T>;
+
+    fn into_iter(self) -> ValuesIter<'a, T> {
+        self.iter()
     }
 }
 
@@ -235,6 +306,23 @@ mod tests {
         });
         assert_eq!((handled, later), ((0..10).collect(), (3..10).collect()));
         assert!(bundle.values::<u32>().is_none() && bundle.values::<[u64; 2]>().is_none());
+    }
+
+    #[test]
+    fn bundles_and_values_are_iterated_as_they_are() {
+        let words: Vec<[u8; 8]> = (0..10u64).map(u64::to_le_bytes).collect();
+        let bytes = bundle_of(&words.iter().map(|word| &word[..]).collect::<Vec<_>>());
+        let bundle = Bundle::new((0, 3), &bytes, Form::Messages);
+        let (mut messages, mut values) = (0, Vec::new());
+        for message in &bundle {
+            messages += message.unwrap().len();
+        }
+        let all = bundle.values::<u64>().unwrap();
+        for value in &all {
+            values.push(value);
+        }
+        assert_eq!((messages, bundle.into_iter().count(), all.iter().len()), (80, 10, 10));
+        assert_eq!((values, all.into_iter().sum::<u64>()), ((0..10).collect(), 45));
     }
 
     #[test]

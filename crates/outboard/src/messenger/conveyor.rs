@@ -10,10 +10,9 @@ use crate::Plain;
 /// Items of one type for other ranks, pushed and pulled as with bale's conveyors. Each conveyor has a message space for
 /// itself; several can be used at once.
 ///
-/// ```no_run
-/// # let mut job = outboard::Job::join()?;
-/// use outboard::{Conveyor, Messenger, MessengerOptions};
-/// let mut messenger = Messenger::new(&mut job, MessengerOptions::default())?;
+/// ```
+/// use outboard::{Conveyor, Job};
+/// let mut messenger = Job::join()?.messenger()?;
 /// let mut conveyor = Conveyor::<u64>::new(0);
 /// let (mut table, mut next) = (vec![0u64; 1024], 0);
 /// let targets: Vec<(u64, u32)> = vec![(17, 0)];
@@ -52,7 +51,7 @@ impl<T: Plain> Conveyor<T> {
         }
     }
 
-    /// Takes an item that has arrived, with whoever pushed it.
+    /// Takes an item that has arrived, with the rank that pushed it.
     pub fn pull(&mut self, messenger: &mut Messenger) -> Result<Option<(T, u32)>, MessengerError> {
         messenger.check_space(self.space)?;
         let set = usize::from(self.space);

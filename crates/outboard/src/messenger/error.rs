@@ -1,10 +1,8 @@
-//! What can go wrong with messages.
+//! The errors of messages.
 
 use std::time::Duration;
 
-use outboard_driver::routing::BuffersError;
 use outboard_limits::show_size;
-use outboard_link::ConnectError;
 use thiserror::Error;
 
 /// Why a message was not taken.
@@ -69,23 +67,20 @@ pub enum MessengerError {
     Taken,
     /// No memory.
     #[error(transparent)]
-    Memory(#[from] BuffersError),
-    /// A socket.
-    #[error("ranks cannot reach this one: {0}")]
-    Listen(#[from] ConnectError),
+    Memory(Box<dyn std::error::Error + Send + Sync>),
     /// The system refused something.
     #[error("cannot exchange messages: {0}")]
     System(#[from] std::io::Error),
     /// Another rank cannot be reached.
-    #[error("{connected} of {others} other ranks could be reached within {patience:?}; {why}")]
+    #[error("{connected} of {others} other ranks could be reached within {waited:?}; {why}")]
     NotConnected {
         /// How many could.
         connected: usize,
         /// How many there are.
         others: usize,
         /// How long was waited.
-        patience: Duration,
-        /// What happened last.
+        waited: Duration,
+        /// The latest event.
         why: String,
     },
     /// A message was not taken.
@@ -96,7 +91,7 @@ pub enum MessengerError {
     Nonsense {
         /// Which rank.
         rank: u32,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A rank went without answering.
@@ -111,7 +106,7 @@ pub enum MessengerError {
     },
     /// Others did not come in time.
     #[error("after {waited:?} not all ranks have come {what}")]
-    Timeout {
+    Deadline {
         /// To what.
         what: &'static str,
         /// How long was waited.

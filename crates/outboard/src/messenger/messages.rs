@@ -7,18 +7,18 @@ use outboard_driver::routing::take_buffers;
 use outboard_driver::{Worker, WorkerConfig};
 use outboard_link::Clock;
 use outboard_routing::{Agreement, Arrived, Joiner, RankConfig, RankService};
-use outboard_settings::Placement;
-use outboard_wire::RegionId;
+use outboard_settings::MessagesPlacement;
+use outboard_wire::{JobId, RegionId};
 
 use super::backlog::Backlog;
 use super::error::{MessengerError, SendError};
 use super::lanes::Lane;
 use super::options::MessengerOptions;
-use super::placement::Mover;
+use super::placement::CarrierChoice;
 use super::receive::Item;
 use super::reception::Reception;
 use super::stats::{MessengerStats, Report};
-use crate::Job;
+use crate::{Job, Outboard};
 
 /// The region by which a rank lets others read its bundles.
 const BUNDLES: RegionId = RegionId(u64::MAX - 1);
@@ -38,15 +38,15 @@ pub struct Messenger {
     pub(super) ranks: u32,
     pub(super) spaces: u8,
     pub(super) bundle_bytes: usize,
-    /// What has arrived, for each space.
+    /// The messages that have arrived, for each space.
     pub(super) inbox: Vec<VecDeque<Item>>,
     pub(super) agreement: Agreement,
     pub(super) joiners: Vec<Joiner>,
-    /// A rank that sent parts of a message that make none, until somebody is told.
+    /// A rank that sent parts of a message that make none, until the program is told.
     pub(super) nonsense: Option<(u32, String)>,
-    /// How many of those that have departed whoever pauses was told of.
+    /// How many departures the program that pauses was told of.
     pub(super) departed_told: usize,
-    /// What waits for bundles, for each space.
+    /// The messages that wait for bundles, for each space.
     pub(super) backlogs: Vec<Backlog>,
     pub(super) next_number: u64,
     pub(super) is_in_handler: bool,
@@ -56,35 +56,36 @@ pub struct Messenger {
     pub(super) options: MessengerOptions,
     pub(super) stats: MessengerStats,
     pub(super) report: Option<Report>,
-    pub(super) mover: Mover,
+    pub(super) carriers: CarrierChoice,
     /// Whether an agent was ever dialled.
     pub(super) has_agent: bool,
     reception: Reception,
 }
 
 impl Messenger {
-    /// Connects this rank with all others. Every rank of the job has to do so, with the same options.
-    pub fn new(job: &mut Job, options: MessengerOptions) -> Result<Self, MessengerError> {
-        options.check(job.agent_address().is_some())?;
+    pub(crate) fn start(job: &Job, options: MessengerOptions) -> Result<Self, MessengerError> {
+        let Outboard { link, agent, .. } = job.outboard();
+        options.check(agent.is_some())?;
         let (doors, exports) = job.take_doors().ok_or(MessengerError::Taken)?;
         let (rank, ranks) = (job.rank(), job.size());
         let (bundle_bytes, sending, receiving) = options.fit(ranks as usize);
         let sets = usize::from(options.spaces) + 1;
         let begun_max = Joiner::most(options.spaces.into(), options.longest, bundle_bytes);
-        let buffers = take_buffers(&exports, BUNDLES, bundle_bytes, (sending, receiving), (sets, ranks))?;
+        let buffers = take_buffers(&exports, BUNDLES, bundle_bytes, (sending, receiving), (sets, ranks))
+            .map_err(|error| MessengerError::Memory(error.into()))?;
         let config = RankConfig {
-            job: job.id(),
+            job: JobId(job.id()),
             rank,
             spaces: options.spaces,
             members: job.members().iter().map(|member| member.incarnation).collect(),
-            deadline: job.link().deadline,
-            agent_patience: job.link().deadline,
+            deadline: link.deadline,
+            agent_patience: link.deadline,
         };
         let clock = Clock::start();
         let (worker, handle) = Worker::new(WorkerConfig::default(), clock, RankService::new(config, buffers))
             .map_err(std::io::Error::from)?;
-        let uses_agent = options.placement != Placement::Inline && ranks > 1;
-        let agent = job.agent_address().filter(|_| uses_agent).cloned();
+        let uses_agent = options.placement != MessagesPlacement::Inline && ranks > 1;
+        let agent = agent.clone().filter(|_| uses_agent);
         let has_agent = agent.is_some();
         let reception = Reception::open(job, (doors, exports), agent, handle, clock)?;
         let mut messenger = Self {
@@ -104,15 +105,15 @@ impl Messenger {
             is_in_handler: false,
             idle: 0,
             scratch: Vec::new(),
-            mover: Mover::new(options.placement, clock),
+            carriers: CarrierChoice::new(options.placement, clock),
             has_agent,
             options,
             stats: MessengerStats::default(),
             report: Report::from_environment(),
             reception,
         };
-        messenger.wait_until_connected(job.patience())?;
-        messenger.set_placement(messenger.mover.placement);
+        messenger.wait_until_connected(job.join_timeout())?;
+        messenger.set_placement(messenger.carriers.placement);
         messenger.wait_for_agent()?;
         Ok(messenger)
     }
@@ -126,7 +127,7 @@ impl Messenger {
             if began.elapsed() > patience {
                 let connected = self.worker.service().connected();
                 let why = self.reception.last_error();
-                return Err(MessengerError::NotConnected { connected, others, patience, why });
+                return Err(MessengerError::NotConnected { connected, others, waited: patience, why });
             }
             self.worker.rest(Duration::from_millis(1)).map_err(std::io::Error::from)?;
         }
@@ -153,7 +154,7 @@ impl Messenger {
         self.bundle_bytes
     }
 
-    /// What has moved so far.
+    /// The traffic so far.
     pub fn stats(&self) -> MessengerStats {
         self.stats.with_carried(self.worker.service_ref().carried())
     }
@@ -172,7 +173,7 @@ impl Messenger {
     pub fn progress(&mut self) -> Result<bool, SendError> {
         let moved = self.worker.step().map_err(|errno| SendError::System(errno.to_string()))?;
         let drained = self.drain_backlogs();
-        // What this rank sends to itself in parts is put together there too.
+        // Messages in parts from this rank to itself are put together there too.
         let sorted = self.sort_arrived();
         self.report_in_time();
         Ok(moved | drained | sorted)
@@ -183,7 +184,7 @@ impl Messenger {
 const FAREWELL: Duration = Duration::from_secs(5);
 
 impl Drop for Messenger {
-    /// Delivers what was sent, as long as somebody takes it.
+    /// Delivers what was sent, as long as a destination takes it.
     fn drop(&mut self) {
         let began = Instant::now();
         self.agreement.leave();

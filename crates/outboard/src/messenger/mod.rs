@@ -17,7 +17,7 @@ mod send;
 mod stats;
 
 pub use builder::{BundleBuilder, BundleId};
-pub use bundle::{Bundle, Messages, Values};
+pub use bundle::{Bundle, Messages, Values, ValuesIter};
 pub use conveyor::Conveyor;
 pub use error::{MessengerError, SendError};
 pub use messages::Messenger;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use outboard_routing::Buffers;
-use outboard_settings::{MessagesSettings, Placement, Settings};
+use outboard_settings::{MessagesPlacement, MessagesSettings, Settings};
 
 use super::error::MessengerError;
 
 /// How messages are bundled and moved. All ranks of a job need the same bundles.
 #[derive(Clone, Debug)]
 pub struct MessengerOptions {
-    /// Who moves bundles to other ranks; default [`Auto`](Placement::Auto). Ranks may differ in it.
-    pub placement: Placement,
+    /// The process that moves bundles to other ranks; default [`Auto`](MessagesPlacement::Auto). Ranks may differ in it.
+    pub placement: MessagesPlacement,
     /// The size of a bundle; default 32 KiB.
     pub bundle: usize,
     /// How many bundles may be under way to each rank; default 16.
@@ -23,7 +23,7 @@ pub struct MessengerOptions {
     /// How many independent message spaces there are, numbered from 0; default 1, at most 64.
     pub spaces: u8,
     /// How long ranks wait for each other; default 10 minutes.
-    pub patience: Duration,
+    pub deadline: Duration,
 }
 
 /// How many message spaces there can be.
@@ -39,8 +39,10 @@ impl Default for MessengerOptions {
 
 impl MessengerOptions {
     /// As configured.
+    #[doc(hidden)]
     pub fn from_settings(settings: &Settings) -> Self {
-        let MessagesSettings { placement, bundle, buffers, memory, longest, patience } = settings.messages;
+        let MessagesSettings { placement, bundle, buffers, memory, longest, patience: deadline } =
+            settings.messages;
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
             placement,
@@ -49,20 +51,40 @@ impl MessengerOptions {
             memory: size(memory.0),
             longest: size(longest.0),
             spaces: 1,
-            patience,
+            deadline,
         }
     }
 
-    /// The same with so many message spaces.
+    /// Sets how many message spaces there are.
     pub fn with_spaces(self, spaces: u8) -> Self {
         Self { spaces, ..self }
+    }
+
+    /// Sets the process that moves bundles.
+    pub fn with_placement(self, placement: MessagesPlacement) -> Self {
+        Self { placement, ..self }
+    }
+
+    /// Sets how many bytes a bundle has.
+    pub fn with_bundle(self, bundle: usize) -> Self {
+        Self { bundle, ..self }
+    }
+
+    /// Sets how many bytes a message has at most.
+    pub fn with_longest(self, longest: usize) -> Self {
+        Self { longest, ..self }
+    }
+
+    /// Sets how long ranks wait for each other at most.
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 
     /// Whether they can be used.
     pub(super) fn check(&self, has_agent: bool) -> Result<(), MessengerError> {
         let wrong = if self.spaces == 0 || self.spaces > SPACES_MAX {
             format!("{} message spaces: there can be from 1 to {SPACES_MAX}", self.spaces)
-        } else if self.placement == Placement::Agent && !has_agent {
+        } else if self.placement == MessagesPlacement::Agent && !has_agent {
             "messages.placement is agent, and there is no agent: start one with `outboard agent`, or choose auto"
                 .to_owned()
         } else {
@@ -71,7 +93,7 @@ impl MessengerOptions {
         Err(MessengerError::BadOptions(wrong))
     }
 
-    /// What fits into the memory in a job of so many ranks: the size of bundles, how many there are to send, and how
+    /// The sizes that fit into the memory in a job of so many ranks: the size of bundles, how many there are to send, and how
     /// many slots to receive.
     pub(super) fn fit(&self, ranks: usize) -> (usize, u32, u32) {
         // Every space has an open bundle for each rank, and so have signals.

@@ -51,7 +51,7 @@ impl Messenger {
         }
         self.idle = if handled > 0 { 0 } else { self.idle.saturating_add(1) };
         if handled == 0 && !self.is_in_handler {
-            // There is nothing else to do: nobody should wait for what lies in open bundles.
+            // There is nothing else to do: no rank should wait for messages in open bundles.
             self.flush_in(space)?;
         }
         match self.nonsense.take() {
@@ -60,7 +60,7 @@ impl Messenger {
         }
     }
 
-    /// Handles the messages that have arrived, with whoever sent each. Returns how many there were.
+    /// Handles the messages that have arrived, each with its sender. Returns how many there were.
     pub fn receive(
         &mut self,
         space: u8,
@@ -84,7 +84,7 @@ impl Messenger {
         }
     }
 
-    /// The same for messages that are all values of one type.
+    /// Receives messages that are all values of one type.
     pub fn receive_values<T: Plain>(
         &mut self,
         space: u8,
@@ -129,7 +129,7 @@ impl Messenger {
             Place::Slot(slot, from) => {
                 // Whatever `work` does with the messenger, the memory stays.
                 let (memory, at) = (buffers.incoming().clone(), buffers.slot_offset(*slot) + *from as usize);
-                // SAFETY: a slot that is filled and not given back: nobody writes to it, and no other process ever can.
+                // SAFETY: a slot that is filled and not given back: no thread writes to it, and no other process ever can.
                 let bytes = unsafe { slice::from_raw_parts(memory.start().as_ptr().add(at), len) };
                 work(self, bytes)
             }

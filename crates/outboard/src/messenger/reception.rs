@@ -33,12 +33,12 @@ impl Reception {
             address.map_err(|error| MessengerError::BadOptions(error.to_string()))
         });
         let dials = lower.chain(agent.map(Ok)).map(|address| {
-            let (identity, exports) = (job.identity().clone(), Arc::clone(&exports));
+            let (identity, exports) = (job.outboard().identity.clone(), Arc::clone(&exports));
             Ok(Dial { address: address?, identity, exports, worker: None })
         });
         let dials = dials.collect::<Result<Vec<_>, MessengerError>>()?;
-        let (shm, tcp, ofi) = (job.link().shm(), job.link().tcp(), job.link().ofi());
-        let config = FrontDeskConfig { shm, tcp, ofi, ..FrontDeskConfig::default() };
+        let links = job.outboard().link.configs();
+        let config = FrontDeskConfig { links, ..FrontDeskConfig::default() };
         let last_error = Arc::new(Mutex::new("no answer".to_owned()));
         let heard = Arc::clone(&last_error);
         let desk = FrontDesk::new(config, clock, (doors, dials), vec![handle], move |error| {
@@ -53,7 +53,7 @@ impl Reception {
         Ok(Self { stop, thread: Some(thread), last_error })
     }
 
-    /// What went wrong last.
+    /// The latest error.
     pub(super) fn last_error(&self) -> String {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -9,7 +9,7 @@ use super::error::{MessengerError, SendError};
 use super::messages::Messenger;
 use crate::Plain;
 
-/// What travels, both ways: what the asker wants to find again, and what it is about.
+/// A request or a reply as it travels: a word that the asker wants to find again, and the subject.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct Envelope<T> {
@@ -18,14 +18,13 @@ struct Envelope<T> {
 }
 
 /// Requests of one type to any rank, each with a number by which the asker knows the reply: the place where it goes, an index
-/// into a list of what to do with it. Nobody waits for a single reply; many are under way at once, in bundles.
+/// into a list of what to do with it. No rank waits for a single reply; many are under way at once, in bundles.
 ///
 /// Requests and replies have a message space each, so that replies never wait for requests. Nothing else may use these.
 ///
-/// ```no_run
-/// # let mut job = outboard::Job::join()?;
-/// use outboard::{Messenger, MessengerOptions, Requests, SendError};
-/// let mut messenger = Messenger::new(&mut job, MessengerOptions::default().with_spaces(2))?;
+/// ```
+/// use outboard::{Job, MessengerOptions, Requests, SendError};
+/// let mut messenger = Job::join()?.messenger_with(MessengerOptions::default().with_spaces(2))?;
 /// let mut requests = Requests::<u32, u64>::new(&messenger, 0, 1)?;
 /// let table: Vec<u64> = (0..1000).collect();
 /// let mut gathered = vec![0u64; 100];
@@ -37,7 +36,7 @@ struct Envelope<T> {
 ///         messenger.pause()?;
 ///     }
 /// }
-/// // Until everybody has all replies.
+/// // Until all ranks have all replies.
 /// requests.settle(
 ///     &mut messenger,
 ///     |_from, place| table[place as usize],
@@ -89,9 +88,9 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
         Ok(())
     }
 
-    /// Answers the requests that have come: `reply` says what to whoever asks. Returns how many there were.
+    /// Answers the requests that have come: `reply` makes the reply to a rank's request. Returns how many there were.
     ///
-    /// Takes none as long as earlier replies find no room, so that whoever asks and does not collect gets no further.
+    /// Takes none as long as earlier replies find no room, so that a rank that asks and does not collect gets no further.
     pub fn answer(
         &mut self,
         messenger: &mut Messenger,
@@ -100,7 +99,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
         self.answer_looking_ahead(messenger, 0, |from, request, _| reply(from, request))
     }
 
-    /// The same; `reply` also gets the request that comes `ahead` places later in the bundle, to prepare for it.
+    /// Answers requests; `reply` also gets the request that comes `ahead` places later in the bundle, to prepare for it.
     pub fn answer_looking_ahead(
         &mut self,
         messenger: &mut Messenger,
@@ -126,7 +125,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
                 }
             });
             match sent {
-                // Whoever is gone needs no reply.
+                // A rank that is gone needs no reply.
                 Ok(()) | Err(SendError::Departed { .. }) => {}
                 Err(error) => failed = Err(error.into()),
             }
@@ -134,7 +133,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
         failed.map(|()| count)
     }
 
-    /// Hands the replies that have come to `handle`, with whoever answered and the request's number. Returns how many there
+    /// Hands the replies that have come to `handle`, with the rank that answered and the request's number. Returns how many there
     /// were. A rank that is gone with replies owed is an [error](MessengerError::Unanswered), once; the others go on.
     pub fn collect(
         &mut self,
@@ -153,7 +152,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
             let Some(replies) = envelopes::<R>(&bundle, &mut failed) else { return };
             let owed = &mut self.owed[source as usize];
             let Some(left) = owed.checked_sub(replies.len() as u64) else {
-                let why = "replies that nobody asked for".to_owned();
+                let why = "replies without a request".to_owned();
                 failed = Err(MessengerError::Nonsense { rank: source, why });
                 return;
             };
@@ -191,7 +190,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
         self.owed.get(rank as usize).copied().unwrap_or(0)
     }
 
-    /// Answers and collects until nobody owes anybody a reply. All ranks have to take part.
+    /// Answers and collects until no rank owes another a reply. All ranks have to take part.
     pub fn settle(
         &mut self,
         messenger: &mut Messenger,
@@ -211,7 +210,7 @@ impl<Q: Plain, R: Plain> Requests<Q, R> {
     }
 }
 
-/// What is in a bundle, if it is what should be.
+/// The requests or replies in a bundle, if it holds nothing else.
 fn envelopes<'a, T: Plain>(
     bundle: &Bundle<'a>,
     failed: &mut Result<(), MessengerError>,

@@ -15,7 +15,7 @@ impl Messenger {
         self.send_value_in(0, rank, value)
     }
 
-    /// The same in another message space.
+    /// Sends a value to a rank, in another message space.
     #[inline(always)]
     pub fn send_value_in<T: Plain>(&mut self, space: u8, rank: u32, value: T) -> Result<(), SendError> {
         if let Some(lane) = self.lane_for(space, rank)
@@ -33,7 +33,7 @@ impl Messenger {
         self.send_in(0, rank, bytes)
     }
 
-    /// The same in another message space.
+    /// Sends bytes to a rank, in another message space.
     #[inline]
     pub fn send_in(&mut self, space: u8, rank: u32, bytes: &[u8]) -> Result<(), SendError> {
         if let Some(lane) = self.lane_for(space, rank)
@@ -49,7 +49,7 @@ impl Messenger {
         self.flush_in(0)
     }
 
-    /// The same in another message space.
+    /// Sends what is in open bundles of another message space.
     pub fn flush_in(&mut self, space: u8) -> Result<(), SendError> {
         self.check_space(space)?;
         for rank in 0..self.ranks {
@@ -112,7 +112,7 @@ impl Messenger {
             self.backlogs[set].push_long(rank, bytes.to_vec(), self.next_number);
             return Ok(());
         }
-        // What waits already finds no bundle, so this one does not either.
+        // Messages that wait already find no bundle, so this one does not either.
         let is_behind = self.is_in_handler && !self.backlogs[set].is_empty();
         if !is_behind && self.open(set, rank) && append(self.lane(set, rank), rank, bytes) {
             return Ok(());
@@ -178,7 +178,7 @@ impl Messenger {
             let place = Place::Own(buffer);
             self.inbox[set].push_back(Item { source: rank, place, len, form });
         } else {
-            self.choose_mover(len);
+            self.choose_carrier(len);
             self.worker.service().seal(rank, (buffer, len), set as u8, form);
         }
     }

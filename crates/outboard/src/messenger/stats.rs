@@ -1,4 +1,4 @@
-//! What has moved, and how others learn of it.
+//! The counts of traffic, and how others learn of them.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use outboard_routing::Carried;
-use outboard_settings::Placement;
+use outboard_settings::MessagesPlacement;
 
 use super::messages::Messenger;
 
@@ -15,7 +15,7 @@ const VARIABLE: &str = "OUTBOARD_REPORT";
 /// How often a report is written anew.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What has moved so far.
+/// The traffic so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessengerStats {
     /// Bundles that were sent, to this rank itself and those of signals included.
@@ -30,7 +30,7 @@ pub struct MessengerStats {
     pub own_bundles: u64,
     /// Their bytes.
     pub own_bytes: u64,
-    /// Bundles of messages that went to other ranks with nobody between.
+    /// Bundles of messages that went to other ranks without an agent.
     pub direct_bundles: u64,
     /// Their bytes.
     pub direct_bytes: u64,
@@ -60,7 +60,7 @@ impl MessengerStats {
         *bytes += u64::from(len);
     }
 
-    /// The same with what an agent has carried: until then all that left this rank is thought to have gone directly.
+    /// Adds the traffic that an agent has carried: until then all that left this rank is thought to have gone directly.
     pub(super) fn with_carried(self, carried: Carried) -> Self {
         let Carried { bundles_sent, bytes_sent, parcels, parcel_bytes } = carried;
         Self {
@@ -151,7 +151,7 @@ impl Messenger {
                 report.next = Instant::now() + EVERY;
                 self.report = Some(report);
             }
-            // It will not be better the next time, and nobody wants to read it every second.
+            // It will not be better the next time, and no person wants to read it every second.
             Err(error) => {
                 let path = path(&report.folder, self.rank);
                 tracing::warn!("cannot write the report {}: {error}; see ${VARIABLE}", path.display());
@@ -176,12 +176,12 @@ impl Messenger {
         text
     }
 
-    /// Who bundles and moves.
+    /// The process that bundles and moves.
     fn placement_name(&self) -> &'static str {
         match self.placement() {
-            Placement::Inline => "inline",
-            Placement::Agent => "agent",
-            Placement::Auto => "auto",
+            MessagesPlacement::Inline => "inline",
+            MessagesPlacement::Agent => "agent",
+            MessagesPlacement::Auto => "auto",
         }
     }
 }

@@ -48,7 +48,7 @@ impl Groups {
         self.finish(first)
     }
 
-    /// What is to be told of this completion: itself, or of a vectored write the whole when it was the last part.
+    /// The completion to be told of this one: itself, or of a vectored write the whole when it was the last part.
     pub(super) fn filter(&mut self, completion: WriteCompletion) -> Option<WriteCompletion> {
         let before = self.groups.range_mut(..=completion.id).next_back();
         let Some((first, group)) = before.filter(|(_, group)| completion.id <= group.last) else {
@@ -78,13 +78,13 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
-    use outboard_link::AccessError;
-    use outboard_writing::Path;
+    use outboard_writing::WritePath;
 
+    use super::super::WriteError;
     use super::*;
 
-    fn end(id: u64, result: Result<(), AccessError>) -> WriteCompletion {
-        WriteCompletion { id: WriteId(id), path: Path::Offload, result }
+    fn end(id: u64, result: Result<(), WriteError>) -> WriteCompletion {
+        WriteCompletion { id: WriteId(id), path: WritePath::Offload, result }
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         groups.go_on(WriteId(5));
         assert!(groups.filter(end(5, Ok(()))).is_none());
         assert_eq!(groups.filter(end(9, Ok(()))).unwrap().id, WriteId(9));
-        assert!(groups.filter(end(4, Err(AccessError::NotOpen))).is_none());
+        assert!(groups.filter(end(4, Err(WriteError::NotOpen))).is_none());
         let told = groups.filter(end(3, Ok(()))).unwrap();
         assert!(told.id == WriteId(5) && told.result.is_err(), "{told:?}");
         assert!(groups.groups.is_empty());
@@ -123,7 +123,7 @@ mod tests {
     fn parts_may_end_before_others_begin_and_a_part_may_never_begin() {
         let mut groups = Groups::default();
         groups.begin(WriteId(1), 2);
-        assert!(groups.filter(end(1, Err(AccessError::NotOpen))).is_none());
+        assert!(groups.filter(end(1, Err(WriteError::NotOpen))).is_none());
         groups.go_on(WriteId(2));
         assert!(groups.filter(end(2, Ok(()))).is_none(), "the third has not begun");
         let told = groups.give_up().unwrap();

@@ -1,25 +1,26 @@
 //! Writes to regions of a memory server that choose their path, write by write.
 
-mod any;
+mod connect;
+mod error;
 mod groups;
 mod options;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outboard_link::{AccessError, Address, ConnectError, Identity, LinkError, Loss};
-use outboard_settings::LinkSettings;
-use outboard_writing::{BeginError, Completed, NotYet, PolicyExplanation, Write, WriterCounts};
+use outboard_driver::Connection;
+use outboard_link::{LinkError, Loss};
+use outboard_writing::{BeginError, Completed, NotYet, Write};
 
+pub use error::WriteError;
 pub use options::{WriteOptions, WriterOptions};
-use thiserror::Error;
 
-pub use outboard_writing::{Hint, Path as WritePath, PolicyExplanation as WriteExplanation, WriteId};
+pub use outboard_writing::{Hint, WriteId, WritePath, WriterStats};
 
-use crate::find::{FindError, Found};
-use crate::job::Job;
+use crate::error::OpenError;
 use crate::memory::FarRegion;
-use any::AnyWriter;
+use crate::outboard::Outboard;
+use connect::Writing;
 use groups::Groups;
 
 /// Completions that wait to be asked for before no other write begins.
@@ -28,9 +29,9 @@ const COMPLETED_MAX: usize = 16384;
 /// Writes to regions of one memory server.
 ///
 /// A write either goes straight into the server's memory (*offload*) or into a ring from which a processor there copies
-/// it home (*unload*); each write takes the path that is expected to be faster, and nobody sees a difference but time:
+/// it home (*unload*); each write takes the path that is expected to be faster, and no reader sees a difference but time:
 ///
-/// - When a write is complete its bytes are visible to whoever reads the region.
+/// - When a write is complete its bytes are visible to all readers of the region.
 /// - Two writes of one writer to the same bytes apply in the order in which they were begun.
 /// - Rights and bounds are enforced on both paths, with the same errors; nothing of a refused write is written.
 ///
@@ -38,30 +39,30 @@ const COMPLETED_MAX: usize = 16384;
 /// writer is made: [`poll`](Self::poll), [`wait`](Self::wait) or [`flush`](Self::flush) at the latest. A write that
 /// fails is told by [`poll`](Self::poll), with or without a signal.
 ///
-/// A call that has waited for as long as the writer's [patience](Self::with_patience) ends with [`AccessError::Lost`] and
-/// [`Loss::Stalled`]; the writer goes on, and so does what is under way. After any other loss every call says so at once.
+/// A call that has waited for as long as the writer's [deadline](Self::with_deadline) ends with [`WriteError::Deadline`];
+/// the writer goes on, and so does what is under way. After [`WriteError::Lost`] every call says so at once.
 ///
-/// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use outboard::{Job, Writer, WriterOptions};
+/// ```
+/// # let _server = outboard_nearby::start();
+/// use outboard::Outboard;
 ///
-/// let mut job = Job::join()?;
-/// let mut writer = Writer::new(&mut job, WriterOptions::default())?;
-/// let region = job.memory().expect("a memory server").reserve(1 << 20, None)?;
+/// let outboard = Outboard::find()?;
+/// let mut writer = outboard.writer()?;
+/// let mut memory = outboard.memory()?;
+/// let region = memory.reserve(1 << 20, None)?;
 /// let target = writer.open(&region)?;
 /// writer.write(target, 4096, b"somewhere")?;
 /// writer.flush()?; // all of it is visible now
-/// println!("{}", writer.explain());
-/// # Ok(())
-/// # }
+/// println!("{}", writer.explain().join("\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Writer {
-    any: AnyWriter,
-    patience: Duration,
+    connection: Connection<Writing>,
+    deadline: Duration,
     completed: VecDeque<WriteCompletion>,
     groups: Groups,
     /// The first write since the latest flush that has failed.
-    failure: Option<AccessError>,
+    failure: Option<WriteError>,
 }
 
 /// A region that a [`Writer`] has open.
@@ -78,107 +79,57 @@ pub struct WriteCompletion {
     /// By which path it went; of a vectored write, its last part.
     pub path: WritePath,
     /// Visible, or why not.
-    pub result: Result<(), AccessError>,
+    pub result: Result<(), WriteError>,
 }
 
-impl From<Completed> for WriteCompletion {
-    fn from(Completed { id, path, result }: Completed) -> Self {
-        Self { id, path, result }
+impl WriteCompletion {
+    fn new(Completed { id, path, result }: Completed) -> Self {
+        Self { id, path, result: result.map_err(WriteError::new) }
     }
 }
-
-/// Why there is no writer.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum WriterError {
-    /// The job has no memory server.
-    #[error(
-        "the job has no memory server to write to: start one with `outboard up`, or name one with OUTBOARD_JOB_MEMORY or `outboard run --job-memory ADDRESS`"
-    )]
-    NoServer,
-    /// The process names no memory server, and none was found.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// The memory server cannot be reached once more.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// Its address cannot be read.
-    #[error("the memory server's address “{address}” cannot be read")]
-    BadAddress {
-        /// As it was given.
-        address: String,
-    },
-}
-
-outboard_wire::debug_with_causes!(WriterError);
 
 impl Writer {
-    /// A writer to the memory server of a job, with links of its own.
-    pub fn new(job: &mut Job, options: WriterOptions) -> Result<Self, WriterError> {
-        let memory = job.memory().ok_or(WriterError::NoServer)?;
-        let address = memory.client().peer().address().to_owned();
-        let Ok(parsed) = address.parse() else { return Err(WriterError::BadAddress { address }) };
-        Ok(Self::connect(&parsed, job.identity().clone(), job.link(), options)?)
+    /// Connects to the memory server, and where the options want it to the agent. An agent that cannot be reached is done
+    /// without.
+    pub(crate) fn start(outboard: &Outboard, options: WriterOptions) -> Result<Self, OpenError> {
+        let connection = connect::open(outboard, &options)?;
+        let (completed, groups) = (VecDeque::new(), Groups::default());
+        let writer = Self { connection, deadline: outboard.deadline, completed, groups, failure: None };
+        Ok(writer.with_deadline(outboard.deadline))
     }
 
-    /// A writer to the memory server of this process: the one that the configuration file or the environment names
-    /// (`job.memory`), or else the one that this user has started by `outboard up` or `outboard memory`. Regions come from
-    /// [`Memory::find`](crate::Memory::find).
-    pub fn find(options: WriterOptions) -> Result<Self, WriterError> {
-        let found = Found::look()?;
-        Self::connect(&found.address, found.identity(), &found.settings.link, options)
-            .map_err(|error| FindError::new(&found.address, error).into())
-    }
-
-    /// Connects to the memory server at `address`, and where `options` name an agent that drains, to that as well. An
-    /// agent that cannot be reached is done without.
-    pub fn connect(
-        address: &Address,
-        identity: Identity,
-        settings: &LinkSettings,
-        options: WriterOptions,
-    ) -> Result<Self, ConnectError> {
-        let writer = Self {
-            any: AnyWriter::connect(address, identity, settings, options)?,
-            patience: settings.deadline,
-            completed: VecDeque::new(),
-            groups: Groups::default(),
-            failure: None,
-        };
-        Ok(writer.with_patience(settings.deadline))
-    }
-
-    /// The same writer, waiting for `patience` at most in every call. An agent that has not answered after half of it is
+    /// Lets every call wait for `deadline` at most. An agent that has not answered after half of it is
     /// done without.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self.any.set_patience(patience);
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self.connection.client_mut().initiator_mut().set_relay_patience(deadline / 2);
         self
     }
 
     /// Opens a region for writing.
-    pub fn open(&mut self, region: &FarRegion) -> Result<WriteTarget, AccessError> {
-        let slot = self.any.open(&region.descriptor.grant, self.patience)?;
+    pub fn open(&mut self, region: &FarRegion) -> Result<WriteTarget, WriteError> {
+        let opened = self.connection.client_mut().open(&region.descriptor().grant, self.deadline);
+        let slot = opened.map_err(|error| self.told(WriteError::new(error)))?;
         Ok(WriteTarget { slot })
     }
 
     /// Gives a region back when all writes have ended.
-    pub fn close_region(&mut self, target: WriteTarget) -> Result<(), AccessError> {
+    pub fn close_region(&mut self, target: WriteTarget) -> Result<(), WriteError> {
         self.until_idle()?;
         // Failures are told in terms of the region.
         self.look_and_gather();
-        self.any.close_region(target.slot);
+        self.connection.client_mut().close_region(target.slot);
         Ok(())
     }
 
     /// The longest write, by either path, in bytes. Cut longer ones, or use [`write_vectored`](Self::write_vectored).
     pub fn longest(&self) -> usize {
-        self.any.longest()
+        self.connection.client().initiator().longest()
     }
 
     /// Begins a write that is told of only if it fails.
     #[inline]
-    pub fn write(&mut self, target: WriteTarget, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+    pub fn write(&mut self, target: WriteTarget, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
         self.write_with(target, offset, bytes, WriteOptions::default()).map(|_| ())
     }
 
@@ -189,14 +140,14 @@ impl Writer {
         target: WriteTarget,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<WriteId, AccessError> {
+    ) -> Result<WriteId, WriteError> {
         self.write_with(target, offset, bytes, WriteOptions { signal: true, ..WriteOptions::default() })
     }
 
     /// Begins a write; waits if others have to end first.
     ///
     /// # Errors
-    /// [`AccessError::Full`] if 16384 completions wait for somebody to [`poll`](Self::poll).
+    /// [`WriteError::NotPolled`] if 16384 completions wait for a [`poll`](Self::poll).
     #[inline]
     pub fn write_with(
         &mut self,
@@ -204,31 +155,32 @@ impl Writer {
         offset: u64,
         bytes: &[u8],
         options: WriteOptions,
-    ) -> Result<WriteId, AccessError> {
+    ) -> Result<WriteId, WriteError> {
         let WriteOptions { hint, path, signal } = options;
         let write = Write { slot: target.slot, offset, bytes, hint, path, signal };
-        match self.any.begin(&write) {
+        match connect::begin(&mut self.connection, &write) {
             Ok(id) => Ok(id),
-            Err(BeginError::Access(error)) => Err(error),
+            Err(BeginError::Access(error)) => Err(WriteError::new(error)),
             Err(BeginError::NotYet(why)) => self.begin_later(write, why),
         }
     }
 
     #[cold]
-    fn begin_later(&mut self, write: Write<'_>, why: NotYet) -> Result<WriteId, AccessError> {
+    fn begin_later(&mut self, write: Write<'_>, why: NotYet) -> Result<WriteId, WriteError> {
         let awaited = match why {
             NotYet::Full => "room for a write",
             NotYet::Ordered => "a write to the same bytes",
             NotYet::Fenced => "the writes before a fence",
-            NotYet::Untold => "somebody to ask for completions",
+            NotYet::Untold => "the program to ask for completions",
         };
-        self.until(self.patience, awaited, |writer| match writer.any.begin(&write) {
+        self.until(self.deadline, awaited, |writer| match connect::begin(&mut writer.connection, &write) {
             Ok(id) => Some(Ok(id)),
-            Err(BeginError::Access(error)) => Some(Err(error)),
+            Err(BeginError::Access(error)) => Some(Err(WriteError::new(error))),
             Err(BeginError::NotYet(NotYet::Untold)) => {
                 writer.look_and_gather();
                 // Only the caller can ask for them, so that waiting would be in vain.
-                (writer.completed.len() >= COMPLETED_MAX).then_some(Err(AccessError::Full))
+                let kept = writer.completed.len();
+                (kept >= COMPLETED_MAX).then_some(Err(WriteError::NotPolled { kept }))
             }
             Err(BeginError::NotYet(_)) => None,
         })?
@@ -241,13 +193,14 @@ impl Writer {
         &mut self,
         target: WriteTarget,
         parts: &[(u64, &[u8])],
-    ) -> Result<WriteId, AccessError> {
+    ) -> Result<WriteId, WriteError> {
         let options = WriteOptions { signal: true, ..WriteOptions::default() };
         let Some(((offset, bytes), others)) = parts.split_first() else {
             return self.write_with(target, 0, &[], options);
         };
         for (offset, bytes) in parts {
-            self.any.judge(target.slot, *offset, bytes.len())?;
+            let judged = self.connection.client().initiator().judge(target.slot, *offset, bytes.len());
+            judged.map_err(WriteError::new)?;
         }
         let mut last = self.write_with(target, *offset, bytes, options)?;
         self.groups.begin(last, others.len());
@@ -266,7 +219,7 @@ impl Writer {
 
     /// Orders everything: writes from now on begin when all before have ended.
     pub fn fence(&mut self) {
-        self.any.fence();
+        self.connection.client_mut().initiator_mut().fence();
     }
 
     /// Waits until every write has ended.
@@ -274,20 +227,20 @@ impl Writer {
     /// # Errors
     /// If not all writes since the latest flush are visible now: the loss of the server, or how the first that failed did.
     /// [`poll`](Self::poll) tells of each.
-    pub fn flush(&mut self) -> Result<(), AccessError> {
-        // Where writes end at once nobody may have looked for long whether the server lives.
-        self.any.turn();
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        // Where writes end at once, the latest look whether the server lives may be old.
+        self.connection.client_mut().turn();
         let waited = self.until_idle();
         self.gather();
         let failure = self.failure.take();
-        match self.any.lost() {
-            Some(lost) => Err(AccessError::Lost(lost)),
+        match self.lost() {
+            Some(lost) => Err(WriteError::Lost(lost)),
             None => failure.map_or(waited, Err),
         }
     }
 
-    fn until_idle(&mut self) -> Result<(), AccessError> {
-        self.until(self.patience, "writes to end", |writer| writer.any.is_idle().then_some(()))
+    fn until_idle(&mut self) -> Result<(), WriteError> {
+        self.until(self.deadline, "writes to end", |writer| writer.is_idle().then_some(()))
     }
 
     /// The next write that has ended and was to be told of, or that has failed.
@@ -298,34 +251,49 @@ impl Writer {
         self.completed.pop_front()
     }
 
-    /// Where writes end at once nobody may have looked for long whether the server lives: what has ended is told as
+    /// Where writes end at once, the latest look whether the server lives may be old: writes that have ended are told as
     /// visible only after such a look.
     fn look_and_gather(&mut self) {
-        self.any.turn();
+        self.connection.client_mut().turn();
         self.gather();
     }
 
     fn gather(&mut self) {
-        while let Some(completed) = self.any.next_completed() {
+        while let Some(completed) = self.next_completed().map(WriteCompletion::new) {
             if let (None, Err(error)) = (&self.failure, &completed.result) {
                 self.failure = Some(error.clone());
             }
-            if let Some(completion) = self.groups.filter(completed.into()) {
+            if let Some(completion) = self.groups.filter(completed) {
                 self.completed.push_back(completion);
             }
         }
-        self.any.set_untold_max(COMPLETED_MAX.saturating_sub(self.completed.len()));
+        let most = COMPLETED_MAX.saturating_sub(self.completed.len());
+        self.connection.client_mut().initiator_mut().set_untold_max(most);
     }
 
-    /// Waits for the next completion. `None` if `limit` has passed, or if nothing is under way that could bring one.
-    pub fn wait(&mut self, limit: Duration) -> Option<WriteCompletion> {
+    /// Waits for the next completion. `None` if `deadline` has passed, or if nothing is under way that could bring one.
+    pub fn wait(&mut self, deadline: Duration) -> Option<WriteCompletion> {
         let mut found = None;
         // Only time can run out here: a loss is told by the completions themselves.
-        let _ = self.until(limit, "a completion", |writer| {
+        let _ = self.until(deadline, "a completion", |writer| {
             found = writer.poll();
-            (found.is_some() || writer.any.is_idle()).then_some(())
+            (found.is_some() || writer.is_idle()).then_some(())
         });
         found.or_else(|| self.poll())
+    }
+
+    /// Whether no write is under way.
+    fn is_idle(&self) -> bool {
+        self.connection.client().initiator().is_idle()
+    }
+
+    /// Why the memory server is gone, if it is.
+    fn lost(&self) -> Option<LinkError> {
+        self.connection.client().initiator().lost().cloned()
+    }
+
+    fn next_completed(&mut self) -> Option<Completed> {
+        self.connection.client_mut().initiator_mut().next_completed()
     }
 
     /// Calls `step` until it returns something, letting writes go on in between.
@@ -334,62 +302,70 @@ impl Writer {
         limit: Duration,
         awaited: &'static str,
         mut step: impl FnMut(&mut Self) -> Option<T>,
-    ) -> Result<T, AccessError> {
-        let clock = self.any.clock();
+    ) -> Result<T, WriteError> {
+        let clock = self.connection.client().clock();
         let began = clock.now();
         let mut idle_since = began;
         loop {
             if let Some(value) = step(self) {
                 return Ok(value);
             }
-            let moved = self.any.turn();
-            if let Some(lost) = self.any.lost() {
-                return step(self).ok_or(AccessError::Lost(lost));
+            let moved = self.connection.client_mut().turn();
+            if let Some(lost) = self.lost() {
+                return step(self).ok_or(WriteError::Lost(lost));
             }
             let now = clock.now();
             if now.since(began) >= limit {
-                let loss = Loss::Stalled { silent: now.since(began), awaited };
-                return Err(AccessError::Lost(LinkError { peer: self.any.awaited(), loss }));
+                return Err(WriteError::Deadline {
+                    peer: self.connection.client().awaited().clone(),
+                    waited: now.since(began),
+                    awaited,
+                });
             }
-            // What has moved may be what is awaited: look before sleeping.
+            // The awaited thing may be among those that have moved: look before sleeping.
             if moved {
                 idle_since = now;
-            } else if now.since(idle_since) >= self.any.spin() {
-                self.any.sleep(began + limit)?;
+            } else if now.since(idle_since) >= self.connection.spin() {
+                self.connection.client_mut().sleep(began + limit).map_err(WriteError::Lost)?;
                 idle_since = clock.now();
             }
             std::hint::spin_loop();
         }
     }
 
-    /// How paths are chosen at present, and why.
-    pub fn explain(&self) -> PolicyExplanation {
-        self.any.explain()
+    /// How paths are chosen at present and why, for people.
+    pub fn explain(&self) -> Vec<String> {
+        let client = self.connection.client();
+        let policy = client.initiator().explain(client.clock().now()).to_string();
+        let drained = format!("what is unloaded is drained by {}", client.drained_by());
+        policy.lines().map(str::to_owned).chain([drained]).collect()
     }
 
-    /// Who drains what is unloaded.
+    /// The process that drains unloaded writes.
     pub fn drained_by(&self) -> String {
-        self.any.drained_by()
+        self.connection.client().drained_by().to_string()
     }
 
-    /// What was done so far.
-    pub fn counts(&self) -> WriterCounts {
-        self.any.counts()
+    /// The counts so far.
+    pub fn stats(&self) -> WriterStats {
+        self.connection.client().initiator().counts()
     }
 
-    /// Has what is unloaded drained by the agent at `address` from now on, for instance because it has been started again.
-    pub fn drain_by(
-        &mut self,
-        address: &Address,
-        identity: Identity,
-        settings: &LinkSettings,
-    ) -> Result<(), ConnectError> {
-        self.any.drain_by(address, identity, settings)
+    /// A server that lives was not lost: it was too slow.
+    fn told(&self, error: WriteError) -> WriteError {
+        match error {
+            WriteError::Lost(LinkError { peer, loss: Loss::Stalled { silent: waited, awaited } })
+                if self.lost().is_none() =>
+            {
+                WriteError::Deadline { peer, waited, awaited }
+            }
+            error => error,
+        }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.any.close();
+        self.connection.client_mut().close();
     }
 }

@@ -36,10 +36,10 @@ fn build(messenger: &mut Messenger, asked: &Barrier) {
     while !messenger.poll_completion(id).unwrap() {
         assert!(began.elapsed() < PATIENCE, "it never came");
     }
-    // What has arrived has arrived, and what is sent afterwards never will.
+    // Messages that have arrived stay, and those that are sent afterwards never arrive.
     while messenger.poll_completion(id) == Ok(true) && messenger.bundle(0, 1).is_ok() {
         messenger.progress().unwrap();
-        assert!(began.elapsed() < PATIENCE, "nobody said that rank 1 has left");
+        assert!(began.elapsed() < PATIENCE, "no rank said that rank 1 has left");
     }
     assert_eq!(messenger.poll_completion(id), Ok(true));
     assert!(matches!(messenger.bundle(0, 1), Err(SendError::Departed { rank: 1, .. })));

@@ -1,4 +1,4 @@
-//! What is refused, and ranks that go.
+//! Refusals, and ranks that go.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use outboard::{MessengerError, MessengerOptions, SendError};
 use crate::team::{Team, Way, small};
 
 #[test]
-fn wrong_input_is_refused_and_disturbs_nobody() {
+fn wrong_input_is_refused_and_disturbs_no_rank() {
     let options = MessengerOptions { longest: 10_000, ..small() };
     Team::new(2, Way::Shm, options.clone()).run(|messenger| {
         let (no_space, too_long) =

@@ -39,7 +39,7 @@ fn read(bytes: &[u8]) -> (When, u32, u32) {
     (when, from, number)
 }
 
-/// What a rank has of those that were sent after the loss, by source and number.
+/// The messages of a rank that were sent after the loss, by source and number.
 struct Heard(Vec<Vec<bool>>);
 
 impl Heard {
@@ -84,7 +84,7 @@ impl Heard {
     }
 }
 
-/// What a rank does: sends to all until one is lost, and then to the rest.
+/// The part of a rank: it sends to all until one is lost, and then to the rest.
 pub(crate) fn act(part: Part) {
     let (_job, messenger) = part.team().join(part.rank);
     let mut messenger = messenger.unwrap();
@@ -93,7 +93,7 @@ pub(crate) fn act(part: Part) {
     println!("working");
     let began = Instant::now();
     let lost = (0..).find_map(|number| {
-        assert!(began.elapsed() < PATIENCE, "nobody was lost");
+        assert!(began.elapsed() < PATIENCE, "no rank was lost");
         let bytes = message(When::Before, part.rank, number);
         let lost = heard.send(&mut messenger, random.u32(..part.ranks), &bytes);
         if number % 64 == 0 { lost.or_else(|| heard.receive(&mut messenger)) } else { lost }
@@ -105,7 +105,7 @@ pub(crate) fn act(part: Part) {
         for rank in &others {
             let bytes = message(When::After, part.rank, number);
             while let Some(again) = heard.send(&mut messenger, *rank, &bytes) {
-                assert_eq!(again, lost, "somebody else is lost");
+                assert_eq!(again, lost, "another rank is lost");
             }
         }
     }

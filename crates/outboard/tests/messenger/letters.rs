@@ -47,7 +47,7 @@ fn size_of_letter(random: &mut fastrand::Rng) -> usize {
     }
 }
 
-/// What is sent: in which space, for whom, how often it is sent on, how long it is.
+/// A letter: its space, its receiver, how often it is sent on, how long it is.
 #[derive(Clone, Copy)]
 struct Lot {
     space: u8,
@@ -60,7 +60,7 @@ struct Lot {
 const EMPTY: u32 = u32::MAX;
 
 impl Lot {
-    /// What is sent: nothing at all, if it is short and goes no further.
+    /// The bytes of it: none at all, if it is short and goes no further.
     fn message(&self, from: u32, number: u32) -> Vec<u8> {
         if self.is_empty() { Vec::new() } else { letter(from, number, self.hops, self.len) }
     }
@@ -70,7 +70,7 @@ impl Lot {
     }
 }
 
-/// What a rank sends.
+/// The letters that a rank sends.
 fn lots(team: &Team<'_>, rank: u32, letters: u32, seed: u64) -> Vec<Lot> {
     let mut random = fastrand::Rng::with_seed(seed ^ (u64::from(rank) << 40));
     let lot = |_| Lot {
@@ -82,7 +82,7 @@ fn lots(team: &Team<'_>, rank: u32, letters: u32, seed: u64) -> Vec<Lot> {
     (0..letters).map(lot).collect()
 }
 
-/// What a rank has handled: whose letter, which, and how often it was still to be sent on.
+/// A letter that a rank has handled: its source, its number, and how often it was still to be sent on.
 struct Desk {
     handled: Vec<(u32, u32, u32)>,
     random: fastrand::Rng,
@@ -136,6 +136,12 @@ pub(crate) fn all_to_all(
                 desk.receive(messenger);
                 messenger.pause().unwrap();
             }
+        }
+        // A rank in `quiesce` handles one space alone, so one that is still sending could find no room in another.
+        messenger.begin_barrier();
+        while !messenger.poll_barrier().unwrap() {
+            desk.receive(messenger);
+            messenger.pause().unwrap();
         }
         for space in 0..messenger.spaces() {
             messenger.quiesce(space, |this, source, bytes| desk.handle(this, space, source, bytes)).unwrap();

@@ -17,8 +17,4 @@ mod requests;
 mod spaces;
 mod team;
 
-/// Not a test: what processes that a test starts do.
-#[test]
-fn entry() {
-    processes::act_as_told();
-}
+outboard_child::instead_of_tests!(processes::act_as_told);

@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outboard::{MessengerOptions, Placement};
+use outboard::{MessagesPlacement, MessengerOptions};
 use outboard_wire::JobId;
 
 use crate::team::{Team, Way, small};
@@ -19,7 +19,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(4);
 
 const VARIABLE: &str = "OUTBOARD_TEST_RANK";
 
-/// What a rank does.
+/// The part of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Sends to all until one is lost, then to the rest.
@@ -28,7 +28,7 @@ pub(crate) enum Act {
     SendALittle,
 }
 
-/// What a process is told.
+/// The instructions of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) act: Act,
@@ -40,14 +40,14 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// What all ranks of a job are told.
+    /// The instructions of all ranks of a job.
     pub(crate) fn all(act: Act, ranks: u32, way: Way, seed: u64) -> Vec<Self> {
         let Team { job, .. } = Team::new(ranks, way, small());
         (0..ranks).map(|rank| Self { act, job, rank, ranks, way, seed }).collect()
     }
 
     pub(crate) fn options() -> MessengerOptions {
-        MessengerOptions { patience: PATIENCE, placement: Placement::Inline, ..small() }
+        MessengerOptions { deadline: PATIENCE, placement: MessagesPlacement::Inline, ..small() }
     }
 
     /// The ranks that this one is one of.
@@ -80,8 +80,7 @@ impl Part {
     }
 
     pub(crate) fn start(self, variables: &[(&str, &Path)]) -> Process {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "entry", "--nocapture", "--test-threads=1"]);
+        let mut command = outboard_child::again();
         command.env(VARIABLE, self.to_text()).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
@@ -96,7 +95,7 @@ impl Part {
     }
 }
 
-/// What this process does if it was started for that.
+/// Plays the part of this process, if it was started for one.
 pub(crate) fn act_as_told() {
     let Some(part) = std::env::var(VARIABLE).ok().and_then(|text| Part::from_text(&text)) else { return };
     match part.act {

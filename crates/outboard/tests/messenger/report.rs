@@ -1,4 +1,4 @@
-//! What ranks report of themselves to other programs.
+//! The reports of ranks about themselves to other programs.
 
 use serde_json::Value;
 

@@ -59,7 +59,7 @@ fn conveyors_carry_requests_and_replies() {
     });
 }
 
-/// What a rank says to a request.
+/// The answer of a rank to a request.
 fn reply(rank: u32, from: u32, request: u32) -> u64 {
     u64::from(request) << 32 | u64::from(rank) << 8 | u64::from(from)
 }
@@ -95,7 +95,7 @@ fn every_request_is_answered_once() {
 }
 
 #[test]
-fn whoever_answers_can_look_ahead() {
+fn a_rank_that_answers_can_look_ahead() {
     Team::new(1, Way::Shm, small().with_spaces(2)).run(|messenger| {
         let mut requests = Requests::<u32, u32>::new(messenger, 0, 1).unwrap();
         (0..10).for_each(|token| requests.ask(messenger, 0, token, 10 * token).unwrap());

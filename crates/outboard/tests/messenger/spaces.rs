@@ -32,12 +32,12 @@ fn spaces_do_not_mix_and_end_on_their_own() {
 }
 
 #[test]
-fn whoever_is_through_keeps_nobody_waiting() {
+fn a_rank_that_is_through_keeps_no_other_waiting() {
     let outside = std::sync::Barrier::new(3);
     Team::new(3, Way::Shm, small()).run(|messenger| {
         for _ in 0..20 {
             messenger.barrier().unwrap();
-            // Nobody calls the messenger until all are through.
+            // No rank calls the messenger until all are through.
             outside.wait();
             messenger.quiesce(0, |_, _, _| ()).unwrap();
             outside.wait();
@@ -49,7 +49,7 @@ fn whoever_is_through_keeps_nobody_waiting() {
 fn what_waits_in_one_space_holds_up_no_other() {
     const LONG: usize = 100_000;
     let patience = Duration::from_secs(20);
-    let options = MessengerOptions { longest: LONG, patience, ..small() }.with_spaces(2);
+    let options = MessengerOptions { longest: LONG, deadline: patience, ..small() }.with_spaces(2);
     Team::new(2, Way::Shm, options).run(|messenger| {
         let (began, mut heard, mut sent) = (Instant::now(), 0, 0);
         if messenger.rank() == 0 {

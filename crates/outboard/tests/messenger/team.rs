@@ -2,7 +2,7 @@
 
 use outboard::{Address, Job, Messenger, MessengerError, MessengerOptions, Settings};
 use outboard_link::Identity;
-use outboard_settings::{Secret, Whereabouts};
+use outboard_settings::{AddressChoice, Secret};
 use outboard_wire::{JobId, Rank, Role};
 
 /// How ranks reach each other.
@@ -33,7 +33,7 @@ impl<'a> Team<'a> {
         Self { job, ranks, way, options, adjust: Box::new(|_, _, _| ()) }
     }
 
-    /// The same, with settings and options that differ from rank to rank.
+    /// Runs ranks with settings and options that differ from rank to rank.
     pub(crate) fn adjusted(
         self,
         adjust: impl Fn(u32, &mut Settings, &mut MessengerOptions) + Sync + 'a,
@@ -41,22 +41,28 @@ impl<'a> Team<'a> {
         Self { adjust: Box::new(adjust), ..self }
     }
 
-    /// Connects as one of the ranks.
-    pub(crate) fn join(&self, rank: u32) -> (Job, Result<Messenger, MessengerError>) {
+    /// What a rank is told.
+    pub(crate) fn told(&self, rank: u32) -> (Settings, MessengerOptions) {
         let mut settings = Settings::default();
         settings.job.id = Some(self.job);
         settings.job.rank = Some(Rank(rank));
         settings.job.size = Some(self.ranks);
         settings.job.secret = Some(Secret::new("a secret of this test").unwrap());
-        settings.job.agent = Whereabouts::None;
-        settings.job.memory = Whereabouts::None;
+        settings.job.agent = AddressChoice::None;
+        settings.job.memory = AddressChoice::None;
         if self.way == Way::Tcp {
             settings.job.listen = Some("tcp:127.0.0.1:0".parse::<Address>().unwrap());
         }
         let mut options = self.options.clone();
         (self.adjust)(rank, &mut settings, &mut options);
-        let mut job = Job::with_settings(&settings).unwrap();
-        let messenger = Messenger::new(&mut job, options);
+        (settings, options)
+    }
+
+    /// Connects as one of the ranks.
+    pub(crate) fn join(&self, rank: u32) -> (Job, Result<Messenger, MessengerError>) {
+        let (settings, options) = self.told(rank);
+        let job = Job::with_settings(&settings).unwrap();
+        let messenger = job.messenger_with(options);
         (job, messenger)
     }
 
@@ -65,7 +71,7 @@ impl<'a> Team<'a> {
         self.try_run(|messenger| work(&mut messenger.unwrap()))
     }
 
-    /// The same where some of them may not be connected.
+    /// Connects ranks, of which some may not be connected.
     pub(crate) fn try_run<R: Send>(
         &self,
         work: impl Fn(Result<Messenger, MessengerError>) -> R + Sync,

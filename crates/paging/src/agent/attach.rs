@@ -2,26 +2,26 @@
 //! the grant that the application presents.
 
 use outboard_contract::{AccessError, LinkId, OpenRegion};
-use outboard_steering::Config as SteeringConfig;
-use outboard_wire::paging::{Attach, CacheMode, Detach, Refusal, Reply};
+use outboard_steering::SteeringConfig;
+use outboard_wire::paging::{AttachRefusal, AttachRegion, CacheMode, DetachRegion, PagingReply};
 use outboard_wire::{Grant, Rights, Time};
 
-use super::cache::{AttachError, Attachment, CacheSwitch, Meter, RegionName, RegionNumber};
-use super::client::{ATTACHED_MAX, Answer, Attached};
+use super::cache::{AttachError, CacheSwitch, RegionAttachment, RegionIdentity, RegionNumber, ServerMeter};
+use super::client::{ATTACHED_MAX, Attached, ClientAnswer};
 use super::server::{Opened, Opening, ServerSide};
-use super::shared::{RegionState, SharedPaging, State};
+use super::shared::{RegionState, SharedPaging, SharedState};
 use super::worker::{PagingWorker, Pending};
 
-fn name_of(attach: &Attach) -> RegionName {
-    RegionName { server: attach.server, region: attach.grant.region, generation: attach.grant.generation }
+fn name_of(attach: &AttachRegion) -> RegionIdentity {
+    RegionIdentity { server: attach.server, region: attach.grant.region, generation: attach.grant.generation }
 }
 
 impl PagingWorker {
     /// An application wants to use a region through this agent.
-    pub(super) fn attach(&mut self, link: LinkId, tag: u32, attach: Attach, now: Time) {
+    pub(super) fn attach(&mut self, link: LinkId, tag: u32, attach: AttachRegion, now: Time) {
         if let Err((reason, detail)) = self.admit(link, &attach) {
             if let Some(client) = self.clients.get_mut(&link) {
-                client.answer(tag, Reply::refused(reason, detail));
+                client.answer(tag, PagingReply::refused(reason, detail));
             }
             return;
         }
@@ -41,13 +41,13 @@ impl PagingWorker {
     }
 
     /// Whether an attachment makes sense at all.
-    fn admit(&self, link: LinkId, attach: &Attach) -> Result<(), (Refusal, &'static str)> {
+    fn admit(&self, link: LinkId, attach: &AttachRegion) -> Result<(), (AttachRefusal, &'static str)> {
         if !self.servers.iter().any(|side| side.incarnation() == attach.server) {
             let detail = "the agent has no link to that memory server; add it to agent.memory_servers";
-            return Err((Refusal::NoServer, detail));
+            return Err((AttachRefusal::NoServer, detail));
         }
         if !attach.rights.includes(Rights::READ) || attach.grant.size == 0 {
-            return Err((Refusal::BadRequest, "attach some bytes, with the right to read them"));
+            return Err((AttachRefusal::BadRequest, "attach some bytes, with the right to read them"));
         }
         let Some(client) = self.clients.get(&link) else { return Ok(()) };
         let key = (attach.grant.region, attach.grant.generation);
@@ -62,10 +62,10 @@ impl PagingWorker {
         });
         if is_expected || client.attached.get(&key).is_some_and(is_of_another) {
             let detail = "another server's region of that number is attached on this link; use another link";
-            return Err((Refusal::BadRequest, detail));
+            return Err((AttachRefusal::BadRequest, detail));
         }
         if client.attached.len() >= ATTACHED_MAX && !client.attached.contains_key(&key) {
-            return Err((Refusal::NoRoom, "too many regions are attached on this link; detach some"));
+            return Err((AttachRefusal::NoRoom, "too many regions are attached on this link; detach some"));
         }
         Ok(())
     }
@@ -90,26 +90,30 @@ impl PagingWorker {
                 }
             }
             (Err(AccessError::Lost(_)), Some(request)) => {
-                self.refuse(request, Refusal::NoServer, "the agent has lost the memory server; attach again");
+                self.refuse(
+                    request,
+                    AttachRefusal::NoServer,
+                    "the agent has lost the memory server; attach again",
+                );
             }
             (Err(AccessError::NoRight { .. }), Some(request)) => {
                 self.refuse(
                     request,
-                    Refusal::NoRight,
+                    AttachRefusal::NoRight,
                     "the key does not carry the rights that were asked for",
                 );
             }
             (Err(AccessError::OutOfBounds { .. }), Some(request)) => {
-                self.refuse(request, Refusal::BadRequest, "the grant has more bytes than the region");
+                self.refuse(request, AttachRefusal::BadRequest, "the grant has more bytes than the region");
             }
             (Err(AccessError::NotOpen), Some(request)) => {
                 let detail = "the memory server knows no such region, generation and key";
-                self.refuse(request, Refusal::NotOpen, detail);
+                self.refuse(request, AttachRefusal::NotOpen, detail);
             }
             (Err(_), Some(request)) => {
                 self.refuse(
                     request,
-                    Refusal::NoRoom,
+                    AttachRefusal::NoRoom,
                     "the memory server has no room for another open region",
                 );
             }
@@ -117,9 +121,9 @@ impl PagingWorker {
         }
     }
 
-    fn refuse(&mut self, request: u32, reason: Refusal, detail: &str) {
+    fn refuse(&mut self, request: u32, reason: AttachRefusal, detail: &str) {
         if let Some(Pending::Attach { client, tag, .. }) = self.pending.remove(request) {
-            self.answer(client, Answer::Plain { tag, reply: Reply::refused(reason, detail) });
+            self.answer(client, ClientAnswer::Plain { tag, reply: PagingReply::refused(reason, detail) });
         }
     }
 
@@ -146,8 +150,8 @@ impl PagingWorker {
             Err(error) => {
                 drop(state);
                 let reason = match error {
-                    AttachError::TooMany { .. } => Refusal::NoRoom,
-                    _ => Refusal::BadRequest,
+                    AttachError::TooMany { .. } => AttachRefusal::NoRoom,
+                    _ => AttachRefusal::BadRequest,
                 };
                 self.refuse(request, reason, &error.to_string());
                 return self.close_unused(index);
@@ -170,7 +174,10 @@ impl PagingWorker {
         match (grant, self.pending.get_mut(request)) {
             (Some(static_grant), _) => {
                 self.pending.remove(request);
-                self.answer(client, Answer::Plain { tag, reply: Reply::Attached { mode, static_grant } });
+                self.answer(
+                    client,
+                    ClientAnswer::Plain { tag, reply: PagingReply::Attached { mode, static_grant } },
+                );
             }
             (None, Some(Pending::Attach { number: waits_for, .. })) => *waits_for = Some(number),
             (None, _) => {}
@@ -178,7 +185,7 @@ impl PagingWorker {
     }
 
     /// An application no longer needs a region.
-    pub(super) fn detach(&mut self, link: LinkId, detach: &Detach) {
+    pub(super) fn detach(&mut self, link: LinkId, detach: &DetachRegion) {
         let key = (detach.region, detach.generation);
         self.cancel_attachments(link, |attach| (attach.grant.region, attach.grant.generation) == key);
         let client = self.clients.get_mut(&link);
@@ -188,19 +195,19 @@ impl PagingWorker {
         }
     }
 
-    /// Attachments of a client that still wait are of no use to it any more: nobody must take them for a reason to keep
+    /// Attachments of a client that still wait are of no use to it any more: no worker must take them for a reason to keep
     /// their regions open.
-    pub(super) fn cancel_attachments(&mut self, link: LinkId, is_over: impl Fn(&Attach) -> bool) {
+    pub(super) fn cancel_attachments(&mut self, link: LinkId, is_over: impl Fn(&AttachRegion) -> bool) {
         let is_it = |pending: &Pending| matches!(pending, Pending::Attach { client, attach, .. } if *client == link && is_over(attach));
         let requests: Vec<u32> =
             self.pending.iter().filter(|(_, pending)| is_it(pending)).map(|it| it.0).collect();
         for request in requests {
             let sides = self.servers.iter_mut().flat_map(|side| side.openings.iter_mut());
             for (_, opening) in sides.filter(|(_, opening)| opening.request == Some(request)) {
-                // When it is open, it is closed, unless somebody else wants it.
+                // When it is open, it is closed, unless another client wants it.
                 opening.request = None;
             }
-            self.refuse(request, Refusal::NotOpen, "it was detached before it was attached");
+            self.refuse(request, AttachRefusal::NotOpen, "it was detached before it was attached");
         }
     }
 
@@ -219,13 +226,13 @@ impl PagingWorker {
         }
     }
 
-    /// Closes regions at a server that nobody here has attached any more.
+    /// Closes regions at a server that no application here has attached any more.
     fn close_unused(&mut self, index: usize) {
         let (clients, pending) = (&self.clients, &self.pending);
         let side = &mut self.servers[index];
         let ServerSide { opened, closing, .. } = side;
         opened.retain(|opened| {
-            let is_same = |name: &RegionName, key| *name == opened.name && opened.key.matches(key);
+            let is_same = |name: &RegionIdentity, key| *name == opened.name && opened.key.matches(key);
             let mut all = clients.values().flat_map(|client| client.attached.values());
             let is_used = all.any(|attached| is_same(&attached.name, &attached.key))
                 || pending.iter().any(|(_, pending)| {
@@ -243,7 +250,7 @@ impl PagingWorker {
         let Some(side) = self.servers.iter_mut().find(|side| side.link == link) else { return };
         let incarnation = side.incarnation();
         let steering = SteeringConfig::default();
-        self.shared.state().net.entry(incarnation).or_insert_with(|| Meter::new(&steering));
+        self.shared.state().net.entry(incarnation).or_insert_with(|| ServerMeter::new(&steering));
         let attached = self.clients.values().flat_map(|client| client.attached.values());
         for attached in attached.filter(|attached| attached.name.server == incarnation) {
             let Attached { name, size, key, rights, .. } = *attached;
@@ -262,7 +269,11 @@ impl PagingWorker {
         let requests: Vec<u32> =
             self.pending.iter().filter(|(_, pending)| waits(pending)).map(|it| it.0).collect();
         for request in requests {
-            self.refuse(request, Refusal::NoServer, "the agent has lost the memory server; attach again");
+            self.refuse(
+                request,
+                AttachRefusal::NoServer,
+                "the agent has lost the memory server; attach again",
+            );
         }
     }
 }
@@ -270,13 +281,13 @@ impl PagingWorker {
 impl SharedPaging {
     fn attach(
         &self,
-        state: &mut State,
-        attach: &Attach,
+        state: &mut SharedState,
+        attach: &AttachRegion,
         mode: CacheMode,
         now: Time,
     ) -> Result<RegionNumber, AttachError> {
         let name = name_of(attach);
-        let attachment = Attachment {
+        let attachment = RegionAttachment {
             name,
             size: attach.grant.size,
             chunk_log2: attach.chunk_log2,
@@ -298,7 +309,7 @@ impl SharedPaging {
         Ok(number)
     }
 
-    fn detach_from(&self, state: &mut State, attached: &Attached) {
+    fn detach_from(&self, state: &mut SharedState, attached: &Attached) {
         state.cache.detach(attached.number);
         let Some(region) = state.regions.get_mut(&attached.number) else { return };
         region.users = region.users.saturating_sub(1);

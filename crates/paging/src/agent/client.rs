@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use outboard_contract::memory::{Buffer, Window};
-use outboard_contract::{Link, LinkError, LinkId, SendError};
-use outboard_wire::paging::{CacheMode, Reply, Source, Status};
+use outboard_contract::{FrameSendError, Link, LinkError, LinkId};
+use outboard_wire::paging::{CacheMode, FetchSource, PagingReply, PagingStatus};
 use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, Rights, Time, mutant};
 
-use super::cache::{Place, RegionName, RegionNumber};
+use super::cache::{CacheSpan, RegionIdentity, RegionNumber};
 use super::shared::SharedPaging;
 use super::worker::PagingWorker;
 
@@ -25,7 +25,7 @@ pub(super) const ATTACHED_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attached {
     pub(super) number: RegionNumber,
-    pub(super) name: RegionName,
+    pub(super) name: RegionIdentity,
     pub(super) size: u64,
     pub(super) key: RegionKey,
     pub(super) rights: Rights,
@@ -34,22 +34,22 @@ pub(super) struct Attached {
 
 /// An answer that waits for room on its link.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ClientAnswer {
     /// Bytes in the cache.
-    Slot { tag: u32, source: Source, place: Place },
+    Slot { tag: u32, source: FetchSource, place: CacheSpan },
     /// Bytes that are not cached.
     Bounce { tag: u32, bounce: u32, len: u32 },
     /// Bytes of a static copy.
     Static { tag: u32, copy: Buffer, offset: u64, len: u32 },
     /// No bytes.
-    Plain { tag: u32, reply: Reply },
+    Plain { tag: u32, reply: PagingReply },
 }
 
 /// One application's link.
 #[derive(Default)]
 pub(super) struct ClientSide {
     pub(super) attached: BTreeMap<(RegionId, Generation), Attached>,
-    answers: VecDeque<Answer>,
+    answers: VecDeque<ClientAnswer>,
     /// Requests that were taken and whose answers are not queued yet.
     pub(super) under_way: usize,
     /// How many fetches that are not cached are under way or wait to be sent.
@@ -70,18 +70,18 @@ impl ClientSide {
     }
 
     /// Queues the answer to a request that was under way.
-    pub(super) fn push(&mut self, answer: Answer) {
+    pub(super) fn push(&mut self, answer: ClientAnswer) {
         self.under_way = self.under_way.saturating_sub(1);
         self.answers.push_back(answer);
     }
 
     /// Queues the answer to a request at once.
-    pub(super) fn answer(&mut self, tag: u32, reply: Reply) {
-        self.answers.push_back(Answer::Plain { tag, reply });
+    pub(super) fn answer(&mut self, tag: u32, reply: PagingReply) {
+        self.answers.push_back(ClientAnswer::Plain { tag, reply });
     }
 
     /// Queues bytes in answer to a request at once.
-    pub(super) fn answer_bytes(&mut self, answer: Answer) {
+    pub(super) fn answer_bytes(&mut self, answer: ClientAnswer) {
         self.answers.push_back(answer);
     }
 
@@ -95,18 +95,18 @@ impl ClientSide {
         self.attached.len() + self.answers.len()
     }
 
-    pub(super) fn into_answers(self) -> VecDeque<Answer> {
+    pub(super) fn into_answers(self) -> VecDeque<ClientAnswer> {
         self.answers
     }
 }
 
-fn fetched(source: Source, length: u32) -> Reply {
-    Reply::Fetched { status: Status::Done, source, length }
+fn fetched(source: FetchSource, length: u32) -> PagingReply {
+    PagingReply::Fetched { status: PagingStatus::Done, source, length }
 }
 
 impl PagingWorker {
     /// Queues an answer to the application that asked, if it is still there.
-    pub(super) fn answer(&mut self, client: LinkId, answer: Answer) {
+    pub(super) fn answer(&mut self, client: LinkId, answer: ClientAnswer) {
         match self.clients.get_mut(&client) {
             Some(side) => side.push(answer),
             None => self.discard(answer),
@@ -114,11 +114,11 @@ impl PagingWorker {
     }
 
     /// Gives back what an answer holds that will not be sent.
-    fn discard(&mut self, answer: Answer) {
+    fn discard(&mut self, answer: ClientAnswer) {
         match answer {
-            Answer::Slot { place, .. } => self.shared.state().cache.release(place.slot),
-            Answer::Bounce { bounce, .. } => self.bounces.push(bounce),
-            Answer::Static { .. } | Answer::Plain { .. } => {}
+            ClientAnswer::Slot { place, .. } => self.shared.state().cache.release(place.slot),
+            ClientAnswer::Bounce { bounce, .. } => self.bounces.push(bounce),
+            ClientAnswer::Static { .. } | ClientAnswer::Plain { .. } => {}
         }
     }
 
@@ -138,26 +138,26 @@ impl PagingWorker {
             let (tag, reply, data) = self.shared.content(answer);
             match send_one(link, tag, &reply, data) {
                 Ok(()) => {}
-                Err(SendError::Full) => {
+                Err(FrameSendError::Full) => {
                     client.blocked_since = Some(self.shared.time(now));
                     self.show_soon(now);
                     break;
                 }
-                Err(SendError::TooLong { .. }) => {
-                    let reply = Reply::not_fetched(Status::Malformed);
-                    let short = Answer::Plain { tag, reply };
+                Err(FrameSendError::TooLong { .. }) => {
+                    let reply = PagingReply::not_fetched(PagingStatus::Malformed);
+                    let short = ClientAnswer::Plain { tag, reply };
                     if let Some(long) = client.answers.pop_front() {
-                        client.bounces -= usize::from(matches!(long, Answer::Bounce { .. }));
+                        client.bounces -= usize::from(matches!(long, ClientAnswer::Bounce { .. }));
                         hold(&mut self.released, &mut self.bounces, &long);
                     }
                     client.answers.push_front(short);
                     continue;
                 }
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
             }
             has_sent = true;
             if let Some(answer) = client.answers.pop_front() {
-                client.bounces -= usize::from(matches!(answer, Answer::Bounce { .. }));
+                client.bounces -= usize::from(matches!(answer, ClientAnswer::Bounce { .. }));
                 bytes += hold(&mut self.released, &mut self.bounces, &answer);
             }
         }
@@ -203,8 +203,11 @@ impl PagingWorker {
                 continue;
             }
             for answer in &mut client.answers {
-                let (Answer::Slot { tag, .. } | Answer::Bounce { tag, .. }) = answer else { continue };
-                let no = Answer::Plain { tag: *tag, reply: Reply::not_fetched(Status::Busy) };
+                let (ClientAnswer::Slot { tag, .. } | ClientAnswer::Bounce { tag, .. }) = answer else {
+                    continue;
+                };
+                let no =
+                    ClientAnswer::Plain { tag: *tag, reply: PagingReply::not_fetched(PagingStatus::Busy) };
                 taken.push(std::mem::replace(answer, no));
             }
             client.bounces = client.bounces.min(client.under_way);
@@ -215,38 +218,38 @@ impl PagingWorker {
 }
 
 /// Takes back what an answer that is done with holds, and says how many bytes it carried.
-fn hold(released: &mut Vec<u32>, bounces: &mut Vec<u32>, answer: &Answer) -> u64 {
+fn hold(released: &mut Vec<u32>, bounces: &mut Vec<u32>, answer: &ClientAnswer) -> u64 {
     match answer {
-        Answer::Slot { place, .. } => {
+        ClientAnswer::Slot { place, .. } => {
             released.push(place.slot);
             place.len.into()
         }
-        Answer::Bounce { bounce, len, .. } => {
+        ClientAnswer::Bounce { bounce, len, .. } => {
             bounces.push(*bounce);
             (*len).into()
         }
-        Answer::Static { len, .. } => (*len).into(),
-        Answer::Plain { .. } => 0,
+        ClientAnswer::Static { len, .. } => (*len).into(),
+        ClientAnswer::Plain { .. } => 0,
     }
 }
 
 impl SharedPaging {
-    /// What an answer says, and the bytes that go with it.
-    fn content<'a>(&'a self, answer: &'a Answer) -> (u32, Reply, Option<Window<'a>>) {
+    /// The head of an answer, and the bytes that go with it.
+    fn content<'a>(&'a self, answer: &'a ClientAnswer) -> (u32, PagingReply, Option<Window<'a>>) {
         match answer {
-            Answer::Slot { tag, source, place } => {
+            ClientAnswer::Slot { tag, source, place } => {
                 let data = self.memory().window().part(self.at(place), place.len as usize);
                 (*tag, fetched(*source, place.len), Some(data))
             }
-            Answer::Bounce { tag, bounce, len } => {
+            ClientAnswer::Bounce { tag, bounce, len } => {
                 let data = self.memory().window().part(self.bounce_at(*bounce), *len as usize);
-                (*tag, fetched(Source::Uncached, *len), Some(data))
+                (*tag, fetched(FetchSource::Uncached, *len), Some(data))
             }
-            Answer::Static { tag, copy, offset, len } => {
+            ClientAnswer::Static { tag, copy, offset, len } => {
                 let data = copy.window().part(*offset as usize, *len as usize);
-                (*tag, fetched(Source::Hit, *len), Some(data))
+                (*tag, fetched(FetchSource::Hit, *len), Some(data))
             }
-            Answer::Plain { tag, reply } => (*tag, *reply, None),
+            ClientAnswer::Plain { tag, reply } => (*tag, *reply, None),
         }
     }
 }
@@ -255,9 +258,9 @@ impl SharedPaging {
 fn send_one<L: Link>(
     link: &mut L,
     tag: u32,
-    reply: &Reply,
+    reply: &PagingReply,
     data: Option<Window<'_>>,
-) -> Result<(), SendError> {
+) -> Result<(), FrameSendError> {
     let fixed = reply.encode();
     let fixed = fixed.as_bytes();
     let len = fixed.len() + data.map_or(0, |data| data.len());

@@ -4,24 +4,25 @@ use std::time::Duration;
 
 use outboard_contract::{Disposition, LinkId};
 use outboard_wire::Time;
-use outboard_wire::paging::{CacheMode, Fetch, Reply, Source, Status};
+use outboard_wire::paging::{CacheMode, Fetch, FetchSource, PagingReply, PagingStatus};
 
 use super::cache::{
-    Ask, Caching, Ended, LoadOrder, Purpose, ReadId, RegionNumber, Transfer, Verdict, Waiter,
+    CacheRequest, CacheVerdict, Caching, EndedWait, LoadOrder, Purpose, ReadId, RegionNumber, Transfer,
+    WaiterId,
 };
-use super::client::{Answer, Attached, ClientSide};
-use super::shared::{Delivery, FETCH_MAX, SharedPaging, State};
+use super::client::{Attached, ClientAnswer, ClientSide};
+use super::shared::{Delivery, FETCH_MAX, SharedPaging, SharedState};
 use super::worker::{PagingWorker, Pending};
 
 /// How often it is considered whether caching a region pays.
 const REVIEW: Duration = Duration::from_millis(1);
 
-/// What a look into the shared state brought.
+/// The finding of a look into the shared state.
 enum Found {
-    Cache(Verdict),
+    Cache(CacheVerdict),
     /// The region is not cached at present.
     Bypass,
-    Copy(Answer),
+    Copy(ClientAnswer),
 }
 
 impl PagingWorker {
@@ -31,7 +32,7 @@ impl PagingWorker {
             Ok(found) => found,
             Err(status) => {
                 if let Some(client) = self.clients.get_mut(&link) {
-                    client.answer(tag, Reply::not_fetched(status));
+                    client.answer(tag, PagingReply::not_fetched(status));
                 }
                 return Disposition::Taken;
             }
@@ -43,20 +44,20 @@ impl PagingWorker {
         };
         let number = self.pending.insert(Pending::Fetch { client: link, tag });
         let (region, offset, len) = (attached.number, fetch.offset, fetch.length);
-        let ask = Ask { region, offset, len, urgency: fetch.urgency, waiter: self.waiter(number) };
+        let ask = CacheRequest { region, offset, len, urgency: fetch.urgency, waiter: self.waiter(number) };
         let found = self.look_up(&ask, &attached, tag, now);
         let (Some(client), lane) = (self.clients.get_mut(&link), &mut self.servers[server].lane) else {
             return Disposition::Taken;
         };
         match found {
-            Found::Cache(Verdict::Waits) => {
+            Found::Cache(CacheVerdict::Waits) => {
                 client.under_way += 1;
                 for order in self.orders.drain(..) {
                     lane.push(transfer(&self.shared, &order), Purpose::Load(order.load));
                 }
                 return Disposition::Taken;
             }
-            Found::Cache(Verdict::Uncached) | Found::Bypass => {
+            Found::Cache(CacheVerdict::Uncached) | Found::Bypass => {
                 client.under_way += 1;
                 client.bounces += 1;
                 self.bounces.pop();
@@ -67,34 +68,34 @@ impl PagingWorker {
                 lane.push(Transfer { region, offset, at, len: len.into() }, Purpose::Uncached(number));
                 return Disposition::Taken;
             }
-            Found::Cache(Verdict::Hit(place)) => {
-                client.answer_bytes(Answer::Slot { tag, source: Source::Hit, place });
+            Found::Cache(CacheVerdict::Hit(place)) => {
+                client.answer_bytes(ClientAnswer::Slot { tag, source: FetchSource::Hit, place });
             }
             Found::Copy(answer) => client.answer_bytes(answer),
-            Found::Cache(Verdict::OutOfBounds) => {
-                client.answer(tag, Reply::not_fetched(Status::OutOfBounds));
+            Found::Cache(CacheVerdict::OutOfBounds) => {
+                client.answer(tag, PagingReply::not_fetched(PagingStatus::OutOfBounds));
             }
         }
         self.pending.remove(number);
         Disposition::Taken
     }
 
-    /// What a fetch is about, and which of the servers has it.
-    fn find(&self, link: LinkId, fetch: &Fetch) -> Result<(Attached, usize), Status> {
-        let client = self.clients.get(&link).ok_or(Status::NotOpen)?;
-        let attached = client.attached.get(&(fetch.region, fetch.generation)).ok_or(Status::NotOpen)?;
+    /// The region of a fetch, and which of the servers has it.
+    fn find(&self, link: LinkId, fetch: &Fetch) -> Result<(Attached, usize), PagingStatus> {
+        let client = self.clients.get(&link).ok_or(PagingStatus::NotOpen)?;
+        let attached = client.attached.get(&(fetch.region, fetch.generation)).ok_or(PagingStatus::NotOpen)?;
         if fetch.length > FETCH_MAX {
-            return Err(Status::Malformed);
+            return Err(PagingStatus::Malformed);
         }
         if !is_inside(fetch.offset, fetch.length, attached.size) {
-            return Err(Status::OutOfBounds);
+            return Err(PagingStatus::OutOfBounds);
         }
         let server = self.servers.iter().position(|side| side.incarnation() == attached.name.server);
-        Ok((*attached, server.ok_or(Status::Unavailable)?))
+        Ok((*attached, server.ok_or(PagingStatus::Unavailable)?))
     }
 
     /// Asks the cache, or finds out that it is not to be asked. Orders are left in `self.orders`.
-    fn look_up(&mut self, ask: &Ask, attached: &Attached, tag: u32, now: Time) -> Found {
+    fn look_up(&mut self, ask: &CacheRequest, attached: &Attached, tag: u32, now: Time) -> Found {
         let mut state = self.shared.state();
         let state = &mut *state;
         if attached.mode == CacheMode::Static
@@ -102,10 +103,12 @@ impl PagingWorker {
             && copy.plan.is_complete()
         {
             let copy = copy.memory.clone();
-            return Found::Copy(Answer::Static { tag, copy, offset: ask.offset, len: ask.len });
+            return Found::Copy(ClientAnswer::Static { tag, copy, offset: ask.offset, len: ask.len });
         }
         let is_auto = attached.mode == CacheMode::Auto;
-        if attached.mode == CacheMode::Off || (is_auto && !state.is_on(ask.region)) {
+        // Without a cache its slots have no memory, also while a copy of the region is not complete.
+        let is_off = attached.mode == CacheMode::Off || !self.shared.has_cache();
+        if is_off || (is_auto && !state.is_on(ask.region)) {
             state.cache.bypassed(ask.region, ask.urgency);
             if is_auto {
                 state.play(now, ask, attached);
@@ -114,7 +117,7 @@ impl PagingWorker {
         }
         let verdict = state.cache.request(ask, &mut self.orders);
         if is_auto {
-            let is_hit = matches!(verdict, Verdict::Hit(_));
+            let is_hit = matches!(verdict, CacheVerdict::Hit(_));
             state.consider(now, ask.region, attached, is_hit);
         }
         self.shared.note_plans(state);
@@ -131,7 +134,7 @@ impl PagingWorker {
         self.end_transfers(Some(index), now);
     }
 
-    /// Ends the transfers in `self.over`, and tells whoever waits for them. `server` is whose bytes they are.
+    /// Ends the transfers in `self.over`, and tells the clients that wait for them. `server` is whose bytes they are.
     pub(super) fn end_transfers(&mut self, server: Option<usize>, now: Time) {
         let mut state = self.shared.state();
         if let Some(side) = server.and_then(|index| self.servers.get_mut(index)) {
@@ -169,24 +172,30 @@ impl PagingWorker {
             return;
         };
         if is_done {
-            return self.answer(client, Answer::Bounce { tag, bounce, len });
+            return self.answer(client, ClientAnswer::Bounce { tag, bounce, len });
         }
         self.bounces.push(bounce);
         if let Some(side) = self.clients.get_mut(&client) {
             side.bounces = side.bounces.saturating_sub(1);
         }
-        self.answer(client, Answer::Plain { tag, reply: Reply::not_fetched(Status::Unavailable) });
+        self.answer(
+            client,
+            ClientAnswer::Plain { tag, reply: PagingReply::not_fetched(PagingStatus::Unavailable) },
+        );
     }
 
     /// A request that waited for the cache is over.
-    pub(super) fn end_wait(&mut self, end: Ended) {
-        let Ended { waiter: Waiter(waiter), place, source } = end;
+    pub(super) fn end_wait(&mut self, end: EndedWait) {
+        let EndedWait { waiter: WaiterId(waiter), place, source } = end;
         let Some(Pending::Fetch { client, tag }) = self.pending.remove(waiter as u32) else { return };
         match source {
-            Some(source) => self.answer(client, Answer::Slot { tag, source, place }),
+            Some(source) => self.answer(client, ClientAnswer::Slot { tag, source, place }),
             None => {
                 self.shared.state().cache.release(place.slot);
-                self.answer(client, Answer::Plain { tag, reply: Reply::not_fetched(Status::Unavailable) });
+                self.answer(
+                    client,
+                    ClientAnswer::Plain { tag, reply: PagingReply::not_fetched(PagingStatus::Unavailable) },
+                );
             }
         }
     }
@@ -203,7 +212,7 @@ pub(super) fn transfer(shared: &SharedPaging, order: &LoadOrder) -> Transfer {
     Transfer { region: order.region, offset: order.offset, at, len: order.place.len.into() }
 }
 
-impl State {
+impl SharedState {
     /// Whether caching a region pays at present.
     fn is_on(&self, region: RegionNumber) -> bool {
         let switch = self.regions.get(&region).and_then(|region| region.switch.as_ref());
@@ -211,7 +220,7 @@ impl State {
     }
 
     /// Plays a request that is not cached, to know whether it would have hit.
-    fn play(&mut self, now: Time, ask: &Ask, attached: &Attached) {
+    fn play(&mut self, now: Time, ask: &CacheRequest, attached: &Attached) {
         let cost = self.net.get(&attached.name.server).and_then(|meter| meter.cost());
         let ns_per_byte = cost.map_or(0.0, |cost| cost.value / 65536.0);
         let is_hit = self.shadow.request(now, ask, ns_per_byte);

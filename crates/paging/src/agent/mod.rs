@@ -29,5 +29,5 @@ mod write_back;
 
 pub use report::{PagingReport, RegionReport};
 pub use server::STAGE_LEN;
-pub use shared::{Lent, PagingConfig, SharedPaging, Surroundings};
+pub use shared::{AgentPagingConfig, Lent, SharedPaging, Surroundings};
 pub use worker::PagingWorker;

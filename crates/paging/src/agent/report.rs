@@ -1,10 +1,10 @@
-//! What is counted of an agent's paging, for those who show it.
+//! The counts of an agent's paging, for the code that shows them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outboard_wire::paging::CacheMode;
 
-use super::cache::{Bandwidth, CacheCounters, RegionName, Sources, SwitchReport};
+use super::cache::{ByteRate, CacheCounters, RegionIdentity, Sources, SwitchReport};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -21,18 +21,18 @@ impl Count {
     }
 }
 
-/// What workers count without the lock.
+/// The counts that workers keep without the lock.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct ReportCounts {
     pub(super) read_bytes: Count,
     pub(super) write_backs: Count,
     pub(super) write_back_frames: Count,
 }
 
-/// What was counted of an agent's paging so far.
+/// The counts of an agent's paging so far.
 #[derive(Clone, Debug)]
 pub struct PagingReport {
-    /// What the cache has done.
+    /// The counts of the cache.
     pub cache: CacheCounters,
     /// How many bytes the slots in use have.
     pub used_bytes: u64,
@@ -45,9 +45,9 @@ pub struct PagingReport {
     /// How many frames they have left in.
     pub write_back_frames: u64,
     /// How fast the bytes of a server come.
-    pub net: Option<Bandwidth>,
+    pub net: Option<ByteRate>,
     /// How fast bytes go to applications.
-    pub intra: Option<Bandwidth>,
+    pub intra: Option<ByteRate>,
     /// Every region that is attached.
     pub regions: Vec<RegionReport>,
 }
@@ -56,7 +56,7 @@ pub struct PagingReport {
 #[derive(Clone, Debug)]
 pub struct RegionReport {
     /// Which.
-    pub name: RegionName,
+    pub name: RegionIdentity,
     /// Its size in bytes.
     pub size: u64,
     /// The mode that was asked for last.
@@ -65,8 +65,8 @@ pub struct RegionReport {
     pub is_copied: bool,
     /// Where its bytes came from.
     pub sources: Sources,
-    /// What the switch says of it, where that decides whether it is cached.
+    /// The switch's word about it, where that decides whether it is cached.
     pub switch: Option<SwitchReport>,
     /// How fast the bytes of its server come.
-    pub net: Option<Bandwidth>,
+    pub net: Option<ByteRate>,
 }

@@ -4,13 +4,15 @@ use std::sync::atomic::Ordering;
 
 use outboard_contract::memory::Buffer;
 use outboard_contract::{
-    AccessError, Link, LinkError, LinkId, OneSided, OpenRegion, Peer, RemoteMemory, SendError,
+    AccessError, FrameSendError, Link, LinkError, LinkId, OneSided, OpenRegion, Peer, RemoteMemory,
     Token as LinkToken,
 };
-use outboard_wire::paging::{Request, WriteBack};
+use outboard_wire::paging::{PagingRequest, WriteBack};
 use outboard_wire::{FrameHead, Grant, Incarnation, RegionKey, Rights, Time};
 
-use super::cache::{BusyTime, Forwarding, Lane, Purpose, ReadId, RegionName, RegionNumber, Slab, WriteQueue};
+use super::cache::{
+    BusyTime, Forwarding, Purpose, ReadId, ReadQueue, RegionIdentity, RegionNumber, Slab, WriteQueue,
+};
 use super::fetch::transfer;
 use super::statics::Copying;
 use super::worker::PagingWorker;
@@ -24,7 +26,7 @@ const MAPPED_MAX: u64 = 128 << 10;
 /// Where it is not, no more than so many plans are turned into reads at once.
 const PLANS_MAX: usize = 8;
 
-/// What a one-sided operation is for.
+/// The purpose of a one-sided operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// Bytes for the cache or for a bounce.
@@ -63,7 +65,7 @@ impl Token {
 
 /// A region that is being opened at the server.
 pub(super) struct Opening {
-    pub(super) name: RegionName,
+    pub(super) name: RegionIdentity,
     pub(super) grant: Grant,
     pub(super) rights: Rights,
     /// The attachment that waits for it, by the number of the request; none if a lost link is being made up for.
@@ -74,7 +76,7 @@ pub(super) struct Opening {
 /// A region that is open at the server.
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
-    pub(super) name: RegionName,
+    pub(super) name: RegionIdentity,
     pub(super) key: RegionKey,
     pub(super) rights: Rights,
     pub(super) region: OpenRegion,
@@ -85,7 +87,7 @@ pub(super) struct Opened {
 pub(super) struct ServerSide {
     pub(super) link: LinkId,
     pub(super) peer: Peer,
-    pub(super) lane: Lane,
+    pub(super) lane: ReadQueue,
     pub(super) busy: BusyTime,
     pub(super) writes: WriteQueue,
     pub(super) stage: Buffer,
@@ -104,7 +106,7 @@ impl ServerSide {
         Self {
             link,
             peer,
-            lane: Lane::new(forwarding),
+            lane: ReadQueue::new(forwarding),
             busy: BusyTime::default(),
             writes: WriteQueue::new(STAGE_LEN as u64),
             stage,
@@ -120,13 +122,13 @@ impl ServerSide {
         self.peer.incarnation()
     }
 
-    /// What to read a region by.
+    /// The open region to read by.
     pub(super) fn readable(&self, region: RegionNumber) -> Option<OpenRegion> {
         self.opened.iter().find(|opened| opened.number == Some(region)).map(|opened| opened.region)
     }
 
     /// A region that was opened with this key and at least these rights.
-    pub(super) fn find(&self, name: &RegionName, key: &RegionKey, rights: Rights) -> Option<usize> {
+    pub(super) fn find(&self, name: &RegionIdentity, key: &RegionKey, rights: Rights) -> Option<usize> {
         self.opened.iter().position(|opened| {
             opened.name == *name && opened.key.matches(key) && opened.rights.includes(rights)
         })
@@ -147,7 +149,7 @@ impl PagingWorker {
         side.lane.open_batch(side.writes.waiting());
         moved |= self.begin_reads(index, link, now, is_mapped)?;
         moved |= self.send_writes(index, link)?;
-        // Nobody waits for the rest: where it would hold up answers, it has another turn.
+        // No thread waits for the rest: where it would hold up answers, it has another turn.
         if self.servers[index].lane.is_idle() && !(is_mapped && moved) {
             moved |= self.plan_reads(index, is_mapped) && self.begin_reads(index, link, now, is_mapped)?;
             moved |= self.load_copies(index, link, is_mapped)?;
@@ -246,7 +248,7 @@ impl PagingWorker {
             && let Some(frame) = side.writes.next_frame(len_max)
         {
             let item = frame.first;
-            let request = Request::WriteBack(WriteBack {
+            let request = PagingRequest::WriteBack(WriteBack {
                 region: item.region,
                 generation: item.generation,
                 key: item.key,
@@ -266,9 +268,9 @@ impl PagingWorker {
                     }
                     self.shared.counts.write_back_frames.add(1);
                 }
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 // A single write-back that is too long for this link was refused when it came.
-                Err(SendError::Full | SendError::TooLong { .. }) => break,
+                Err(FrameSendError::Full | FrameSendError::TooLong { .. }) => break,
             }
             link.commit(len);
             side.writes.frame_sent();

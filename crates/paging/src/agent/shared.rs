@@ -1,19 +1,19 @@
-//! What the workers of an agent share about far memory, and what they are given from outside.
+//! The state of far memory that the workers of an agent share, and the things that they are given from outside.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outboard_contract::memory::Buffer;
-use outboard_steering::Config as SteeringConfig;
+use outboard_steering::SteeringConfig;
 use outboard_wire::paging::CacheMode;
 use outboard_wire::{Grant, Incarnation, RegionId, Time};
 
 use super::cache::{
-    Attachment, CacheConfig, CacheSwitch, Ended, Forwarding, Meter, PageCache, Place, RegionNumber, Shadow,
-    Waiter,
+    CacheConfig, CacheSpan, CacheSwitch, EndedWait, Forwarding, PageCache, RegionAttachment, RegionNumber,
+    ServerMeter, Shadow, WaiterId,
 };
-use super::report::{Counts, PagingReport, RegionReport};
+use super::report::{PagingReport, RegionReport, ReportCounts};
 use super::statics::StaticRegion;
 
 /// The longest fetch or write-back that is served, in bytes.
@@ -23,7 +23,7 @@ const BOUNCES: u32 = 128;
 
 /// The settings of an agent's paging.
 #[derive(Clone, Copy, Debug)]
-pub struct PagingConfig {
+pub struct AgentPagingConfig {
     /// How many workers there are.
     pub workers: usize,
     /// How many entries the cache has; none means that there is no cache.
@@ -36,7 +36,7 @@ pub struct PagingConfig {
     pub static_max: u64,
 }
 
-impl PagingConfig {
+impl AgentPagingConfig {
     /// How many bytes the cache has.
     pub fn slot_bytes(&self) -> u64 {
         u64::from(self.slots) << self.cache.entry_log2
@@ -49,7 +49,7 @@ impl PagingConfig {
     }
 }
 
-/// What an agent's paging asks of the process that it runs in.
+/// The services of the process that an agent's paging runs in.
 pub trait Surroundings: Send + Sync {
     /// The time right now, which may be later than that of the turn.
     fn time(&self, turn: Time) -> Time;
@@ -60,21 +60,21 @@ pub trait Surroundings: Send + Sync {
     /// Memory for a static copy of `size` bytes, which others can open to read; none if there is not enough.
     fn lend(&self, copy: RegionId, size: u64) -> Option<Lent>;
 
-    /// A static copy is used no more: nobody can open it from now on.
+    /// A static copy is used no more: no application can open it from now on.
     fn take_back(&self, copy: RegionId);
 }
 
 /// Memory for a static copy.
 pub struct Lent {
-    /// What opens it to read.
+    /// The grant that opens it to read.
     pub grant: Grant,
     /// The memory itself, of at least as many bytes as the grant says.
     pub memory: Buffer,
 }
 
-/// What becomes of a region besides its entries in the cache.
+/// The state of a region besides its entries in the cache.
 pub(super) struct RegionState {
-    pub(super) attachment: Attachment,
+    pub(super) attachment: RegionAttachment,
     /// The mode that was asked for last.
     pub(super) mode: CacheMode,
     pub(super) switch: Option<CacheSwitch>,
@@ -85,7 +85,7 @@ pub(super) struct RegionState {
 }
 
 /// Everything that needs the lock.
-pub(super) struct State {
+pub(super) struct SharedState {
     pub(super) cache: PageCache,
     pub(super) shadow: Shadow,
     pub(super) regions: BTreeMap<RegionNumber, RegionState>,
@@ -93,25 +93,25 @@ pub(super) struct State {
     /// read what they are about to replace.
     pub(super) writing: BTreeMap<RegionNumber, Vec<(u64, u32)>>,
     /// How fast each server's bytes come.
-    pub(super) net: HashMap<Incarnation, Meter>,
+    pub(super) net: HashMap<Incarnation, ServerMeter>,
     /// How fast bytes go to applications.
-    pub(super) intra: Meter,
+    pub(super) intra: ServerMeter,
     pub(super) static_bytes: u64,
     pub(super) next_copy: u64,
 }
 
 /// News for a request of another worker.
 pub(super) enum Delivery {
-    /// What it waited for has come, or not.
-    Ended(Ended),
+    /// The awaited answer has come, or will not.
+    Ended(EndedWait),
     /// The static copy that an attachment waits for is complete.
-    StaticReady(Waiter),
+    StaticReady(WaiterId),
 }
 
-/// What the workers of an agent share about far memory. The lock is held for look-ups, never while bytes move.
+/// The state of far memory that the workers of an agent share. The lock is held for look-ups, never while bytes move.
 pub struct SharedPaging {
-    config: PagingConfig,
-    state: Mutex<State>,
+    config: AgentPagingConfig,
+    state: Mutex<SharedState>,
     /// The slots of the cache, then the bounces of each worker.
     memory: Buffer,
     pub(super) surroundings: Box<dyn Surroundings>,
@@ -120,24 +120,24 @@ pub struct SharedPaging {
     pub(super) has_plans: AtomicBool,
     /// How many static copies are being loaded, likewise.
     pub(super) copies_loading: AtomicUsize,
-    pub(super) counts: Counts,
+    pub(super) counts: ReportCounts,
 }
 
 impl SharedPaging {
-    /// `memory` has as many bytes as [`PagingConfig::memory_len`] says.
+    /// `memory` has as many bytes as [`AgentPagingConfig::memory_len`] says.
     ///
     /// # Panics
     /// If `memory` has fewer.
-    pub fn new(config: PagingConfig, memory: Buffer, surroundings: impl Surroundings + 'static) -> Self {
+    pub fn new(config: AgentPagingConfig, memory: Buffer, surroundings: impl Surroundings + 'static) -> Self {
         let is_enough = config.memory_len().is_some_and(|len| memory.len() >= len);
         assert!(is_enough, "{} bytes for {config:?}", memory.len());
-        let state = State {
+        let state = SharedState {
             cache: PageCache::new(config.cache),
             shadow: Shadow::new(config.cache),
             regions: BTreeMap::new(),
             writing: BTreeMap::new(),
             net: HashMap::new(),
-            intra: Meter::new(&SteeringConfig::default()),
+            intra: ServerMeter::new(&SteeringConfig::default()),
             static_bytes: 0,
             next_copy: 1,
         };
@@ -149,15 +149,15 @@ impl SharedPaging {
             deliveries: (0..config.workers).map(|_| Mutex::default()).collect(),
             has_plans: AtomicBool::new(false),
             copies_loading: AtomicUsize::new(0),
-            counts: Counts::default(),
+            counts: ReportCounts::default(),
         }
     }
 
-    pub(super) fn config(&self) -> &PagingConfig {
+    pub(super) fn config(&self) -> &AgentPagingConfig {
         &self.config
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, SharedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ impl SharedPaging {
     }
 
     /// Where a place of the cache lies in the memory.
-    pub(super) fn at(&self, place: &Place) -> usize {
+    pub(super) fn at(&self, place: &CacheSpan) -> usize {
         ((place.slot as usize) << self.config.cache.entry_log2) + place.offset as usize
     }
 
@@ -192,7 +192,7 @@ impl SharedPaging {
     }
 
     /// Tells the worker whose request this is.
-    pub(super) fn deliver(&self, waiter: Waiter, delivery: Delivery) {
+    pub(super) fn deliver(&self, waiter: WaiterId, delivery: Delivery) {
         let worker = (waiter.0 >> 32) as usize;
         let Some(deliveries) = self.deliveries.get(worker) else { return };
         let mut deliveries = deliveries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,13 +223,13 @@ impl SharedPaging {
         self.state().cache.pins()
     }
 
-    /// What was counted, and how each region fares.
+    /// The counts, and how each region fares.
     pub fn report(&self, now: Time) -> PagingReport {
         let state = self.state();
         let regions = state.cache.regions().filter_map(|(number, name, size, sources)| {
             let region = state.regions.get(&number)?;
             let switch = region.switch.as_ref().map(|switch| switch.report(now));
-            let net = state.net.get(&name.server).and_then(Meter::bandwidth);
+            let net = state.net.get(&name.server).and_then(ServerMeter::bandwidth);
             let is_copied = region.copy.is_some();
             Some(RegionReport { name, size, mode: region.mode, is_copied, sources, switch, net })
         });
@@ -240,13 +240,13 @@ impl SharedPaging {
             read_bytes: self.counts.read_bytes.get(),
             write_backs: self.counts.write_backs.get(),
             write_back_frames: self.counts.write_back_frames.get(),
-            net: state.net.values().find_map(Meter::bandwidth),
+            net: state.net.values().find_map(ServerMeter::bandwidth),
             intra: state.intra.bandwidth(),
             regions: regions.collect(),
         }
     }
 
-    pub(super) fn note_plans(&self, state: &State) {
+    pub(super) fn note_plans(&self, state: &SharedState) {
         self.has_plans.store(state.cache.has_plans(), Ordering::Relaxed);
     }
 }

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 
 use outboard_contract::memory::Buffer;
 use outboard_contract::{AccessError, Link, LinkError, OpenRegion, RemoteMemory};
-use outboard_wire::paging::{CacheMode, Reply};
+use outboard_wire::paging::{CacheMode, PagingReply};
 use outboard_wire::{Grant, RegionId, mutant};
 
-use super::cache::{RegionNumber, StaticCopy, Stretch, Waiter, WriteItem};
-use super::client::Answer;
+use super::cache::{CopySpan, RegionNumber, StaticCopy, WaiterId, WriteItem};
+use super::client::ClientAnswer;
 use super::server::Token;
-use super::shared::{Delivery, Lent, SharedPaging, State};
+use super::shared::{Delivery, Lent, SharedPaging, SharedState};
 use super::worker::{PagingWorker, Pending};
 
 /// Where reading is copying, no more than this is read in one turn.
@@ -24,19 +24,19 @@ pub(super) struct StaticRegion {
     is_loading: bool,
 }
 
-/// A stretch of a static copy that is being read.
+/// A range of a static copy that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copying {
     number: RegionNumber,
     /// Which copy: a region that has begun a new write epoch has another one.
     copy: RegionId,
-    /// What the copy calls it.
-    stretch: u32,
+    /// The copy's name for it.
+    range: u32,
 }
 
 impl SharedPaging {
     /// Begins to copy a region, unless that has begun or there is no room. Returns how it is cached then.
-    pub(super) fn copy_region(&self, state: &mut State, number: RegionNumber, size: u64) -> CacheMode {
+    pub(super) fn copy_region(&self, state: &mut SharedState, number: RegionNumber, size: u64) -> CacheMode {
         let otherwise = if self.has_cache() { CacheMode::Dynamic } else { CacheMode::Off };
         let Some(region) = state.regions.get_mut(&number) else { return otherwise };
         if region.copy.is_some() {
@@ -61,8 +61,8 @@ impl SharedPaging {
         CacheMode::Static
     }
 
-    /// Nobody uses a copy any more.
-    fn drop_copy(&self, state: &mut State, mut copy: StaticRegion) {
+    /// No application uses a copy any more.
+    fn drop_copy(&self, state: &mut SharedState, mut copy: StaticRegion) {
         // Those who waited for it ask again what there is instead.
         self.tell(copy.plan.take_waiters());
         self.surroundings.take_back(copy.grant.region);
@@ -73,7 +73,7 @@ impl SharedPaging {
     }
 
     /// A write-back to a region is over. If it failed, its place in a copy is read again.
-    pub(super) fn end_copy_write(&self, state: &mut State, item: &WriteItem, is_done: bool) {
+    pub(super) fn end_copy_write(&self, state: &mut SharedState, item: &WriteItem, is_done: bool) {
         state.forget_write(item);
         let region = state.regions.get_mut(&item.number);
         if let Some(copy) = region.and_then(|region| region.copy.as_mut()) {
@@ -84,14 +84,14 @@ impl SharedPaging {
     }
 
     /// Tells attachments that what they wait for has changed.
-    fn tell(&self, waiters: Vec<Waiter>) {
+    fn tell(&self, waiters: Vec<WaiterId>) {
         for waiter in waiters {
             self.deliver(waiter, Delivery::StaticReady(waiter));
         }
     }
 
     /// The bytes of a region were written by others: a copy of it is of no use.
-    pub(super) fn drop_outdated_copy(&self, state: &mut State, number: RegionNumber) {
+    pub(super) fn drop_outdated_copy(&self, state: &mut SharedState, number: RegionNumber) {
         let copy = state.regions.get_mut(&number).and_then(|region| region.copy.take());
         if let Some(copy) = copy {
             self.drop_copy(state, copy);
@@ -103,13 +103,13 @@ impl SharedPaging {
         let mut state = self.state();
         let copy = state.regions.get_mut(&copying.number).and_then(|region| region.copy.as_mut());
         let Some(copy) = copy.filter(|copy| copy.grant.region == copying.copy) else { return };
-        copy.plan.finish(copying.stretch, is_done);
+        copy.plan.finish(copying.range, is_done);
         let waiters = self.review_copy(copy);
         self.tell(waiters);
     }
 
     /// Notes whether a copy has become complete or incomplete. Returns who waited for it.
-    fn review_copy(&self, copy: &mut StaticRegion) -> Vec<Waiter> {
+    fn review_copy(&self, copy: &mut StaticRegion) -> Vec<WaiterId> {
         let is_complete = copy.plan.is_complete();
         match (copy.is_loading, is_complete) {
             (true, true) => drop(self.copies_loading.fetch_sub(1, Ordering::Relaxed)),
@@ -121,13 +121,13 @@ impl SharedPaging {
     }
 }
 
-impl State {
-    /// What opens the copy of a region, if one was asked for; `None` if it must be waited for.
+impl SharedState {
+    /// The grant that opens the copy of a region, if one was asked for; `None` if it must be waited for.
     pub(super) fn wait_for_copy(
         &mut self,
         number: RegionNumber,
         mode: CacheMode,
-        waiter: Waiter,
+        waiter: WaiterId,
     ) -> Option<Option<Grant>> {
         let copy = self.regions.get_mut(&number).and_then(|region| region.copy.as_mut());
         let Some(copy) = copy.filter(|_| mode == CacheMode::Static) else { return Some(None) };
@@ -169,7 +169,7 @@ impl PagingWorker {
         let len_max = (link.capabilities().max_access as u64).min(limit);
         let mut moved = false;
         while !(is_mapped && moved)
-            && let Some((reading, buffer, open, Stretch { offset, len, .. })) =
+            && let Some((reading, buffer, open, CopySpan { offset, len, .. })) =
                 self.next_copying(index, len_max)
         {
             let token = Token::Static { number: reading }.encode();
@@ -191,8 +191,8 @@ impl PagingWorker {
         Ok(moved)
     }
 
-    /// The next stretch of a copy to read: by which number, into what, from which region, and where.
-    fn next_copying(&mut self, index: usize, len_max: u64) -> Option<(u32, Buffer, OpenRegion, Stretch)> {
+    /// The next range of a copy to read: by which number, into what, from which region, and where.
+    fn next_copying(&mut self, index: usize, len_max: u64) -> Option<(u32, Buffer, OpenRegion, CopySpan)> {
         if self.shared.copies_loading.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -200,10 +200,10 @@ impl PagingWorker {
         let side = &mut self.servers[index];
         state.regions.iter_mut().find_map(|(number, region)| {
             let (copy, open) = (region.copy.as_mut()?, side.readable(*number)?);
-            let stretch = copy.plan.next_read(len_max)?;
+            let range = copy.plan.next_read(len_max)?;
             let (number, copy_of) = (*number, copy.grant.region);
-            let reading = side.copying.insert(Copying { number, copy: copy_of, stretch: stretch.number });
-            Some((reading, copy.memory.clone(), open, stretch))
+            let reading = side.copying.insert(Copying { number, copy: copy_of, range: range.number });
+            Some((reading, copy.memory.clone(), open, range))
         })
     }
 
@@ -215,10 +215,10 @@ impl PagingWorker {
     }
 
     /// The copy that an attachment waits for is complete, or there is another one in its place, or none.
-    pub(super) fn static_ready(&mut self, waiter: Waiter) {
+    pub(super) fn static_ready(&mut self, waiter: WaiterId) {
         let request = waiter.0 as u32;
-        // Whoever is not there any more has left its place, and its waiter, to others: what is answered must be right for
-        // whoever has the place now.
+        // A client that is not there any more has left its place, and its waiter, to others: what is answered must be right
+        // for the client that has the place now.
         let Some(Pending::Attach { client, tag, number: Some(number), .. }) = self.pending.get(request)
         else {
             return;
@@ -229,6 +229,6 @@ impl PagingWorker {
         drop(state);
         self.pending.remove(request);
         let mode = CacheMode::Static;
-        self.answer(client, Answer::Plain { tag, reply: Reply::Attached { mode, static_grant } });
+        self.answer(client, ClientAnswer::Plain { tag, reply: PagingReply::Attached { mode, static_grant } });
     }
 }

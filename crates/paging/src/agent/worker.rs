@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use outboard_contract::memory::Buffer;
 use outboard_contract::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, LinkId, Outcome, Peer, RemoteMemory,
+    AccessError, AccessOutcome, Completion, Disposition, Frame, Link, LinkError, LinkId, Peer, RemoteMemory,
 };
-use outboard_wire::paging::{Attach, Reply, Request, Status};
+use outboard_wire::paging::{AttachRegion, PagingReply, PagingRequest, PagingStatus};
 use outboard_wire::{Incarnation, Time};
 
-use super::cache::{Ended, LoadOrder, Purpose, RegionNumber, Slab, Waiter, WriteItem};
+use super::cache::{EndedWait, LoadOrder, Purpose, RegionNumber, Slab, WaiterId, WriteItem};
 use super::client::ClientSide;
 use super::server::{ServerSide, Token};
 use super::shared::{Delivery, SharedPaging};
@@ -29,10 +29,10 @@ pub(super) enum Pending {
     /// A write-back.
     Write { client: LinkId, tag: u32 },
     /// An attachment that waits for its region to be opened, or, once it has a number, for a static copy of it.
-    Attach { client: LinkId, tag: u32, attach: Attach, number: Option<RegionNumber> },
+    Attach { client: LinkId, tag: u32, attach: AttachRegion, number: Option<RegionNumber> },
 }
 
-/// What one worker of an agent does about far memory.
+/// The part of one worker of an agent in far memory.
 pub struct PagingWorker {
     pub(super) index: usize,
     pub(super) shared: Arc<SharedPaging>,
@@ -45,7 +45,7 @@ pub struct PagingWorker {
     /// Slots whose answers have been sent.
     pub(super) released: Vec<u32>,
     pub(super) orders: Vec<LoadOrder>,
-    pub(super) ended: Vec<Ended>,
+    pub(super) ended: Vec<EndedWait>,
     pub(super) over: Vec<(Purpose, bool)>,
     pub(super) written: Vec<WriteItem>,
     /// When the numbers are to be shown; none while nothing happens.
@@ -95,17 +95,23 @@ impl PagingWorker {
             return Disposition::Deferred;
         }
         let Some((request, data)) = read_request(&frame) else {
-            if let Some(reply) = Reply::to_malformed(frame.head.kind) {
+            if let Some(reply) = PagingReply::to_malformed(frame.head.kind) {
                 client.answer(tag, reply);
             }
             return Disposition::Taken;
         };
         match request {
-            Request::Fetch(fetch) => return self.fetch(link, tag, &fetch, now),
-            Request::WriteBack(back) => return self.write_back(link, tag, &back, data),
-            Request::Attach(attach) => self.attach(link, tag, attach, now),
-            Request::Detach(detach) => self.detach(link, &detach),
-            Request::Fence(_) => client.answer(tag, Reply::Fenced { status: Status::NotOpen, epoch: 0 }),
+            PagingRequest::Fetch(fetch) => return self.fetch(link, tag, &fetch, now),
+            PagingRequest::WriteBack(back) => return self.write_back(link, tag, &back, data),
+            PagingRequest::Attach(attach) => self.attach(link, tag, attach, now),
+            PagingRequest::Detach(detach) => self.detach(link, &detach),
+            // A request that a server has to serve at once is not for an agent.
+            PagingRequest::Discard(_) => {
+                client.answer(tag, PagingReply::Written { status: PagingStatus::NotOpen, epoch: 0 })
+            }
+            PagingRequest::Fence(_) => {
+                client.answer(tag, PagingReply::Fenced { status: PagingStatus::NotOpen, epoch: 0 })
+            }
         }
         Disposition::Taken
     }
@@ -120,7 +126,7 @@ impl PagingWorker {
             Token::Static { number } => self.end_static_read(index, number, is_done),
             Token::Open { number } => {
                 let opened = match &completion.result {
-                    Ok(Outcome::Opened(region)) => Ok(*region),
+                    Ok(AccessOutcome::Opened(region)) => Ok(*region),
                     Ok(_) => Err(AccessError::NotOpen),
                     Err(error) => Err(error.clone()),
                 };
@@ -196,8 +202,8 @@ impl PagingWorker {
         self.publish_at.get_or_insert(now + SHOW_EVERY);
     }
 
-    /// What names a request to the cache.
-    pub(super) fn waiter(&self, number: u32) -> Waiter {
-        Waiter((self.index as u64) << 32 | u64::from(number))
+    /// The name of a request for the cache.
+    pub(super) fn waiter(&self, number: u32) -> WaiterId {
+        WaiterId((self.index as u64) << 32 | u64::from(number))
     }
 }

@@ -2,11 +2,11 @@
 
 use outboard_contract::memory::Window;
 use outboard_contract::{Disposition, LinkId};
-use outboard_wire::paging::{Reply, Status, WriteBack};
+use outboard_wire::paging::{PagingReply, PagingStatus, WriteBack};
 use outboard_wire::{Rights, Time, mutant};
 
 use super::cache::WriteItem;
-use super::client::Answer;
+use super::client::ClientAnswer;
 use super::fetch::is_inside;
 use super::shared::FETCH_MAX;
 use super::worker::{PagingWorker, Pending};
@@ -24,18 +24,20 @@ impl PagingWorker {
         let Some(client) = self.clients.get_mut(&link) else { return Disposition::Taken };
         let attached = client.attached.get(&(back.region, back.generation)).copied();
         let status = match attached {
-            None => Status::NotOpen,
-            Some(attached) if !attached.rights.includes(Rights::WRITE) => Status::NoRight,
-            Some(_) if back.length > FETCH_MAX => Status::Malformed,
-            Some(attached) if !is_inside(back.offset, back.length, attached.size) => Status::OutOfBounds,
-            Some(_) => Status::Done,
+            None => PagingStatus::NotOpen,
+            Some(attached) if !attached.rights.includes(Rights::WRITE) => PagingStatus::NoRight,
+            Some(_) if back.length > FETCH_MAX => PagingStatus::Malformed,
+            Some(attached) if !is_inside(back.offset, back.length, attached.size) => {
+                PagingStatus::OutOfBounds
+            }
+            Some(_) => PagingStatus::Done,
         };
         let server = attached.and_then(|attached| {
             self.servers.iter().position(|side| side.incarnation() == attached.name.server)
         });
-        let (Some(attached), Some(server), Status::Done) = (attached, server, status) else {
-            let status = if status == Status::Done { Status::Unavailable } else { status };
-            client.answer(tag, Reply::Written { status, epoch: 0 });
+        let (Some(attached), Some(server), PagingStatus::Done) = (attached, server, status) else {
+            let status = if status == PagingStatus::Done { PagingStatus::Unavailable } else { status };
+            client.answer(tag, PagingReply::Written { status, epoch: 0 });
             return Disposition::Taken;
         };
         if !self.servers[server].writes.has_room(back.length) {
@@ -73,15 +75,15 @@ impl PagingWorker {
         self.shared.counts.write_backs.add(1);
         if mutant("paging.acknowledged-before-the-server") {
             self.pending.remove(number);
-            let reply = Reply::Written { status: Status::Done, epoch: back.epoch };
-            self.answer(link, Answer::Plain { tag, reply });
+            let reply = PagingReply::Written { status: PagingStatus::Done, epoch: back.epoch };
+            self.answer(link, ClientAnswer::Plain { tag, reply });
         }
         Disposition::Taken
     }
 
     /// A server has answered a frame of write-backs.
-    pub(super) fn on_reply(&mut self, link: LinkId, tag: u32, reply: Option<Reply>) {
-        let Some(Reply::Written { status, epoch }) = reply else { return };
+    pub(super) fn on_reply(&mut self, link: LinkId, tag: u32, reply: Option<PagingReply>) {
+        let Some(PagingReply::Written { status, epoch }) = reply else { return };
         let Some(side) = self.servers.iter_mut().find(|side| side.link == link) else { return };
         let mut items = std::mem::take(&mut self.written);
         if side.writes.acknowledged(tag, |item| items.push(*item)) {
@@ -92,13 +94,13 @@ impl PagingWorker {
     }
 
     /// Write-backs are over: acknowledged, refused or lost.
-    pub(super) fn end_writes(&mut self, items: &mut Vec<WriteItem>, status: Status, epoch: u64) {
+    pub(super) fn end_writes(&mut self, items: &mut Vec<WriteItem>, status: PagingStatus, epoch: u64) {
         if items.is_empty() {
             return;
         }
         let mut state = self.shared.state();
         for item in items.iter() {
-            let is_done = status == Status::Done;
+            let is_done = status == PagingStatus::Done;
             state.cache.write_ends(item.write, is_done);
             self.shared.end_copy_write(&mut state, item, is_done);
             if state.cache.advance_epoch(item.number, epoch) {
@@ -108,7 +110,10 @@ impl PagingWorker {
         drop(state);
         for item in items.drain(..) {
             if let Some(Pending::Write { client, tag }) = self.pending.remove(item.waiter.0 as u32) {
-                self.answer(client, Answer::Plain { tag, reply: Reply::Written { status, epoch } });
+                self.answer(
+                    client,
+                    ClientAnswer::Plain { tag, reply: PagingReply::Written { status, epoch } },
+                );
             }
         }
     }
@@ -123,7 +128,7 @@ impl PagingWorker {
         if !mutant("paging.lost-write-backs-untold") {
             side.writes.fail_all(|item| items.push(*item));
         }
-        self.end_writes(&mut items, Status::Unavailable, 0);
+        self.end_writes(&mut items, PagingStatus::Unavailable, 0);
         self.written = items;
         for (_, copying) in side.copying.iter() {
             self.shared.end_copying(copying, false);

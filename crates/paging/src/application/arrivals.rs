@@ -6,23 +6,81 @@ use std::sync::atomic::Ordering;
 use outboard_wire::{Time, mutant};
 
 use super::OnLoss;
-use super::chunks::{Placement, SeatId};
+use super::chunks::{ChunkKey, Placement, SeatId};
 use super::fingerprint::PAGE;
+use super::grain::Grain;
 use super::jobs::{Errand, Job, PageSet};
-use super::pages::{Cell, Pages};
-use super::region::{PagedRegion, Way};
+use super::pages::{Cell, Chore, Pages};
+use super::readahead::Ahead;
+use super::region::{FetchPath, PagedRegion, Path};
+use super::route::PathOption;
 use super::space::{PageSpace, Place};
 use super::stats::add;
 
 impl<S: PageSpace> Pages<S> {
-    /// A chunk that will be wanted, unless there is no seat for it or it is known.
-    pub(super) fn ahead(&self, region: &Arc<PagedRegion>, index: u32, stay: bool) -> Option<Job> {
-        let key = region.key(index);
-        let shard = self.shard_of(key);
+    /// A thread waited for a page of a chunk. Says what to ask for: the rest of the chunk if it was divided and its pages are
+    /// wanted together now, and what a stream leads to.
+    pub(super) fn touched(&self, region: &PagedRegion, index: u32, page: u16) -> [Option<Ahead>; 2] {
+        let ahead = region.touched(index, page);
+        let has_divided = self.shelves[self.shard_of(region.key(index))].has(Chore::Gather);
+        let is_wanted = has_divided && region.grain(index).0 == Grain::Chunk;
+        [is_wanted.then(|| Ahead::rest_of(index)), ahead]
+    }
+
+    /// A chunk that will be wanted, or the next of its absent pages from `from` on if it is divided; none if there is no seat for
+    /// it or all is known. Ask again until there is none.
+    pub(super) fn ahead(
+        &self,
+        region: &Arc<PagedRegion>,
+        index: u32,
+        stay: bool,
+        from: &mut u16,
+    ) -> Option<Job> {
+        let whole = region.key(index);
+        let shard = self.shard_of(whole);
         let mut cell = self.shelves[shard].lock();
-        let seat = cell.shard.fetch_ahead(key, region.spec.class)?;
-        self.discard_frames(&mut cell, shard);
-        Some(self.job(&cell, shard, region, seat, Errand::Ahead { stay }))
+        while let Some(key) = self.absent_part(&mut cell, shard, (region, index), from) {
+            let seat = cell.shard.fetch_ahead(key, region.class_of(key));
+            self.discard_frames(&mut cell, shard);
+            let job = self.fill(&mut cell, shard, region, seat?, Errand::Ahead { stay });
+            if job.is_some() {
+                return job;
+            }
+        }
+        None
+    }
+
+    /// The seat of an absent chunk is to be filled. Returns what is to be fetched; nothing, if it is known to be zero and
+    /// was filled at once.
+    pub(super) fn fill(
+        &self,
+        cell: &mut Cell,
+        shard: usize,
+        region: &Arc<PagedRegion>,
+        seat: SeatId,
+        errand: Errand,
+    ) -> Option<Job> {
+        let key = cell.shard.key(seat);
+        if !region.blanks.has(key.index) {
+            return Some(self.job(cell, shard, region, seat, errand));
+        }
+        let frame = cell.shard.frame(seat);
+        self.shelves[shard].frame(frame).clear();
+        if let Some(notes) = &mut cell.notes[usize::from(frame.class.0)] {
+            notes.of(frame.slot).fill(self.fingerprint_of_zeros);
+            cell.shard.set_baseline(seat);
+        }
+        let stay = matches!(errand, Errand::Ahead { stay: true });
+        if cell.shard.blanked(seat, stay) == Placement::MoveIn {
+            match region.place(key, cell) {
+                Some(place) => {
+                    self.move_in(cell, shard, (region, key), seat, place);
+                    cell.shard.came_blank(seat);
+                }
+                None => _ = cell.shard.failed(seat),
+            }
+        }
+        None
     }
 
     pub(super) fn job(
@@ -37,13 +95,14 @@ impl<S: PageSpace> Pages<S> {
         Job {
             errand,
             region: Arc::clone(region),
-            index: cell.shard.key(seat).index,
+            key: cell.shard.key(seat),
             shard,
             seat,
             buffer: frame.buffer().clone(),
             at: frame.at(),
             sent_at: Time::ZERO,
-            way: Way::Direct,
+            way: FetchPath::Direct,
+            founds: false,
             shuns_agent: false,
             piece_bytes: 0,
             next: 0,
@@ -54,10 +113,27 @@ impl<S: PageSpace> Pages<S> {
         }
     }
 
+    /// Copies a chunk from where its server's bytes are mapped, and moves it in, in a turn that began at `turn`. Gives the job
+    /// back if they are not mapped.
+    pub(super) fn fetch_at_once(&self, job: Job, turn: Time) -> Option<Job> {
+        let Some(source) = job.region.source() else { return Some(job) };
+        let begun = self.space.time(turn);
+        let (offset, len) = job.region.offset(job.key);
+        let from = source.window(offset as usize, len);
+        from.read_into(&mut job.buffer.window_mut().part(job.at, len));
+        if job.region.spec.path == Path::Auto {
+            let now = self.space.time(turn);
+            job.region.chooser().took(PathOption::Direct, now.since(begun), len, now);
+        }
+        add(&job.region.tally.direct, len as u64);
+        self.fetched(&job);
+        None
+    }
+
     /// The bytes of a chunk have arrived in its seat.
     pub(super) fn fetched(&self, job: &Job) {
-        let Job { region, index, shard, seat, .. } = job;
-        let (_, len) = region.offset(*index);
+        let Job { region, key, shard, seat, .. } = job;
+        let (_, len) = region.offset(*key);
         let counter = match job.errand {
             Errand::Demand => &self.tally.demand_bytes,
             _ => &self.tally.ahead_bytes,
@@ -70,9 +146,10 @@ impl<S: PageSpace> Pages<S> {
             drop(cell);
             return self.space.announce();
         }
-        if len < region.chunk_bytes() {
+        let frame = self.shelves[*shard].frame_of(&cell, *seat);
+        if len < frame.len() {
             // A frame is moved with all its pages, also with those behind the end of the region.
-            self.shelves[*shard].frame_of(&cell, *seat).part(len, region.chunk_bytes() - len).clear();
+            frame.part(len, frame.len() - len).clear();
         }
         if region.spec.writable {
             if cell.shard.is_for_writing(*seat) && self.saves_are_cheap.load(Ordering::Relaxed) {
@@ -83,9 +160,9 @@ impl<S: PageSpace> Pages<S> {
         }
         let stay = matches!(job.errand, Errand::Ahead { stay: true });
         if cell.shard.filled(*seat, stay) == Placement::MoveIn {
-            match region.place(*index, &cell) {
+            match region.place(*key, &cell) {
                 Some(place) => {
-                    self.move_in(&cell, *shard, (region, *index), *seat, place);
+                    self.move_in(&cell, *shard, (region, *key), *seat, place);
                     cell.shard.arrived(*seat);
                 }
                 None => _ = cell.shard.failed(*seat),
@@ -101,10 +178,10 @@ impl<S: PageSpace> Pages<S> {
         cell.shard.failed(job.seat);
         // Those who wait come again; if the server is lost they are told so.
         let is_lost = job.region.is_lost() && self.config.on_loss == OnLoss::Signal;
-        if is_lost && !mutant("paging.loss-told-to-nobody") {
-            self.poison(&job.region, job.index, &cell);
+        if is_lost && !mutant("paging.loss-untold") {
+            self.poison(&job.region, job.key);
         } else if !is_lost {
-            self.space.wake(job.region.addresses_of(job.index));
+            self.space.wake(job.region.span_of(job.key));
         }
         drop(cell);
         self.space.announce();
@@ -115,30 +192,34 @@ impl<S: PageSpace> Pages<S> {
         &self,
         cell: &mut Cell,
         shard: usize,
-        (region, index): (&PagedRegion, u32),
+        (region, key): (&PagedRegion, ChunkKey),
         seat: SeatId,
     ) {
         if region.spec.writable && !cell.shard.has_baseline(seat) && !cell.shard.is_changed(seat) {
             if cell.shard.is_for_writing(seat) {
                 cell.shard.set_changed(seat);
             } else {
-                let (_, len) = region.offset(index);
+                let (_, len) = region.offset(key);
                 self.take_fingerprints(cell, shard, seat, &PageSet::first(len.div_ceil(PAGE)));
             }
         }
-        if let Some(place) = region.place(index, cell) {
-            self.move_in(cell, shard, (region, index), seat, place);
+        if let Some(place) = region.place(key, cell) {
+            self.move_in(cell, shard, (region, key), seat, place);
             cell.shard.rescued(seat);
         }
     }
 
-    fn move_in(&self, cell: &Cell, shard: usize, chunk: (&PagedRegion, u32), seat: SeatId, place: Place<'_>) {
+    fn move_in(
+        &self,
+        cell: &Cell,
+        shard: usize,
+        chunk: (&PagedRegion, ChunkKey),
+        seat: SeatId,
+        place: Place<'_>,
+    ) {
         let (region, frame) = (chunk.0, self.shelves[shard].frame_of(cell, seat));
-        if region.has_forbidden.load(Ordering::Acquire) {
-            self.space.permit(place);
-        }
         if let Err(error) = self.space.move_in(frame, place, region.spec.writable) {
-            self.give_up(chunk, ("into", frame), place, &error);
+            self.give_up(region, ("into", frame), place, &error);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is written past the agent, whose cache would show older bytes.
+//! Writes past the agent, whose cache would show older bytes.
 //!
 //! A chunk of a region that the agent may keep is saved by the agent if its fault thread has a link to one that knows
 //! the region. If it has none, because the agent died, is not connected yet or will not have the region, the chunk is saved past it; from then on nothing
@@ -17,7 +17,7 @@ use super::region::{PagedRegion, Path};
 /// How long after the last write past it an agent is asked again, and after it has refused for the time being.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is written to a region past the agent.
+/// The writes to a region past the agent.
 #[derive(Debug)]
 pub(super) struct Bypass {
     state: Mutex<State>,
@@ -90,7 +90,7 @@ impl Bypass {
 }
 
 impl PagedRegion {
-    /// What the agent is asked to do with the region. Where the faster way is chosen, what is written often passes the
+    /// The agent's treatment of the region that is asked for. Where the faster way is chosen, writes often pass the
     /// agent by: what it kept would be old.
     pub(super) fn cache_mode(&self) -> CacheMode {
         let is_left_out = self.spec.writable && self.spec.path != Path::Agent;
@@ -123,7 +123,7 @@ mod tests {
         assert!(bypass.is_quiet(later));
         bypass.begin_epoch(9);
         assert!(bypass.is_sound(9) && !bypass.is_sound(8));
-        // What arrives late belongs to the epoch in which it arrives.
+        // A late arrival belongs to the epoch in which it arrives.
         bypass.begin();
         assert!(!bypass.is_sound(9));
         bypass.begin_epoch(10);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use outboard_limits::show_size;
 use thiserror::Error;
 
+use super::chunks::SEATS_MIN;
 use super::jobs::CHUNK_MAX;
 
-/// What becomes of an access to what is lost for good.
+/// The end of an access to bytes that are lost for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLoss {
     /// It raises SIGBUS, which a handler may survive.
@@ -20,8 +21,10 @@ pub enum OnLoss {
 /// The settings of far memory in one process.
 #[derive(Clone, Debug)]
 pub struct PagingConfig {
-    /// How many bytes of far memory may be here at once, all regions together.
+    /// How many bytes of far memory may be here at once, all regions together, until another size is set.
     pub buffer: usize,
+    /// How large the buffer may become; default as large as it is. Addresses and records are kept for so many bytes.
+    pub buffer_max: usize,
     /// How many threads answer faults; each has links of its own, and a stack.
     pub threads: usize,
     /// How many memory servers there are, to each of which every thread has a link; default 1.
@@ -33,8 +36,12 @@ pub struct PagingConfig {
     pub ahead: usize,
     /// How long a lost server may stay away before accesses that need it cannot be served; default 10 s.
     pub grace: Duration,
-    /// What becomes of those accesses; default SIGBUS.
+    /// The end of those accesses; default SIGBUS.
     pub on_loss: OnLoss,
+    /// Whether a fault thread may stay awake for a moment after a fault, where that turns out to be faster; default not.
+    pub may_look: bool,
+    /// How many touches are recorded at most, eight bytes each; default none.
+    pub recorded: usize,
 }
 
 impl PagingConfig {
@@ -42,12 +49,15 @@ impl PagingConfig {
     pub fn new(buffer: usize, threads: usize) -> Self {
         Self {
             buffer,
+            buffer_max: buffer,
             threads,
             servers: 1,
             chunk: 64 << 10,
             ahead: 4 << 20,
             grace: Duration::from_secs(10),
             on_loss: OnLoss::Signal,
+            may_look: false,
+            recorded: 0,
         }
     }
 
@@ -62,6 +72,9 @@ impl PagingConfig {
         check_chunk(chunk, page_bytes)?;
         match Self::buffer_min(chunk) {
             needed if buffer < needed => Err(PagingError::BufferTooSmall { buffer, chunk, needed }),
+            _ if buffer > self.buffer_max => {
+                Err(PagingError::BufferTooLarge { buffer, most: self.buffer_max })
+            }
             _ => Ok(()),
         }
     }
@@ -80,9 +93,6 @@ pub(super) fn check_chunk(bytes: usize, min: usize) -> Result<(), PagingError> {
     }
 }
 
-/// How many chunks a shard must have room for: what one instruction can touch, and some to spare.
-pub(super) const SEATS_MIN: usize = 4;
-
 /// Why far memory cannot be had.
 #[derive(Error)]
 #[non_exhaustive]
@@ -93,7 +103,7 @@ pub enum PagingError {
     /// The system refused memory or addresses.
     #[error("{what}: {source}")]
     NoMemory {
-        /// What for.
+        /// The purpose.
         what: &'static str,
         /// Why not.
         #[source]
@@ -106,7 +116,7 @@ pub enum PagingError {
         show_size(*min as u64)
     )]
     BadChunk {
-        /// What was asked for.
+        /// The size that was asked for.
         bytes: usize,
         /// The smallest.
         min: usize,
@@ -126,6 +136,33 @@ pub enum PagingError {
         /// The least.
         needed: usize,
     },
+    /// The buffer was to grow beyond what it was made for.
+    #[error(
+        "a buffer of {} is more than the {} that this far memory was opened for; open it with a larger buffer_max",
+        show_size(*buffer as u64),
+        show_size(*most as u64)
+    )]
+    BufferTooLarge {
+        /// How large it was to be.
+        buffer: usize,
+        /// The most.
+        most: usize,
+    },
+    /// The buffer was to shrink below what is promised to stay there.
+    #[error(
+        "a buffer of {} is too small while {} are pinned: it needs at least {}; unpin some, or leave it larger",
+        show_size(*buffer as u64),
+        show_size(*pinned as u64),
+        show_size(*needed as u64)
+    )]
+    BufferPinned {
+        /// How large it was to be.
+        buffer: usize,
+        /// How much is pinned in the part of the buffer that has most.
+        pinned: usize,
+        /// The least.
+        needed: usize,
+    },
     /// A region without bytes.
     #[error("a region needs at least one byte")]
     Empty,
@@ -134,13 +171,13 @@ pub enum PagingError {
         "region “{name}” is open in this process already: it has one writer or many readers; drop the other object first"
     )]
     AlreadyOpen {
-        /// What people call it.
+        /// Its name for people.
         name: String,
     },
     /// Parts that are not those of one object.
     #[error("what the memory servers have of “{name}” does not fit together: it was not striped like this")]
     NotWhole {
-        /// What people call it.
+        /// Its name for people.
         name: String,
     },
     /// Stores that are made while a chunk leaves would be lost.

@@ -13,19 +13,26 @@ use super::region::PagedRegion;
 use super::space::{Held, PageSpace};
 use super::stats::add;
 
+/// How many changed chunks are moved out for one that a thread waits for, before that waits until they are saved.
+const CHANGED_MAX: u32 = 2;
+
+/// The chunks that were moved out so far for one that a thread waits for.
+#[derive(Debug, Default)]
+pub(super) struct Making {
+    held: usize,
+    changed: u32,
+}
+
 impl<S: PageSpace> Pages<S> {
     /// Moves a chunk out of its region, and finds out whether it was changed. Returns false if it is held.
     pub(super) fn move_out(&self, cell: &mut Cell, shard: usize, seat: SeatId) -> bool {
         let (key, frame) = (cell.shard.key(seat), self.shelves[shard].frame_of(cell, seat));
         let region = self.region(key.region);
-        let place = region.as_ref().and_then(|region| region.place(key.index, cell));
+        let place = region.as_ref().and_then(|region| region.place(key, cell));
         let (Some(region), Some(place)) = (&region, place) else {
             cell.shard.stuck(seat);
             return false;
         };
-        if region.has_forbidden.load(Ordering::Acquire) {
-            self.space.permit(place);
-        }
         match self.space.move_out(place, frame) {
             Ok(()) => {
                 let is_changed = region.spec.writable
@@ -36,7 +43,7 @@ impl<S: PageSpace> Pages<S> {
             }
             Err(Held::Busy) => {
                 if !region.spec.writable {
-                    // What was out already has come back without its protection.
+                    // Pages that were out already have come back without their protection.
                     self.space.protect(place);
                 }
                 add(&self.tally.stuck, 1);
@@ -44,36 +51,62 @@ impl<S: PageSpace> Pages<S> {
                 false
             }
             Err(Held::Torn(_)) if !region.spec.writable => {
-                self.vanish(cell, region, key.index);
+                self.vanish(cell, region, key);
                 true
             }
             Err(Held::Torn(error) | Held::Failed(error)) => {
-                self.give_up((region, key.index), ("out of", frame), place, &error)
+                self.give_up(region, ("out of", frame), place, &error)
             }
         }
     }
 
-    /// Moves out the chunk that is next, if the shard wants room. Returns whether anything was done.
-    pub(super) fn make_room(&self, shard: usize) -> bool {
-        if !self.shelves[shard].has(Chore::MakeRoom) {
-            return false;
+    /// Moves out a chunk for one that a thread waits for. Returns whether there may be a seat now.
+    pub(super) fn move_out_for(&self, cell: &mut Cell, shard: usize, making: &mut Making) -> bool {
+        match cell.shard.oldest().filter(|seat| self.move_out(cell, shard, *seat)) {
+            Some(seat) => making.changed += u32::from(cell.shard.state(cell.shard.key(seat)) == State::Dirty),
+            None => making.held += 1,
         }
-        let mut cell = self.shelves[shard].lock();
-        if !cell.shard.wants_room() {
-            return false;
-        }
-        let Some(oldest) = cell.shard.oldest() else { return false };
-        self.move_out(&mut cell, shard, oldest)
+        // The kernel may hold every chunk that is in the region, until those that are on their way have arrived.
+        let may_go_on = making.held <= cell.shard.residents() && making.changed < CHANGED_MAX;
+        may_go_on || self.sacrifice(cell)
     }
 
-    /// Moves out a chunk of the application's choice, which will hardly be needed again if `is_cold`.
-    pub(super) fn dismiss(&self, key: ChunkKey, is_cold: bool) {
-        let shard = self.shard_of(key);
-        let mut cell = self.shelves[shard].lock();
-        if let Some(seat) = cell.shard.resident(key) {
-            self.move_out(&mut cell, shard, seat);
+    /// Moves out the chunk that is next, if this shard or another wants room. Returns whether anything was done.
+    pub(super) fn make_room(&self, shard: usize) -> bool {
+        if !self.shelves[shard].has(Chore::MakeRoom) && self.pool.wanted() == 0 {
+            return false;
         }
-        if is_cold {
+        let mut cell = self.shelves[shard].lock();
+        let gave = cell.shard.give_back();
+        self.discard_frames(&mut cell, shard);
+        if gave {
+            return true;
+        }
+        let next = if cell.shard.wants_room() { cell.shard.next_to_leave() } else { None };
+        match next {
+            Some(next) => self.move_out(&mut cell, shard, next),
+            // Chunks that no server will ever take cannot keep the buffer from shrinking.
+            None => cell.shard.cannot_shrink() && self.sacrifice(&mut cell),
+        }
+    }
+
+    /// Moves out the chunk that is next to show whether it is used.
+    pub(super) fn sample(&self, shard: usize) {
+        let mut cell = self.shelves[shard].lock();
+        if let Some(next) = cell.shard.next_sample() {
+            self.move_out(&mut cell, shard, next);
+        }
+    }
+
+    /// Moves out a chunk of the application's choice that will hardly be needed again.
+    pub(super) fn dismiss(&self, region: &PagedRegion, index: u32) {
+        let shard = self.shard_of(region.key(index));
+        let mut cell = self.shelves[shard].lock();
+        let parts = self.parts(&cell, region, index, region.addresses_of(index));
+        for key in parts {
+            if let Some(seat) = cell.shard.resident(key) {
+                self.move_out(&mut cell, shard, seat);
+            }
             cell.shard.demote(key);
         }
     }
@@ -86,7 +119,7 @@ impl<S: PageSpace> Pages<S> {
             && cell.shard.state(key) == State::Aside
             && cell.shard.is_pinned(seat)
         {
-            self.rescue(&mut cell, shard, (region, key.index), seat);
+            self.rescue(&mut cell, shard, (region, key), seat);
         }
     }
 
@@ -100,14 +133,15 @@ impl<S: PageSpace> Pages<S> {
         let region_of = |key: ChunkKey| regions.iter().find(|region| region.number == key.region);
         let can_save = |key| {
             region_of(key).is_some_and(|region| {
-                let is_held =
-                    region.is_lost() || region.is_closing() || region.fencing.load(Ordering::Acquire) > 0;
-                !is_held && goes_there(region)
+                let has_to_wait = region.fencing.load(Ordering::Acquire) > 0
+                    || region.discarding.load(Ordering::Acquire) > 0;
+                !region.is_lost() && !region.is_closing() && !has_to_wait && goes_there(region)
             })
         };
         let seat = cell.shard.save_next(can_save)?;
         let region = Arc::clone(region_of(cell.shard.key(seat))?);
         drop(regions);
+        region.blanks.remove(cell.shard.key(seat).index);
         let changed = self.changed_pages(&mut cell, shard, seat, &region);
         if cell.shard.has_baseline(seat) {
             self.take_fingerprints(&mut cell, shard, seat, &changed);
@@ -119,7 +153,7 @@ impl<S: PageSpace> Pages<S> {
     pub(super) fn save_sent(&self, job: &Job) {
         let mut cell = self.shelves[job.shard].lock();
         if cell.shard.sent(job.seat) {
-            self.rescue(&mut cell, job.shard, (&job.region, job.index), job.seat);
+            self.rescue(&mut cell, job.shard, (&job.region, job.key), job.seat);
         }
         drop(cell);
         self.tell_waiting();
@@ -128,14 +162,18 @@ impl<S: PageSpace> Pages<S> {
     /// The server has a chunk, or may not have it.
     pub(super) fn save_ended(&self, job: &Job, has_it: bool) {
         let mut cell = self.shelves[job.shard].lock();
+        if has_it && job.founds && job.key.page.is_none() {
+            job.region.blanks.found(job.key.index);
+        }
         if has_it || mutant("paging.failed-save-taken-for-saved") {
             cell.shard.saved(job.seat);
         } else if cell.shard.save_failed(job.seat) {
-            self.rescue(&mut cell, job.shard, (&job.region, job.index), job.seat);
+            self.rescue(&mut cell, job.shard, (&job.region, job.key), job.seat);
         }
         if job.region.is_closing() {
-            // Whoever closed it may have stopped waiting; nobody else would give the seat back.
+            // The thread that closed it may have stopped waiting; no other would give the seat back.
             cell.shard.forget(job.region.number);
+            self.discard_frames(&mut cell, job.shard);
         }
         drop(cell);
         self.space.announce();
@@ -144,7 +182,7 @@ impl<S: PageSpace> Pages<S> {
     /// Which pages of a chunk in its seat differ from what the server has.
     fn changed_pages(&self, cell: &mut Cell, shard: usize, seat: SeatId, region: &PagedRegion) -> PageSet {
         let frame = cell.shard.frame(seat);
-        let (_, len) = region.offset(cell.shard.key(seat).index);
+        let (_, len) = region.offset(cell.shard.key(seat));
         let pages = len.div_ceil(PAGE);
         if !cell.shard.has_baseline(seat) {
             return PageSet::first(pages);

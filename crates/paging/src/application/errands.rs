@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use outboard_contract::{
-    AccessError, Completion, Frame, Link, LinkError, LinkId, OneSided, OpenRegion, Outcome, RemoteMemory,
-    Token,
+    AccessError, AccessOutcome, Completion, Frame, Link, LinkError, LinkId, OneSided, OpenRegion,
+    RemoteMemory, Token,
 };
-use outboard_wire::paging::{CacheMode, Fetch, Reply, Request, Source, Status, Urgency, WriteBack};
+use outboard_wire::paging::{
+    CacheMode, Fetch, FetchSource, PagingReply, PagingRequest, PagingStatus, Urgency, WriteBack,
+};
 use outboard_wire::{FrameHead, mutant};
 
 use super::jobs::{Errand, Job, Tag};
 use super::pager::{JOBS_MAX, Pager, SAVES_MAX};
-use super::region::{PagedRegion, Path, Way};
-use super::route::Route;
-use super::side::Standing;
+use super::region::{FetchPath, PagedRegion, Path};
+use super::route::PathOption;
+use super::side::OpeningState;
 use super::space::PageSpace;
 use super::stats::add;
 
@@ -47,7 +49,7 @@ enum Progress {
 
 impl<S: PageSpace> Pager<S> {
     /// The next changed chunk that goes by this link.
-    fn next_save(&mut self, id: LinkId) -> Option<Job> {
+    fn next_save(&mut self, id: LinkId, is_mapped: bool) -> Option<Job> {
         if self.saves_under_way >= SAVES_MAX {
             return None;
         }
@@ -56,13 +58,17 @@ impl<S: PageSpace> Pager<S> {
         for _ in 0..self.pages.shelves.len() {
             let shard = self.next_shard;
             let goes_there = |region: &PagedRegion| match self.agent.knows(region.number) {
+                _ if !region.fullness.lets_save(self.now) => false,
                 true if region.saves_by_agent(self.now) => is_agent,
                 _ => server == Some(region.spec.at) && self.servers[region.spec.at].knows(region.number),
             };
             if let Some(mut job) = self.pages.next_save(shard, goes_there) {
-                job.way = if is_agent { Way::Agent } else { Way::Direct };
+                job.way = if is_agent { FetchPath::Agent } else { FetchPath::Direct };
                 if !is_agent && job.region.is_kept_by_agent() {
                     job.region.bypass.begin();
+                }
+                if is_mapped && !is_agent && !job.region.blanks.is_founded(job.key.index) {
+                    job.found();
                 }
                 return Some(job);
             }
@@ -86,12 +92,13 @@ impl<S: PageSpace> Pager<S> {
             }
         }
         while self.flight.len() < JOBS_MAX {
-            // Where a copy is all it takes, nobody who waits is made to wait for several that nobody waits for.
+            // Where a copy is all it takes, no thread is made to wait for several copies that no thread waits for.
             if is_mapped && moved && !self.side(id).has_demand() {
                 break;
             }
             let demand = if self.side(id).has_demand() { self.side(id).pop() } else { None };
-            let Some(job) = demand.or_else(|| self.next_save(id)).or_else(|| self.side(id).pop()) else {
+            let Some(job) = demand.or_else(|| self.next_save(id, is_mapped)).or_else(|| self.side(id).pop())
+            else {
                 break;
             };
             moved = true;
@@ -130,19 +137,26 @@ impl<S: PageSpace> Pager<S> {
         let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
         // Until all are sent, the end of those that are under way is not the end of the job.
         self.side(id).partial = Some(slot);
-        let standing = self.flight.get(slot).map(|job| job.region.number);
-        let standing = standing.and_then(|number| self.side(id).standing(number));
-        while let Some(job) = self.flight.get(slot) {
-            let sent = match (job.way, standing) {
-                (Way::Agent, _) => send_message(job, link, slot),
+        let state = self.flight.get(slot).map(|job| job.region.number);
+        let state = state.and_then(|number| self.side(id).state(number));
+        while let Some(tag) = self.flight.next_tag(slot)
+            && let Some(job) = self.flight.get(slot)
+        {
+            let sent = match (job.way, state) {
+                (FetchPath::Agent, _) => send_message(job, link, tag),
                 // A write that a lost link still carries could come after newer ones; as a message it has an epoch.
-                (Way::Direct, Some(Standing::Open(_))) if job.is_save() && !is_mapped => {
-                    send_message(job, link, slot)
+                (FetchPath::Direct, Some(OpeningState::Open(_)))
+                    if job.is_save() && (!is_mapped || job.founds) =>
+                {
+                    send_message(job, link, tag)
                 }
-                (_, Some(Standing::Open(open))) => send_access(job, link, open, slot),
+                (_, Some(OpeningState::Open(open))) => send_access(job, link, open, slot),
                 _ => Err(AccessError::NotOpen),
             };
-            let is_for_agent = job.way == Way::Agent;
+            let (is_for_agent, is_message) = (job.way == FetchPath::Agent, job.piece_bytes > 0);
+            if is_message && matches!(sent, Ok(true)) {
+                self.flight.message_sent(slot);
+            }
             match sent {
                 Ok(true) if is_for_agent => self.agent.has_asked(self.now),
                 Ok(true) => {}
@@ -171,13 +185,13 @@ impl<S: PageSpace> Pager<S> {
     pub(super) fn completed(&mut self, id: LinkId, completion: Completion) {
         let Completion { token, result } = completion;
         if token.0 & OPENING != 0 {
-            let standing = match result {
-                Ok(Outcome::Opened(open)) => Some(Standing::Open(open)),
+            let state = match result {
+                Ok(AccessOutcome::Opened(open)) => Some(OpeningState::Open(open)),
                 // With the link goes the opening; the next link opens it again.
                 Err(AccessError::Lost(_)) => return,
                 _ => None,
             };
-            return self.opened(id, token.0 as u32, standing);
+            return self.opened(id, token.0 as u32, state);
         }
         let slot = token.0 as u32;
         if let Err(error) = &result {
@@ -191,12 +205,16 @@ impl<S: PageSpace> Pager<S> {
         self.piece_ended(slot, end);
     }
 
-    /// An access has failed. If the server will not have it, asking again helps nobody: the region is lost.
+    /// An access has failed. If the server will not have it, asking again is no help: the region is lost.
     fn refused(&mut self, slot: u32, error: &AccessError) {
-        if matches!(error, AccessError::Lost(_) | AccessError::Full | AccessError::Busy) {
+        // An access that may succeed soon is tried again.
+        if matches!(
+            error,
+            AccessError::Lost(_) | AccessError::Full | AccessError::Busy | AccessError::OwnerLacksMemory
+        ) {
             return;
         }
-        if let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Direct) {
+        if let Some(job) = self.flight.get(slot).filter(|job| job.way == FetchPath::Direct) {
             let region = Arc::clone(&job.region);
             self.lose(&region, error.to_string());
         }
@@ -205,24 +223,44 @@ impl<S: PageSpace> Pager<S> {
     /// A message has come.
     pub(super) fn replied(&mut self, id: LinkId, frame: Frame<'_>) {
         let (kind, tag) = (frame.head.kind, frame.head.tag);
-        let Some(fixed_len) = Reply::fixed_len(kind).filter(|len| *len <= frame.payload.len()) else {
+        let Some(fixed_len) = PagingReply::fixed_len(kind).filter(|len| *len <= frame.payload.len()) else {
             return;
         };
         let mut fixed = [0; outboard_wire::paging::FIXED_LEN_MAX];
         frame.payload.read(0, &mut fixed[..fixed_len]);
         let data_len = frame.payload.len() - fixed_len;
-        let Ok(reply) = Reply::decode(kind, &fixed[..fixed_len], data_len) else { return };
-        if self.agent.link == Some(id) && matches!(reply, Reply::Written { .. } | Reply::Fetched { .. }) {
+        let Ok(reply) = PagingReply::decode(kind, &fixed[..fixed_len], data_len) else { return };
+        if self.agent.link == Some(id)
+            && matches!(reply, PagingReply::Written { .. } | PagingReply::Fetched { .. })
+        {
             self.agent.has_answered(self.now);
         }
+        // No peer answers for others: a server only what it was asked itself, and so does the agent.
+        let server = self.server_of(id);
+        let mut is_awaited = |tag| {
+            self.flight.answered(tag, |job| match job.way {
+                FetchPath::Agent => server.is_none(),
+                FetchPath::Direct => server == Some(job.region.spec.at),
+                // A copy is read without a message.
+                FetchPath::Copy => false,
+            })
+        };
         match reply {
-            Reply::Attached { .. } | Reply::Refused { .. } => self.attached(tag & !REGION_TAG, reply),
-            Reply::Fenced { status: Status::Done, epoch } => self.fenced(tag & !FENCE_TAG, epoch),
-            // The server will not have the region any more; opening it again shows that.
-            Reply::Fenced { .. } => self.fenced(tag & !FENCE_TAG, 0),
-            Reply::Written { status, epoch } => self.written(Tag::decode(tag).slot, status, epoch),
-            Reply::Fetched { status, source, .. } if self.agent.link == Some(id) => {
-                let is_good = status == Status::Done && self.fill(tag, &frame, fixed_len);
+            PagingReply::Attached { .. } | PagingReply::Refused { .. } if server.is_none() => {
+                self.attached(tag & !REGION_TAG, reply);
+            }
+            PagingReply::Fenced { status, epoch } => {
+                // Not done: the server will not have the region any more; opening it again shows that.
+                let epoch = if status == PagingStatus::Done { epoch } else { 0 };
+                self.fenced(tag & !FENCE_TAG, server, epoch);
+            }
+            PagingReply::Written { status, epoch } if is_awaited(Tag::decode(tag)) => {
+                self.written(Tag::decode(tag).slot, status, epoch);
+            }
+            PagingReply::Fetched { status, source, .. }
+                if server.is_none() && is_awaited(Tag::decode(tag)) =>
+            {
+                let is_good = status == PagingStatus::Done && self.fill(tag, &frame, fixed_len);
                 let slot = Tag::decode(tag).slot;
                 if let Some(region) = self.flight.get(slot).map(|job| job.region.number) {
                     self.shun_agent(region, status);
@@ -237,18 +275,22 @@ impl<S: PageSpace> Pager<S> {
     }
 
     /// A write-back has been answered, by the server or in its name.
-    fn written(&mut self, slot: u32, status: Status, epoch: u64) {
+    fn written(&mut self, slot: u32, status: PagingStatus, epoch: u64) {
         let Some(job) = self.flight.get(slot).filter(|job| job.is_save()) else { return };
-        let (region, is_by_agent) = (Arc::clone(&job.region), job.way == Way::Agent);
+        let (region, is_by_agent) = (Arc::clone(&job.region), job.way == FetchPath::Agent);
         if is_by_agent {
             self.shun_agent(region.number, status);
         }
         let end = match status {
-            Status::Done => End::Done,
+            PagingStatus::Done => End::Done,
+            PagingStatus::NoRoom => {
+                self.pages.was_refused_room(&region, self.now);
+                End::Refused
+            }
             // An agent that has lost the server does not know.
-            Status::Unavailable | Status::Busy => End::Unknown,
-            Status::StaleEpoch => {
-                // A fence of our own that a lost link still carried: nobody else raises the epoch while the region is
+            PagingStatus::Unavailable | PagingStatus::Busy => End::Unknown,
+            PagingStatus::StaleEpoch => {
+                // A fence of our own that a lost link still carried: no other process raises the epoch while the region is
                 // ours, and once it is not, our key opens nothing.
                 if !mutant("paging.stale-epoch-kept") {
                     region.bypass.begin_epoch(epoch);
@@ -265,7 +307,7 @@ impl<S: PageSpace> Pager<S> {
         self.piece_ended(slot, end);
     }
 
-    fn count_source(&mut self, slot: u32, source: Source) {
+    fn count_source(&mut self, slot: u32, source: FetchSource) {
         // By what the agent does, not by what it was asked to do: a copy that it has no room for is a cache.
         let region = self.flight.get(slot).map(|job| job.region.number);
         let opening = region.and_then(|number| self.agent.opening(number));
@@ -273,24 +315,25 @@ impl<S: PageSpace> Pager<S> {
             opening.is_some_and(|opening| matches!(opening.mode, CacheMode::Dynamic | CacheMode::Static));
         let tally = &self.pages.tally;
         let counter = match source {
-            Source::Hit => &tally.agent_hits,
-            Source::Late => &tally.agent_late,
+            FetchSource::Hit => &tally.agent_hits,
+            FetchSource::Late => &tally.agent_late,
             // Of a region that is not to be cached, nothing can be missed.
-            Source::Uncached if !is_cached => &tally.agent_passed,
-            Source::Miss | Source::Uncached => &tally.agent_misses,
+            FetchSource::Uncached if !is_cached => &tally.agent_passed,
+            FetchSource::Miss | FetchSource::Uncached => &tally.agent_misses,
         };
         add(counter, 1);
     }
 
     /// Copies the bytes of a reply to where they belong. Returns false if they do not fit.
     fn fill(&mut self, tag: u32, frame: &Frame<'_>, fixed_len: usize) -> bool {
-        let Tag { slot, piece } = Tag::decode(tag);
-        let Some(job) = self.flight.get(slot).filter(|job| job.way == Way::Agent && !job.is_save()) else {
+        let Tag { slot, piece, .. } = Tag::decode(tag);
+        let Some(job) = self.flight.get(slot).filter(|job| job.way == FetchPath::Agent && !job.is_save())
+        else {
             return false;
         };
         let data = frame.payload.part(fixed_len, frame.payload.len() - fixed_len);
         let start = piece as usize * job.piece_bytes;
-        let (_, len) = job.region.offset(job.index);
+        let (_, len) = job.region.offset(job.key);
         if start >= len || data.len() != (len - start).min(job.piece_bytes) {
             return false;
         }
@@ -325,11 +368,11 @@ impl<S: PageSpace> Pager<S> {
         }
     }
 
-    /// What was asked by messages will not be answered: their link is gone.
+    /// Requests by messages will not be answered: their link is gone.
     pub(super) fn end_messages(&mut self, server: Option<usize>) {
         for slot in self.flight.slots() {
             let Some(job) = self.flight.get(slot).filter(|job| job.piece_bytes > 0) else { continue };
-            let went_to = (job.way != Way::Agent).then_some(job.region.spec.at);
+            let went_to = (job.way != FetchPath::Agent).then_some(job.region.spec.at);
             if went_to == server && !mutant("paging.unanswered-messages-kept") {
                 job.under_way = 0;
                 job.fail(true);
@@ -341,7 +384,7 @@ impl<S: PageSpace> Pager<S> {
     fn end(&mut self, slot: u32) {
         let Some(mut job) = self.flight.remove(slot) else { return };
         self.saves_under_way -= usize::from(job.is_save());
-        if job.is_save() && job.way == Way::Direct && job.region.is_kept_by_agent() {
+        if job.is_save() && job.way == FetchPath::Direct && job.region.is_kept_by_agent() {
             job.region.bypass.end(self.now);
         }
         match (job.has_failed, job.is_save()) {
@@ -349,6 +392,7 @@ impl<S: PageSpace> Pager<S> {
             (false, true) => {
                 add(&self.pages.tally.saved_bytes, job.sent as u64);
                 add(&job.region.tally.saved, job.sent as u64);
+                self.pages.was_given_room(&job.region);
                 self.pages.save_ended(&job, true);
             }
             (true, true) => {
@@ -359,7 +403,7 @@ impl<S: PageSpace> Pager<S> {
                 self.pages.save_ended(&job, false);
             }
             (true, false) => {
-                job.shuns_agent |= job.way != Way::Direct;
+                job.shuns_agent |= job.way != FetchPath::Direct;
                 job.restart();
                 self.dispatch(job);
             }
@@ -367,8 +411,8 @@ impl<S: PageSpace> Pager<S> {
     }
 
     fn fetched(&mut self, job: &Job) {
-        let (_, len) = job.region.offset(job.index);
-        let route = if job.way == Way::Direct { Route::Direct } else { Route::Agent };
+        let (_, len) = job.region.offset(job.key);
+        let route = if job.way == FetchPath::Direct { PathOption::Direct } else { PathOption::Agent };
         let now = self.pages.space.time(self.now);
         let begun = job.sent_at.max(self.fetched_at[route as usize]);
         self.fetched_at[route as usize] = now;
@@ -377,12 +421,12 @@ impl<S: PageSpace> Pager<S> {
         }
         let (tally, region) = (&self.pages.tally, &job.region.tally);
         match job.way {
-            Way::Direct => add(&region.direct, len as u64),
-            Way::Agent => {
+            FetchPath::Direct => add(&region.direct, len as u64),
+            FetchPath::Agent => {
                 add(&region.by_agent, len as u64);
                 add(&tally.agent_bytes, len as u64);
             }
-            Way::Copy => {
+            FetchPath::Copy => {
                 add(&region.by_copy, len as u64);
                 add(&tally.copy_bytes, len as u64);
             }
@@ -399,7 +443,7 @@ fn send_access<L: RemoteMemory + Link>(
     slot: u32,
 ) -> Result<bool, AccessError> {
     let Some((start, len)) = job.piece(link.capabilities().max_access) else { return Ok(false) };
-    let (offset, _) = job.region.offset(job.index);
+    let (offset, _) = job.region.offset(job.key);
     let (offset, at, token) = (offset + start as u64, job.at + start, Token(slot.into()));
     if job.is_save() {
         link.write(open, offset, job.buffer.window().part(at, len), token)?;
@@ -411,18 +455,18 @@ fn send_access<L: RemoteMemory + Link>(
 }
 
 /// Sends the next piece of a job as a message to the agent. Returns false if there is none.
-fn send_message<L: Link>(job: &mut Job, link: &mut L, slot: u32) -> Result<bool, AccessError> {
+fn send_message<L: Link>(job: &mut Job, link: &mut L, tag: Tag) -> Result<bool, AccessError> {
     if job.piece_bytes == 0 {
         let room = link.capabilities().max_payload.saturating_sub(WriteBack::FIXED_LEN);
         job.piece_bytes = PIECE_MAX.min(1 << room.max(1).ilog2());
     }
     let Some((start, len)) = job.piece(job.piece_bytes) else { return Ok(false) };
     let grant = &job.region.spec.grant;
-    let (offset, _) = job.region.offset(job.index);
+    let (offset, _) = job.region.offset(job.key);
     let (offset, length) = (offset + start as u64, len as u32);
-    let tag = Tag { slot, piece: (start / job.piece_bytes) as u32 }.encode();
+    let tag = tag.encode();
     if job.is_save() {
-        let request = Request::WriteBack(WriteBack {
+        let request = PagingRequest::WriteBack(WriteBack {
             region: grant.region,
             generation: grant.generation,
             key: grant.key,
@@ -438,7 +482,7 @@ fn send_message<L: Link>(job: &mut Job, link: &mut L, slot: u32) -> Result<bool,
     } else {
         let urgency = if job.errand == Errand::Demand { Urgency::Demand } else { Urgency::Background };
         let (region, generation) = (grant.region, grant.generation);
-        let request = Request::Fetch(Fetch { region, generation, offset, length, urgency });
+        let request = PagingRequest::Fetch(Fetch { region, generation, offset, length, urgency });
         let head = FrameHead::new(request.kind()).with_tag(tag);
         link.send(head, request.encode().as_bytes())?;
     }

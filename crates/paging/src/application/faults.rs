@@ -3,17 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use outboard_wire::mutant;
+
 use super::chunks::{Access, Answer, ChunkKey, State};
+use super::departures::Making;
 use super::jobs::{Errand, Job};
+use super::mistakes::Found;
 use super::pager::Pager;
-use super::pages::{Cell, Chore, Pages};
+use super::pages::{Cell, CellGuard, Chore, Pages};
 use super::region::PagedRegion;
 use super::space::{Cause, Fault, Faults, PageSpace, Span};
 
-/// What a fault leads to.
+/// The consequence of a fault.
 pub(super) enum Outcome {
-    /// Nothing that this thread has to do.
+    /// Nothing that this thread has to do: the threads that wait may try again.
     Settled,
+    /// Nothing that this thread has to do: the chunk is on its way, or waits for a seat.
+    Waits,
+    /// The wanted bytes are lost for good: touching them raises a signal.
+    Lost,
     /// Bytes are to be fetched.
     Fetch(Job),
 }
@@ -25,15 +33,17 @@ impl<S: PageSpace> Pager<S> {
             return false;
         }
         let faults = std::mem::take(&mut self.faults);
+        self.pages.waiting.heard(faults.list.len(), self.now);
         for fault in &faults.list {
             if let Outcome::Fetch(job) = self.pages.fault(*fault) {
                 self.dispatch(job);
             }
             if fault.cause != Cause::Protected
                 && self.touched.len() < self.touched.capacity()
-                && let Some(touched) = self.pages.find(fault.address)
+                && let Some((region, index)) = self.pages.find(fault.address)
             {
-                self.touched.push_back(touched);
+                let page = region.page_at(fault.address);
+                self.touched.push_back((region, index, page));
             }
         }
         self.has_no_faults = !faults.is_full;
@@ -55,9 +65,9 @@ impl<S: PageSpace> Pages<S> {
     }
 
     /// A thread waits at an address.
-    fn fault(&self, fault: Fault) -> Outcome {
+    pub(super) fn fault(&self, fault: Fault) -> Outcome {
         let page_bytes = self.space.page_bytes();
-        let page = Span { start: fault.address & !(page_bytes - 1), len: page_bytes };
+        let page = fault.address.page(page_bytes);
         let Some((region, index)) = self.find(fault.address) else {
             self.fault_elsewhere(page);
             return Outcome::Settled;
@@ -73,76 +83,84 @@ impl<S: PageSpace> Pages<S> {
         if region.is_closing() {
             return Outcome::Settled;
         }
+        if let Some(recorder) = &self.recorder {
+            recorder.touch(region.key(index));
+        }
         let access = if fault.cause == Cause::Write { Access::Write } else { Access::Read };
-        self.fault_on_chunk(&region, index, access, Some(page))
+        let shard = self.shard_of(region.key(index));
+        let mut cell = self.shelves[shard].lock();
+        let key = self.unit(&mut cell, shard, &region, (index, region.page_at(fault.address)));
+        self.fault_on(&region, key, access, Some(page), cell)
     }
 
     /// A thread stores to a page of a read-only region, here or not: that ends as in any read-only memory.
     fn forbid(&self, region: &PagedRegion, index: u32, page: Span) {
-        // Pages are moved to and from writable memory alone, so the chunk must not move meanwhile.
-        let cell = self.shelves[self.shard_of(region.key(index))].lock();
-        if let Some(place) = region.place(index, &cell) {
-            region.has_forbidden.store(true, Ordering::Release);
+        let key = region.key(index);
+        let cell = self.shelves[self.shard_of(key)].lock();
+        if let Some(place) = region.place(key, &cell) {
             self.space.forbid(place.part(page));
         }
     }
 
-    /// A thread waits at an address that is no region's. Nothing is mapped there any more, or somebody has enlarged the mapping
+    /// A thread waits at an address that is no region's. Nothing is mapped there any more, or another thread has enlarged the mapping
     /// of a region.
     fn fault_elsewhere(&self, page: Span) {
-        // Whoever moves a range goes on when that was read, and may come here before the process has been ended for it.
+        // A thread that moves a range goes on when that was read, and may come here before the process has been ended for it.
         if self.hearing.load(Ordering::Acquire) == 0 {
             self.space.poison(page);
         }
         self.space.wake(page);
     }
 
-    /// A thread waits for a chunk, and at this page of it if that is known.
-    fn fault_on_chunk(
+    /// A thread waits for a chunk or a page of one, and at these addresses of it if they are known.
+    fn fault_on(
         &self,
         region: &Arc<PagedRegion>,
-        index: u32,
+        key: ChunkKey,
         access: Access,
         page: Option<Span>,
+        mut cell: CellGuard<'_>,
     ) -> Outcome {
-        let key = region.key(index);
-        let shard = self.shard_of(key);
-        let mut cell = self.shelves[shard].lock();
-        let class = region.spec.class;
-        // The kernel may hold every chunk that is in the region, until those that are on their way have arrived.
-        let mut held = 0;
+        let (shard, class) = (self.shard_of(key), region.class_of(key));
+        let mut making = Making::default();
         if region.is_lost() && cell.shard.state(key) == State::Absent {
-            self.poison(region, index, &cell);
-            return Outcome::Settled;
+            self.poison(region, key);
+            return Outcome::Lost;
         }
         loop {
-            match cell.shard.fault(key, class, access) {
+            let answer = cell.shard.fault(key, class, access);
+            self.discard_frames(&mut cell, shard);
+            match answer {
                 Answer::Here => {
                     // It has come since, or should be there and is not.
-                    if page.is_some_and(|page| self.is_gone(&mut cell, (region, index), page)) {
+                    let found = page.map(|page| self.miss(&mut cell, (region, key), page));
+                    if found == Some(Found::Vanished) {
                         continue;
                     }
-                    self.space.wake(region.addresses_of(index));
+                    self.space.wake(region.span_of(key));
+                    if found == Some(Found::ThrownAway) {
+                        return Outcome::Lost;
+                    }
                 }
-                Answer::Joined => {}
+                Answer::Joined => return Outcome::Waits,
                 Answer::Parked => {
                     if self.sacrifice(&mut cell) {
                         cell.shard.give_up_parked(|parked| parked == key);
                         continue;
                     }
+                    return Outcome::Waits;
                 }
-                Answer::Rescue(seat) => self.rescue(&mut cell, shard, (region, index), seat),
+                Answer::Rescue(seat) => self.rescue(&mut cell, shard, (region, key), seat),
                 Answer::Fetch(seat) => {
-                    self.discard_frames(&mut cell, shard);
-                    return Outcome::Fetch(self.job(&cell, shard, region, seat, Errand::Demand));
+                    let job = self.fill(&mut cell, shard, region, seat, Errand::Demand);
+                    return job.map_or(Outcome::Settled, Outcome::Fetch);
                 }
                 Answer::MakeRoom => {
-                    let oldest = cell.shard.oldest();
-                    held += usize::from(!oldest.is_some_and(|seat| self.move_out(&mut cell, shard, seat)));
-                    if held <= cell.shard.residents() || self.sacrifice(&mut cell) {
+                    if self.move_out_for(&mut cell, shard, &mut making) {
                         continue;
                     }
                     cell.shard.park(key, class, access);
+                    return Outcome::Waits;
                 }
             }
             return Outcome::Settled;
@@ -156,7 +174,13 @@ impl<S: PageSpace> Pages<S> {
         }
         let (key, _, access) = self.shelves[shard].lock().shard.unpark()?;
         let region = self.region(key.region)?;
-        Some(self.fault_on_chunk(&region, key.index, access, None))
+        let cell = self.shelves[shard].lock();
+        if cell.shard.clashes(key, region.pages()) && !mutant("paging.parked-in-another-grain") {
+            // It was divided meanwhile, or came as a whole. Those who wait come again.
+            self.space.wake(region.addresses_of(key.index));
+            return Some(Outcome::Settled);
+        }
+        Some(self.fault_on(&region, key, access, None, cell))
     }
 
     /// Whether threads wait for seats.
@@ -171,20 +195,21 @@ impl<S: PageSpace> Pages<S> {
             let mut cell = shelf.lock();
             while let Some(key) = cell.shard.give_up_parked(is_lost) {
                 let Some(region) = self.region(key.region) else { continue };
-                // It may have come since, for somebody else.
-                match cell.shard.state(key) {
-                    State::Absent => self.poison(&region, key.index, &cell),
-                    _ => self.space.wake(region.addresses_of(key.index)),
+                // It may have come since, for another thread.
+                let is_absent = cell.shard.state(key) == State::Absent;
+                match is_absent && !cell.shard.clashes(key, region.pages()) {
+                    true => self.poison(&region, key),
+                    false => self.space.wake(region.addresses_of(key.index)),
                 }
             }
-            // Those who still wait would wait for ever for seats of chunks that nobody will take.
+            // Those who still wait would wait for ever for seats of chunks that no server will take.
             for _ in 0..cell.shard.parked() {
                 self.sacrifice(&mut cell);
             }
         }
     }
 
-    /// Gives up a changed chunk of a lost region, for somebody needs its seat and there is no other. Returns whether there
+    /// Gives up a changed chunk of a lost region, for a thread needs its seat and there is no other. Returns whether there
     /// was one.
     pub(super) fn sacrifice(&self, cell: &mut Cell) -> bool {
         let is_lost = |key: ChunkKey| self.region(key.region).is_some_and(|region| region.is_lost());

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use outboard_contract::{AccessError, Link, LinkError, LinkId, OneSided, RemoteMemory, SendError, Token};
-use outboard_wire::paging::{Attach, CacheMode, Detach, Fence, Refusal, Reply, Request};
+use outboard_contract::{
+    AccessError, FrameSendError, Link, LinkError, LinkId, OneSided, RemoteMemory, Token,
+};
+use outboard_wire::paging::{
+    AttachRefusal, AttachRegion, CacheMode, DetachRegion, Fence, PagingReply, PagingRequest,
+};
 use outboard_wire::{FrameHead, Grant, Rights, Time};
 
 use super::errands::{FENCE_TAG, OPENING, REGION_TAG};
 use super::losses::LossReason;
 use super::pager::Pager;
 use super::region::{PagedRegion, Path};
-use super::side::{Opening, Side, Standing};
+use super::side::{Opening, OpeningState, Side};
 use super::space::PageSpace;
 use super::stats::add;
 
@@ -32,6 +36,9 @@ impl<S: PageSpace> Pager<S> {
             let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
             pages.saves_are_cheap.store(is_mapped, Ordering::Relaxed);
             moved |= self.send_fences(link, server)?;
+            if is_mapped && std::mem::take(&mut self.has_opened) {
+                self.note_sources(id, link);
+            }
             self.lose_regions_of_another(server);
         }
         let now = (pages.arrived.load(Ordering::Acquire), pages.departed.load(Ordering::Acquire));
@@ -44,19 +51,16 @@ impl<S: PageSpace> Pager<S> {
         let mut is_complete = !side.openings.iter().any(|opening| opening.region.is_closing());
         for region in pages.regions().iter() {
             let is_elsewhere = server.is_some_and(|server| server != region.spec.at);
-            if is_elsewhere
-                || region.is_closing()
-                || region.is_lost()
-                || side.standing(region.number).is_some()
+            if is_elsewhere || region.is_closing() || region.is_lost() || side.state(region.number).is_some()
             {
                 continue;
             }
             let epoch = region.bypass.epoch();
             let was_sent = if is_agent { attach(region, epoch, link)? } else { open(region, link)? };
             if was_sent {
-                let (region, standing) = (Arc::clone(region), Standing::Asked);
+                let (region, state) = (Arc::clone(region), OpeningState::Asked);
                 let mode = CacheMode::Off;
-                side.openings.push(Opening { region, standing, epoch, renewed_in: None, mode });
+                side.openings.push(Opening { region, state, epoch, renewed_in: None, mode });
                 moved = true;
             } else {
                 // It does not go there, or there is no room for the question now.
@@ -65,6 +69,19 @@ impl<S: PageSpace> Pager<S> {
         }
         side.introduced = is_complete.then_some(now);
         Ok(moved)
+    }
+
+    /// Memory that is mapped over a link can be read by all threads without it.
+    fn note_sources<L: RemoteMemory>(&mut self, id: LinkId, link: &L) {
+        for Opening { region, state, .. } in &self.side(id).openings {
+            if let OpeningState::Open(open) = state
+                && let Some(source) = link.mapping(*open)
+                && source.len() as u64 >= region.size()
+                && region.source().is_none()
+            {
+                region.set_source(Some(source));
+            }
+        }
     }
 
     /// A server that was started anew has nothing of what its former self had.
@@ -101,12 +118,15 @@ impl<S: PageSpace> Pager<S> {
         };
         for (region, was_asked) in self.fences.iter_mut().filter(is_due) {
             let grant = &region.spec.grant;
-            let fence =
-                Request::Fence(Fence { region: grant.region, generation: grant.generation, key: grant.key });
+            let fence = PagingRequest::Fence(Fence {
+                region: grant.region,
+                generation: grant.generation,
+                key: grant.key,
+            });
             let head = FrameHead::new(fence.kind()).with_tag(FENCE_TAG | region.number);
             match link.send(head, fence.encode().as_bytes()) {
                 Ok(()) => (*was_asked, moved) = (true, true),
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => break,
             }
         }
@@ -122,9 +142,12 @@ impl<S: PageSpace> Pager<S> {
         }
     }
 
-    /// The server has answered a fence.
-    pub(super) fn fenced(&mut self, number: u32, epoch: u64) {
-        if let Some(at) = self.fences.iter().position(|(region, _)| region.number == number) {
+    /// A server has answered a fence, if it was asked for one.
+    pub(super) fn fenced(&mut self, number: u32, server: Option<usize>, epoch: u64) {
+        let was_meant = |(region, was_asked): &(Arc<PagedRegion>, bool)| {
+            *was_asked && region.number == number && server == Some(region.spec.at)
+        };
+        if let Some(at) = self.fences.iter().position(was_meant) {
             let (region, _) = self.fences.swap_remove(at);
             region.bypass.begin_epoch(epoch);
             region.fencing.fetch_sub(1, Ordering::AcqRel);
@@ -132,32 +155,32 @@ impl<S: PageSpace> Pager<S> {
     }
 
     /// The agent has answered an attachment.
-    pub(super) fn attached(&mut self, number: u32, reply: Reply) {
+    pub(super) fn attached(&mut self, number: u32, reply: PagingReply) {
         let Some(region) = self.pages.region(number) else { return };
-        if let Reply::Attached { mode, .. } = reply {
+        if let PagingReply::Attached { mode, .. } = reply {
             self.agent.set_mode(number, mode);
         }
-        let is_unknown = matches!(reply, Reply::Refused { reason: Refusal::NoServer, .. });
+        let is_unknown = matches!(reply, PagingReply::Refused { reason: AttachRefusal::NoServer, .. });
         region.is_unknown_to_agent.store(is_unknown, Ordering::Release);
         match reply {
-            Reply::Attached { static_grant: Some(grant), .. } if grant.size >= region.size() => {
+            PagingReply::Attached { static_grant: Some(grant), .. } if grant.size >= region.size() => {
                 self.copies.push((region, grant));
             }
-            Reply::Attached { .. } => {
-                self.agent.set_standing(number, Standing::Attached);
+            PagingReply::Attached { .. } => {
+                self.agent.set_state(number, OpeningState::Attached);
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
-            Reply::Refused { reason: Refusal::NoServer, .. } => {
+            PagingReply::Refused { reason: AttachRefusal::NoServer, .. } => {
                 // It may be about to reach the server: one that has just been started dials it first.
-                self.agent.set_standing(number, Standing::Later);
+                self.agent.set_state(number, OpeningState::Later);
             }
-            Reply::Refused { reason: Refusal::NoRoom | Refusal::BadRequest, .. } => {
+            PagingReply::Refused { reason: AttachRefusal::NoRoom | AttachRefusal::BadRequest, .. } => {
                 // Others may leave, and an epoch that was over has been followed by the next.
-                self.agent.set_standing(number, Standing::Later);
+                self.agent.set_state(number, OpeningState::Later);
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
             _ => {
-                self.agent.set_standing(number, Standing::Refused);
+                self.agent.set_state(number, OpeningState::Refused);
                 region.answered_by_agents.fetch_add(1, Ordering::AcqRel);
             }
         }
@@ -168,12 +191,12 @@ impl<S: PageSpace> Pager<S> {
     }
 
     /// A region is open at a peer, or is not to be had there.
-    pub(super) fn opened(&mut self, id: LinkId, number: u32, standing: Option<Standing>) {
+    pub(super) fn opened(&mut self, id: LinkId, number: u32, state: Option<OpeningState>) {
         let is_agent = self.agent.link == Some(id);
         let side = self.side(id);
-        side.set_standing(
+        side.set_state(
             number,
-            standing.unwrap_or(if is_agent { Standing::Later } else { Standing::Refused }),
+            state.unwrap_or(if is_agent { OpeningState::Later } else { OpeningState::Refused }),
         );
         if is_agent {
             if let Some(region) = self.pages.region(number) {
@@ -183,8 +206,9 @@ impl<S: PageSpace> Pager<S> {
             return;
         }
         if let Some(region) = self.pages.region(number) {
-            match standing {
+            match state {
                 Some(_) => {
+                    self.has_opened = true;
                     region.opened.fetch_add(1, Ordering::AcqRel);
                 }
                 None => {
@@ -216,8 +240,9 @@ impl<S: PageSpace> Pager<S> {
         if let Some(server) = server {
             self.servers[server].lost_since = Some(now);
             self.pages.link_lost(server, error);
-            for opening in openings.iter().filter(|opening| matches!(opening.standing, Standing::Open(_))) {
+            for opening in openings.iter().filter(|opening| matches!(opening.state, OpeningState::Open(_))) {
                 opening.region.opened.fetch_sub(1, Ordering::AcqRel);
+                opening.region.set_source(None);
             }
             for (_, was_asked) in self.fences.iter_mut().filter(|(region, _)| region.spec.at == server) {
                 *was_asked = false;
@@ -264,20 +289,20 @@ impl<S: PageSpace> Pager<S> {
 /// Tells an agent that regions are no longer needed. One that cannot be told now is told later.
 fn detach_closed<L: Link>(agent: &mut Side, link: &mut L) -> bool {
     let is_attached = |opening: &&mut Opening| {
-        opening.region.is_closing() && !matches!(opening.standing, Standing::Refused)
+        opening.region.is_closing() && !matches!(opening.state, OpeningState::Refused)
     };
     let mut moved = false;
     for opening in agent.openings.iter_mut().filter(is_attached) {
         let Grant { region, generation, .. } = opening.region.spec.grant;
-        let detach = Request::Detach(Detach { region, generation });
+        let detach = PagingRequest::Detach(DetachRegion { region, generation });
         if link.send(FrameHead::new(detach.kind()), detach.encode().as_bytes()).is_err() {
             // Full, or lost; with the link goes the attachment.
             break;
         }
-        if let Standing::Open(copy) = opening.standing {
+        if let OpeningState::Open(copy) = opening.state {
             agent.outdated.push(copy);
         }
-        opening.standing = Standing::Refused;
+        opening.state = OpeningState::Refused;
         moved = true;
     }
     moved
@@ -287,11 +312,11 @@ fn detach_closed<L: Link>(agent: &mut Side, link: &mut L) -> bool {
 fn forget_closed<L: Link + RemoteMemory>(side: &mut Side, link: &mut L, is_agent: bool) -> bool {
     let before = side.openings.len();
     side.openings.retain(|opening| {
-        let is_known = !matches!(opening.standing, Standing::Refused);
+        let is_known = !matches!(opening.state, OpeningState::Refused);
         if !opening.region.is_closing() || (is_agent && is_known) {
             return true;
         }
-        if let Standing::Open(open) = opening.standing {
+        if let OpeningState::Open(open) = opening.state {
             link.close_region(open);
         }
         false
@@ -304,7 +329,7 @@ pub(super) fn attach<L: Link>(region: &PagedRegion, epoch: u64, link: &mut L) ->
     if region.spec.path == Path::Direct {
         return Ok(false);
     }
-    let attach = Request::Attach(Attach {
+    let attach = PagingRequest::Attach(AttachRegion {
         grant: region.spec.grant,
         server: region.spec.server,
         chunk_log2: region.spec.class.0,
@@ -315,7 +340,7 @@ pub(super) fn attach<L: Link>(region: &PagedRegion, epoch: u64, link: &mut L) ->
     let head = FrameHead::new(attach.kind()).with_tag(REGION_TAG | region.number);
     match link.send(head, attach.encode().as_bytes()) {
         Ok(()) => Ok(true),
-        Err(SendError::Lost(error)) => Err(error),
+        Err(FrameSendError::Lost(error)) => Err(error),
         Err(_) => Ok(false),
     }
 }

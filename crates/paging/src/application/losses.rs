@@ -1,14 +1,16 @@
-//! What is lost for good with its memory server.
+//! Regions that are lost for good with their memory server.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outboard_contract::{LinkError, Peer};
+use outboard_wire::mutant;
 
 use super::OnLoss;
-use super::pages::{Cell, Pages};
+use super::chunks::ChunkKey;
+use super::pages::Pages;
 use super::region::PagedRegion;
 use super::space::PageSpace;
 
@@ -43,12 +45,12 @@ impl fmt::Display for LossReason {
 
 /// Regions that were lost together.
 #[derive(Debug)]
-pub struct Loss {
+pub struct ServerLoss {
     /// Which of the memory servers had them.
     pub at: usize,
-    /// Who that was, if it was ever reached.
+    /// The server, if it was ever reached.
     pub server: Option<Peer>,
-    /// What is lost.
+    /// The lost regions.
     pub regions: Vec<Arc<PagedRegion>>,
     /// Why.
     pub why: LossReason,
@@ -58,7 +60,7 @@ pub struct Loss {
 const NAMED: usize = 8;
 
 impl<S: PageSpace> Pages<S> {
-    /// Regions of a server are lost for good: whoever touches what is not here gets SIGBUS, or ends.
+    /// Regions of a server are lost for good: a process that touches what is not here gets SIGBUS, or ends.
     pub(super) fn lose(
         &self,
         at: usize,
@@ -66,7 +68,7 @@ impl<S: PageSpace> Pages<S> {
         server: Option<&Peer>,
         why: &LossReason,
     ) {
-        let regions: Vec<_> = regions.iter().filter(|region| region.lose(why)).cloned().collect();
+        let regions = self.mark_lost(regions, why);
         if regions.is_empty() {
             return;
         }
@@ -74,11 +76,18 @@ impl<S: PageSpace> Pages<S> {
         let who = server.map_or_else(|| "the memory server".to_owned(), ToString::to_string);
         let then = match self.config.on_loss {
             OnLoss::Signal => "touching what is not here raises SIGBUS",
-            OnLoss::Exit => "whoever needs what is not here ends",
+            OnLoss::Exit => "the process ends when it needs what is not here",
         };
         self.space.say(&format!("outboard: far memory {} is lost: {who}: {why}; {then}\n", names(&regions)));
-        self.space.lost(Loss { at, server: server.cloned(), regions, why: why.clone() });
+        self.space.lost(ServerLoss { at, server: server.cloned(), regions, why: why.clone() });
         self.space.announce();
+    }
+
+    /// Marks regions as lost; returns those that were not. Each fault thread finds out about a loss by itself, so the
+    /// first one marks all of them before another one looks, and one loss is told as one.
+    fn mark_lost(&self, regions: &[Arc<PagedRegion>], why: &LossReason) -> Vec<Arc<PagedRegion>> {
+        let _alone = self.losing.lock().unwrap_or_else(PoisonError::into_inner);
+        regions.iter().filter(|region| region.lose(why)).cloned().collect()
     }
 
     /// The regions of a server that can still be lost.
@@ -101,7 +110,9 @@ impl<S: PageSpace> Pages<S> {
         let grace = self.config.grace;
         let then = match grace.is_zero() {
             true => String::new(),
-            false => format!("; whoever needs what it has waits for it, {} s at most", grace.as_secs_f32()),
+            false => {
+                format!("; threads that need what it has wait for it, {} s at most", grace.as_secs_f32())
+            }
         };
         self.space.say(&format!("outboard: {error}{then}\n"));
     }
@@ -117,21 +128,16 @@ impl<S: PageSpace> Pages<S> {
         self.space.announce();
     }
 
-    /// Makes a chunk of a lost region raise SIGBUS where it is touched, unless the process is to end.
-    pub(super) fn poison(&self, region: &PagedRegion, index: u32, cell: &Cell) {
+    /// Makes a chunk or a page of a lost region raise SIGBUS where it is touched, unless the process is to end.
+    pub(super) fn poison(&self, region: &PagedRegion, key: ChunkKey) {
         if self.config.on_loss == OnLoss::Exit {
             let name = &region.spec.name;
             self.space.end(&format!(
                 "bytes of far memory “{name}” are needed that are lost with their memory server"
             ));
         }
-        if region.has_forbidden.load(Ordering::Acquire)
-            && let Some(place) = region.place(index, cell)
-        {
-            // Pages with other rights are another mapping to the kernel, and it poisons one at a time.
-            self.space.permit(place);
-        }
-        if !self.space.poison(region.addresses_of(index)) {
+        let lost = if mutant("paging.page-lost-with-its-chunk") { key.whole() } else { key };
+        if !self.space.poison(region.span_of(lost)) {
             self.cannot_signal();
         }
     }
@@ -142,7 +148,7 @@ impl<S: PageSpace> Pages<S> {
     }
 }
 
-/// What people call regions, or the first of them.
+/// The names of regions for people, or the first of them.
 fn names(regions: &[Arc<PagedRegion>]) -> String {
     let named: Vec<String> =
         regions.iter().take(NAMED).map(|region| format!("“{}”", region.spec.name)).collect();

@@ -1,16 +1,17 @@
-//! What is done to the addresses of far memory behind its back, and how that is noticed.
+//! The mistakes that are made with the addresses of far memory behind its back, and how they are noticed.
 //!
 //! Pages that were thrown away are found to be missing when they are touched or are to leave, and are never taken for
 //! zeros. Ranges that were unmapped or moved are told by the kernel, and the process ends: their addresses may belong to
-//! somebody else, whose pages would be moved to the memory server.
+//! another mapping, whose pages would be moved to the memory server.
 
 use std::io;
 use std::sync::atomic::Ordering;
 
 use super::OnLoss;
+use super::chunks::ChunkKey;
 use super::pages::{Cell, Pages};
 use super::region::PagedRegion;
-use super::space::{Change, Faults, FrameSpan, PageSpace, Place, Span};
+use super::space::{Change, Faults, FrameSpan, PageSpace, Place, ProcessAddress, Span};
 
 /// Whether pages of a chunk that is in its region are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,16 @@ pub(super) enum Found {
 
 impl<S: PageSpace> Pages<S> {
     /// Looks whether pages of a chunk that is in its region are there. The caller has the lock of its shard.
-    pub(super) fn look_at(&self, cell: &mut Cell, (region, index): (&PagedRegion, u32), span: Span) -> Found {
-        let Some(place) = region.place(index, cell).map(|place| place.part(span)) else { return Found::Here };
+    pub(super) fn look_at(
+        &self,
+        cell: &mut Cell,
+        (region, key): (&PagedRegion, ChunkKey),
+        span: Span,
+    ) -> Found {
+        let Some(place) = region.place(key, cell).map(|place| place.part(span)) else { return Found::Here };
         let can_be_fetched = !region.spec.writable && !region.is_lost();
         if can_be_fetched && !self.space.is_present(place) {
-            self.vanish(cell, region, index);
+            self.vanish(cell, region, key);
             return Found::Vanished;
         }
         if can_be_fetched || !self.space.has_hole(place) {
@@ -39,12 +45,12 @@ impl<S: PageSpace> Pages<S> {
         Found::ThrownAway
     }
 
-    /// A thread waits at a page of a chunk that should be in its region. Returns whether the chunk has to be fetched.
-    pub(super) fn is_gone(&self, cell: &mut Cell, (region, index): (&PagedRegion, u32), page: Span) -> bool {
-        let found = self.look_at(cell, (region, index), page);
-        let place = region.place(index, cell).filter(|_| found == Found::Here && !self.space.can_poison());
+    /// A thread waits at a page of a chunk that should be in its region. Returns what has become of it.
+    pub(super) fn miss(&self, cell: &mut Cell, (region, key): (&PagedRegion, ChunkKey), page: Span) -> Found {
+        let found = self.look_at(cell, (region, key), page);
+        let place = region.place(key, cell).filter(|_| found == Found::Here && !self.space.can_poison());
         if place.is_some_and(|place| !self.space.is_present(place.part(page))) {
-            // Whoever waits there would come again and again.
+            // A thread that waits there would come again and again.
             self.tell_of_hole(region, page.start);
             self.cannot_signal();
         }
@@ -52,55 +58,55 @@ impl<S: PageSpace> Pages<S> {
             let name = &region.spec.name;
             self.space.end(&format!("bytes of far memory “{name}” are needed that were thrown away"));
         }
-        found == Found::Vanished
+        found
     }
 
     /// A chunk that is the same at the server is not whole any more: the rest goes too, and is fetched when it is needed.
-    pub(super) fn vanish(&self, cell: &mut Cell, region: &PagedRegion, index: u32) {
-        if let Some(place) = region.place(index, cell) {
+    pub(super) fn vanish(&self, cell: &mut Cell, region: &PagedRegion, key: ChunkKey) {
+        if let Some(place) = region.place(key, cell) {
             self.space.discard(place);
-            cell.shard.vanished(region.key(index));
+            cell.shard.vanished(key);
         }
     }
 
-    fn tell_of_hole(&self, region: &PagedRegion, at: usize) {
+    fn tell_of_hole(&self, region: &PagedRegion, at: ProcessAddress) {
         if !region.has_hole.swap(true, Ordering::AcqRel) {
             let name = &region.spec.name;
             let then = match self.config.on_loss {
                 OnLoss::Signal => "touching it raises SIGBUS",
-                OnLoss::Exit => "whoever needs it ends",
+                OnLoss::Exit => "the process ends when it needs that",
             };
             self.space.say(&format!(
-                "outboard: bytes of far memory “{name}” were thrown away near {at:#x} (madvise with MADV_DONTNEED or \
+                "outboard: bytes of far memory “{name}” were thrown away near {at} (madvise with MADV_DONTNEED or \
                  MADV_FREE does that; use Advice::DontNeed); what was written there is lost, and {then}\n"
             ));
         }
     }
 
     /// Ends the process, for its far memory is no longer where it was.
-    pub(super) fn end_over(&self, Change { range, moved_to }: &Change) -> ! {
+    pub(super) fn end_over(&self, Change { span, moved_to }: &Change) -> ! {
         let how = match moved_to {
             None => "unmapped, or something else was mapped in their place (munmap, mmap, mremap)".to_owned(),
-            Some(to) => format!("moved to {to:#x} (mremap)"),
+            Some(to) => format!("moved to {to} (mremap)"),
         };
-        let region = self.find(range.start).map(|(region, _)| format!("far memory “{}”", region.spec.name));
+        let region = self.find(span.start).map(|(region, _)| format!("far memory “{}”", region.spec.name));
         let what = region.unwrap_or_else(|| "the buffer of far memory".to_owned());
-        let (bytes, start) = (range.len(), range.start);
+        let Span { start, len: bytes } = span;
         self.space.abort(&format!(
-            "{bytes} bytes of {what} at {start:#x} were {how}, and what was written there may be lost: drop the object \
+            "{bytes} bytes of {what} at {start} were {how}, and what was written there may be lost: drop the object \
              instead; the process ends"
         ));
     }
 
-    /// Ends the process: a page can be neither had nor given back, and whoever waits for it would wait for ever.
+    /// Ends the process: a page can be neither had nor given back, and a thread that waits for it would wait for ever.
     pub(super) fn give_up(
         &self,
-        (region, _): (&PagedRegion, u32),
+        region: &PagedRegion,
         (where_to, frame): (&str, FrameSpan<'_>),
         place: Place<'_>,
         error: &io::Error,
     ) -> ! {
-        // The kernel may have more to say, and refuses everything until somebody has heard it.
+        // The kernel may have more to say, and refuses everything until a fault thread has heard it.
         let mut faults = Faults::default();
         while self.hear(&mut faults) {}
         let (name, at) = (&region.spec.name, place.start());
@@ -114,12 +120,10 @@ impl<S: PageSpace> Pages<S> {
                 "a part of it was thrown away, and with it what was written there (madvise with MADV_DONTNEED or MADV_FREE \
                  does that; use Advice::DontNeed)"
             }
-            _ => {
-                "its addresses must not be given to mprotect, mlock, madvise or other calls that change mappings"
-            }
+            _ => "its addresses must not be given to calls that change mappings, other than mprotect",
         };
         self.space.abort(&format!(
-            "cannot move a chunk of far memory “{name}” {where_to} its place at {at:#x}: {error}: {why}; the process ends"
+            "cannot move a chunk of far memory “{name}” {where_to} its place at {at}: {error}: {why}; the process ends"
         ));
     }
 }

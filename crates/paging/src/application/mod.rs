@@ -8,41 +8,59 @@
 //! application can hold while it faults.
 
 mod arrivals;
+mod blanks;
 mod bypass;
 pub mod chunks;
 mod config;
 mod departures;
+mod discards;
 mod errands;
 mod faults;
 mod fingerprint;
+mod follower;
+mod fullness;
+mod gathering;
+mod grain;
+mod in_place;
 mod introductions;
 mod jobs;
 mod losses;
 mod mistakes;
 mod pager;
 mod pages;
+mod patterns;
+mod prefetch;
 mod readahead;
+mod recording;
 mod region;
 mod requests;
 mod route;
 mod side;
+mod sizes;
 mod space;
 mod stats;
 mod stripes;
+mod waiting;
 mod ways;
 
 pub use config::{OnLoss, PagingConfig, PagingError};
+pub use discards::Remaining;
 pub use fingerprint::{FingerprintKey, PAGE};
+pub use follower::{BufferFollower, BufferReason, MemoryReadings};
+pub use in_place::InPlace;
 pub use jobs::CHUNK_MAX;
-pub use losses::{Loss, LossReason};
+pub use losses::{LossReason, ServerLoss};
 pub use pager::{Pager, PagerNote};
 pub use pages::{Cell, CellGuard, Pages};
+pub use prefetch::PrefetchShare;
 pub use readahead::{Ahead, ReadAhead};
+pub use recording::{BadRecording, RecordedRegion, Recording};
 pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use requests::Whereabouts;
-pub use route::{Route, RouteChooser};
+pub use route::{PathChooser, PathOption};
 pub use space::{
-    AddressRange, Cause, Change, Fault, Faults, FrameSpan, Held, PageSpace, Place, Process, Span,
+    AddressRange, Cause, Change, Fault, Faults, FrameSpan, Held, PageSpace, Place, Process, ProcessAddress,
+    Span,
 };
 pub use stats::{PagingStats, RegionTraffic, Traffic};
 pub use stripes::Stripes;

@@ -1,21 +1,24 @@
 //! All far memory of this process: shards, frames, regions.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use outboard_contract::memory::Buffer;
 
-use super::chunks::{ChunkKey, Frame, SeatId, Shard, ShardConfig, SizeClass};
-use super::config::{PagingError, SEATS_MIN, check_chunk};
+use super::chunks::{ChunkKey, Pool, SeatFrame, SeatId, Shard, SizeClass};
+use super::config::{PagingError, check_chunk};
 use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
+use super::in_place::Left;
+use super::recording::{RecordedRegion, Recorder, Recording};
 use super::region::PagedRegion;
-use super::space::{FrameSpan, PageSpace};
+use super::space::{FrameSpan, PageSpace, ProcessAddress};
 use super::stats::Tally;
 use super::stripes::Stripes;
+use super::waiting::Waiting;
 use super::{PagingConfig, RegionSpec};
 
-/// What is remembered of the frames of one size.
+/// The frames of one size.
 pub(super) struct Notes {
     pages: usize,
     fingerprints: Vec<Fingerprint>,
@@ -41,6 +44,10 @@ pub struct Cell {
 }
 
 impl Cell {
+    pub(super) fn new(shard: Shard) -> Self {
+        Self { shard, notes: [const { None }; CLASSES], pinned: 0 }
+    }
+
     /// The state of its chunks.
     pub fn shard(&self) -> &Shard {
         &self.shard
@@ -56,7 +63,7 @@ pub(super) struct Shelf {
     frames: [OnceLock<Buffer>; CLASSES],
 }
 
-/// What there is to do in a shard besides faults. Fault threads look at every shard in every turn, mostly in vain, and
+/// The work in a shard besides faults. Fault threads look at every shard in every turn, mostly in vain, and
 /// must not wait for each other's locks to find that out.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
@@ -67,6 +74,10 @@ pub(super) enum Chore {
     Save = 2,
     /// Chunks should leave.
     MakeRoom = 4,
+    /// A chunk should leave to see whether it is used.
+    Sample = 8,
+    /// Chunks are divided, and the rest of one may be wanted.
+    Gather = 16,
 }
 
 impl Shelf {
@@ -81,7 +92,7 @@ impl Shelf {
     }
 
     /// Where a seat's frame lies. Frames are made before any chunk of their size can be asked for.
-    pub(super) fn frame(&self, Frame { class, slot }: Frame) -> FrameSpan<'_> {
+    pub(super) fn frame(&self, SeatFrame { class, slot }: SeatFrame) -> FrameSpan<'_> {
         let buffer = self.frames[usize::from(class.0)].get();
         let buffer = buffer.expect("frames are made before regions are mapped");
         FrameSpan::new(buffer, slot as usize * class.bytes(), class.bytes())
@@ -116,9 +127,12 @@ impl DerefMut for CellGuard<'_> {
 impl Drop for CellGuard<'_> {
     fn drop(&mut self) {
         let shard = &mut self.cell.shard;
+        shard.settle();
         let chores = (u8::from(shard.parked() > 0) * Chore::Unpark as u8)
             | (u8::from(shard.unsaved() > 0) * Chore::Save as u8)
-            | (u8::from(shard.wants_room()) * Chore::MakeRoom as u8);
+            | (u8::from(shard.wants_room()) * Chore::MakeRoom as u8)
+            | (u8::from(shard.wants_sample()) * Chore::Sample as u8)
+            | (u8::from(shard.has_divided()) * Chore::Gather as u8);
         self.chores.store(chores, Ordering::Release);
     }
 }
@@ -128,8 +142,15 @@ pub struct Pages<S> {
     pub(super) config: PagingConfig,
     pub(super) space: S,
     pub(super) key: Box<FingerprintKey>,
+    pub(super) fingerprint_of_zeros: Fingerprint,
+    /// The common state of all shards.
+    pub(super) pool: Arc<Pool>,
+    /// Held while the size of the buffer is changed.
+    pub(super) resizing: Mutex<()>,
     pub(super) shelves: Box<[Shelf]>,
     regions: RwLock<Vec<Arc<PagedRegion>>>,
+    /// Held while regions are marked as lost.
+    pub(super) losing: Mutex<()>,
     next_number: AtomicU32,
     /// How many regions have been mapped, so that each is made known to all peers.
     pub(super) arrived: AtomicU32,
@@ -150,6 +171,14 @@ pub struct Pages<S> {
     pub(super) had_no_seat: AtomicBool,
     /// How many threads have read from the kernel and not looked whether it tells of ranges that were taken away.
     pub(super) hearing: AtomicU32,
+    /// How many bytes were asked for in advance that no thread has looked at yet.
+    pub(super) awaited_ahead: AtomicUsize,
+    /// The work that threads that answer their own faults leave to fault threads.
+    pub(super) left: Left,
+    pub(super) waiting: Waiting,
+    pub(super) recorder: Option<Recorder>,
+    /// When write-backs that a server had no room for may be sent again, in nanoseconds.
+    pub(super) saves_again_at: AtomicU64,
     /// Whether a write-back costs hardly more than the copy of its bytes.
     pub(super) saves_are_cheap: AtomicBool,
 }
@@ -159,14 +188,10 @@ impl<S: PageSpace> Pages<S> {
     pub fn new(config: PagingConfig, space: S, key: Box<FingerprintKey>) -> Result<Arc<Self>, PagingError> {
         config.check(space.page_bytes())?;
         let shards = config.shards();
-        let budget = config.buffer / shards;
+        let pool = Arc::new(Pool::new(config.buffer, config.buffer_max, shards));
         let shelf = || Shelf {
             chores: AtomicU8::new(0),
-            cell: Mutex::new(Cell {
-                shard: Shard::new(ShardConfig::with_budget(budget)),
-                notes: [const { None }; CLASSES],
-                pinned: 0,
-            }),
+            cell: Mutex::new(Cell::new(Shard::of(Arc::clone(&pool)))),
             frames: [const { OnceLock::new() }; CLASSES],
         };
         let servers = config.servers.max(1);
@@ -174,10 +199,16 @@ impl<S: PageSpace> Pages<S> {
         let is_away = std::iter::repeat_with(AtomicBool::default).take(servers).collect();
         Ok(Arc::new(Self {
             shelves: std::iter::repeat_with(shelf).take(shards).collect(),
+            pool,
+            resizing: Mutex::new(()),
+            waiting: Waiting::new(config.may_look),
+            recorder: Recorder::new(config.recorded),
             config,
             space,
+            fingerprint_of_zeros: key.of_zeros(),
             key,
             regions: RwLock::new(Vec::new()),
+            losing: Mutex::new(()),
             next_number: AtomicU32::new(0),
             arrived: AtomicU32::new(0),
             departed: AtomicU32::new(0),
@@ -189,6 +220,9 @@ impl<S: PageSpace> Pages<S> {
             openers: AtomicU32::new(0),
             had_no_seat: AtomicBool::new(false),
             hearing: AtomicU32::new(0),
+            awaited_ahead: AtomicUsize::new(0),
+            left: Left::default(),
+            saves_again_at: AtomicU64::new(0),
             saves_are_cheap: AtomicBool::new(true),
         }))
     }
@@ -196,6 +230,12 @@ impl<S: PageSpace> Pages<S> {
     /// The settings it was made with.
     pub fn config(&self) -> &PagingConfig {
         &self.config
+    }
+
+    /// The touches so far, if they are recorded.
+    pub fn recording(&self) -> Option<Recording> {
+        let _uninterrupted = self.space.uninterrupted();
+        self.recorder.as_ref().map(Recorder::recording)
     }
 
     /// The memory that it works on.
@@ -209,7 +249,7 @@ impl<S: PageSpace> Pages<S> {
     }
 
     /// Where the frame of a seat of a shard lies.
-    pub fn frame(&self, shard: usize, frame: Frame) -> FrameSpan<'_> {
+    pub fn frame(&self, shard: usize, frame: SeatFrame) -> FrameSpan<'_> {
         self.shelves[shard].frame(frame)
     }
 
@@ -219,11 +259,7 @@ impl<S: PageSpace> Pages<S> {
         if bytes == 0 {
             return Err(PagingError::Empty);
         }
-        let (buffer, shards) = (self.config.buffer, self.shelves.len());
-        if buffer / shards / chunk < SEATS_MIN {
-            return Err(PagingError::BufferTooSmall { buffer, chunk, needed: SEATS_MIN * chunk * shards });
-        }
-        Ok(())
+        self.has_room_for(chunk)
     }
 
     /// Gives an object its place among this process's addresses. Its parts are regions of one size of chunks, in order.
@@ -240,17 +276,20 @@ impl<S: PageSpace> Pages<S> {
         if writable && !self.space.stops_stores() {
             return Err(PagingError::CannotWrite);
         }
+        let page = self.page_class();
         self.make_frames(class, writable)?;
+        self.make_frames(page, writable)?;
         let len = usize::try_from(size).unwrap_or(usize::MAX).next_multiple_of(chunk);
         let range = self
             .space
             .make_range(len)
             .map_err(|source| PagingError::NoMemory { what: "no addresses for a region", source })?;
         let range = Arc::new(range);
-        let window = self.config.ahead.min(self.config.buffer / 8) / chunk;
+        let window = self.config.ahead.min(self.config.buffer_max / 8) / chunk;
         let region = |spec| {
             let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-            Arc::new(PagedRegion::new(number, spec, Arc::clone(&range), window as u32))
+            let name = (Arc::clone(&self.pool), number);
+            Arc::new(PagedRegion::new(name, spec, Arc::clone(&range), (page, window as u32)))
         };
         let parts: Vec<_> = parts.into_iter().map(region).collect();
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
@@ -258,14 +297,20 @@ impl<S: PageSpace> Pages<S> {
             return Err(PagingError::AlreadyOpen { name: part.spec.name.clone() });
         }
         let at = regions.partition_point(|other| other.span.start < range.span().start);
+        // The buffer may have shrunk meanwhile; from now on it does not shrink below what these chunks need.
+        self.has_room_for(chunk)?;
+        if let Some(recorder) = &self.recorder {
+            parts.iter().for_each(|part| {
+                recorder.region(RecordedRegion { number: part.number, class, chunks: part.chunks() });
+            });
+        }
         regions.splice(at..at, parts.iter().cloned());
         self.arrived.fetch_add(1, Ordering::AcqRel);
         Ok(parts)
     }
 
     fn make_frames(&self, class: SizeClass, writable: bool) -> Result<(), PagingError> {
-        let budget = self.config.buffer / self.shelves.len();
-        let frames = budget / class.bytes();
+        let frames = self.pool.most_of_shard() / class.bytes();
         for shelf in &self.shelves {
             let mut cell = shelf.lock();
             let buffer = &shelf.frames[usize::from(class.0)];
@@ -298,16 +343,21 @@ impl<S: PageSpace> Pages<S> {
     /// ask again.
     pub fn forget(&self, parts: &[Arc<PagedRegion>]) -> usize {
         let _uninterrupted = self.space.uninterrupted();
-        let of_shelf = |shelf: &Shelf| {
+        let of_shelf = |(shard, shelf): (usize, &Shelf)| {
             let mut cell = shelf.lock();
-            parts.iter().map(|part| cell.shard.forget(part.number)).sum::<usize>()
+            let under_way = parts.iter().map(|part| cell.shard.forget(part.number)).sum::<usize>();
+            self.discard_frames(&mut cell, shard);
+            under_way
         };
-        self.shelves.iter().map(of_shelf).sum()
+        self.shelves.iter().enumerate().map(of_shelf).sum()
     }
 
     /// Takes the place of an object back, whose chunks were [forgotten](Self::forget) as far as that was possible.
     pub fn unmap(&self, parts: &[Arc<PagedRegion>]) {
         let _uninterrupted = self.space.uninterrupted();
+        parts.iter().for_each(|part| part.begin_closing());
+        // A place that was found before is used under its lock, and none is found afterwards.
+        self.shelves.iter().for_each(|shelf| drop(shelf.lock()));
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         regions.retain(|other| !parts.iter().any(|part| Arc::ptr_eq(other, part)));
         drop(regions);
@@ -323,12 +373,12 @@ impl<S: PageSpace> Pages<S> {
     }
 
     /// The region that an address belongs to, and the chunk.
-    pub(super) fn find(&self, address: usize) -> Option<(Arc<PagedRegion>, u32)> {
+    pub(super) fn find(&self, address: ProcessAddress) -> Option<(Arc<PagedRegion>, u32)> {
         let regions = self.regions();
         let at = regions.partition_point(|region| region.span.start <= address).checked_sub(1)?;
         // The last part of the object.
         let region = &regions[at];
-        let (offset, stripes) = (address - region.span.start, region.spec.stripes);
+        let (offset, stripes) = (address.since(region.span.start), region.spec.stripes);
         if offset >= region.span.len {
             return None;
         }
@@ -343,9 +393,18 @@ impl<S: PageSpace> Pages<S> {
         self.regions().iter().find(|region| region.number == number).cloned()
     }
 
-    /// Which shard a chunk belongs to. Neighbours belong to different ones.
+    /// The size of pages.
+    fn page_class(&self) -> SizeClass {
+        SizeClass(self.space.page_bytes().trailing_zeros() as u8)
+    }
+
+    /// Which shard a chunk belongs to, and with it its pages. Of as many neighbours as there are shards each belongs to another one, and the order
+    /// differs from one such row to the next, so that chunks at equal distances do not all belong to one.
     pub(super) fn shard_of(&self, key: ChunkKey) -> usize {
-        (key.index as usize + key.region as usize * 7) % self.shelves.len()
+        let (index, shards) = (key.index as usize, self.shelves.len());
+        let row = (index / shards) as u64 ^ u64::from(key.region) << 32;
+        let turn = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (index + turn as usize) % shards
     }
 }
 

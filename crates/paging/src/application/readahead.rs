@@ -36,6 +36,11 @@ impl Ahead {
         (0..self.count).map(move |step| self.at(step))
     }
 
+    /// The rest of a chunk whose pages came one by one.
+    pub(super) fn rest_of(chunk: u32) -> Self {
+        Self { first: chunk, stride: 1, count: 1, marker: u32::MAX }
+    }
+
     fn at(self, step: u32) -> u32 {
         (i64::from(self.first) + i64::from(step) * i64::from(self.stride)) as u32
     }
@@ -63,6 +68,9 @@ pub struct ReadAhead {
     chunks: u32,
     /// The share of recent faults that met a stream, in 256ths.
     met: u32,
+    /// Whether a stream has expected the last fault, and whether there were faults on chunks beside it lately.
+    is_met: bool,
+    is_beside: bool,
 }
 
 impl ReadAhead {
@@ -76,6 +84,8 @@ impl ReadAhead {
             window_max,
             chunks,
             met: 128,
+            is_met: false,
+            is_beside: false,
         }
     }
 
@@ -84,20 +94,40 @@ impl ReadAhead {
         self.window_max = window_max;
     }
 
-    /// A thread waits for this chunk; says which others to ask for.
+    /// Whether a stream has expected the chunk that a thread waited for last.
+    pub fn is_met(&self) -> bool {
+        self.is_met
+    }
+
+    /// Whether threads had waited for chunks beside that one not long before.
+    pub fn is_beside(&self) -> bool {
+        self.is_beside
+    }
+
+    /// A thread waits for this chunk, or for a page of it; says which others to ask for.
     pub fn touched(&mut self, chunk: u32) -> Option<Ahead> {
-        if self.window_max == 0 {
-            return None;
-        }
-        self.clock += 1;
         let chunk = i64::from(chunk);
+        self.is_beside = self.recent.iter().any(|before| before.abs_diff(chunk) == 1);
+        self.is_met = false;
+        let ahead = if self.window_max == 0 { None } else { self.look_ahead(chunk) };
+        // The pages of a divided chunk are one step of a stream.
+        if !self.recent.contains(&chunk) {
+            self.recent[self.at] = chunk;
+            self.at = (self.at + 1) % HISTORY;
+        }
+        ahead
+    }
+
+    fn look_ahead(&mut self, chunk: i64) -> Option<Ahead> {
+        self.clock += 1;
         let is_believed = self.is_believed();
         if !is_believed && self.streams.iter().flatten().count() > STREAMS / 8 {
             self.streams = [None; STREAMS];
         }
         let met = self.met_by(chunk);
+        self.is_met = is_believed && met.is_some();
         self.met = (self.met * (MEMORY - 1) + 256 * u32::from(met.is_some())) / MEMORY;
-        let ahead = match met {
+        match met {
             // Where a window is late, the faults within it begin another one.
             Some(at) => match self.follow(at, chunk, is_believed) {
                 None if is_believed => self.discover(chunk),
@@ -105,18 +135,15 @@ impl ReadAhead {
             },
             None if is_believed || self.clock.is_multiple_of(TRY_ONE_IN) => self.discover(chunk),
             None => None,
-        };
-        self.recent[self.at] = chunk;
-        self.at = (self.at + 1) % HISTORY;
-        ahead
+        }
     }
 
     /// Whether more faults meet streams than would by chance. Among many faults without an order some are at equal
-    /// distances, and what looks like streams then covers much of a small region.
+    /// distances, and what looks like streams then covers much of a small region: there nearly all faults have to meet one.
     fn is_believed(&self) -> bool {
         let covered: u32 = self.streams.iter().flatten().map(|stream| 2 * stream.window + 1).sum();
         let by_chance = 256 * u64::from(covered) / u64::from(self.chunks.max(1));
-        u64::from(self.met) >= (2 * by_chance).clamp(16, 128)
+        u64::from(self.met) >= (2 * by_chance).clamp(16, 224)
     }
 
     /// The stream that has asked for a chunk, or for the one before it.
@@ -174,7 +201,7 @@ impl ReadAhead {
     }
 
     /// Whether threads that take turns go through everything up to this chunk: then equal steps between some of them are
-    /// chance. Whoever really goes by steps leaves out what lies between.
+    /// chance. A thread that really goes by steps leaves out what lies between.
     fn is_front(&self, chunk: i64, stride: i64) -> bool {
         if stride.abs() == 1 {
             return false;

@@ -1,4 +1,4 @@
-//! What the application asks of its far memory.
+//! The requests of the application to its far memory.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering;
 use outboard_wire::Time;
 
 use super::chunks::{Access, Answer, ChunkKey, State};
-use super::config::SEATS_MIN;
+use super::departures::Making;
 use super::jobs::{Errand, Job};
 use super::mistakes::Found;
-use super::pages::Pages;
+use super::pages::{Cell, Pages};
 use super::region::{PagedRegion, Path, Pattern};
-use super::space::{PageSpace, Span};
+use super::space::{PageSpace, ProcessAddress, Span};
 use super::stats::{PagingStats, Traffic, get};
 
 /// Where a chunk is, for those who want it without touching it.
@@ -32,7 +32,7 @@ pub enum Whereabouts {
 }
 
 impl<S: PageSpace> Pages<S> {
-    /// What may be newer here than at the server has to be written back from now on; see
+    /// Chunks that may be newer here than at the server have to be written back from now on; see
     /// [`write_back`](Self::write_back).
     pub fn begin_flush(&self, region: &PagedRegion) {
         let _uninterrupted = self.space.uninterrupted();
@@ -58,15 +58,16 @@ impl<S: PageSpace> Pages<S> {
     pub fn dont_need(&self, region: &PagedRegion, first: u32, end: u32) {
         let _uninterrupted = self.space.uninterrupted();
         for index in first..end.min(region.chunks()) {
-            self.dismiss(region.key(index), true);
+            self.dismiss(region, index);
         }
     }
 
-    /// What it has done so far.
+    /// The counts so far.
     pub fn stats(&self) -> PagingStats {
         let _uninterrupted = self.space.uninterrupted();
         let tally = &self.tally;
         let mut stats = PagingStats {
+            buffer: self.buffer() as u64,
             stuck: get(&tally.stuck),
             traffic: Traffic {
                 demand: get(&tally.demand_bytes),
@@ -86,10 +87,12 @@ impl<S: PageSpace> Pages<S> {
             let cell = shelf.lock();
             let counts = cell.shard.counts();
             stats.faults_fetched += counts.fetched;
+            stats.faults_for_pages += counts.pages;
             stats.faults_joined += counts.joined;
             stats.faults_rescued += counts.rescued;
             stats.faults_parked += counts.parked;
             stats.chunks_ahead += counts.ahead;
+            stats.chunks_blank += counts.blank;
             stats.evictions += counts.evicted;
             stats.saves += counts.saved;
             stats.buffer_used += cell.shard.used() as u64;
@@ -100,23 +103,24 @@ impl<S: PageSpace> Pages<S> {
         stats
     }
 
-    /// What was chosen for each region, for people.
+    /// The choices for each region, for people.
     pub fn explain(&self) -> Vec<String> {
         let _uninterrupted = self.space.uninterrupted();
         let now = self.space.time(Time::ZERO);
-        self.regions().iter().map(|region| region.explain(now)).collect()
+        let regions = self.regions();
+        self.waiting.explain().into_iter().chain(regions.iter().map(|region| region.explain(now))).collect()
     }
 
-    /// What was chosen for a region, for people.
+    /// The choices for a region, for people.
     pub fn explain_region(&self, region: &PagedRegion) -> String {
         let _uninterrupted = self.space.uninterrupted();
         region.explain(self.space.time(Time::ZERO))
     }
 
-    /// The application says how it will use a region.
-    pub fn set_pattern(&self, region: &PagedRegion, pattern: Pattern) {
+    /// The application says how it will use chunks.
+    pub fn set_pattern(&self, region: &PagedRegion, chunks: Range<u32>, pattern: Pattern) {
         let _uninterrupted = self.space.uninterrupted();
-        region.set_pattern(pattern);
+        region.patterns.set(chunks, pattern);
     }
 
     /// Whether all fault threads know what their agent will do with every region that may go by it.
@@ -157,13 +161,10 @@ impl<S: PageSpace> Pages<S> {
     pub fn reserve_pins(&self, region: &PagedRegion, chunks: Range<u32>) -> Result<(), (usize, usize)> {
         let _uninterrupted = self.space.uninterrupted();
         let bytes = region.chunk_bytes();
-        let budget = self.config.buffer / self.shelves.len();
-        // Those who use other chunks need some room too.
-        let others = SEATS_MIN * bytes.max(self.config.chunk);
-        let most = (budget / 2).min(budget.saturating_sub(others));
         for index in chunks.clone() {
             let key = region.key(index);
             let mut cell = self.shelves[self.shard_of(key)].lock();
+            let most = self.pins_max(bytes);
             if cell.pinned + bytes > most {
                 let pinned = cell.pinned;
                 drop(cell);
@@ -184,32 +185,65 @@ impl<S: PageSpace> Pages<S> {
         }
     }
 
-    /// Keeps a chunk in the region, or no longer. Returns whether it is there.
-    pub fn pin(&self, region: &PagedRegion, index: u32, is_pinned: bool) -> bool {
-        let _uninterrupted = self.space.uninterrupted();
-        let key = region.key(index);
-        self.shelves[self.shard_of(key)].lock().shard.pin(key, is_pinned)
+    /// The parts of a chunk that have bytes of a span: all of it, or pages of it if it is divided or absent.
+    pub(super) fn parts(
+        &self,
+        cell: &Cell,
+        region: &PagedRegion,
+        index: u32,
+        span: Span,
+    ) -> impl Iterator<Item = ChunkKey> + Clone + use<S> {
+        let whole = region.key(index);
+        let is_whole = cell.shard.has(whole) || !region.can_be_divided(index);
+        let last = span.start.plus(span.len.max(1) - 1);
+        let pages = if is_whole { 0..1 } else { region.page_at(span.start)..region.page_at(last) + 1 };
+        pages.map(move |page| if is_whole { whole } else { whole.of_page(page) })
     }
 
-    /// Looks where a chunk is, and keeps it in its region if these addresses of it are there.
+    /// Keeps these addresses of a chunk in the region, or no longer. Returns whether they are there.
+    pub fn pin(&self, (region, index): (&PagedRegion, u32), span: Span, is_pinned: bool) -> bool {
+        let _uninterrupted = self.space.uninterrupted();
+        let mut cell = self.shelves[self.shard_of(region.key(index))].lock();
+        let parts = self.parts(&cell, region, index, span);
+        parts.fold(true, |are_there, key| are_there & cell.shard.pin(key, is_pinned))
+    }
+
+    /// Looks where a chunk is, and keeps these addresses of it in its region if they are there.
     pub fn hold(&self, (region, index): (&Arc<PagedRegion>, u32), span: Span) -> Whereabouts {
         let _uninterrupted = self.space.uninterrupted();
-        let key = region.key(index);
-        let shard = self.shard_of(key);
+        let shard = self.shard_of(region.key(index));
         let mut cell = self.shelves[shard].lock();
+        let parts = self.parts(&cell, region, index, span);
+        for (before, key) in parts.clone().enumerate() {
+            let found = self.hold_part(&mut cell, shard, (region, key), span);
+            if found != Whereabouts::Held {
+                parts.take(before).for_each(|key| cell.shard.release(key));
+                return found;
+            }
+        }
+        Whereabouts::Held
+    }
+
+    fn hold_part(
+        &self,
+        cell: &mut Cell,
+        shard: usize,
+        (region, key): (&PagedRegion, ChunkKey),
+        span: Span,
+    ) -> Whereabouts {
         if cell.shard.state(key) == State::Absent {
             return if region.is_lost() { Whereabouts::Lost } else { Whereabouts::Absent };
         }
-        match cell.shard.fault(key, region.spec.class, Access::Read) {
+        match cell.shard.fault(key, region.class_of(key), Access::Read) {
             Answer::Here => {}
-            Answer::Rescue(seat) => self.rescue(&mut cell, shard, (region, index), seat),
+            Answer::Rescue(seat) => self.rescue(cell, shard, (region, key), seat),
             _ => return Whereabouts::Coming,
         }
         // Links and kernel know whole pages only.
-        let page = self.space.page_bytes();
-        let start = span.start & !(page - 1);
-        let len = (span.start + span.len).next_multiple_of(page) - start;
-        match self.look_at(&mut cell, (region, index), Span { start, len }) {
+        let (page, part) = (self.space.page_bytes(), region.span_of(key));
+        let start = span.start.page(page).start.max(part.start);
+        let end = ProcessAddress::new(span.end().get().next_multiple_of(page)).min(part.end());
+        match self.look_at(cell, (region, key), Span { start, len: end.since(start) }) {
             Found::Here => {}
             Found::Vanished => return Whereabouts::Absent,
             Found::ThrownAway => return Whereabouts::ThrownAway,
@@ -218,40 +252,47 @@ impl<S: PageSpace> Pages<S> {
         Whereabouts::Held
     }
 
-    /// Lets go of a chunk. Returns whether somebody waits for seats.
-    pub fn release(&self, region: &PagedRegion, index: u32) -> bool {
+    /// Lets go of these addresses of a chunk. Returns whether a thread waits for seats.
+    pub fn release(&self, (region, index): (&PagedRegion, u32), span: Span) -> bool {
         let _uninterrupted = self.space.uninterrupted();
-        let key = region.key(index);
-        let mut cell = self.shelves[self.shard_of(key)].lock();
-        cell.shard.release(key);
+        let mut cell = self.shelves[self.shard_of(region.key(index))].lock();
+        self.parts(&cell, region, index, span).for_each(|key| cell.shard.release(key));
         cell.shard.parked() > 0
     }
 
-    /// A chunk that somebody waits for without touching it, unless it is known or there is no room now.
-    pub(super) fn want(&self, region: &Arc<PagedRegion>, index: u32) -> Option<Job> {
-        let key = region.key(index);
-        let shard = self.shard_of(key);
+    /// A chunk that a thread waits for without touching it, or the next of its absent pages from `from` on; none if all is known
+    /// or there is no room now. Ask again until there is none.
+    pub(super) fn want(&self, region: &Arc<PagedRegion>, index: u32, from: &mut u16) -> Option<Job> {
+        let shard = self.shard_of(region.key(index));
         let mut cell = self.shelves[shard].lock();
-        if region.is_lost() || region.is_closing() || cell.shard.state(key) != State::Absent {
+        if region.is_lost() || region.is_closing() {
             return None;
         }
-        let mut held = 0;
-        loop {
-            if let Some(seat) = cell.shard.fetch_ahead(key, region.spec.class) {
-                self.discard_frames(&mut cell, shard);
-                self.had_no_seat.store(false, Ordering::Release);
-                return Some(self.job(&cell, shard, region, seat, Errand::Demand));
-            }
-            let oldest = cell.shard.oldest();
-            held += usize::from(!oldest.is_some_and(|seat| self.move_out(&mut cell, shard, seat)));
-            if held > cell.shard.residents() && !self.sacrifice(&mut cell) {
-                self.had_no_seat.store(true, Ordering::Release);
-                return None;
+        let mut making = Making::default();
+        let (mut job, mut has_come) = (None, false);
+        while job.is_none()
+            && let Some(key) = self.absent_part(&mut cell, shard, (region, index), from)
+        {
+            let seat = cell.shard.fetch_ahead(key, region.class_of(key));
+            self.discard_frames(&mut cell, shard);
+            self.had_no_seat.store(seat.is_none(), Ordering::Release);
+            if let Some(seat) = seat {
+                job = self.fill(&mut cell, shard, region, seat, Errand::Demand);
+                has_come |= job.is_none();
+            } else if self.move_out_for(&mut cell, shard, &mut making) {
+                *from = key.page.unwrap_or(0);
+            } else {
+                break;
             }
         }
+        drop(cell);
+        if has_come {
+            self.tell_waiting();
+        }
+        job
     }
 
-    /// Whether somebody waits for a chunk without touching it, and there is no seat for it.
+    /// Whether a thread waits for a chunk without touching it, and there is no seat for it.
     pub(super) fn is_cramped(&self) -> bool {
         self.tries.load(Ordering::Acquire) > 0 && self.had_no_seat.load(Ordering::Acquire)
     }

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use outboard_steering::{Chooser, Config, Evidence, Explanation, Preference, Signal};
+use outboard_steering::{Chooser, Evidence, Explanation, Preference, Signal, SteeringConfig};
 use outboard_wire::Time;
 
 /// A way to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum PathOption {
     /// Between the application and the memory server.
     Direct,
     /// By the agent.
     Agent,
 }
 
-impl fmt::Display for Route {
+impl fmt::Display for PathOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Direct => "the direct path",
@@ -32,22 +32,22 @@ const MEASURED: usize = 256 << 10;
 
 /// Chooses between the ways by what fetches have taken.
 #[derive(Debug)]
-pub struct RouteChooser {
-    chooser: Chooser<Route, 2>,
+pub struct PathChooser {
+    chooser: Chooser<PathOption, 2>,
     took: [Signal; 2],
-    /// What was fetched by each way since the last measurement, and how long that way was busy with it.
+    /// The bytes that were fetched by each way since the last measurement, and how long that way was busy with them.
     busy: [(Duration, usize); 2],
-    picked: Route,
+    picked: PathOption,
     /// How many bytes are left of the run.
     left: usize,
     reviewed: Time,
     has_agent: bool,
 }
 
-impl RouteChooser {
+impl PathChooser {
     /// Begins with the direct path.
     pub fn new(now: Time) -> Self {
-        let config = Config {
+        let config = SteeringConfig {
             window: Duration::from_millis(2),
             min_samples: 4,
             stale_after: Duration::from_secs(5),
@@ -56,14 +56,14 @@ impl RouteChooser {
             explore_after: Duration::from_millis(250),
             explore_one_in: 32,
             explore_fast_one_in: 16,
-            ..Config::default()
+            ..SteeringConfig::default()
         };
-        let chooser = Chooser::new([Route::Direct, Route::Agent], Preference::Auto, config, now);
+        let chooser = Chooser::new([PathOption::Direct, PathOption::Agent], Preference::Auto, config, now);
         Self {
             chooser: chooser.expect("nothing is preferred that is not among the options"),
             took: [Signal::new(&config), Signal::new(&config)],
             busy: [(Duration::ZERO, 0); 2],
-            picked: Route::Direct,
+            picked: PathOption::Direct,
             left: RUN,
             reviewed: now,
             has_agent: false,
@@ -71,10 +71,10 @@ impl RouteChooser {
     }
 
     /// The way for the next fetch of so many bytes.
-    pub fn pick(&mut self, has_agent: bool, bytes: usize) -> Route {
+    pub fn pick(&mut self, has_agent: bool, bytes: usize) -> PathOption {
         self.has_agent = has_agent;
         if !has_agent {
-            return Route::Direct;
+            return PathOption::Direct;
         }
         if self.left == 0 {
             self.picked = self.chooser.pick();
@@ -86,7 +86,7 @@ impl RouteChooser {
 
     /// This way was busy for so long with a fetch of so many bytes: since it was asked for, or since the fetch before it
     /// arrived. So a lone fetch counts its whole way, and one of many what it adds to theirs.
-    pub fn took(&mut self, route: Route, span: Duration, bytes: usize, now: Time) {
+    pub fn took(&mut self, route: PathOption, span: Duration, bytes: usize, now: Time) {
         let (busy, fetched) = &mut self.busy[route as usize];
         *busy += span;
         *fetched += bytes;
@@ -99,14 +99,14 @@ impl RouteChooser {
         self.busy[route as usize] = (Duration::ZERO, 0);
         if now.since(self.reviewed) > Duration::from_millis(5) {
             self.reviewed = now;
-            let direct = Evidence::from_signal(&self.took[Route::Direct as usize]);
-            let agent = Evidence::from_signal(&self.took[Route::Agent as usize]);
+            let direct = Evidence::from_signal(&self.took[PathOption::Direct as usize]);
+            let agent = Evidence::from_signal(&self.took[PathOption::Agent as usize]);
             self.chooser.review(now, &[direct, if self.has_agent { agent } else { Evidence::Excluded }]);
         }
     }
 
-    /// What was chosen and why.
-    pub fn explain(&self, now: Time) -> Explanation<Route> {
+    /// The choice and its reason.
+    pub fn explain(&self, now: Time) -> Explanation<PathOption> {
         self.chooser.explain(now)
     }
 }
@@ -115,13 +115,13 @@ impl RouteChooser {
 mod tests {
     use super::*;
 
-    fn run(chooser: &mut RouteChooser, from: Time, direct_us: u64, agent_us: u64) -> (Time, u32) {
+    fn run(chooser: &mut PathChooser, from: Time, direct_us: u64, agent_us: u64) -> (Time, u32) {
         let (mut now, mut by_agent) = (from, 0);
         for _ in 0..40_000 {
             let route = chooser.pick(true, 64 << 10);
-            let span = Duration::from_micros(if route == Route::Agent { agent_us } else { direct_us });
+            let span = Duration::from_micros(if route == PathOption::Agent { agent_us } else { direct_us });
             now += span;
-            by_agent += u32::from(route == Route::Agent);
+            by_agent += u32::from(route == PathOption::Agent);
             chooser.took(route, span, 64 << 10, now);
         }
         (now, by_agent)
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_faster_way_gets_the_work_and_the_other_is_tried_now_and_then() {
-        let mut chooser = RouteChooser::new(Time::ZERO);
+        let mut chooser = PathChooser::new(Time::ZERO);
         let (now, by_agent) = run(&mut chooser, Time::ZERO, 20, 40);
         assert!(by_agent < 4_000, "{by_agent}");
         let (now, by_agent) = run(&mut chooser, now, 80, 40);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn without_an_agent_there_is_no_choice() {
-        let mut chooser = RouteChooser::new(Time::ZERO);
-        assert!((0..1000).all(|_| chooser.pick(false, 1 << 20) == Route::Direct));
+        let mut chooser = PathChooser::new(Time::ZERO);
+        assert!((0..1000).all(|_| chooser.pick(false, 1 << 20) == PathOption::Direct));
     }
 }

@@ -12,7 +12,7 @@ use super::region::PagedRegion;
 
 /// How far a region is known to a peer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Standing {
+pub(super) enum OpeningState {
     /// It was asked for.
     Asked,
     /// It is open for one-sided access.
@@ -27,12 +27,12 @@ pub(super) enum Standing {
 
 pub(super) struct Opening {
     pub(super) region: Arc<PagedRegion>,
-    pub(super) standing: Standing,
+    pub(super) state: OpeningState,
     /// The write epoch in which it was asked for.
     pub(super) epoch: u64,
     /// The epoch in which it was asked for again, if there was no answer yet.
     pub(super) renewed_in: Option<u64>,
-    /// What an agent does with it, which may be less than it was asked to.
+    /// The treatment of it by an agent, which may be less than was asked for.
     pub(super) mode: CacheMode,
 }
 
@@ -62,18 +62,18 @@ impl Side {
         self.openings.iter().find(|opening| opening.region.number == region)
     }
 
-    pub(super) fn standing(&self, region: u32) -> Option<Standing> {
-        self.opening(region).map(|opening| opening.standing)
+    pub(super) fn state(&self, region: u32) -> Option<OpeningState> {
+        self.opening(region).map(|opening| opening.state)
     }
 
     /// Whether chunks of a region can be asked of the peer and sent to it.
     pub(super) fn knows(&self, region: u32) -> bool {
-        matches!(self.standing(region), Some(Standing::Open(_) | Standing::Attached))
+        matches!(self.state(region), Some(OpeningState::Open(_) | OpeningState::Attached))
     }
 
-    pub(super) fn set_standing(&mut self, region: u32, standing: Standing) {
+    pub(super) fn set_state(&mut self, region: u32, state: OpeningState) {
         if let Some(opening) = self.openings.iter_mut().find(|opening| opening.region.number == region) {
-            if let Standing::Open(before) = std::mem::replace(&mut opening.standing, standing) {
+            if let OpeningState::Open(before) = std::mem::replace(&mut opening.state, state) {
                 self.outdated.push(before);
             }
             opening.epoch = opening.renewed_in.take().unwrap_or(opening.epoch);
@@ -100,7 +100,7 @@ impl Side {
         let is_ready = |job: &Job| {
             openings.iter().any(|opening| {
                 opening.region.number == job.region.number
-                    && matches!(opening.standing, Standing::Open(_) | Standing::Attached)
+                    && matches!(opening.state, OpeningState::Open(_) | OpeningState::Attached)
             })
         };
         for queue in [&mut self.demand, &mut self.ahead] {

@@ -1,4 +1,4 @@
-//! What the pager asks of the memory that it works on, and of the process that it works in.
+//! The memory that the pager works on and the process that it works in, as traits.
 //!
 //! The types of addresses carry what memory safety needs: a [`FrameSpan`] lies inside a buffer that is mapped, and a [`Place`]
 //! inside a region that stays mapped while the lock lives under which the place was found. So nothing here is unsafe to call.
@@ -8,21 +8,85 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use outboard_contract::memory::{Buffer, Window};
 use outboard_wire::Time;
 
-use super::losses::Loss;
+use super::chunks::ChunkKey;
+use super::losses::ServerLoss;
 use super::pages::Cell;
+use super::region::PagedRegion;
+
+/// An address of this process, whatever is mapped there. It is a number to compare: memory is reached by a [`Place`] or a
+/// [`FrameSpan`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessAddress(usize);
+
+impl ProcessAddress {
+    /// The address of this number.
+    #[inline]
+    pub const fn new(address: usize) -> Self {
+        Self(address)
+    }
+
+    /// As a number.
+    #[inline]
+    pub const fn get(self) -> usize {
+        self.0
+    }
+
+    /// The address so many bytes behind it.
+    #[inline]
+    pub const fn plus(self, bytes: usize) -> Self {
+        Self(self.0 + bytes)
+    }
+
+    /// How many bytes it is behind `start`, which is no higher.
+    #[inline]
+    pub const fn since(self, start: Self) -> usize {
+        self.0 - start.0
+    }
+
+    /// The page that it lies in.
+    #[inline]
+    pub const fn page(self, page_bytes: usize) -> Span {
+        Span { start: Self(self.0 & !(page_bytes - 1)), len: page_bytes }
+    }
+}
+
+impl fmt::Debug for ProcessAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ProcessAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
 
 /// Addresses of this process, whatever is mapped there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first.
-    pub start: usize,
+    pub start: ProcessAddress,
     /// How many.
     pub len: usize,
+}
+
+impl Span {
+    /// The address behind its last.
+    #[inline]
+    pub const fn end(self) -> ProcessAddress {
+        self.start.plus(self.len)
+    }
+
+    /// Whether an address is one of these.
+    #[inline]
+    pub fn contains(self, address: ProcessAddress) -> bool {
+        self.start <= address && address < self.end()
+    }
 }
 
 /// Addresses of a region, of one chunk at most. They are mapped and belong to the region as long as `'a`.
@@ -33,15 +97,20 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The caller has found under the lock of `_cell` that the region of these addresses is not closing. Nobody unmaps a
-    /// region before it has had every such lock after it began to close.
-    pub(super) fn new(span: Span, _cell: &'a Cell) -> Self {
-        Self { span, lock: PhantomData }
+    /// Where a chunk or a page of a region lies, unless that is closing. A region that is not stays mapped while a lock of its far memory
+    /// is held: [`unmap`](super::Pages::unmap) takes every one of them after it has begun to close.
+    ///
+    /// # Panics
+    /// If the lock is that of other far memory.
+    pub(super) fn of(region: &PagedRegion, key: ChunkKey, cell: &'a Cell) -> Option<Self> {
+        assert!(cell.shard.is_of(&region.home), "region {} is of other far memory", region.number());
+        let place = Self { span: region.span_of(key), lock: PhantomData };
+        (!region.is_closing()).then_some(place)
     }
 
     /// Where it begins.
     #[inline]
-    pub fn start(self) -> usize {
+    pub fn start(self) -> ProcessAddress {
         self.span.start
     }
 
@@ -67,8 +136,8 @@ impl<'a> Place<'a> {
     /// # Panics
     /// If it is not inside.
     pub fn part(self, part: Span) -> Self {
-        let end = |span: Span| span.start + span.len;
-        assert!(self.span.start <= part.start && end(part) <= end(self.span), "{part:?} is not in {self:?}");
+        let is_inside = self.span.start <= part.start && part.end() <= self.span.end();
+        assert!(is_inside, "{part:?} is not in {self:?}");
         Self { span: part, ..self }
     }
 }
@@ -87,7 +156,7 @@ impl<'a> FrameSpan<'a> {
     /// # Panics
     /// If they are not inside.
     #[inline]
-    pub fn new(buffer: &'a Buffer, at: usize, len: usize) -> Self {
+    pub(super) fn new(buffer: &'a Buffer, at: usize, len: usize) -> Self {
         assert!(at.checked_add(len).is_some_and(|end| end <= buffer.len()), "{at}..+{len} of {buffer:?}");
         Self { buffer, at, len }
     }
@@ -106,8 +175,8 @@ impl<'a> FrameSpan<'a> {
 
     /// Its address.
     #[inline]
-    pub fn start(self) -> usize {
-        self.buffer.start().addr().get() + self.at
+    pub fn start(self) -> ProcessAddress {
+        ProcessAddress(self.buffer.start().addr().get() + self.at)
     }
 
     /// How many bytes it has.
@@ -186,7 +255,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
-    pub address: usize,
+    pub address: ProcessAddress,
     /// Why.
     pub cause: Cause,
 }
@@ -195,12 +264,12 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Which addresses.
-    pub range: Range<usize>,
+    pub span: Span,
     /// Where they are now, if they are anywhere.
-    pub moved_to: Option<usize>,
+    pub moved_to: Option<ProcessAddress>,
 }
 
-/// What one look at a space has found.
+/// The finding of one look at a space.
 #[derive(Debug)]
 pub struct Faults {
     /// The faults that wait, in order.
@@ -225,7 +294,7 @@ impl Faults {
 /// Why a chunk could not be moved out.
 #[derive(Debug)]
 pub enum Held {
-    /// The kernel holds its pages for somebody; later perhaps.
+    /// The kernel holds its pages for another use; later perhaps.
     Busy,
     /// Some of its pages were thrown away.
     Torn(io::Error),
@@ -233,12 +302,12 @@ pub enum Held {
     Failed(io::Error),
 }
 
-/// What a process does for the pager that works in it.
+/// The services of a process for the pager that works in it.
 pub trait Process {
     /// While it lives, no signal handler interrupts this thread.
     type Uninterrupted;
 
-    /// Lets signals to this thread wait. Whoever takes locks of fault threads in a thread of the application has one: a
+    /// Lets signals to this thread wait. Code that takes locks of fault threads in a thread of the application has one: a
     /// handler that touched far memory would wait for a fault thread that waits for the lock.
     fn uninterrupted(&self) -> Self::Uninterrupted;
 
@@ -248,8 +317,11 @@ pub trait Process {
     /// Something has happened that a thread of the application may wait for.
     fn announce(&self);
 
+    /// Has a fault thread look for what was left to it.
+    fn call(&self) {}
+
     /// Tells those who listen that regions are lost for good.
-    fn lost(&self, loss: Loss);
+    fn lost(&self, loss: ServerLoss);
 
     /// Says something where people look, without what a fault thread must not use.
     fn say(&self, text: &str);
@@ -281,7 +353,7 @@ pub trait PageSpace: Process {
     /// Takes what the kernel has to tell. Returns false if there is nothing.
     fn read_faults(&self, faults: &mut Faults) -> bool;
 
-    /// Moves a full frame to an absent place and wakes those who wait there; they can store there if it `is_writable`.
+    /// Moves a full frame to an absent place, whatever may be done there, and wakes those who wait there; they can store there if it `is_writable`.
     fn move_in(&self, frame: FrameSpan<'_>, place: Place<'_>, is_writable: bool) -> io::Result<()>;
 
     /// Moves a chunk out of its region into its empty frame. When it returns, no store can reach the bytes.
@@ -292,9 +364,6 @@ pub trait PageSpace: Process {
 
     /// Lets a store to a page of a read-only region end as it does in any read-only memory.
     fn forbid(&self, page: Place<'_>);
-
-    /// Takes [`forbid`](PageSpace::forbid) back, for pages can only be moved from and to where they can be written.
-    fn permit(&self, place: Place<'_>);
 
     /// Lets those who wait there try again.
     fn wake(&self, span: Span);
@@ -316,6 +385,68 @@ pub trait PageSpace: Process {
     /// Throws away what is at a place. Those who touch it wait for it to be fetched.
     fn discard(&self, place: Place<'_>);
 
-    /// What is at a chunk's place and in its frame, for the report of a move that failed.
+    /// The state of a chunk's place and of its frame, for the report of a move that failed.
     fn survey(&self, place: Place<'_>, frame: FrameSpan<'_>) -> String;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use outboard_wire::paging::CacheMode;
+    use outboard_wire::{Generation, Grant, Incarnation, RegionId, RegionKey, Rights};
+
+    use super::super::chunks::{Pool, Shard, SizeClass};
+    use super::super::{Path, RegionSpec, Stripes};
+    use super::*;
+
+    const CHUNK: usize = 1 << 16;
+
+    fn region(pool: &Arc<Pool>) -> PagedRegion {
+        let size = 2 * CHUNK as u64;
+        let grant = Grant {
+            region: RegionId(1),
+            generation: Generation(1),
+            key: RegionKey([1; 16]),
+            rights: Rights::READ,
+            size,
+        };
+        let spec = RegionSpec {
+            name: "object".to_owned(),
+            object: "object".to_owned(),
+            grant,
+            at: 0,
+            server: Incarnation(1),
+            stripes: Stripes::WHOLE,
+            epoch: 1,
+            class: SizeClass(16),
+            writable: true,
+            is_fresh: false,
+            is_kept: true,
+            path: Path::Direct,
+            cache: CacheMode::Dynamic,
+        };
+        let span = Span { start: ProcessAddress::new(1 << 30), len: 2 * CHUNK };
+        let range = AddressRange::new(span, Box::new(()));
+        PagedRegion::new((Arc::clone(pool), 1), spec, Arc::new(range), (SizeClass(12), 0))
+    }
+
+    #[test]
+    fn places_are_found_under_locks_of_their_own_far_memory_until_their_region_closes() {
+        let pool = || Arc::new(Pool::new(8 * CHUNK, 8 * CHUNK, 1));
+        let (ours, others) = (pool(), pool());
+        let (cell, other) = (Cell::new(Shard::of(ours.clone())), Cell::new(Shard::of(others)));
+        let region = region(&ours);
+        let key = region.key(1);
+        let place = region.place(key, &cell).expect("it is open");
+        assert_eq!((place.start().since(region.start()), place.len()), (CHUNK, CHUNK));
+        assert_eq!(place.part(place.start().plus(5000).page(4096)).start().since(place.start()), 4096);
+        let outside = AssertUnwindSafe(|| place.part(region.start().page(4096)));
+        catch_unwind(outside).expect_err("it is of another chunk");
+        catch_unwind(AssertUnwindSafe(|| region.place(key, &other).is_some())).expect_err("another lock");
+        region.begin_closing();
+        assert!(region.place(key, &cell).is_none());
+        assert_eq!(region.span_of(key.of_page(3)).start.since(region.start()), CHUNK + 3 * 4096);
+    }
 }

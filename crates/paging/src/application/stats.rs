@@ -1,4 +1,4 @@
-//! What far memory has done in this process.
+//! The counts of far memory in this process.
 
 use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,11 +87,13 @@ impl Sum for RegionTraffic {
     }
 }
 
-/// What far memory has done in this process.
+/// The counts of far memory in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PagingStats {
     /// Faults that waited for bytes from afar.
     pub faults_fetched: u64,
+    /// How many of these brought one page: of chunks that are touched here and there.
+    pub faults_for_pages: u64,
     /// Faults on chunks that were on their way already.
     pub faults_joined: u64,
     /// Faults on chunks that had been set aside and were still here.
@@ -100,6 +102,8 @@ pub struct PagingStats {
     pub faults_parked: u64,
     /// Chunks fetched before they were needed.
     pub chunks_ahead: u64,
+    /// Chunks that were never written, and came as zeros without being fetched.
+    pub chunks_blank: u64,
     /// Chunks that gave their place to others.
     pub evictions: u64,
     /// Chunks written back.
@@ -118,6 +122,8 @@ pub struct PagingStats {
     pub agent_passed: u64,
     /// Links to the agent that were lost; each fault thread has one.
     pub agent_losses: u64,
+    /// Bytes that the buffer may have now.
+    pub buffer: u64,
     /// Bytes of the buffer in use.
     pub buffer_used: u64,
     /// How often each way between the states of a chunk was gone.

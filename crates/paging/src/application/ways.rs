@@ -5,20 +5,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use outboard_contract::{Link, LinkError, Loss, Peer, RemoteMemory};
-use outboard_wire::paging::Status;
+use outboard_wire::paging::PagingStatus;
 use outboard_wire::{Time, mutant};
 
 use super::bypass::PAUSE;
 use super::introductions::attach;
-use super::jobs::Job;
+use super::jobs::{Errand, Job};
 use super::pager::Pager;
-use super::region::{PagedRegion, Path, Way};
-use super::route::Route;
-use super::side::{Opening, Standing};
+use super::region::{FetchPath, PagedRegion, Path};
+use super::route::PathOption;
+use super::side::{Opening, OpeningState};
 use super::space::PageSpace;
 
 /// How long an agent that was asked for chunks may say nothing at all. One that is stopped keeps its link within the
-/// machine open, and would keep whoever waits waiting, while the memory server is there; one that has much to do is
+/// machine open, and would keep threads waiting, while the memory server is there; one that has much to do is
 /// heard all the time.
 const PATIENCE: Duration = Duration::from_millis(700);
 
@@ -28,34 +28,43 @@ impl<S: PageSpace> Pager<S> {
         if job.region.is_lost() || job.region.is_closing() {
             return self.pages.fetch_failed(&job);
         }
-        job.way = if job.shuns_agent { Way::Direct } else { self.way(&job.region) };
-        let side =
-            if job.way == Way::Direct { &mut self.servers[job.region.spec.at] } else { &mut self.agent };
+        // A chunk that a thread waits for and that only has to be copied does not wait for the link's turn.
+        if job.errand == Errand::Demand && self.agent.link.is_none() {
+            let Some(left) = self.pages.fetch_at_once(job, self.now) else { return };
+            job = left;
+        }
+        job.way = if job.shuns_agent { FetchPath::Direct } else { self.way(&job) };
+        let side = if job.way == FetchPath::Direct {
+            &mut self.servers[job.region.spec.at]
+        } else {
+            &mut self.agent
+        };
         side.push(job);
     }
 
-    /// By which way a region's next chunk is fetched.
-    fn way(&self, region: &PagedRegion) -> Way {
+    /// By which way a chunk or a page is fetched.
+    fn way(&self, job: &Job) -> FetchPath {
+        let region = &*job.region;
         let by_agent = self.way_by_agent(region);
         match region.spec.path {
-            Path::Direct => Way::Direct,
-            Path::Agent => by_agent.unwrap_or(Way::Direct),
-            Path::Auto => match region.chooser().pick(by_agent.is_some(), region.chunk_bytes()) {
-                Route::Direct => Way::Direct,
-                Route::Agent => by_agent.unwrap_or(Way::Direct),
+            Path::Direct => FetchPath::Direct,
+            Path::Agent => by_agent.unwrap_or(FetchPath::Direct),
+            Path::Auto => match region.chooser().pick(by_agent.is_some(), region.offset(job.key).1) {
+                PathOption::Direct => FetchPath::Direct,
+                PathOption::Agent => by_agent.unwrap_or(FetchPath::Direct),
             },
         }
     }
 
     /// How the agent would be asked for a chunk, if it is there, knows the region, and has nothing old of it.
-    fn way_by_agent(&self, region: &PagedRegion) -> Option<Way> {
+    fn way_by_agent(&self, region: &PagedRegion) -> Option<FetchPath> {
         self.agent.link?;
         let opening = self.agent.opening(region.number)?;
-        match opening.standing {
+        match opening.state {
             _ if !region.bypass.is_sound(opening.epoch) => None,
-            Standing::Attached => Some(Way::Agent),
-            Standing::Open(_) => Some(Way::Copy),
-            Standing::Asked | Standing::Later | Standing::Refused => None,
+            OpeningState::Attached => Some(FetchPath::Agent),
+            OpeningState::Open(_) => Some(FetchPath::Copy),
+            OpeningState::Asked | OpeningState::Later | OpeningState::Refused => None,
         }
     }
 
@@ -77,16 +86,17 @@ impl<S: PageSpace> Pager<S> {
     }
 
     /// The agent will not serve a region for now.
-    pub(super) fn shun_agent(&mut self, region: u32, status: Status) {
-        let is_passing = matches!(status, Status::Unavailable | Status::Busy | Status::NotOpen);
+    pub(super) fn shun_agent(&mut self, region: u32, status: PagingStatus) {
+        let is_passing =
+            matches!(status, PagingStatus::Unavailable | PagingStatus::Busy | PagingStatus::NotOpen);
         if is_passing && self.agent.knows(region) {
-            self.agent.set_standing(region, Standing::Later);
+            self.agent.set_state(region, OpeningState::Later);
             self.pass_agent();
         }
     }
 
     /// Chunks that the agent was about to be asked for go past it if it does not serve their regions now: they would wait
-    /// for it as long as it has lost a server, and nobody would notice that they wait for that.
+    /// for it as long as it has lost a server, and no thread would notice that they wait for that.
     pub(super) fn pass_agent(&mut self) {
         for job in self.agent.drain() {
             self.dispatch(job);
@@ -111,7 +121,7 @@ impl<S: PageSpace> Pager<S> {
         let mut moved = false;
         let mut to_fence = Vec::new();
         // One that was refused is introduced like a new one.
-        self.agent.openings.retain(|opening| !matches!(opening.standing, Standing::Later));
+        self.agent.openings.retain(|opening| !matches!(opening.state, OpeningState::Later));
         self.agent.introduced = None;
         for opening in self.agent.openings.iter_mut().filter(|opening| !is_content(opening)) {
             let region = &opening.region;
@@ -135,10 +145,10 @@ impl<S: PageSpace> Pager<S> {
 
 /// Whether the agent need not be asked again for a region.
 fn is_content(opening: &Opening) -> bool {
-    match opening.standing {
-        Standing::Asked | Standing::Refused => true,
-        Standing::Later => false,
-        Standing::Open(_) | Standing::Attached => {
+    match opening.state {
+        OpeningState::Asked | OpeningState::Refused => true,
+        OpeningState::Later => false,
+        OpeningState::Open(_) | OpeningState::Attached => {
             opening.renewed_in.is_some() || opening.region.bypass.is_sound(opening.epoch)
         }
     }

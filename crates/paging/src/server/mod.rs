@@ -10,16 +10,19 @@ use std::sync::Arc;
 
 use outboard_contract::memory::{Mapping, Window};
 use outboard_contract::{Frame, LinkId, Outbox};
-use outboard_wire::paging::{Fence, Refusal, Reply, Request, Status, WriteBack};
+use outboard_wire::paging::{AttachRefusal, Fence, PagingReply, PagingRequest, PagingStatus, WriteBack};
 use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, Rights, mutant};
 
 pub use epoch::{HeldEpoch, WriteEpoch};
 
 use crate::frame::read_request;
 
+/// The unit in which bytes are discarded.
+const PAGE: usize = 4096;
+
 /// A region of the store's, as those who bring written bytes see it.
 pub trait Home {
-    /// What `key` allows, if it opens this life of the region.
+    /// The rights that `key` gives, if it opens this life of the region.
     fn rights(&self, generation: Generation, key: &RegionKey) -> Option<Rights>;
 
     /// How many bytes its users may use of the memory.
@@ -31,41 +34,86 @@ pub trait Home {
     /// The write epoch.
     fn epoch(&self) -> &WriteEpoch;
 
-    /// Puts `data` where it belongs, unless its epoch is over. Returns the present epoch too, to those who may write.
-    fn write_back(&self, back: &WriteBack, data: Window<'_>) -> (Status, u64) {
+    /// Whether there is memory for what is written there. If not, the writer tries again later.
+    fn may_be_written(&self, offset: usize, len: usize) -> bool {
+        let _ = (offset, len);
+        true
+    }
+
+    /// Takes room for bytes that are about to be written. Returns false if they were never written before and none is left.
+    fn take_room(&self, _offset: u64, _len: u64) -> bool {
+        true
+    }
+
+    /// Gives the memory of whole pages back; they are zero from now on.
+    fn give_back(&self, offset: usize, len: usize);
+
+    /// The epoch of a write-back, held until the bytes are there: a fence waits for them. Or why it is refused, with the present
+    /// epoch for those who may write.
+    fn admit(&self, back: &WriteBack, len: u64) -> Result<HeldEpoch<'_>, (PagingStatus, u64)> {
         let status = may_write(self, back.generation, &back.key);
-        if status != Status::Done {
-            return (status, 0);
+        if status != PagingStatus::Done {
+            return Err((status, 0));
         }
-        // Held until the bytes are there: a fence waits for them.
-        let Some(held) = self.epoch().hold() else { return (Status::NotOpen, 0) };
-        let epoch = held.epoch();
-        let is_inside = back.offset.checked_add(data.len() as u64).is_some_and(|end| end <= self.size());
-        // An epoch that has not begun is nobody's either.
-        if back.epoch != epoch && !mutant("paging.stale-epoch-accepted") {
-            return (Status::StaleEpoch, epoch);
+        let held = self.epoch().hold().ok_or((PagingStatus::NotOpen, 0))?;
+        let is_inside = back.offset.checked_add(len).is_some_and(|end| end <= self.size());
+        // An epoch that has not begun belongs to no writer either.
+        if back.epoch != held.epoch() && !mutant("paging.stale-epoch-accepted") {
+            return Err((PagingStatus::StaleEpoch, held.epoch()));
         }
-        if !is_inside {
-            return (Status::OutOfBounds, epoch);
+        if is_inside { Ok(held) } else { Err((PagingStatus::OutOfBounds, held.epoch())) }
+    }
+
+    /// Puts `data` where it belongs, unless its epoch is over. Returns the present epoch too, to those who may write.
+    fn write_back(&self, back: &WriteBack, data: Window<'_>) -> (PagingStatus, u64) {
+        let held = match self.admit(back, data.len() as u64) {
+            Ok(held) => held,
+            Err(refused) => return refused,
+        };
+        if !self.may_be_written(back.offset as usize, data.len()) {
+            return (PagingStatus::Busy, held.epoch());
+        }
+        if !self.take_room(back.offset, data.len() as u64) {
+            return (PagingStatus::NoRoom, held.epoch());
         }
         if !mutant("paging.acknowledged-and-not-written") {
             self.memory().window_mut(back.offset as usize, data.len()).write_window(0, data);
         }
-        drop(held);
-        (Status::Done, epoch)
+        (PagingStatus::Done, held.epoch())
+    }
+
+    /// Makes whole pages zero and gives their memory back, unless the epoch is over. Returns the present epoch too, to those
+    /// who may write. The last page of a region may be cut short.
+    fn discard(&self, back: &WriteBack) -> (PagingStatus, u64) {
+        let held = match self.admit(back, back.length.into()) {
+            Ok(held) => held,
+            Err(refused) => return refused,
+        };
+        let (offset, len) = (back.offset as usize, back.length as usize);
+        let is_last = (offset + len) as u64 == self.size();
+        let is_whole = offset.is_multiple_of(PAGE) && (len.is_multiple_of(PAGE) || is_last);
+        if !is_whole || back.length > WriteBack::DISCARD_MAX {
+            return (PagingStatus::Malformed, held.epoch());
+        }
+        if !mutant("paging.discarded-bytes-stay") {
+            self.give_back(offset, len.next_multiple_of(PAGE).min(self.memory().len() - offset));
+        }
+        (PagingStatus::Done, held.epoch())
     }
 
     /// Begins the next epoch for a process that may write: nothing of an earlier one is written from now on.
-    fn fence(&self, fence: &Fence) -> (Status, u64) {
+    fn fence(&self, fence: &Fence) -> (PagingStatus, u64) {
         match may_write(self, fence.generation, &fence.key) {
-            Status::Done if mutant("paging.fence-skipped") => (Status::Done, self.epoch().now()),
-            Status::Done => self.epoch().raise().map_or((Status::NotOpen, 0), |epoch| (Status::Done, epoch)),
+            PagingStatus::Done if mutant("paging.fence-skipped") => (PagingStatus::Done, self.epoch().now()),
+            PagingStatus::Done => {
+                self.epoch().raise().map_or((PagingStatus::NotOpen, 0), |epoch| (PagingStatus::Done, epoch))
+            }
             status => (status, 0),
         }
     }
 }
 
-/// What came of a frame about far memory.
+/// The counts that a frame about far memory adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     /// Write-backs whose bytes were written.
@@ -85,29 +133,36 @@ pub fn on_frame<H: Home>(
 ) -> Returned {
     let mut returned = Returned::default();
     let reply = match read_request(frame) {
-        Some((Request::WriteBack(back), data)) => {
+        Some((PagingRequest::WriteBack(back), data)) => {
             let home = find(back.region);
-            let (status, epoch) = home.map_or((Status::NotOpen, 0), |home| home.write_back(&back, data));
+            let (status, epoch) =
+                home.map_or((PagingStatus::NotOpen, 0), |home| home.write_back(&back, data));
             match status {
-                Status::Done => (returned.done, returned.bytes) = (1, data.len() as u64),
-                Status::StaleEpoch => returned.stale = 1,
+                PagingStatus::Done => (returned.done, returned.bytes) = (1, data.len() as u64),
+                PagingStatus::StaleEpoch => returned.stale = 1,
                 _ => {}
             }
-            Some(Reply::Written { status, epoch })
+            Some(PagingReply::Written { status, epoch })
         }
-        Some((Request::Fence(fence), _)) => {
+        Some((PagingRequest::Discard(back), _)) => {
+            let home = find(back.region);
+            let (status, epoch) = home.map_or((PagingStatus::NotOpen, 0), |home| home.discard(&back));
+            returned.stale = u64::from(status == PagingStatus::StaleEpoch);
+            Some(PagingReply::Written { status, epoch })
+        }
+        Some((PagingRequest::Fence(fence), _)) => {
             let home = find(fence.region);
-            let (status, epoch) = home.map_or((Status::NotOpen, 0), |home| home.fence(&fence));
-            Some(Reply::Fenced { status, epoch })
+            let (status, epoch) = home.map_or((PagingStatus::NotOpen, 0), |home| home.fence(&fence));
+            Some(PagingReply::Fenced { status, epoch })
         }
-        // Whoever has a link to the server reads one-sidedly.
-        Some((Request::Attach(_), _)) => {
+        // A peer with a link to the server reads one-sidedly.
+        Some((PagingRequest::Attach(_), _)) => {
             let detail = "this is a memory server; attach regions at an agent";
-            Some(Reply::refused(Refusal::BadRequest, detail))
+            Some(PagingReply::refused(AttachRefusal::BadRequest, detail))
         }
-        Some((Request::Fetch(_), _)) => Some(Reply::not_fetched(Status::NotOpen)),
-        Some((Request::Detach(_), _)) => None,
-        None => Reply::to_malformed(frame.head.kind),
+        Some((PagingRequest::Fetch(_), _)) => Some(PagingReply::not_fetched(PagingStatus::NotOpen)),
+        Some((PagingRequest::Detach(_), _)) => None,
+        None => PagingReply::to_malformed(frame.head.kind),
     };
     if let Some(reply) = reply {
         let head = FrameHead::new(reply.kind()).with_tag(frame.head.tag);
@@ -116,10 +171,10 @@ pub fn on_frame<H: Home>(
     returned
 }
 
-fn may_write(home: &(impl Home + ?Sized), generation: Generation, key: &RegionKey) -> Status {
+fn may_write(home: &(impl Home + ?Sized), generation: Generation, key: &RegionKey) -> PagingStatus {
     match home.rights(generation, key) {
-        None => Status::NotOpen,
-        Some(rights) if rights.includes(Rights::WRITE) => Status::Done,
-        Some(_) => Status::NoRight,
+        None => PagingStatus::NotOpen,
+        Some(rights) if rights.includes(Rights::WRITE) => PagingStatus::Done,
+        Some(_) => PagingStatus::NoRight,
     }
 }

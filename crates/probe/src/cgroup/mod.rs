@@ -1,11 +1,11 @@
 //! What the control groups of this process allow.
 
 use outboard_limits::{
-    Allowance, Files, GroupVersion, Groups, LimitSetter, Place, ProcessorLimits, show_bytes,
+    Allowance, Files, GroupFolder, GroupVersion, Groups, LimitSetter, ProcessorLimits, show_bytes,
 };
 use serde::Serialize;
 
-use crate::finding::{Area, Finding, State};
+use crate::finding::{Area, Finding, FindingState};
 use crate::user::User;
 
 /// What the control groups of this process allow.
@@ -78,12 +78,12 @@ impl Cgroup {
             Some(GroupVersion::V2) => "2",
             None => "none mounted",
         };
-        let version = Finding::new(Area::Cgroup, "version", State::Good, version);
+        let version = Finding::new(Area::Cgroup, "version", FindingState::Good, version);
         vec![version, self.memory_finding(), self.quota_finding(), self.child_finding()]
     }
 
     fn memory_finding(&self) -> Finding {
-        let finding = |detail| Finding::new(Area::Cgroup, "memory limit", State::Good, detail);
+        let finding = |detail| Finding::new(Area::Cgroup, "memory limit", FindingState::Good, detail);
         let by_groups = self.allowance.memory.of_groups();
         match by_groups.tightest().map(|limit| (limit, &limit.set_by)) {
             Some((limit, LimitSetter::Cgroup { file })) => {
@@ -108,7 +108,7 @@ impl Cgroup {
             None => "unlimited".to_owned(),
         };
         let is_whole = quota.as_ref().is_none_or(|quota| quota.cores >= 1.0);
-        Finding::new(Area::Cgroup, "processor quota", State::Good, detail)
+        Finding::new(Area::Cgroup, "processor quota", FindingState::Good, detail)
             .limited_unless(is_whole, "give the group a whole core: less is spent before an answer arrives")
     }
 
@@ -127,7 +127,7 @@ impl Cgroup {
             }
             User::Other { .. } => "run as root, or under: systemd-run --user --scope -p Delegate=yes",
         };
-        Finding::new(Area::Cgroup, "agent quota", State::Good, detail).limited_unless(is_possible, fix)
+        Finding::new(Area::Cgroup, "agent quota", FindingState::Good, detail).limited_unless(is_possible, fix)
     }
 }
 
@@ -135,7 +135,7 @@ fn never(why: impl Into<String>) -> ChildQuota {
     ChildQuota::Never { why: why.into() }
 }
 
-fn child_quota_v1(files: &Files<'_>, Place { folder, .. }: &Place) -> ChildQuota {
+fn child_quota_v1(files: &Files<'_>, GroupFolder { folder, .. }: &GroupFolder) -> ChildQuota {
     if files.text(&format!("{folder}/cpu.cfs_quota_us")).is_none() {
         return never("this kernel has no quotas (CONFIG_CFS_BANDWIDTH)");
     }
@@ -145,7 +145,7 @@ fn child_quota_v1(files: &Files<'_>, Place { folder, .. }: &Place) -> ChildQuota
     ChildQuota::Now { parent: folder.clone() }
 }
 
-fn child_quota_v2(files: &Files<'_>, Place { folder, .. }: &Place) -> ChildQuota {
+fn child_quota_v2(files: &Files<'_>, GroupFolder { folder, .. }: &GroupFolder) -> ChildQuota {
     let has_cpu = |file: &str| {
         let text = files.text(&format!("{folder}/{file}")).unwrap_or_default();
         text.split_whitespace().any(|controller| controller == "cpu")

@@ -28,7 +28,7 @@ fn version_1_limits_are_the_smallest_on_the_way_up() {
     assert_eq!(cgroup.memory_limit, Some(1 << 30));
     assert_eq!(cgroup.cpu_quota, Some(1.5));
     assert_eq!(cgroup.child_quota, ChildQuota::Now { parent: "/cg/cpu/a".to_owned() });
-    assert!(cgroup.findings().iter().all(|finding| finding.state == State::Good));
+    assert!(cgroup.findings().iter().all(|finding| finding.state == FindingState::Good));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn version_2_limits_are_the_smallest_on_the_way_up() {
     assert_eq!(cgroup.cpu_quota, Some(0.3));
     assert!(matches!(&cgroup.child_quota, ChildQuota::Never { why } if why.contains("not given")));
     let limited: Vec<_> =
-        cgroup.findings().into_iter().filter(|finding| finding.state == State::Limited).collect();
+        cgroup.findings().into_iter().filter(|finding| finding.state == FindingState::Limited).collect();
     assert_eq!(limited.len(), 2, "{limited:?}");
     assert!(limited.iter().all(|finding| finding.fix.is_some()), "{limited:?}");
 }
@@ -65,9 +65,9 @@ fn a_group_without_room_is_a_limit_with_a_file_to_mend() {
         with_files(&files, Cgroup::probe)
     };
     let (roomy, full) = (with("10485760\n"), with("209000000\n"));
-    assert_eq!((roomy.memory_left, roomy.memory_finding().state), (Some(190 << 20), State::Good));
+    assert_eq!((roomy.memory_left, roomy.memory_finding().state), (Some(190 << 20), FindingState::Good));
     let finding = full.memory_finding();
-    assert_eq!(finding.state, State::Limited);
+    assert_eq!(finding.state, FindingState::Limited);
     assert!(finding.detail.contains("200 MiB by /cg/memory.max"), "{finding:?}");
     assert!(finding.fix.unwrap().contains("/cg/memory.max"));
 }
@@ -76,7 +76,7 @@ fn a_group_without_room_is_a_limit_with_a_file_to_mend() {
 fn child_quota(controllers: &str, files: &[(&str, &str)]) -> ChildQuota {
     let mut all = vec![("/cg/g/cgroup.controllers", controllers)];
     all.extend(files);
-    let place = Place { version: GroupVersion::V2, folder: "/cg/g".to_owned(), top: "/cg".to_owned() };
+    let place = GroupFolder { version: GroupVersion::V2, folder: "/cg/g".to_owned(), top: "/cg".to_owned() };
     with_files(&all, |files| child_quota_v2(files, &place))
 }
 
@@ -104,7 +104,8 @@ fn a_machine_without_groups_has_no_limits() {
 
 #[test]
 fn a_version_1_group_that_may_not_be_written_gets_no_child() {
-    let place = Place { version: GroupVersion::V1, folder: "/cg/cpu".to_owned(), top: "/cg/cpu".to_owned() };
+    let place =
+        GroupFolder { version: GroupVersion::V1, folder: "/cg/cpu".to_owned(), top: "/cg/cpu".to_owned() };
     let quota = ("/cg/cpu/cpu.cfs_quota_us", "-1\n");
     let why = |files: &[(&str, &str)]| match with_files(files, |files| child_quota_v1(files, &place)) {
         ChildQuota::Never { why } => why,

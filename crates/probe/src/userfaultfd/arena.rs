@@ -23,7 +23,7 @@ impl Arena {
         let page_size = rustix::param::page_size();
         let len = pages * page_size;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice replaces no other.
         let start =
             unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE)? };
         let arena = Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, page_size, pages };
@@ -78,7 +78,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: the mapping made in `new`, which nothing points into any more. A failure leaves it mapped, which
-        // harms nobody.
+        // does no harm.
         let _ =
             unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.pages * self.page_size) };
     }

@@ -4,8 +4,8 @@ use rustix::io::Errno;
 
 use outboard_userfaultfd::DEVICE;
 
-use super::{Operations, Route, Trial, UserfaultfdSupport};
-use crate::finding::{Area, Finding, State};
+use super::{DescriptorSource, Operations, Trial, UserfaultfdSupport};
+use crate::finding::{Area, Finding, FindingState};
 use crate::user::User;
 
 impl UserfaultfdSupport {
@@ -18,19 +18,19 @@ impl UserfaultfdSupport {
 
     fn access_finding(&self) -> Finding {
         let (state, effect) = match self.how {
-            Some(Route::Syscall | Route::Device) => {
-                (State::Good, "serves faults of this process and of its system calls")
+            Some(DescriptorSource::Syscall | DescriptorSource::Device) => {
+                (FindingState::Good, "serves faults of this process and of its system calls")
             }
-            Some(Route::UserModeOnly) => (
-                State::Limited,
+            Some(DescriptorSource::UserModeOnly) => (
+                FindingState::Limited,
                 "serves faults in user mode only: a system call given far memory that is not resident fails with \
                  EFAULT, so prefault() or pin() it first",
             ),
-            None => (State::Missing, "there is no way to get one: far memory cannot be used"),
+            None => (FindingState::Missing, "there is no way to get one: far memory cannot be used"),
         };
         let detail = format!("{effect} ({})", self.ways());
         let finding = Finding::new(Area::Paging, "userfaultfd", state, detail);
-        if state == State::Good {
+        if state == FindingState::Good {
             finding
         } else {
             finding.with_fix(self.access_fix(&User::of_this_process()))
@@ -41,9 +41,9 @@ impl UserfaultfdSupport {
     fn ways(&self) -> String {
         let ways = self.attempts.iter().map(|attempt| {
             let name = match attempt.route {
-                Route::Syscall => "system call",
-                Route::Device => DEVICE,
-                Route::UserModeOnly => "system call for user mode",
+                DescriptorSource::Syscall => "system call",
+                DescriptorSource::Device => DEVICE,
+                DescriptorSource::UserModeOnly => "system call for user mode",
             };
             match attempt.refused {
                 None => format!("{name} works"),
@@ -53,18 +53,18 @@ impl UserfaultfdSupport {
         ways.collect::<Vec<_>>().join(", ")
     }
 
-    fn refusal(&self, route: Route) -> Option<Errno> {
+    fn refusal(&self, route: DescriptorSource) -> Option<Errno> {
         self.attempts.iter().find(|attempt| attempt.route == route).and_then(|attempt| attempt.refused)
     }
 
     /// How to get a userfaultfd that serves everything.
     pub(super) fn access_fix(&self, user: &User) -> String {
-        if self.refusal(Route::Syscall) == Some(Errno::NOSYS) {
+        if self.refusal(DescriptorSource::Syscall) == Some(Errno::NOSYS) {
             return "use a kernel built with CONFIG_USERFAULTFD=y".to_owned();
         }
         let sysctl = "sudo sysctl -w vm.unprivileged_userfaultfd=1";
-        // The kernel itself refuses this to nobody.
-        if self.refusal(Route::UserModeOnly) == Some(Errno::PERM) {
+        // The kernel itself refuses this to no process.
+        if self.refusal(DescriptorSource::UserModeOnly) == Some(Errno::PERM) {
             return "allow the system call userfaultfd in the seccomp filter (docker run --security-opt \
                     seccomp=PROFILE), or pass the device in (docker run --device /dev/userfaultfd)"
                 .to_owned();
@@ -94,13 +94,13 @@ impl Operations {
             (first, _) => first,
         };
         let names: Vec<_> = self.features.names().collect();
-        let handshake = if names.is_empty() { State::Unknown } else { State::Good };
+        let handshake = if names.is_empty() { FindingState::Unknown } else { FindingState::Good };
         vec![
             tried(
                 "UFFDIO_COPY",
                 &self.copy,
                 "an absent page was filled",
-                State::Missing,
+                FindingState::Missing,
                 "far memory cannot be used",
             )
             .with_fix_unless_good(newer("5.11")),
@@ -108,7 +108,7 @@ impl Operations {
                 "UFFDIO_MOVE",
                 &self.relocate,
                 "a page was moved: chunks are moved in and out without a copy",
-                State::Limited,
+                FindingState::Limited,
                 "chunks are copied in and thrown away, which takes about twice as long",
             )
             .with_fix_unless_good(newer("6.8")),
@@ -116,7 +116,7 @@ impl Operations {
                 "write protection",
                 protect,
                 "a page was protected while it was filled, and later: first stores can be seen",
-                State::Limited,
+                FindingState::Limited,
                 "changed chunks are found by their fingerprints alone",
             )
             .with_fix_unless_good(newer(if cfg!(target_arch = "aarch64") {
@@ -128,7 +128,7 @@ impl Operations {
                 "UFFDIO_POISON",
                 &self.poison,
                 "a page was poisoned: a lost server raises SIGBUS at the access that needs it",
-                State::Limited,
+                FindingState::Limited,
                 "a lost server ends the process that needs it",
             )
             .with_fix_unless_good(newer("6.6")),
@@ -139,13 +139,13 @@ impl Operations {
 
 impl Finding {
     fn with_fix_unless_good(self, fix: String) -> Self {
-        if self.state == State::Good { self } else { self.with_fix(fix) }
+        if self.state == FindingState::Good { self } else { self.with_fix(fix) }
     }
 }
 
-fn tried(name: &str, trial: &Trial, works: &str, otherwise: State, then: &str) -> Finding {
+fn tried(name: &str, trial: &Trial, works: &str, otherwise: FindingState, then: &str) -> Finding {
     match trial {
-        Trial::Works => Finding::new(Area::Paging, name, State::Good, works),
+        Trial::Works => Finding::new(Area::Paging, name, FindingState::Good, works),
         Trial::Fails { why } => Finding::new(Area::Paging, name, otherwise, format!("{why}; {then}")),
     }
 }

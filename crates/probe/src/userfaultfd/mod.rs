@@ -14,7 +14,7 @@ use outboard_limits::Files;
 use rustix::io::Errno;
 use serde::Serialize;
 
-pub use outboard_userfaultfd::{Features, Route};
+pub use outboard_userfaultfd::{DescriptorSource, Features};
 pub use trial::Trial;
 
 use outboard_userfaultfd::{DEVICE, Userfaultfd};
@@ -24,7 +24,7 @@ use trial::Trials;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attempt {
     /// Which way.
-    pub route: Route,
+    pub route: DescriptorSource,
     /// The error number, if it is closed.
     #[serde(serialize_with = "error_number")]
     pub refused: Option<Errno>,
@@ -38,7 +38,7 @@ fn error_number<S: serde::Serializer>(errno: &Option<Errno>, serializer: S) -> R
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UserfaultfdSupport {
     /// The best way to get one; none if there is none.
-    pub how: Option<Route>,
+    pub how: Option<DescriptorSource>,
     /// All ways that were tried.
     pub attempts: Vec<Attempt>,
     /// What the sysctl `vm.unprivileged_userfaultfd` says, if it exists.
@@ -75,7 +75,7 @@ impl UserfaultfdSupport {
 
     pub(crate) fn with_files(files: &Files<'_>) -> Self {
         let attempt = |route| Attempt { route, refused: Userfaultfd::open(route).err() };
-        let attempts: Vec<_> = Route::ALL.into_iter().map(attempt).collect();
+        let attempts: Vec<_> = DescriptorSource::ALL.into_iter().map(attempt).collect();
         let how = attempts.iter().find(|attempt| attempt.refused.is_none()).map(|attempt| attempt.route);
         Self {
             how,
@@ -96,7 +96,7 @@ impl UserfaultfdSupport {
 
 impl Operations {
     /// Tries every operation with userfaultfds got by `route`.
-    fn probe(route: Route) -> Self {
+    fn probe(route: DescriptorSource) -> Self {
         let handshake = Userfaultfd::open(route).and_then(|new| new.agree(Features::NONE));
         // A handshake that fails is named by each trial, which begins with one.
         let trials = Trials { route, features: handshake.unwrap_or_default() };

@@ -1,14 +1,17 @@
 use rustix::io::Errno;
 
 use super::*;
-use crate::finding::State;
+use crate::finding::FindingState;
 use crate::user::User;
 
 /// Whatever this process may do, the answers agree with each other.
 #[test]
 fn what_is_found_here_is_consistent() {
     let support = UserfaultfdSupport::probe();
-    assert_eq!(support.attempts.iter().map(|attempt| attempt.route).collect::<Vec<_>>(), Route::ALL);
+    assert_eq!(
+        support.attempts.iter().map(|attempt| attempt.route).collect::<Vec<_>>(),
+        DescriptorSource::ALL
+    );
     let open = support.attempts.iter().find(|attempt| attempt.refused.is_none());
     assert_eq!(support.how, open.map(|attempt| attempt.route));
     assert_eq!(support.operations.is_some(), support.how.is_some());
@@ -56,8 +59,11 @@ fn trials_leave_nothing_behind() {
 }
 
 fn support(refused: [Option<Errno>; 3], operations: Option<Operations>) -> UserfaultfdSupport {
-    let attempts: Vec<_> =
-        Route::ALL.into_iter().zip(refused).map(|(route, refused)| Attempt { route, refused }).collect();
+    let attempts: Vec<_> = DescriptorSource::ALL
+        .into_iter()
+        .zip(refused)
+        .map(|(route, refused)| Attempt { route, refused })
+        .collect();
     let how = attempts.iter().find(|attempt| attempt.refused.is_none()).map(|attempt| attempt.route);
     UserfaultfdSupport { how, attempts, unprivileged_allowed: Some(false), device_exists: true, operations }
 }
@@ -74,10 +80,10 @@ fn old_kernel() -> Operations {
     }
 }
 
-fn state_of(support: &UserfaultfdSupport, name: &str) -> State {
+fn state_of(support: &UserfaultfdSupport, name: &str) -> FindingState {
     let findings = support.findings();
     let finding = findings.iter().find(|finding| finding.name == name).unwrap();
-    assert_eq!(finding.state == State::Good, finding.fix.is_none(), "{finding:?}");
+    assert_eq!(finding.state == FindingState::Good, finding.fix.is_none(), "{finding:?}");
     finding.state
 }
 
@@ -88,10 +94,10 @@ fn an_old_kernel_and_an_ordinary_user_are_limited_but_served() {
     assert!(support.is_usable());
     assert!(!support.how.unwrap().serves_the_kernel());
     for name in ["userfaultfd", "UFFDIO_MOVE", "UFFDIO_POISON"] {
-        assert_eq!(state_of(&support, name), State::Limited, "{name}");
+        assert_eq!(state_of(&support, name), FindingState::Limited, "{name}");
     }
     for name in ["UFFDIO_COPY", "write protection"] {
-        assert_eq!(state_of(&support, name), State::Good, "{name}");
+        assert_eq!(state_of(&support, name), FindingState::Good, "{name}");
     }
     let fix = support.access_fix(&User::Other { group: "ada".to_owned() });
     assert!(fix.contains("GROUP=\"ada\"") && fix.contains("vm.unprivileged_userfaultfd=1"), "{fix}");
@@ -102,7 +108,7 @@ fn an_old_kernel_and_an_ordinary_user_are_limited_but_served() {
 #[test]
 fn without_any_userfaultfd_the_fix_fits_the_reason() {
     let closed = support([Some(Errno::PERM), Some(Errno::NOENT), Some(Errno::PERM)], None);
-    assert_eq!(state_of(&closed, "userfaultfd"), State::Missing);
+    assert_eq!(state_of(&closed, "userfaultfd"), FindingState::Missing);
     let fix = closed.findings()[0].fix.clone().unwrap();
     assert!(fix.contains("seccomp"), "{fix}");
     let absent = support([Some(Errno::NOSYS), Some(Errno::NOENT), Some(Errno::NOSYS)], None);

@@ -1,4 +1,4 @@
-//! Each operation a pager needs, tried on pages that nobody else knows of.
+//! Each operation a pager needs, tried on pages that no other code uses.
 //!
 //! No page fault is ever left to a handler: absent pages are only named in ioctls, and bytes are looked at when the
 //! registration has ended.
@@ -6,14 +6,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use outboard_userfaultfd::{Userfaultfd, Watch};
+use outboard_userfaultfd::{FaultWatch, Userfaultfd};
 use rustix::io::Errno;
 use serde::Serialize;
 use thiserror::Error;
 
 use super::arena::Arena;
 use super::watched::Watched;
-use super::{Features, Route};
+use super::{DescriptorSource, Features};
 
 /// How a trial ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -77,7 +77,7 @@ const MOVE_ATTEMPTS_MAX: usize = 64;
 
 /// Opens by `route` a userfaultfd of its own for each trial, so that none disturbs the next.
 pub(super) struct Trials {
-    pub(super) route: Route,
+    pub(super) route: DescriptorSource,
     pub(super) features: Features,
 }
 
@@ -93,7 +93,8 @@ impl Trials {
     /// `UFFDIO_COPY`: fills an absent page.
     pub(super) fn copy(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let mut watched = Watched::new(&userfaultfd, &mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
+        let mut watched =
+            Watched::new(&userfaultfd, &mut arena, FaultWatch::Missing).named("UFFDIO_REGISTER")?;
         watched.copy(FULL, EMPTY, false).named("UFFDIO_COPY")?;
         drop(watched);
         expect(arena.holds(EMPTY, PATTERN), "UFFDIO_COPY", "the page does not hold what was copied")
@@ -102,7 +103,8 @@ impl Trials {
     /// `UFFDIO_MOVE`: a page changes its place.
     pub(super) fn relocate(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let mut watched = Watched::new(&userfaultfd, &mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
+        let mut watched =
+            Watched::new(&userfaultfd, &mut arena, FaultWatch::Missing).named("UFFDIO_REGISTER")?;
         let moved = (0..MOVE_ATTEMPTS_MAX)
             .map(|_| watched.relocate(FULL, EMPTY))
             .find(|result| *result != Err(Errno::AGAIN));
@@ -115,7 +117,8 @@ impl Trials {
     /// `UFFDIO_POISON`: a page becomes one that raises SIGBUS, seen by its place being taken.
     pub(super) fn poison(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let mut watched = Watched::new(&userfaultfd, &mut arena, Watch::Missing).named("UFFDIO_REGISTER")?;
+        let mut watched =
+            Watched::new(&userfaultfd, &mut arena, FaultWatch::Missing).named("UFFDIO_REGISTER")?;
         watched.poison(EMPTY).named("UFFDIO_POISON")?;
         let taken = watched.poison(EMPTY) == Err(Errno::EXIST);
         expect(taken, "UFFDIO_POISON", "the page can be poisoned again")
@@ -124,7 +127,7 @@ impl Trials {
     /// `UFFDIO_WRITEPROTECT`: stores to a page are stopped, and allowed again.
     pub(super) fn protect(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let watch = Watch::MissingAndProtected;
+        let watch = FaultWatch::MissingAndProtected;
         let mut watched =
             Watched::new(&userfaultfd, &mut arena, watch).named("UFFDIO_REGISTER with write protection")?;
         for set in [true, false] {
@@ -143,7 +146,7 @@ impl Trials {
     /// `UFFDIO_COPY_MODE_WP`: fills an absent page and protects it in the same step.
     pub(super) fn copy_protected(&self) -> Result<(), TrialError> {
         let (userfaultfd, mut arena) = self.begin()?;
-        let watch = Watch::MissingAndProtected;
+        let watch = FaultWatch::MissingAndProtected;
         let mut watched =
             Watched::new(&userfaultfd, &mut arena, watch).named("UFFDIO_REGISTER with write protection")?;
         watched.copy(FULL, EMPTY, true).named("UFFDIO_COPY with write protection")?;

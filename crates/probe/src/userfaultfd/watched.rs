@@ -1,6 +1,6 @@
-//! An arena whose faults go to a userfaultfd that nobody reads.
+//! An arena whose faults go to a userfaultfd that no thread reads.
 
-use outboard_userfaultfd::{Userfaultfd, Wake, Watch};
+use outboard_userfaultfd::{FaultWatch, Userfaultfd, Wake};
 use rustix::io::Errno;
 
 use super::arena::Arena;
@@ -13,8 +13,12 @@ pub(super) struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     /// Watches all of `arena`.
-    pub(super) fn new(owner: &'a Userfaultfd, arena: &'a mut Arena, watch: Watch) -> Result<Self, Errno> {
-        // SAFETY: nobody can touch the arena while it is borrowed, so nobody waits.
+    pub(super) fn new(
+        owner: &'a Userfaultfd,
+        arena: &'a mut Arena,
+        watch: FaultWatch,
+    ) -> Result<Self, Errno> {
+        // SAFETY: no thread can touch the arena while it is borrowed, so none waits.
         unsafe { owner.register(arena.address(0), arena.len(), watch)? };
         Ok(Self { owner, arena })
     }
@@ -41,13 +45,15 @@ impl<'a> Watched<'a> {
     /// Makes stores to a page wait for a handler, or no longer.
     pub(super) fn protect(&mut self, page: usize, set: bool) -> Result<(), Errno> {
         let (start, len) = (self.address(page), self.arena.page_size());
-        if set { self.owner.protect(start, len) } else { self.owner.unprotect(start, len) }
+        // SAFETY: a page of the arena borrowed here, which no thread touches.
+        unsafe { if set { self.owner.protect(start, len) } else { self.owner.unprotect(start, len) } }
     }
 
     /// Makes an absent page raise SIGBUS. It is never touched again: see `Trials`.
     pub(super) fn poison(&mut self, page: usize) -> Result<(), Errno> {
         let (start, len) = (self.address(page), self.arena.page_size());
-        self.owner.poison(start, len, Wake::Now).map_err(|stopped| stopped.errno)
+        // SAFETY: a page of the arena borrowed here, which no code fills afterwards.
+        unsafe { self.owner.poison(start, len, Wake::Now) }.map_err(|stopped| stopped.errno)
     }
 }
 
@@ -55,7 +61,8 @@ impl Drop for Watched<'_> {
     fn drop(&mut self) {
         // Giving the arena back while it is watched could make its reader wait for ever. The kernel refuses only
         // ranges that were never registered.
-        let ended = self.owner.unregister(self.arena.address(0), self.arena.len());
+        // SAFETY: the arena is read by what each trial has put there, not by what was absent.
+        let ended = unsafe { self.owner.unregister(self.arena.address(0), self.arena.len()) };
         assert_eq!(ended, Ok(()), "cannot unregister what was registered");
     }
 }

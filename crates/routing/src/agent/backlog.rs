@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use outboard_wire::routing::{JobKey, Run};
 
-/// How many bytes of runs one worker keeps for next hops that take nothing, before whoever sends has to wait.
+/// How many bytes of runs one worker keeps for next hops that take nothing, before the senders have to wait.
 const BYTES_MAX: usize = 64 << 20;
 /// How many of them every job may have: one whose ranks take nothing has only itself wait.
 const BYTES_OWN: usize = 64 << 10;

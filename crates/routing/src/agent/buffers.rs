@@ -29,7 +29,7 @@ impl ParcelBuffers {
         self.users[(buffer - self.first) as usize] += 1;
     }
 
-    /// Whether there are so many that whoever could do without may take one.
+    /// Whether there are so many that even a user that could do without may take one.
     pub(super) fn are_plenty(&self) -> bool {
         self.free.len() * 2 > self.users.len()
     }
@@ -39,10 +39,10 @@ impl ParcelBuffers {
         self.users.len() - self.free.len()
     }
 
-    /// Somebody has no use for a buffer any more.
+    /// One of its users has no use for a buffer any more.
     pub(super) fn give_back(&mut self, buffer: u32) {
         let users = &mut self.users[(buffer - self.first) as usize];
-        debug_assert!(*users > 0, "nobody uses the buffer");
+        debug_assert!(*users > 0, "the buffer has no user");
         *users = users.saturating_sub(1);
         if *users == 0 {
             self.free.push(buffer);

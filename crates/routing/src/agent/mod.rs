@@ -28,7 +28,7 @@ mod side;
 mod unpack;
 mod worker;
 
-pub use packing::{OpenParcel, Packing, PackingConfig, Room};
+pub use packing::{OpenParcel, Packing, PackingConfig, ParcelRoom};
 pub use routes::{Neighbour, RouteError, Routes};
 pub use shared::{RouterHost, RoutingConfig, RoutingCounts, SharedRouting};
 pub use worker::RoutingWorker;

@@ -11,7 +11,7 @@ use super::backlog::Blocked;
 use super::shared::{Errand, Hop, RoutingConfig};
 use super::side::{Kind, Parcel, Side};
 use super::worker::{Hopper, RoutingWorker};
-use super::{Packing, Room};
+use super::{Packing, ParcelRoom};
 
 /// How many runs that waited are looked at in one turn.
 const UNBLOCKED_AT_ONCE: usize = 4096;
@@ -25,7 +25,7 @@ enum Packed {
     At(u64, usize),
     /// There is no room at present.
     Later,
-    /// Nobody is known who could take it.
+    /// No neighbour is known that could take it.
     Nowhere,
 }
 
@@ -57,7 +57,7 @@ impl RoutingWorker {
                 return Packed::Nowhere;
             }
             match hopper.packing.room(bytes) {
-                Room::There => {
+                ParcelRoom::There => {
                     let (buffer, at) = hopper.packing.add(bytes, now);
                     let place = self.shared.offset(buffer) + at as usize;
                     let head = Run { at: None, ..*run }.encode();
@@ -67,8 +67,8 @@ impl RoutingWorker {
                     self.publish_at.get_or_insert(now + RoutingConfig::PERIOD);
                     return Packed::At(id, place + Run::LEN);
                 }
-                Room::AfterClosing => self.close(id),
-                Room::AfterOpening => {
+                ParcelRoom::AfterClosing => self.close(id),
+                ParcelRoom::AfterOpening => {
                     // A next hop that takes nothing leaves the last buffers to others.
                     if hopper.packing.under_way() > 1 && !self.buffers.are_plenty() {
                         return Packed::Later;
@@ -77,7 +77,7 @@ impl RoutingWorker {
                     hopper.packing.open(buffer, now);
                     self.open.push(id);
                 }
-                Room::Later => return Packed::Later,
+                ParcelRoom::Later => return Packed::Later,
             }
         }
     }
@@ -187,7 +187,7 @@ impl RoutingWorker {
         self.dispatch(hop, Parcel { job, worker: self.index, packing: id, buffer, at: 0, len });
     }
 
-    /// Gives a parcel to whoever has the link to its next hop.
+    /// Gives a parcel to the worker that has the link to its next hop.
     pub(super) fn dispatch(&mut self, hop: Hop, parcel: Parcel) {
         if hop.is_rank {
             self.counts.parcels_to_ranks += 1;

@@ -46,7 +46,7 @@ pub struct Packing {
 
 /// What is to be done so that a run can be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum ParcelRoom {
     /// It fits into the open parcel.
     There,
     /// The parcel has to be closed first.
@@ -64,12 +64,12 @@ impl Packing {
     }
 
     /// Whether there is room for so many bytes.
-    pub fn room(&self, bytes: u32) -> Room {
+    pub fn room(&self, bytes: u32) -> ParcelRoom {
         match self.open {
-            Some(open) if open.len + bytes <= self.capacity => Room::There,
-            Some(_) => Room::AfterClosing,
-            None if self.under_way < self.config.under_way => Room::AfterOpening,
-            None => Room::Later,
+            Some(open) if open.len + bytes <= self.capacity => ParcelRoom::There,
+            Some(_) => ParcelRoom::AfterClosing,
+            None if self.under_way < self.config.under_way => ParcelRoom::AfterOpening,
+            None => ParcelRoom::Later,
         }
     }
 
@@ -86,7 +86,7 @@ impl Packing {
     pub fn add(&mut self, bytes: u32, now: Time) -> (u32, u32) {
         self.inflow.add(bytes, now);
         let open = self.open.as_mut().filter(|open| open.len + bytes <= self.capacity);
-        let open = open.expect("whoever adds has asked for room");
+        let open = open.expect("the caller has asked for room");
         let at = open.len;
         open.len += bytes;
         (open.buffer, at)
@@ -231,7 +231,7 @@ mod tests {
         let mut sizes = Vec::new();
         for now in 0..1000 {
             let now = at(now);
-            if packing.room(20) != Room::There {
+            if packing.room(20) != ParcelRoom::There {
                 sizes.extend(packing.close().map(|parcel| parcel.len));
                 packing.on_taken();
                 packing.open(7, now);
@@ -253,7 +253,7 @@ mod tests {
     fn what_was_packed_elsewhere_leaves_room_for_what_is_packed_here() {
         let mut packing = Packing::new(PackingConfig::default(), CAPACITY, at(0));
         assert_eq!((0..20).filter(|_| packing.pass_on()).count(), 15);
-        assert_eq!(packing.room(1), Room::AfterOpening);
+        assert_eq!(packing.room(1), ParcelRoom::AfterOpening);
         packing.open(7, at(0));
         packing.add(1, at(0));
         packing.close();
@@ -270,16 +270,16 @@ mod tests {
     fn there_is_room_as_long_as_not_too_much_is_under_way() {
         let mut packing = opened(at(0));
         packing.add(900, at(0));
-        assert_eq!((packing.room(100), packing.room(101)), (Room::There, Room::AfterClosing));
+        assert_eq!((packing.room(100), packing.room(101)), (ParcelRoom::There, ParcelRoom::AfterClosing));
         for buffer in 0..16 {
             packing.close();
-            if packing.room(1) == Room::AfterOpening {
+            if packing.room(1) == ParcelRoom::AfterOpening {
                 packing.open(buffer, at(0));
                 packing.add(1, at(0));
             }
         }
-        assert_eq!(packing.room(1), Room::Later);
+        assert_eq!(packing.room(1), ParcelRoom::Later);
         packing.on_taken();
-        assert_eq!(packing.room(1), Room::AfterOpening);
+        assert_eq!(packing.room(1), ParcelRoom::AfterOpening);
     }
 }

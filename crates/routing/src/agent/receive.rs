@@ -2,7 +2,7 @@
 
 use outboard_contract::{Disposition, Frame, LinkId, show_size};
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, PARCEL, PING, ParcelHead, RUN, Run, TAKEN,
+    ANNOUNCE, ATTACH, Announcement, DETACH, PARCEL, PING, ParcelHead, RUN, RankAttachment, Run, TAKEN,
     run_in_parcel,
 };
 use outboard_wire::{DecodeError, Time, mutant};
@@ -26,8 +26,8 @@ impl RoutingWorker {
     fn read_frame(&mut self, link: LinkId, frame: &Frame<'_>, now: Time) -> Result<Disposition, String> {
         let (kind, len) = (frame.head.kind, frame.payload.len());
         let said = |error: DecodeError| error.to_string();
-        if kind == ATTACH && len == Attachment::LEN {
-            let attachment = Attachment::decode(&frame.payload.array::<{ Attachment::LEN }>(0));
+        if kind == ATTACH && len == RankAttachment::LEN {
+            let attachment = RankAttachment::decode(&frame.payload.array::<{ RankAttachment::LEN }>(0));
             if let Err(why) = self.attach(link, attachment.map_err(said)?) {
                 self.shared.host.warn(&format!("messages of a rank are not carried: {why}"));
                 self.refusals.insert(link, why);
@@ -64,8 +64,8 @@ impl RoutingWorker {
         Ok(Disposition::Taken)
     }
 
-    fn attach(&mut self, link: LinkId, attachment: Attachment) -> Result<(), String> {
-        let Attachment { rank, bundle_bytes, parcel_bytes, .. } = attachment;
+    fn attach(&mut self, link: LinkId, attachment: RankAttachment) -> Result<(), String> {
+        let RankAttachment { rank, bundle_bytes, parcel_bytes, .. } = attachment;
         let longest = run_in_parcel(bundle_bytes as usize);
         let stride = self.shared.config().stride();
         if longest > stride || longest > parcel_bytes as usize {
@@ -97,17 +97,15 @@ impl RoutingWorker {
         };
         let run = Run::decode(&frame.payload.array::<{ Run::LEN }>(0), frame.payload.len());
         let run = run.map_err(|error| error.to_string())?;
-        let Attachment { job, bundle_bytes, .. } = rank.attachment;
+        let RankAttachment { job, bundle_bytes, .. } = rank.attachment;
         if run.source != rank.attachment.rank || run.len > bundle_bytes {
             return Err("a run that is not its own, or too long".to_owned());
         }
         if run.at.is_some() {
-            if rank.queue.len() >= rank.queue_max() {
-                return Err("more runs under way than it has bundles".to_owned());
-            }
-            rank.queue.push_back(run);
-            rank.stuck_at = None;
-            return Ok(Disposition::Taken);
+            return match rank.queue(run) {
+                true => Ok(Disposition::Taken),
+                false => Err("more runs under way than it has bundles".to_owned()),
+            };
         }
         if self.backlog.is_overfull(job) {
             return Ok(Disposition::Deferred);
@@ -124,10 +122,10 @@ mod tests {
 
     use outboard_contract::Peer;
     use outboard_contract::memory::Buffer;
-    use outboard_wire::routing::JobKey;
+    use outboard_wire::routing::{Form, JobKey};
     use outboard_wire::{
         Auth, FrameHead, Generation, Grant, Incarnation, Introduction, JobId, Rank, RegionId, RegionKey,
-        Rights, Role, Text,
+        Rights, Role, Text, Versions,
     };
 
     use super::*;
@@ -144,18 +142,43 @@ mod tests {
         fn count(&self, _: RoutingCounts) {}
     }
 
-    fn worker() -> RoutingWorker {
+    const JOB: JobKey = JobKey { job: JobId(7), roster: 1 };
+
+    fn grant(size: u64) -> Grant {
+        let (region, generation, key) = (RegionId(1), Generation(1), RegionKey([7; 16]));
+        Grant { region, generation, key, rights: Rights::READ, size }
+    }
+
+    fn workers(count: usize) -> Vec<RoutingWorker> {
         let packing = PackingConfig { hold: Duration::ZERO, under_way: 4 };
-        let config = RoutingConfig { workers: 1, parcel_bytes: 1 << 12, parcels: 4, packing, relays: false };
+        let config =
+            RoutingConfig { workers: count, parcel_bytes: 1 << 12, parcels: 4, packing, relays: false };
         let memory = Buffer::allocate(config.memory_bytes()).unwrap();
-        let grant = Grant {
-            region: RegionId(1),
-            generation: Generation(1),
-            key: RegionKey([7; 16]),
-            rights: Rights::READ,
-            size: memory.len() as u64,
-        };
-        RoutingWorker::new(0, Arc::new(SharedRouting::new(config, (memory, grant), Arc::new(Alone))))
+        let grant = grant(memory.len() as u64);
+        let shared = Arc::new(SharedRouting::new(config, (memory, grant), Arc::new(Alone)));
+        (0..count).map(|index| RoutingWorker::new(index, Arc::clone(&shared))).collect()
+    }
+
+    fn worker() -> RoutingWorker {
+        workers(1).remove(0)
+    }
+
+    /// A rank with so many bundles of a KiB is attached.
+    fn attach(worker: &mut RoutingWorker, id: LinkId, rank: Rank, bundles: u64) {
+        let (grant, bundle_bytes, parcel_bytes) = (grant(bundles << 10), 1 << 10, 1 << 12);
+        let attachment = RankAttachment { job: JOB, rank, ranks: 8, grant, bundle_bytes, parcel_bytes };
+        hear(worker, id, ATTACH, &attachment.encode());
+        assert!(worker.has(id));
+    }
+
+    fn hear(worker: &mut RoutingWorker, id: LinkId, kind: outboard_wire::FrameKind, payload: &[u8]) {
+        let frame = Frame { head: FrameHead::new(kind), payload: payload.into() };
+        assert_eq!(worker.on_frame(id, frame, Time::ZERO), Disposition::Taken);
+    }
+
+    fn run(number: u64, destination: u32, at: Option<u64>, len: u32) -> Run {
+        let (source, destination) = (Rank(3), Rank(destination));
+        Run { source, destination, number, at, len, space: 0, form: Form::Messages }
     }
 
     fn agent() -> Peer {
@@ -169,7 +192,7 @@ mod tests {
             max_payload: 1 << 20,
             auth: Auth::NONE,
         };
-        Peer::new(intro, "elsewhere")
+        Peer::new(intro, Versions::NEWEST, "elsewhere")
     }
 
     /// Two agents that come to know each other while their ranks do too: who speaks first must not speak in vain.
@@ -178,7 +201,7 @@ mod tests {
         let mut worker = worker();
         let (id, now) = (LinkId(1), Time::ZERO);
         worker.on_open(id, &agent());
-        let job = JobKey { job: JobId(7), roster: 1 };
+        let job = JOB;
         let said = Announcement { job, rank: Rank(3), is_reachable: true, hops: 0 }.encode();
         let frame = || Frame { head: FrameHead::new(ANNOUNCE), payload: said.as_slice().into() };
         assert_eq!(worker.on_frame(id, frame(), now), Disposition::Deferred);
@@ -186,5 +209,42 @@ mod tests {
         assert_eq!(worker.on_frame(id, frame(), now), Disposition::Taken);
         let hops = worker.shared.table().jobs[&job].clone();
         assert_eq!(hops.get(&3).map(|hop| hop.link), Some(id));
+    }
+    /// What a rank has sent by another way meanwhile still waits here, and its bundle has another run by now.
+    #[test]
+    fn word_of_more_runs_than_a_rank_has_bundles_is_borne_while_bundles_are_used_again() {
+        let (mut worker, id) = (worker(), LinkId(1));
+        attach(&mut worker, id, Rank(3), 4);
+        for number in 0..100 {
+            hear(&mut worker, id, RUN, &run(number, 5, Some((number % 4) << 10), 1 << 10).encode());
+            assert!(worker.given_up.is_empty(), "at run {number}");
+        }
+        let Kind::Rank(rank) = &worker.sides[&id].kind else { panic!("it is a rank") };
+        let waiting: Vec<u64> = rank.queue.iter().map(|run| run.number).collect();
+        assert!(waiting.len() <= 8 && waiting.ends_with(&[96, 97, 98, 99]), "{waiting:?}");
+        // More places than there are bundles are no bundles.
+        for number in 100..200 {
+            hear(&mut worker, id, RUN, &run(number, 5, Some(number), 1 << 10).encode());
+        }
+        assert!(worker.given_up.contains_key(&id));
+    }
+
+    /// A parcel of another agent is packed for a rank of another worker, and then the link to that agent breaks.
+    #[test]
+    fn what_was_packed_is_sent_by_others_when_the_last_link_of_a_worker_is_gone() {
+        let [mut at_rank, mut at_agent] = <[RoutingWorker; 2]>::try_from(workers(2)).ok().unwrap();
+        let (to_rank, to_agent, now) = (LinkId(1), LinkId(2), Time::ZERO);
+        attach(&mut at_rank, to_rank, Rank(5), 4);
+        at_agent.on_open(to_agent, &agent());
+        at_agent.meet(to_agent, usize::MAX);
+        at_agent.on_turn(now);
+        let head = ParcelHead { job: JOB, at: None, len: run_in_parcel(0) as u32 }.encode();
+        let parcel = [&head[..], &run(1, 5, None, 0).encode()].concat();
+        hear(&mut at_agent, to_agent, PARCEL, &parcel);
+        assert_eq!(at_agent.kept(), 1);
+        at_agent.on_lost(to_agent);
+        at_agent.on_turn(now);
+        at_rank.on_delivery();
+        assert_eq!(at_rank.sides[&to_rank].parcels.len(), 1);
     }
 }

@@ -24,7 +24,7 @@ pub enum RouteError {
         /// Of how many.
         ranks: u32,
     },
-    /// Somebody else has this number.
+    /// Another process has this number.
     #[error("rank {rank} is here already")]
     Taken {
         /// Which rank.
@@ -47,7 +47,7 @@ pub struct Routes {
     /// The agents, and of how many ranks each has told.
     agents: BTreeMap<Neighbour, usize>,
     actions: VecDeque<(Neighbour, Announcement)>,
-    /// The ranks whose next hop may have changed since somebody last asked.
+    /// The ranks whose next hop may have changed since the last question.
     changed: BTreeSet<(JobKey, u32)>,
 }
 
@@ -100,7 +100,7 @@ impl JobRoutes {
 }
 
 impl Routes {
-    /// Nobody is known. One that `relays` also carries what agents that are not connected send to each other by it.
+    /// No rank is known. One that `relays` also carries what agents that are not connected send to each other by it.
     pub fn new(relays: bool) -> Self {
         Self { relays, ..Self::default() }
     }

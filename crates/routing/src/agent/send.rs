@@ -1,10 +1,10 @@
 //! What goes to ranks and agents.
 
 use outboard_contract::{
-    AccessError, Link, LinkError, LinkId, Loss, OneSided, RemoteMemory, SendError, Token,
+    AccessError, FrameSendError, Link, LinkError, LinkId, Loss, OneSided, RemoteMemory, Token,
 };
 use outboard_wire::routing::{
-    ANNOUNCE, PARCEL, PONG, ParcelHead, REFUSED, REFUSED_MAX, TAKEN, WELCOME, Welcome,
+    ANNOUNCE, PARCEL, PONG, ParcelHead, ParcelMemory, REFUSED, REFUSED_MAX, TAKEN, WELCOME,
 };
 use outboard_wire::{FrameHead, Rights, Time};
 
@@ -27,7 +27,7 @@ impl RoutingWorker {
             let why = &why.as_bytes()[..why.len().min(REFUSED_MAX)];
             return match link.send(FrameHead::new(REFUSED), why) {
                 Ok(()) => Ok(self.refusals.remove(&id).is_some()),
-                Err(SendError::Lost(error)) => Err(error),
+                Err(FrameSendError::Lost(error)) => Err(error),
                 Err(_) => Ok(false),
             };
         }
@@ -46,9 +46,9 @@ impl RoutingWorker {
         };
         let mut moved = match sent {
             Ok(moved) => moved,
-            Err(SendError::Lost(error)) => return Err(error),
-            Err(SendError::Full) => false,
-            Err(error @ SendError::TooLong { .. }) => {
+            Err(FrameSendError::Lost(error)) => return Err(error),
+            Err(FrameSendError::Full) => false,
+            Err(error @ FrameSendError::TooLong { .. }) => {
                 self.give_up(id, error.to_string());
                 return Ok(true);
             }
@@ -84,17 +84,17 @@ impl RoutingWorker {
         id: LinkId,
         link: &mut L,
         is_mapped: bool,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), FrameSendError> {
         let Some(side) = self.sides.get_mut(&id) else { return Ok(()) };
         if let Kind::Rank(rank) = &mut side.kind {
             if !rank.has_welcome {
-                link.send(FrameHead::new(WELCOME), &Welcome { grant: self.shared.grant() }.encode())?;
+                link.send(FrameHead::new(WELCOME), &ParcelMemory { grant: self.shared.grant() }.encode())?;
                 rank.has_welcome = true;
             }
             if let Some(grant) = rank.grant.filter(|_| is_mapped) {
                 match link.open(&grant, Rights::READ, OPENING) {
                     Ok(()) => rank.grant = None,
-                    Err(AccessError::Lost(error)) => return Err(SendError::Lost(error)),
+                    Err(AccessError::Lost(error)) => return Err(FrameSendError::Lost(error)),
                     Err(_) => {}
                 }
             }
@@ -119,7 +119,7 @@ impl RoutingWorker {
         id: LinkId,
         link: &mut L,
         is_mapped: bool,
-    ) -> Result<bool, SendError> {
+    ) -> Result<bool, FrameSendError> {
         let mut moved = false;
         loop {
             let Some(side) = self.sides.get_mut(&id) else { return Ok(moved) };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outboard_contract::LinkId;
 use outboard_contract::memory::Buffer;
-use outboard_wire::routing::{Announcement, Attachment, JobKey};
+use outboard_wire::routing::{Announcement, JobKey, RankAttachment};
 use outboard_wire::{Grant, Rank, mutant};
 
 use super::side::Parcel;
@@ -97,7 +97,7 @@ pub(super) struct Hop {
 }
 
 /// The next hop of every rank of every job that is reached. What has changed is made anew, and what has not is shared with
-/// the table before: neither a change nor its size costs more than the ranks that somebody has told of, whatever their
+/// the table before: neither a change nor its size costs more than the ranks that links have told of, whatever their
 /// numbers are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
@@ -135,7 +135,7 @@ pub(super) enum Errand {
 struct State {
     routes: Routes,
     hops: HashMap<u64, Hop>,
-    /// Made when somebody looks, so that many changes at once cost one table.
+    /// Made when a worker looks, so that many changes at once cost one table.
     table: Arc<Table>,
 }
 
@@ -153,7 +153,7 @@ impl State {
     }
 }
 
-/// What the workers of an agent share about messages. Locked when somebody comes or goes and when a parcel goes from one
+/// What the workers of an agent share about messages. Locked when a rank or agent comes or goes and when a parcel goes from one
 /// worker to another, never for a message.
 pub struct SharedRouting {
     config: RoutingConfig,
@@ -214,10 +214,10 @@ impl SharedRouting {
     }
 
     /// A rank wants its messages to be carried.
-    pub(super) fn attach(&self, attachment: &Attachment, hop: Hop) -> Result<(), RouteError> {
-        let Attachment { job, rank, ranks, .. } = *attachment;
+    pub(super) fn attach(&self, attachment: &RankAttachment, hop: Hop) -> Result<(), RouteError> {
+        let RankAttachment { job, rank, ranks, .. } = *attachment;
         self.change(|state| {
-            // Nobody but the rank itself knows its job: it has come by another link, and the old one is of no use.
+            // Only the rank itself knows its job: it has come by another link, and the old one is of no use.
             if let Some(old) = state.routes.link_of(job, rank).filter(|old| *old != hop.link.0) {
                 state.routes.on_lost(old);
                 if let Some(old) = state.hops.remove(&old) {
@@ -243,7 +243,7 @@ impl SharedRouting {
         self.change(|state| state.routes.on_announcement(link.0, announcement));
     }
 
-    /// Somebody is gone.
+    /// A rank or agent is gone.
     pub(super) fn lose(&self, link: LinkId) {
         self.change(|state| {
             state.routes.on_lost(link.0);
@@ -277,7 +277,7 @@ impl SharedRouting {
         let was_empty = queue.is_empty();
         queue.extend(errands);
         drop(queue);
-        // Whoever has been woken before takes all of it.
+        // A worker that has been woken before takes all of it.
         if was_empty && !mutant("routing.errand-without-wake") {
             self.host.wake(worker);
         }

@@ -1,10 +1,10 @@
 //! What a worker knows of a rank or an agent at the other end of one of its links.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use outboard_contract::OpenRegion;
 use outboard_wire::Grant;
-use outboard_wire::routing::{Announcement, Attachment, JobKey, Run};
+use outboard_wire::routing::{Announcement, JobKey, RankAttachment, Run};
 
 /// How many runs of one rank are queued at most: as many of the shortest bundles as its memory has by default.
 const QUEUE_MAX: u64 = 1 << 16;
@@ -41,7 +41,7 @@ pub(super) enum Kind {
 
 /// A rank whose messages are carried.
 pub(super) struct RankSide {
-    pub(super) attachment: Attachment,
+    pub(super) attachment: RankAttachment,
     /// What opens its memory, until that has been presented.
     pub(super) grant: Option<Grant>,
     pub(super) region: Option<OpenRegion>,
@@ -53,7 +53,7 @@ pub(super) struct RankSide {
 }
 
 impl RankSide {
-    pub(super) fn new(attachment: Attachment) -> Self {
+    pub(super) fn new(attachment: RankAttachment) -> Self {
         Self {
             grant: Some(attachment.grant),
             attachment,
@@ -64,10 +64,33 @@ impl RankSide {
         }
     }
 
-    /// How many runs an honest rank can have under way: each has a buffer.
-    pub(super) fn queue_max(&self) -> usize {
-        let Attachment { grant, bundle_bytes, .. } = &self.attachment;
+    /// Word of a run has come. Returns false if there are more of them than the rank has bundles.
+    pub(super) fn queue(&mut self, run: Run) -> bool {
+        // Seldom, so that looking through all of them costs each little.
+        if self.queue.len() >= 2 * self.bundles_max() {
+            self.drop_outdated();
+            if self.queue.len() > self.bundles_max() {
+                return false;
+            }
+        }
+        self.queue.push_back(run);
+        self.stuck_at = None;
+        true
+    }
+
+    /// How many bundles an honest rank can have: no more runs of its have bytes.
+    fn bundles_max(&self) -> usize {
+        let RankAttachment { grant, bundle_bytes, .. } = &self.attachment;
         (grant.size / u64::from((*bundle_bytes).max(1))).min(QUEUE_MAX) as usize
+    }
+
+    /// Forgets runs whose bundle is another run's by now: they arrived by another way, or are sent again.
+    fn drop_outdated(&mut self) {
+        let mut known = HashSet::new();
+        let mut latest: VecDeque<Run> =
+            std::mem::take(&mut self.queue).into_iter().rev().filter(|run| known.insert(run.at)).collect();
+        latest.make_contiguous().reverse();
+        self.queue = latest;
     }
 }
 
@@ -78,7 +101,7 @@ pub(super) struct Side {
     pub(super) parcels: VecDeque<Parcel>,
     pub(super) under_way: BTreeMap<u32, Sent>,
     pub(super) next_tag: u32,
-    /// It has asked whether anybody is here.
+    /// It has asked whether this agent is here.
     pub(super) owes_pong: bool,
     /// Parcels of its that were taken, and it does not know.
     pub(super) taken: VecDeque<u32>,

@@ -17,7 +17,7 @@ const PARCELS_MAX: usize = 1 << 16;
 
 /// Runs for the same next hop that lie behind each other in a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(super) struct BundleRange {
     hopper: u64,
     buffer: u32,
     at: u32,
@@ -27,7 +27,7 @@ pub(super) struct Stretch {
     bytes: u32,
 }
 
-impl Stretch {
+impl BundleRange {
     pub(super) fn buffer(&self) -> u32 {
         self.buffer
     }
@@ -95,7 +95,7 @@ impl RoutingWorker {
     fn take_apart(&mut self, job: JobKey, buffer: u32, len: usize, now: Time) -> Result<(), String> {
         let (shared, mut at) = (Arc::clone(&self.shared), 0);
         let parcel = shared.memory().window().part(shared.offset(buffer), len);
-        let mut stretch: Option<Stretch> = None;
+        let mut range: Option<BundleRange> = None;
         while len - at >= Run::LEN {
             let run = next_in_parcel(&parcel.array::<{ Run::LEN }>(at), len - at);
             let run = run.map_err(|error| error.to_string())?;
@@ -103,23 +103,23 @@ impl RoutingWorker {
             let hopper = self.hopper(job, run.destination, now);
             let capacity =
                 hopper.and_then(|id| self.hoppers.get(&id)).map_or(0, |hopper| hopper.hop.capacity);
-            match &mut stretch {
-                Some(stretch) if Some(stretch.hopper) == hopper && stretch.len + whole <= capacity => {
-                    stretch.len += whole;
-                    stretch.runs += 1;
-                    stretch.bytes += run.len;
+            match &mut range {
+                Some(range) if Some(range.hopper) == hopper && range.len + whole <= capacity => {
+                    range.len += whole;
+                    range.runs += 1;
+                    range.bytes += run.len;
                 }
                 _ => {
                     let (at, len, bytes) = (at as u32, whole, run.len);
-                    let next = |hopper| Stretch { hopper, buffer, at, len, runs: 1, bytes };
-                    let ended = std::mem::replace(&mut stretch, hopper.map(next));
+                    let next = |hopper| BundleRange { hopper, buffer, at, len, runs: 1, bytes };
+                    let ended = std::mem::replace(&mut range, hopper.map(next));
                     self.counts.unroutable += u64::from(hopper.is_none());
                     ended.map_or(Ok(()), |ended| self.hand_on(job, parcel, ended, now))?;
                 }
             }
             at += whole as usize;
         }
-        stretch.map_or(Ok(()), |last| self.hand_on(job, parcel, last, now))
+        range.map_or(Ok(()), |last| self.hand_on(job, parcel, last, now))
     }
 
     /// Gives runs to their next hop: as they lie if they nearly are a parcel for a rank, packed anew otherwise.
@@ -127,24 +127,24 @@ impl RoutingWorker {
         &mut self,
         job: JobKey,
         parcel: Window<'_>,
-        stretch: Stretch,
+        range: BundleRange,
         now: Time,
     ) -> Result<(), String> {
-        let Stretch { hopper, buffer, at, len, .. } = stretch;
+        let BundleRange { hopper, buffer, at, len, .. } = range;
         match self.hoppers.get_mut(&hopper) {
             // What is for another agent goes with what else is for it.
             Some(Hopper { hop, waiting, .. })
                 if hop.is_rank && (hop.capacity / 2..=hop.capacity).contains(&len) =>
             {
-                waiting.push_back(stretch);
+                waiting.push_back(range);
             }
             _ => return self.pack_anew(job, parcel.part(at as usize, len as usize), now),
         }
-        if !mutant("routing.stretch-not-held") {
+        if !mutant("routing.range-not-held") {
             self.buffers.hold(buffer);
         }
-        self.counts.runs += u64::from(stretch.runs);
-        self.counts.bytes += u64::from(stretch.bytes);
+        self.counts.runs += u64::from(range.runs);
+        self.counts.bytes += u64::from(range.bytes);
         self.publish_at.get_or_insert(now + RoutingConfig::PERIOD);
         self.pass_on(hopper);
         Ok(())
@@ -157,7 +157,7 @@ impl RoutingWorker {
             && hopper.packing.pass_on()
         {
             let (job, hop) = (hopper.job, hopper.hop);
-            let Some(Stretch { buffer, at, len, .. }) = hopper.waiting.pop_front() else { break };
+            let Some(BundleRange { buffer, at, len, .. }) = hopper.waiting.pop_front() else { break };
             self.dispatch(hop, Parcel { job, worker: self.index, packing: id, buffer, at, len });
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use outboard_contract::{AccessError, Completion, LinkId, Outcome, Peer};
+use outboard_contract::{AccessError, AccessOutcome, Completion, LinkId, Peer};
 use outboard_wire::routing::{Announcement, JobKey};
 use outboard_wire::{Role, Time};
 
@@ -12,7 +12,7 @@ use super::backlog::Backlog;
 use super::buffers::ParcelBuffers;
 use super::shared::{Errand, Hop, RoutingCounts, SharedRouting, Table};
 use super::side::{Kind, Parcel, Side};
-use super::unpack::Stretch;
+use super::unpack::BundleRange;
 
 /// How much one link may have to be told of who is reached: more than there are ranks in a few jobs.
 const ANNOUNCEMENTS_MAX: usize = 1 << 18;
@@ -23,7 +23,7 @@ pub(super) struct Hopper {
     pub(super) hop: Hop,
     pub(super) packing: Packing,
     /// What lies ready for it, until it takes more.
-    pub(super) waiting: VecDeque<Stretch>,
+    pub(super) waiting: VecDeque<BundleRange>,
 }
 
 /// What one worker of an agent does about messages.
@@ -46,7 +46,7 @@ pub struct RoutingWorker {
     pub(super) backlog: Backlog,
     /// Who was refused and is to be told why.
     pub(super) refusals: BTreeMap<LinkId, String>,
-    /// Links that are to be closed, and why: whoever is behind them goes another way as soon as it knows.
+    /// Links that are to be closed, and why: the peer takes another path as soon as it knows.
     pub(super) given_up: BTreeMap<LinkId, String>,
     pub(super) errands: Vec<Vec<Errand>>,
     pub(super) counts: RoutingCounts,
@@ -103,7 +103,7 @@ impl RoutingWorker {
     pub fn on_completion(&mut self, link: LinkId, completion: &Completion) {
         let Some(Side { kind: Kind::Rank(rank), .. }) = self.sides.get_mut(&link) else { return };
         match &completion.result {
-            Ok(Outcome::Opened(region)) => rank.region = Some(*region),
+            Ok(AccessOutcome::Opened(region)) => rank.region = Some(*region),
             Ok(_) | Err(AccessError::Lost(_)) => {}
             Err(error) => {
                 let why = format!("the bundles of rank {} cannot be read: {error}", rank.attachment.rank.0);
@@ -176,7 +176,7 @@ impl RoutingWorker {
         }
     }
 
-    /// Has somebody told whom this agent reaches.
+    /// Has a peer told whom this agent reaches.
     fn announce(&mut self, link: LinkId, announcement: Announcement) {
         let Some(side) = self.sides.get_mut(&link) else { return };
         if side.announcements.len() < ANNOUNCEMENTS_MAX {
@@ -191,9 +191,7 @@ impl RoutingWorker {
         if self.version != self.shared.version() {
             self.look_up_routes();
         }
-        if self.sides.is_empty() {
-            return false;
-        }
+        // Also when its last link is gone: what it has packed is for links of other workers, and so are buffers that it gives back.
         let mut moved = self.unblock(now);
         moved |= self.close_due(now);
         self.run_errands();
@@ -225,7 +223,7 @@ impl RoutingWorker {
         for id in gone {
             let Some(mut hopper) = self.hoppers.remove(&id) else { continue };
             self.by_hop.remove(&(hopper.job, hopper.hop.link));
-            let waiting = hopper.waiting.drain(..).map(|stretch| stretch.buffer());
+            let waiting = hopper.waiting.drain(..).map(|range| range.buffer());
             hopper
                 .packing
                 .give_up()

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Barrier, Counts, Quiescence, SIGNAL_LEN, Signal};
+use super::{AgreementSignal, Barrier, Quiescence, SIGNAL_LEN, SentAndHandled};
 
 /// Stands for the barrier where a letter names a space.
 const BARRIER: u8 = u8::MAX;
@@ -16,11 +16,11 @@ pub const LETTER_LEN: usize = SIGNAL_LEN + 8;
 #[derive(Clone, Debug)]
 pub struct Agreement {
     rank: u32,
-    counts: Vec<Counts>,
+    counts: Vec<SentAndHandled>,
     quiescence: Vec<Quiescence>,
     barrier: Barrier,
     /// Signals that are not in a bundle yet: to whom each goes, and about which space.
-    signals: VecDeque<(u32, u8, Signal)>,
+    signals: VecDeque<(u32, u8, AgreementSignal)>,
     /// Which ranks have said that they leave.
     has_left: Vec<bool>,
 }
@@ -30,7 +30,7 @@ impl Agreement {
     pub fn new(rank: u32, ranks: u32, spaces: u8) -> Self {
         Self {
             rank,
-            counts: vec![Counts::default(); spaces.into()],
+            counts: vec![SentAndHandled::default(); spaces.into()],
             quiescence: (0..spaces).map(|_| Quiescence::new(rank, ranks)).collect(),
             barrier: Barrier::new(rank, ranks),
             signals: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Agreement {
         let rounds: Vec<(u8, u64)> = (0..).zip(rounds).chain([(BARRIER, self.barrier.rounds())]).collect();
         for rank in (0..self.has_left.len() as u32).filter(|rank| *rank != self.rank) {
             for (space, round) in &rounds {
-                self.signals.push_back((rank, *space, Signal::Leaving { round: *round }));
+                self.signals.push_back((rank, *space, AgreementSignal::Leaving { round: *round }));
             }
         }
     }
@@ -129,9 +129,9 @@ impl Agreement {
 
     /// A letter has come. One that means nothing is not listened to.
     pub fn on_letter(&mut self, source: u32, letter: &[u8]) {
-        let signal = letter.get(8..).and_then(Signal::decode);
+        let signal = letter.get(8..).and_then(AgreementSignal::decode);
         let (Some(space), Some(signal)) = (letter.first(), signal) else { return };
-        self.has_left[source as usize] |= matches!(signal, Signal::Leaving { .. });
+        self.has_left[source as usize] |= matches!(signal, AgreementSignal::Leaving { .. });
         match self.quiescence.get_mut(usize::from(*space)) {
             Some(quiescence) => quiescence.on_signal(source, signal),
             None => self.barrier.on_signal(source, signal),
@@ -168,7 +168,7 @@ mod tests {
         ranks.iter_mut().for_each(|rank| rank.begin(Some(1)));
         advance(&mut ranks, Some(1));
         assert!(ranks.iter().all(|rank| !rank.is_over(Some(1))), "100 bytes are on their way");
-        assert!(ranks.iter().all(|rank| rank.is_over(Some(0))), "nobody has asked about the other");
+        assert!(ranks.iter().all(|rank| rank.is_over(Some(0))), "no rank has asked about the other");
         ranks[0].handled(1, 100);
         advance(&mut ranks, Some(1));
         assert!(ranks.iter().all(|rank| rank.is_over(Some(1))));

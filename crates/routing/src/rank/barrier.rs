@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Signal;
+use super::AgreementSignal;
 
 /// One rank's part in barriers, one after the other. Rank 0 counts who has come.
 #[derive(Clone, Debug)]
@@ -12,11 +12,11 @@ pub struct Barrier {
     /// How many barriers this rank has come to, and how many it was let through.
     come: u64,
     through: u64,
-    /// Who has come to the present one, at rank 0. Nobody comes to the next one before it is let through this one.
+    /// Who has come to the present one, at rank 0. No rank comes to the next one before it is let through this one.
     here: BTreeSet<u32>,
     /// Who came to so many rounds and comes to no other.
     left: Vec<(u32, u64)>,
-    outbox: Vec<(u32, Signal)>,
+    outbox: Vec<(u32, AgreementSignal)>,
 }
 
 impl Barrier {
@@ -31,7 +31,7 @@ impl Barrier {
         if self.rank == 0 {
             self.arrived(0);
         } else {
-            self.outbox.push((0, Signal::Arrived { round: self.come }));
+            self.outbox.push((0, AgreementSignal::Arrived { round: self.come }));
         }
     }
 
@@ -41,11 +41,13 @@ impl Barrier {
     }
 
     /// A signal has come.
-    pub fn on_signal(&mut self, from: u32, signal: Signal) {
+    pub fn on_signal(&mut self, from: u32, signal: AgreementSignal) {
         match signal {
-            Signal::Arrived { round } if self.rank == 0 && round == self.through + 1 => self.arrived(from),
-            Signal::Released { round } if from == 0 && round == self.come => self.through = round,
-            Signal::Leaving { round } => self.left.push((from, round)),
+            AgreementSignal::Arrived { round } if self.rank == 0 && round == self.through + 1 => {
+                self.arrived(from)
+            }
+            AgreementSignal::Released { round } if from == 0 && round == self.come => self.through = round,
+            AgreementSignal::Leaving { round } => self.left.push((from, round)),
             _ => {}
         }
     }
@@ -66,13 +68,13 @@ impl Barrier {
         if self.here.len() == self.ranks as usize {
             self.here.clear();
             self.through += 1;
-            let signal = Signal::Released { round: self.through };
+            let signal = AgreementSignal::Released { round: self.through };
             self.outbox.extend((1..self.ranks).map(|rank| (rank, signal)));
         }
     }
 
     /// The next signal to send, and to whom.
-    pub fn poll_action(&mut self) -> Option<(u32, Signal)> {
+    pub fn poll_action(&mut self) -> Option<(u32, AgreementSignal)> {
         self.outbox.pop()
     }
 }
@@ -82,12 +84,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_goes_on_before_all_are_there() {
+    fn no_rank_goes_on_before_all_are_there() {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
             let ranks = random.u32(1..6);
             let mut all: Vec<Barrier> = (0..ranks).map(|rank| Barrier::new(rank, ranks)).collect();
-            let mut under_way: Vec<(u32, u32, Signal)> = Vec::new();
+            let mut under_way: Vec<(u32, u32, AgreementSignal)> = Vec::new();
             let mut come = vec![0u64; ranks as usize];
             while come.iter().any(|rounds| *rounds < 5) || all.iter().any(|barrier| !barrier.is_open()) {
                 let rank = random.usize(..all.len());

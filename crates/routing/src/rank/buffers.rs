@@ -97,7 +97,7 @@ impl Buffers {
         slot as usize * self.slot_bytes()
     }
 
-    /// The slot that belongs to nobody.
+    /// The slot that belongs to no source.
     pub(super) fn overflow(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -119,7 +119,7 @@ impl Buffers {
         self.sending.take(space)
     }
 
-    /// How many buffers nobody has.
+    /// How many buffers are free.
     #[inline]
     pub fn free(&self) -> usize {
         self.sending.free()

@@ -3,19 +3,19 @@
 use core::fmt;
 use core::time::Duration;
 
-use outboard_steering::{Chooser, Config, Evidence, Explanation, Preference, Signal};
+use outboard_steering::{Chooser, Evidence, Explanation, Preference, Signal, SteeringConfig};
 use outboard_wire::Time;
 
 /// Who carries messages to other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carriage {
+pub enum Carrier {
     /// The rank itself.
     Inline,
     /// The agent, to those ranks that it reaches.
     Agent,
 }
 
-impl fmt::Display for Carriage {
+impl fmt::Display for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Inline => "inline",
@@ -34,20 +34,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Chooses who carries messages by how fast the rank gets on. All of its time counts, that of its own work too: an agent
 /// on the same cores takes from that, and one elsewhere gives to it.
 #[derive(Debug)]
-pub struct CarriageChooser {
-    chooser: Chooser<Carriage, 2>,
+pub struct CarrierChooser {
+    chooser: Chooser<Carrier, 2>,
     took: [Signal; 2],
-    picked: Carriage,
+    picked: Carrier,
     began: Time,
     bytes: u64,
     /// The first piece after a change is made of both ways.
     is_mixed: bool,
 }
 
-impl CarriageChooser {
+impl CarrierChooser {
     /// Begins inline.
     pub fn new(now: Time) -> Self {
-        let config = Config {
+        let config = SteeringConfig {
             window: Duration::from_millis(2),
             min_samples: 3,
             stale_after: Duration::from_secs(10),
@@ -56,13 +56,13 @@ impl CarriageChooser {
             explore_after: Duration::from_millis(500),
             explore_one_in: 64,
             explore_fast_one_in: 16,
-            ..Config::default()
+            ..SteeringConfig::default()
         };
-        let chooser = Chooser::new([Carriage::Inline, Carriage::Agent], Preference::Auto, config, now);
+        let chooser = Chooser::new([Carrier::Inline, Carrier::Agent], Preference::Auto, config, now);
         Self {
             chooser: chooser.expect("nothing is preferred that is not among the options"),
             took: [Signal::new(&config), Signal::new(&config)],
-            picked: Carriage::Inline,
+            picked: Carrier::Inline,
             began: now,
             bytes: 0,
             is_mixed: true,
@@ -70,9 +70,9 @@ impl CarriageChooser {
     }
 
     /// So many bytes are on their way. Returns who carries what comes next.
-    pub fn on_sent(&mut self, bytes: u32, has_agent: bool, now: Time) -> Carriage {
+    pub fn on_sent(&mut self, bytes: u32, has_agent: bool, now: Time) -> Carrier {
         if !has_agent {
-            (self.picked, self.bytes, self.began, self.is_mixed) = (Carriage::Inline, 0, now, true);
+            (self.picked, self.bytes, self.began, self.is_mixed) = (Carrier::Inline, 0, now, true);
             return self.picked;
         }
         self.bytes += u64::from(bytes);
@@ -94,7 +94,7 @@ impl CarriageChooser {
     }
 
     /// What was chosen and why.
-    pub fn explain(&self, now: Time) -> Explanation<Carriage> {
+    pub fn explain(&self, now: Time) -> Explanation<Carrier> {
         self.chooser.explain(now)
     }
 }
@@ -103,20 +103,20 @@ impl CarriageChooser {
 mod tests {
     use super::*;
 
-    fn run(chooser: &mut CarriageChooser, from: Time, inline_us: u64, agent_us: u64) -> (Time, f64) {
+    fn run(chooser: &mut CarrierChooser, from: Time, inline_us: u64, agent_us: u64) -> (Time, f64) {
         let (mut now, mut by_agent, pieces) = (from, 0, 40_000);
-        let mut carriage = Carriage::Inline;
+        let mut carriage = Carrier::Inline;
         for _ in 0..pieces {
-            now += Duration::from_micros(if carriage == Carriage::Agent { agent_us } else { inline_us });
-            by_agent += u32::from(carriage == Carriage::Agent);
+            now += Duration::from_micros(if carriage == Carrier::Agent { agent_us } else { inline_us });
+            by_agent += u32::from(carriage == Carrier::Agent);
             carriage = chooser.on_sent(PIECE as u32 / 4, true, now);
         }
         (now, f64::from(by_agent) / f64::from(pieces))
     }
 
     #[test]
-    fn whoever_gets_on_faster_carries_and_the_other_is_tried_now_and_then() {
-        let mut chooser = CarriageChooser::new(Time::ZERO);
+    fn the_faster_carries_and_the_other_is_tried_now_and_then() {
+        let mut chooser = CarrierChooser::new(Time::ZERO);
         let (now, by_agent) = run(&mut chooser, Time::ZERO, 100, 200);
         assert!(by_agent > 0.0 && by_agent < 0.1, "{by_agent}");
         let (now, by_agent) = run(&mut chooser, now, 400, 200);
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sends_little_has_a_choice_too() {
-        let mut chooser = CarriageChooser::new(Time::ZERO);
-        let (mut now, mut by_agent, mut carriage) = (Time::ZERO, 0, Carriage::Inline);
+    fn a_rank_that_sends_little_has_a_choice_too() {
+        let mut chooser = CarrierChooser::new(Time::ZERO);
+        let (mut now, mut by_agent, mut carriage) = (Time::ZERO, 0, Carrier::Inline);
         // A bundle of 1 KiB every few milliseconds.
         for _ in 0..20_000 {
-            now += Duration::from_millis(if carriage == Carriage::Agent { 3 } else { 5 });
-            by_agent += u32::from(carriage == Carriage::Agent);
+            now += Duration::from_millis(if carriage == Carrier::Agent { 3 } else { 5 });
+            by_agent += u32::from(carriage == Carrier::Agent);
             carriage = chooser.on_sent(1 << 10, true, now);
         }
         assert!(by_agent > 10_000, "{by_agent}");
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn without_an_agent_there_is_no_choice() {
-        let mut chooser = CarriageChooser::new(Time::ZERO);
+        let mut chooser = CarrierChooser::new(Time::ZERO);
         let now = Time::ZERO + Duration::from_millis(1);
-        assert!((0..100).all(|_| chooser.on_sent(1 << 20, false, now) == Carriage::Inline));
+        assert!((0..100).all(|_| chooser.on_sent(1 << 20, false, now) == Carrier::Inline));
     }
 }

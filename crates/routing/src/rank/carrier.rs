@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use outboard_contract::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, LinkId, OneSided, OpenRegion, Outcome,
-    RemoteMemory, SendError, Token,
+    AccessError, AccessOutcome, Completion, Disposition, Frame, FrameSendError, Link, LinkError, LinkId,
+    OneSided, OpenRegion, RemoteMemory, Token,
 };
 use outboard_wire::routing::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, Form, PARCEL, PING, PONG, ParcelHead, REFUSED,
-    REFUSED_MAX, RUN, Run, TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, DETACH, Form, PARCEL, PING, PONG, ParcelHead, ParcelMemory, REFUSED,
+    REFUSED_MAX, RUN, RankAttachment, Run, TAKEN, WELCOME, next_in_parcel, run_in_parcel,
 };
 use outboard_wire::{FrameHead, Grant, Rank, Rights, Time, mutant};
 
@@ -32,7 +32,7 @@ pub(super) struct Announced {
 
 /// What a rank knows of the agent that carries messages for it.
 #[derive(Default)]
-pub(super) struct Carrier {
+pub(super) struct CarrierLink {
     pub(super) link: Option<LinkId>,
     has_attached: bool,
     /// What opens its memory, until that has been presented.
@@ -64,7 +64,7 @@ pub(super) struct Carrier {
     pub(super) parcel_bytes: u64,
 }
 
-impl Carrier {
+impl CarrierLink {
     pub(super) fn new(ranks: usize, slots: usize) -> Self {
         Self { reachable: vec![false; ranks], reading: vec![None; slots], ..Self::default() }
     }
@@ -133,7 +133,7 @@ impl RankService {
     pub(super) fn detach<L: Link>(&mut self, id: LinkId, link: &mut L) -> Result<bool, LinkError> {
         match link.send(FrameHead::new(DETACH), &[]) {
             Ok(()) => Ok(self.carrier.to_detach.take_if(|to| *to == id).is_some()),
-            Err(SendError::Lost(error)) => Err(error),
+            Err(FrameSendError::Lost(error)) => Err(error),
             Err(_) => Ok(false),
         }
     }
@@ -154,8 +154,8 @@ impl RankService {
     pub(super) fn read_carrier_frame(&mut self, frame: &Frame<'_>) -> Result<Disposition, String> {
         let len = frame.payload.len();
         match frame.head.kind {
-            WELCOME if len == Welcome::LEN => {
-                let welcome = Welcome::decode(&frame.payload.array::<{ Welcome::LEN }>(0));
+            WELCOME if len == ParcelMemory::LEN => {
+                let welcome = ParcelMemory::decode(&frame.payload.array::<{ ParcelMemory::LEN }>(0));
                 self.carrier.grant = Some(welcome.map_err(|error| error.to_string())?.grant);
             }
             ANNOUNCE if len == Announcement::LEN => {
@@ -220,7 +220,7 @@ impl RankService {
                 self.buffers.give_slot_back(slot);
                 unless_lost(&error)
             }
-            (Ok(Outcome::Opened(region)), None, _) => {
+            (Ok(AccessOutcome::Opened(region)), None, _) => {
                 self.carrier.region = Some(region);
                 Ok(())
             }
@@ -299,7 +299,7 @@ impl RankService {
             return;
         }
         let carrier = &mut self.carrier;
-        // Whoever was away himself has heard nobody.
+        // A rank that was away itself has heard no agent.
         let was_away = now.since(self.now) > patience / 8;
         if carrier.asked_at.is_none() || was_away {
             (carrier.asked_at, carrier.is_asking) = (Some(now), true);
@@ -317,7 +317,7 @@ impl RankService {
     ) -> Result<bool, LinkError> {
         let is_mapped = link.capabilities().one_sided == OneSided::Mapped;
         if !self.carrier.has_attached {
-            let attachment = Attachment {
+            let attachment = RankAttachment {
                 job: self.key(),
                 rank: Rank(self.config.rank),
                 ranks: self.peers.len() as u32,
@@ -327,7 +327,7 @@ impl RankService {
             };
             match link.send(FrameHead::new(ATTACH), &attachment.encode()) {
                 Ok(()) => self.carrier.has_attached = true,
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => return Ok(false),
             }
         }
@@ -342,14 +342,14 @@ impl RankService {
         if self.carrier.is_asking {
             match link.send(FrameHead::new(PING), &[]) {
                 Ok(()) => self.carrier.is_asking = false,
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => return Ok(moved),
             }
         }
         while let Some(tag) = self.carrier.taken.front() {
             match link.send(FrameHead::new(TAKEN).with_tag(*tag), &[]) {
                 Ok(()) => drop(self.carrier.taken.pop_front()),
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => return Ok(moved),
             }
             moved = true;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_what_was_not_sent() {
+    fn no_destination_has_what_was_not_sent() {
         let mut outgoing = sealed(2);
         outgoing.mark_sent();
         assert_eq!(outgoing.on_ack(2, |_| {}), Err(NotSent { missing: 2, sent: 1 }));

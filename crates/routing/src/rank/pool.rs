@@ -62,7 +62,7 @@ mod tests {
         assert_eq!((modest.len(), pool.take(1)), (2, None));
         assert!(pool.take(2).is_some() && pool.take(2).is_some() && pool.take(2).is_none());
         greedy.into_iter().for_each(|thing| pool.give_back(thing));
-        assert!(pool.take(1).is_some(), "what nobody is owed is for all");
+        assert!(pool.take(1).is_some(), "what no space is owed is for all");
         assert_eq!(pool.take(9), None);
     }
 }

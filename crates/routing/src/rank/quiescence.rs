@@ -8,11 +8,11 @@
 
 use outboard_wire::mutant;
 
-use super::Signal;
+use super::AgreementSignal;
 
 /// How much a rank has sent and handled, ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Counts {
+pub struct SentAndHandled {
     /// How much it has sent.
     pub sent: u64,
     /// How much it has handled.
@@ -25,7 +25,7 @@ struct Census {
     wave: u64,
     /// Who has answered the present wave.
     answered: Vec<bool>,
-    sums: Counts,
+    sums: SentAndHandled,
     /// What was handled by the wave before.
     handled_before: Option<u64>,
     /// A mistake that the tests must notice.
@@ -46,7 +46,7 @@ pub struct Quiescence {
     census: Option<Census>,
     /// Who came to so many rounds and comes to no other.
     left: Vec<(u32, u64)>,
-    outbox: Vec<(u32, Signal)>,
+    outbox: Vec<(u32, AgreementSignal)>,
 }
 
 impl Quiescence {
@@ -70,34 +70,36 @@ impl Quiescence {
         self.over == self.come
     }
 
-    /// This rank has nothing left to do at present; its counts, if somebody wants to know. Call it after
+    /// This rank has nothing left to do at present; its counts, if rank 0 wants to know. Call it after
     /// [`on_signal`](Self::on_signal) and whenever the last thing to do is done.
-    pub fn on_idle(&mut self, counts: Counts) {
+    pub fn on_idle(&mut self, counts: SentAndHandled) {
         if let Some((_, wave)) = self.asked.filter(|(round, _)| *round == self.come && !self.is_quiet()) {
             self.asked = None;
             if self.rank == 0 {
                 self.answered(0, wave, counts);
             } else {
-                let Counts { sent, handled } = counts;
-                self.outbox.push((0, Signal::Count { round: self.come, wave, sent, handled }));
+                let SentAndHandled { sent, handled } = counts;
+                self.outbox.push((0, AgreementSignal::Count { round: self.come, wave, sent, handled }));
             }
         }
     }
 
     /// A signal has come.
-    pub fn on_signal(&mut self, from: u32, signal: Signal) {
+    pub fn on_signal(&mut self, from: u32, signal: AgreementSignal) {
         match signal {
-            Signal::Poll { round, wave } if from == 0 && round > self.over => {
+            AgreementSignal::Poll { round, wave } if from == 0 && round > self.over => {
                 self.asked = self.asked.max(Some((round, wave)));
             }
-            Signal::Count { round, wave, sent, handled } if round == self.come && !self.is_quiet() => {
-                self.answered(from, wave, Counts { sent, handled });
+            AgreementSignal::Count { round, wave, sent, handled }
+                if round == self.come && !self.is_quiet() =>
+            {
+                self.answered(from, wave, SentAndHandled { sent, handled });
             }
-            Signal::Quiet { round } if from == 0 && round == self.come => {
+            AgreementSignal::Quiet { round } if from == 0 && round == self.come => {
                 self.over = round;
                 self.asked = self.asked.filter(|(asked, _)| *asked > round);
             }
-            Signal::Leaving { round } => self.left.push((from, round)),
+            AgreementSignal::Leaving { round } => self.left.push((from, round)),
             _ => {}
         }
     }
@@ -114,7 +116,7 @@ impl Quiescence {
     }
 
     /// The next signal to send, and to whom.
-    pub fn poll_action(&mut self) -> Option<(u32, Signal)> {
+    pub fn poll_action(&mut self) -> Option<(u32, AgreementSignal)> {
         self.outbox.pop()
     }
 
@@ -122,13 +124,13 @@ impl Quiescence {
         let Some(census) = &mut self.census else { return };
         census.wave += 1;
         census.answered.fill(false);
-        census.sums = Counts::default();
+        census.sums = SentAndHandled::default();
         self.asked = Some((self.come, census.wave));
-        let signal = Signal::Poll { round: self.come, wave: census.wave };
+        let signal = AgreementSignal::Poll { round: self.come, wave: census.wave };
         self.outbox.extend((1..self.ranks).map(|rank| (rank, signal)));
     }
 
-    fn answered(&mut self, from: u32, wave: u64, counts: Counts) {
+    fn answered(&mut self, from: u32, wave: u64, counts: SentAndHandled) {
         let Some(census) = &mut self.census else { return };
         let Some(has_answered) = census.answered.get_mut(from as usize) else { return };
         if wave != census.wave || std::mem::replace(has_answered, true) {
@@ -146,7 +148,7 @@ impl Quiescence {
         census.handled_before = Some(census.sums.handled).filter(|_| !is_quiet);
         if is_quiet {
             self.over = self.come;
-            let signal = Signal::Quiet { round: self.come };
+            let signal = AgreementSignal::Quiet { round: self.come };
             self.outbox.extend((1..self.ranks).map(|rank| (rank, signal)));
         } else {
             self.ask();

@@ -1,7 +1,7 @@
 //! What comes from other ranks.
 
 use outboard_contract::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, Outcome, RemoteMemory, Token,
+    AccessError, AccessOutcome, Completion, Disposition, Frame, Link, LinkError, RemoteMemory, Token,
 };
 use outboard_wire::mutant;
 use outboard_wire::routing::{ACK, Ack, GREETING, Greeting, RUN, Run};
@@ -160,7 +160,7 @@ impl RankService {
         let Completion { token, result } = completion;
         if token.0 == OPENING {
             match result {
-                Ok(Outcome::Opened(region)) => self.peers[rank as usize].region = Some(region),
+                Ok(AccessOutcome::Opened(region)) => self.peers[rank as usize].region = Some(region),
                 Ok(_) | Err(AccessError::Lost(_)) => {}
                 Err(error) => self.give_up(rank, format!("its bundles cannot be opened: {error}")),
             }

@@ -1,6 +1,6 @@
 //! What goes to other ranks.
 
-use outboard_contract::{Link, LinkError, SendError};
+use outboard_contract::{FrameSendError, Link, LinkError};
 use outboard_wire::routing::{ACK, Ack, Form, RUN, Run};
 use outboard_wire::{FrameHead, Rank};
 
@@ -21,9 +21,9 @@ impl RankService {
             while let Some(kept) = self.peers[rank as usize].traffic[set].outgoing.unsent().copied() {
                 match self.send_run(rank, &kept, link, is_mapped) {
                     Ok(()) => self.mark_sent(rank, set, &kept, by_agent),
-                    Err(SendError::Full) => return Ok(moved),
-                    Err(SendError::Lost(error)) => return Err(error),
-                    Err(SendError::TooLong { max, .. }) => {
+                    Err(FrameSendError::Full) => return Ok(moved),
+                    Err(FrameSendError::Lost(error)) => return Err(error),
+                    Err(FrameSendError::TooLong { max, .. }) => {
                         let why = format!(
                             "its link takes {max} bytes at once: enlarge link.ring, or choose smaller bundles"
                         );
@@ -58,7 +58,7 @@ impl RankService {
         kept: &Kept,
         link: &mut L,
         is_mapped: bool,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), FrameSendError> {
         let (at, len) = (self.buffers.offset(kept.buffer), kept.len as usize);
         let run = Run {
             source: Rank(self.config.rank),
@@ -103,7 +103,7 @@ impl RankService {
                 Ok(()) => {
                     (traffic.is_owed, self.carrier.has_given) = (false, self.carrier.has_given | by_agent)
                 }
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => return Ok(true),
             }
             moved = true;

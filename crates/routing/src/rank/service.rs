@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use outboard_contract::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, LinkId, Loss, OneSided, Origin, Peer,
-    RemoteMemory, SendError, Service, Token,
+    AccessError, Completion, Disposition, Frame, FrameSendError, Link, LinkError, LinkId, LinkOrigin, Loss,
+    OneSided, Peer, RemoteMemory, Service, Token,
 };
 use outboard_wire::routing::{Form, GREETING, Greeting, JobKey, Run};
 use outboard_wire::{FrameHead, Incarnation, JobId, Rights, Role, Time, mutant};
 
 use super::buffers::Buffers;
-use super::carrier::Carrier;
+use super::carrier::CarrierLink;
 use super::peer::{Departed, PeerRank};
-use super::{Carriage, Outgoing};
+use super::{Carrier, Outgoing};
 
 /// Who a rank is, and whom it talks to.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct RankConfig {
 }
 
 impl RankConfig {
-    /// What agents know the job by. Whoever is not in it cannot know how its ranks call themselves.
+    /// What agents know the job by. A process outside of the job cannot know how its ranks call themselves.
     pub fn key(&self) -> JobKey {
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let roster = self.members.iter().fold(SPREAD, |hash, member| {
@@ -95,8 +95,8 @@ pub struct RankService {
     pub(super) reading: Vec<Option<Run>>,
     pub(super) arrived: Vec<Arrived>,
     departed: Vec<Departed>,
-    pub(super) carriage: Carriage,
-    pub(super) carrier: Carrier,
+    pub(super) carriage: Carrier,
+    pub(super) carrier: CarrierLink,
     key: JobKey,
     /// When the links were last given their turn.
     pub(super) now: Time,
@@ -109,9 +109,9 @@ impl RankService {
         let peers = config.members.iter().map(|incarnation| PeerRank::new(*incarnation, spaces)).collect();
         let reading = vec![None; buffers.slots.len()];
         let key = config.key();
-        let carrier = Carrier::new(config.members.len(), buffers.slots.len() + 1);
+        let carrier = CarrierLink::new(config.members.len(), buffers.slots.len() + 1);
         Self {
-            carriage: Carriage::Inline,
+            carriage: Carrier::Inline,
             carrier,
             config,
             buffers,
@@ -126,13 +126,13 @@ impl RankService {
     }
 
     /// Chooses who carries messages from now on. What is under way arrives by the way that it has taken.
-    pub fn set_carriage(&mut self, carriage: Carriage) {
+    pub fn set_carriage(&mut self, carriage: Carrier) {
         self.carriage = carriage;
     }
 
     /// What has gone by the agent so far.
     pub fn carried(&self) -> Carried {
-        let Carrier { bundles_sent, bytes_sent, parcels, parcel_bytes, .. } = self.carrier;
+        let CarrierLink { bundles_sent, bytes_sent, parcels, parcel_bytes, .. } = self.carrier;
         Carried { bundles_sent, bytes_sent, parcels, parcel_bytes }
     }
 
@@ -153,7 +153,7 @@ impl RankService {
 
     #[inline]
     pub(super) fn goes_by_agent(&self, rank: u32) -> bool {
-        self.carriage == Carriage::Agent && self.carrier.reaches(rank) && !self.carrier.is_silent
+        self.carriage == Carrier::Agent && self.carrier.reaches(rank) && !self.carrier.is_silent
     }
 
     pub(super) fn key(&self) -> JobKey {
@@ -172,7 +172,7 @@ impl RankService {
                 let on_wire = if space == self.config.spaces { SIGNALS } else { space };
                 peer.traffic[usize::from(space)].outgoing.seal(buffer, len, on_wire, form);
             }
-            // Nobody will have it; whoever sends finds out who has departed.
+            // No rank will have it; the sender finds out who has departed.
             None => self.buffers.give_back(buffer),
         }
     }
@@ -244,11 +244,11 @@ impl RankService {
 impl Service for RankService {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _now: Time) {
         let intro = peer.intro();
         if intro.role == Role::Agent {
             // One that calls by itself is none that was chosen.
-            if matches!(origin, Origin::Dialled(_)) {
+            if matches!(origin, LinkOrigin::Dialled(_)) {
                 self.carrier_connected(link);
             }
             return;
@@ -257,7 +257,7 @@ impl Service for RankService {
         if intro.job != self.config.job || rank == self.config.rank {
             return;
         }
-        // Whoever does not know a rank's number is somebody else.
+        // A peer that does not know a rank's number is not that rank.
         if let Some(known) = self.peers.get_mut(rank as usize).filter(|p| p.incarnation == intro.incarnation)
         {
             known.connected(link);
@@ -320,7 +320,7 @@ impl Service for RankService {
         if !peer.has_greeting {
             match link.send(FrameHead::new(GREETING), &greeting.encode()) {
                 Ok(()) => peer.has_greeting = true,
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => return Ok(false),
             }
         }
@@ -358,7 +358,7 @@ impl Service for RankService {
         peer.disconnected(now, error.to_string());
         let has_left = matches!(error.loss, Loss::Closed { .. });
         if peer.is_mapped || has_left {
-            // Nobody but the end of a process cuts a link within a node.
+            // Only the end of a process cuts a link within a node.
             self.let_go(rank, error.to_string(), has_left);
         }
     }

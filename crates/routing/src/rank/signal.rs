@@ -2,7 +2,7 @@
 
 /// What ranks tell each other to agree on something. `round` counts how often they have done so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Signal {
+pub enum AgreementSignal {
     /// From rank 0: how much have you sent and handled?
     Poll {
         /// Of which round.
@@ -46,7 +46,7 @@ pub enum Signal {
 /// The size of a signal in bytes.
 pub const SIGNAL_LEN: usize = 40;
 
-impl Signal {
+impl AgreementSignal {
     /// As bytes.
     pub fn encode(self) -> [u8; SIGNAL_LEN] {
         let words = match self {
@@ -88,17 +88,17 @@ mod tests {
     #[test]
     fn signals_come_back() {
         let signals = [
-            Signal::Poll { round: 1, wave: 2 },
-            Signal::Count { round: 1, wave: 2, sent: u64::MAX, handled: 4 },
-            Signal::Quiet { round: 9 },
-            Signal::Arrived { round: 3 },
-            Signal::Released { round: 3 },
-            Signal::Leaving { round: 4 },
+            AgreementSignal::Poll { round: 1, wave: 2 },
+            AgreementSignal::Count { round: 1, wave: 2, sent: u64::MAX, handled: 4 },
+            AgreementSignal::Quiet { round: 9 },
+            AgreementSignal::Arrived { round: 3 },
+            AgreementSignal::Released { round: 3 },
+            AgreementSignal::Leaving { round: 4 },
         ];
         for signal in signals {
-            assert_eq!(Signal::decode(&signal.encode()), Some(signal));
+            assert_eq!(AgreementSignal::decode(&signal.encode()), Some(signal));
         }
-        assert_eq!(Signal::decode(&[9; SIGNAL_LEN]), None);
-        assert_eq!(Signal::decode(&[0; SIGNAL_LEN - 1]), None);
+        assert_eq!(AgreementSignal::decode(&[9; SIGNAL_LEN]), None);
+        assert_eq!(AgreementSignal::decode(&[0; SIGNAL_LEN - 1]), None);
     }
 }

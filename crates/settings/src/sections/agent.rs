@@ -47,7 +47,7 @@ section! {
         pub static_max: OrAuto<Capacity> where an_amount = OrAuto::Auto,
         /// How it passes requests on to memory servers: serial (one at a time), batched (what has arrived goes out
         /// together, then the next) or pipelined (at once). The first two are for comparison.
-        pub forwarding: Forwarding = Forwarding::Pipelined,
+        pub forwarding: ForwardingChoice = ForwardingChoice::Pipelined,
         /// How long the parcels are in which it carries messages: a power of two from 4KiB to 1MiB, at least as long as
         /// the bundles of the jobs that it serves.
         pub parcel: ByteSize where parcel_size = ByteSize(64 << 10),
@@ -67,7 +67,7 @@ section! {
 
 /// How an agent passes requests on to memory servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Forwarding {
+pub enum ForwardingChoice {
     /// One at a time.
     Serial,
     /// What has arrived goes out together; then the next.
@@ -76,7 +76,7 @@ pub enum Forwarding {
     Pipelined,
 }
 
-impl Choice for Forwarding {
+impl Choice for ForwardingChoice {
     const KIND: &'static str = "forwarding";
     const EXAMPLE: &'static str = "serial, batched or pipelined";
     const ALL: &'static [(&'static str, Self)] =

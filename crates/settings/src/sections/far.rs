@@ -1,5 +1,6 @@
 //! The settings of far memory.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use outboard_link::Address;
@@ -20,8 +21,12 @@ section! {
         /// its name.
         pub stripe: ByteSize where stripe_size = ByteSize(2 << 20),
         /// How much of far memory may be here at once, all regions together: a size, or a share of the memory that this
-        /// process can have. auto is 256MiB, or an eighth of its memory where that is less.
+        /// process can have. auto begins with 256MiB, or an eighth of its memory where that is less, and follows what memory
+        /// is left while the program runs: free memory, control groups, and whether threads wait for memory.
         pub buffer: OrAuto<Capacity> where an_amount = OrAuto::Auto,
+        /// How large the buffer may become while the program runs: a size, or a share of the memory that this process can have.
+        /// auto is as large as the buffer, or half of its memory where that is auto. Costs addresses, and a thousandth of it at most.
+        pub buffer_max: OrAuto<Capacity> where an_amount = OrAuto::Auto,
         /// The size of chunks, the unit of movement: a power of two from 4KiB to 2MiB. Large chunks move faster, small
         /// ones bring less that is not wanted.
         pub chunk: ByteSize where chunk_size = ByteSize(64 << 10),
@@ -42,9 +47,18 @@ section! {
         /// What becomes of an access that cannot be served, because its memory server is lost: signal (it raises SIGBUS) or
         /// exit (the process ends with a line on the standard error and exit code 1).
         pub on_loss: LossChoice = LossChoice::Signal,
+        /// Which thread answers a page fault: threads (one of the library's own, which wakes the one that waits), signal (the
+        /// one that touches absent memory, in a handler of SIGBUS: nothing is handed over, but system calls that are
+        /// given absent far memory fail with EFAULT) or auto (signal, if the process lacks the privilege to have system calls
+        /// wait and the servers' memory can be read directly; else threads). With signal, a program's own handler of SIGBUS
+        /// is installed before.
+        pub faults: FaultsChoice = FaultsChoice::Auto,
         /// How long fault threads look for work before they sleep. Longer answers faster and takes a processor from
-        /// the application.
-        pub spin: Duration = Duration::ZERO,
+        /// the application; none is what turns out to be faster: not at all, or one of them for a moment after a fault.
+        pub spin: Option<Duration> = None,
+        /// A file that is written when far memory ends, with the chunks that were touched in order, as far as that was seen: touches
+        /// of what is here are not. Takes 32 MiB meanwhile, for the first four million; `outboard bench far --play` plays it.
+        pub record: Option<PathBuf> = None,
         /// The NUMA node whose memory the buffer is made of: a number, auto (the one nearest the link, if the system
         /// knows) or none (wherever the kernel puts it).
         pub node: NodeChoice = NodeChoice::Auto,
@@ -87,6 +101,24 @@ impl Choice for CacheChoice {
     const EXAMPLE: &'static str = "off, static, dynamic or auto";
     const ALL: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("static", Self::Static), ("dynamic", Self::Dynamic), ("auto", Self::Auto)];
+}
+
+/// Which thread answers a page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultsChoice {
+    /// The one that touches absent memory where that takes nothing from the program, else one of the library's own.
+    Auto,
+    /// One of the library's own.
+    Threads,
+    /// The one that touches absent memory.
+    Signal,
+}
+
+impl Choice for FaultsChoice {
+    const KIND: &'static str = "choice";
+    const EXAMPLE: &'static str = "auto, threads or signal";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("threads", Self::Threads), ("signal", Self::Signal)];
 }
 
 /// What becomes of an access that cannot be served.

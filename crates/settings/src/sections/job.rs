@@ -16,10 +16,10 @@ section! {
     "job" => pub struct JobSettings {
         /// The agent: an address, none for going without, or auto for the one at this user's default socket
         /// if there is one.
-        pub agent: Whereabouts = Whereabouts::Auto,
+        pub agent: AddressChoice = AddressChoice::Auto,
         /// The memory server: an address, none for going without, or auto for the one at this user's default
         /// socket if there is one.
-        pub memory: Whereabouts = Whereabouts::Auto,
+        pub memory: AddressChoice = AddressChoice::Auto,
         /// Whether the ranks start an agent on each node where agent is auto and none runs: one for all ranks there, which
         /// ends with the last of them. A process that mpirun, srun or torchrun has started does, unless told otherwise.
         pub start_agent: bool = false,
@@ -27,7 +27,7 @@ section! {
         pub agent_program: Option<PathBuf> = None,
         /// Where the ranks of the job find each other.
         pub rendezvous: Option<Address> = None,
-        /// Whether rank 0 hosts the meeting at that place; otherwise somebody else does, like outboard run. Without a
+        /// Whether rank 0 hosts the meeting at that place; otherwise another process does, like outboard run. Without a
         /// place it always does, unless there is an agent to meet at.
         pub rank0_hosts: bool = false,
         /// Where other ranks reach this one; none is a socket that only this node sees. On several nodes: tcp:ip:0.
@@ -53,15 +53,15 @@ impl JobSettings {
     /// Where the agent is that the ranks of a node have started for themselves, if they may.
     pub fn own_agent(&self) -> Option<Address> {
         let may =
-            self.start_agent && self.agent == Whereabouts::Auto && self.size.is_some_and(|size| size > 1);
+            self.start_agent && self.agent == AddressChoice::Auto && self.size.is_some_and(|size| size > 1);
         self.id.filter(|_| may).map(|id| default_socket(&format!("agent-{:016x}", id.0)))
     }
 }
 
 /// Where a service is to be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
-    /// At this user's default socket, if somebody listens there.
+pub enum AddressChoice {
+    /// At this user's default socket, if a daemon listens there.
     Auto,
     /// It is not to be used.
     None,
@@ -69,7 +69,7 @@ pub enum Whereabouts {
     At(Address),
 }
 
-impl Whereabouts {
+impl AddressChoice {
     /// Where to look for `daemon` (`agent`, `memory`), if at all.
     pub fn address(&self, daemon: &str) -> Option<Address> {
         match self {
@@ -80,7 +80,7 @@ impl Whereabouts {
     }
 }
 
-impl Value for Whereabouts {
+impl Value for AddressChoice {
     const KIND: &'static str = "address";
     const EXAMPLE: &'static str = "unix:@name, unix:/path, tcp:ip:port, auto or none";
 

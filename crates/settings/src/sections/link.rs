@@ -5,6 +5,7 @@ use std::time::Duration;
 use outboard_link::ofi;
 use outboard_link::shm::{self, Users};
 use outboard_link::tcp::{self, Credential, Encryption};
+use outboard_link::{LinkConfigs, StreamConfig};
 
 use crate::keys_place::{KeysPlace, can_read};
 use crate::section::section;
@@ -29,7 +30,7 @@ section! {
         /// everyone, or user ids.
         pub users: Users = Users::Same,
         /// Which TCP connections are encrypted: remote (those between machines), all or none. Encryption needs keys
-        /// or a secret; without them nobody listens on or connects to addresses of other machines.
+        /// or a secret; without them no process listens on or connects to addresses of other machines.
         pub encryption: Encryption = Encryption::Remote,
         /// The folder of keys that this node shows to others: a path, none, or auto for the first that exists of
         /// outboard/keys in the user's configuration folder and /etc/outboard/keys.
@@ -43,7 +44,7 @@ section! {
         /// Who moves the bytes of links over libfabric, by libfabric's name, such as verbs;ofi_rxm. Without it, the
         /// best that there is; where others connect, what they chose.
         pub provider: Option<String> = None,
-        /// Who lets libfabric's provider do its work: fitting (whoever the provider prefers), manual (the link's owner, when
+        /// Who lets libfabric's provider do its work: fitting (as the provider prefers), manual (the link's owner, when
         /// it has time) or automatic (the provider, by a thread of its own if it has to: what peers read and write is
         /// reached at any time then, and costs processor time). Where there is nothing automatic, it is manual.
         pub progress: ofi::Progress = ofi::Progress::Fitting,
@@ -57,43 +58,55 @@ section! {
 }
 
 impl LinkSettings {
+    /// What links of each kind are built with.
+    pub fn configs(&self) -> LinkConfigs {
+        LinkConfigs { shm: self.shm(), tcp: self.tcp(), ofi: self.ofi() }
+    }
+
     /// What shared-memory links are built with.
-    pub fn shm(&self) -> shm::Config {
-        shm::Config {
+    pub fn shm(&self) -> shm::ShmConfig {
+        shm::ShmConfig {
             // The check of `ring` leaves nothing that does not fit.
             ring_bytes: u32::try_from(self.ring.0).unwrap_or(u32::MAX),
             handshake_timeout: self.handshake_timeout,
             users: self.users.clone(),
-            ..shm::Config::default()
+            ..shm::ShmConfig::default()
         }
     }
 
     /// What TCP links are built with.
-    pub fn tcp(&self) -> tcp::Config {
-        tcp::Config {
-            buffer_bytes: usize::try_from(self.ring.0).unwrap_or(usize::MAX),
-            heartbeat: self.heartbeat,
-            deadline: self.deadline,
-            handshake_timeout: self.handshake_timeout,
+    pub fn tcp(&self) -> tcp::TcpConfig {
+        tcp::TcpConfig {
+            stream: self.stream(),
             allow_remote: self.allow_remote,
             encryption: self.encryption,
             credential: self.credential(),
             slot: self.slot,
-            ..tcp::Config::default()
         }
     }
 }
 
 impl LinkSettings {
-    /// What links over libfabric are built with.
-    pub fn ofi(&self) -> ofi::Config {
-        let defaults = ofi::Config::default();
-        ofi::Config {
+    /// The settings of links over TCP and fabrics alike.
+    fn stream(&self) -> StreamConfig {
+        StreamConfig {
             buffer_bytes: usize::try_from(self.ring.0).unwrap_or(usize::MAX),
             heartbeat: self.heartbeat,
             deadline: self.deadline,
-            // Providers take their time, which nobody else has to wait for.
-            handshake_timeout: self.handshake_timeout.max(defaults.handshake_timeout),
+            handshake_timeout: self.handshake_timeout,
+            ..StreamConfig::default()
+        }
+    }
+
+    /// What links over libfabric are built with.
+    pub fn ofi(&self) -> ofi::OfiConfig {
+        let defaults = ofi::OfiConfig::default();
+        ofi::OfiConfig {
+            stream: StreamConfig {
+                // Providers take their time, and no other test has to wait for that.
+                handshake_timeout: self.handshake_timeout.max(defaults.stream.handshake_timeout),
+                ..self.stream()
+            },
             allow_remote: self.allow_remote,
             provider: self.provider.clone(),
             progress: self.progress,
@@ -112,7 +125,7 @@ impl LinkSettings {
         }
     }
 
-    /// The same for a process of this job: where there is nothing else, it shows the job's secret.
+    /// The settings for a process of this job: where there is nothing else, it shows the job's secret.
     pub fn of_job(&self, job: &JobSettings) -> Self {
         let secret = job.secret.clone().filter(|secret| !secret.is_guessable());
         let is_usable = match (self.credential(), &self.keys) {
@@ -164,9 +177,9 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_links() {
         let settings = LinkSettings { keys: KeysPlace::None, ..LinkSettings::default() };
-        assert_eq!(format!("{:?}", settings.shm()), format!("{:?}", shm::Config::default()));
-        assert_eq!(format!("{:?}", settings.tcp()), format!("{:?}", tcp::Config::default()));
-        assert_eq!(format!("{:?}", settings.ofi()), format!("{:?}", ofi::Config::default()));
+        assert_eq!(format!("{:?}", settings.shm()), format!("{:?}", shm::ShmConfig::default()));
+        assert_eq!(format!("{:?}", settings.tcp()), format!("{:?}", tcp::TcpConfig::default()));
+        assert_eq!(format!("{:?}", settings.ofi()), format!("{:?}", ofi::OfiConfig::default()));
     }
 
     #[test]

@@ -23,23 +23,23 @@ section! {
         /// 2, or 1 where affinity mask or processor quota allow no more.
         pub workers: OrAuto<usize> where some_workers = OrAuto::Auto,
         /// The folder below which clients may have files loaded into regions; none means that no files are loaded.
-        /// Whoever may connect can load any file below it that the server's user may read, and have any that it
+        /// A process that may connect can load any file below it that the server's user may read, and have any that it
         /// may write replaced (`sync`) by what they wrote: to protect files, give that user no right to write.
         pub data_dir: Option<PathBuf> = None,
         /// How long a client whose links were lost is waited for, at most a day: meanwhile its regions stay, and
-        /// nobody else is given those that it leases. One that says goodbye, or whose death is certain, is not
-        /// waited for; 0s waits for nobody.
+        /// no other client is given those that it leases. One that says goodbye, or whose death is certain, is not
+        /// waited for; with 0s no client is.
         pub linger: Duration where a_day_at_most = Duration::from_secs(30),
     }
 }
 
-/// For daemons: one that listens nowhere serves nobody.
+/// For daemons: one that listens nowhere has no clients.
 #[expect(clippy::ptr_arg, reason = "a check is given the field as it is")]
 pub(super) fn not_empty(listen: &Vec<Address>) -> Result<(), &'static str> {
     if listen.is_empty() { Err("a daemon must listen somewhere; write at least one address") } else { Ok(()) }
 }
 
-/// For daemons: one without threads serves nobody, and every thread has its memory and its descriptors.
+/// For daemons: one without threads serves no client, and every thread has its memory and its descriptors.
 pub(super) fn some_workers(workers: &OrAuto<usize>) -> Result<(), &'static str> {
     match workers {
         OrAuto::Given(0) => Err("there must be at least one worker"),

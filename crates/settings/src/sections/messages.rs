@@ -11,7 +11,7 @@ section! {
     "messages" => pub struct MessagesSettings {
         /// Who moves bundles to other ranks: inline (the rank's own thread), agent (the agent, to those ranks that agents
         /// reach) or auto (whatever lets the rank get on faster; it is measured now and then).
-        pub placement: Placement = Placement::Auto,
+        pub placement: MessagesPlacement = MessagesPlacement::Auto,
         /// The size of a bundle of messages: a power of two from 1KiB to 1MiB. Larger ones cost fewer operations for each
         /// message, smaller ones arrive sooner and stay in the processor's caches.
         pub bundle: ByteSize where bundle_size = ByteSize(32 << 10),
@@ -29,16 +29,16 @@ section! {
 
 /// Who moves bundles to other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement {
+pub enum MessagesPlacement {
     /// The rank's own thread.
     Inline,
     /// The agent, to those ranks that agents reach.
     Agent,
-    /// Whoever lets the rank get on faster.
+    /// The one of the two with which the rank gets on faster.
     Auto,
 }
 
-impl Choice for Placement {
+impl Choice for MessagesPlacement {
     const KIND: &'static str = "placement";
     const EXAMPLE: &'static str = "inline, agent or auto";
     const ALL: &'static [(&'static str, Self)] =

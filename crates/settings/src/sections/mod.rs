@@ -10,14 +10,14 @@ mod memory;
 mod messages;
 mod metrics;
 
-pub use agent::{AgentSettings, Forwarding};
+pub use agent::{AgentSettings, ForwardingChoice};
 pub use calling::CallingSettings;
-pub use far::{CacheChoice, FarSettings, LossChoice, NodeChoice, PathChoice};
-pub use job::{JobSettings, Whereabouts};
+pub use far::{CacheChoice, FarSettings, FaultsChoice, LossChoice, NodeChoice, PathChoice};
+pub use job::{AddressChoice, JobSettings};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};
 pub use memory::MemorySettings;
-pub use messages::{MessagesSettings, Placement};
+pub use messages::{MessagesPlacement, MessagesSettings};
 pub use metrics::MetricsSettings;
 
 use crate::SettingsError;

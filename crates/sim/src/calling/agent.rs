@@ -2,7 +2,7 @@
 //! and are torn.
 
 use outboard_calling::{AgentDesk, Ambient, ExecutorConfig, LaneWork, SharedCalls, TableLimits};
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::Time;
 use outboard_wire::calling::{CallerId, is_calling};
@@ -27,7 +27,7 @@ pub(super) fn draw_caller(random: &mut Rng) -> CallerId {
     CallerId(std::array::from_fn(|_| random.u8(..)))
 }
 
-/// What functions find besides regions.
+/// The surroundings of functions besides regions.
 pub(super) fn ambient(random: &mut Rng) -> Ambient {
     Ambient::new(random.u64(..), || 0, |_| {})
 }
@@ -49,8 +49,8 @@ impl Agent {
 impl Service for Agent {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _: Time) {
-        if matches!(origin, Origin::Dialled(_)) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _: Time) {
+        if matches!(origin, LinkOrigin::Dialled(_)) {
             let known_as = (draw_caller(&mut self.random), ambient(&mut self.random));
             self.desk.on_dialled(link, peer, known_as, &mut self.outbox);
         }

@@ -1,4 +1,4 @@
-//! What callers did, and what the memory of all lives of all servers says of it.
+//! The deeds of callers, against the memory of all lives of all servers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use outboard_calling::Fault;
+use outboard_calling::CallFault;
 use outboard_link::memory::Segment;
 use outboard_wire::Incarnation;
-use outboard_wire::calling::{Failure, TrapReason};
+use outboard_wire::calling::{CallFailure, TrapReason};
 
 use super::functions::{CELLS_MAX, read_answer};
 use super::history::{Event, Op, check};
 use crate::Recorder;
 
-/// What a call was meant to do.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     /// An operation on the table of a server, by its place among the events.
@@ -32,7 +32,7 @@ pub(super) enum Deed {
 /// How a call that marks cells has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Nobody knows: its caller has died.
+    /// Unknown: its caller has died.
     Unknown,
     Replied,
     Failed {
@@ -72,7 +72,7 @@ impl Books {
         self.facts.borrow_mut().cells.push(cells);
     }
 
-    /// An operation on the table of a server begins. A put puts a value that nobody else does.
+    /// An operation on the table of a server begins. A put puts a value that no other does.
     pub(super) fn begin_table(&self, server: Incarnation, key: u8, mut op: Op) -> (Deed, Op) {
         let mut facts = self.facts.borrow_mut();
         facts.now += 1;
@@ -108,7 +108,7 @@ impl Books {
     /// A caller dies with this call under way.
     pub(super) fn orphan(&self, deed: Deed) {
         self.end_marks(deed, End::Unknown);
-        // What was read by nobody does not matter.
+        // A get without a reader does not matter.
         if let Deed::Table(event) = deed {
             let mut facts = self.facts.borrow_mut();
             let event = &mut facts.events[event].1;
@@ -147,16 +147,16 @@ impl Books {
     }
 
     /// A call has failed; `is_late` if its time was over.
-    pub(super) fn failed(&self, deed: Deed, fault: Fault, is_late: bool) {
+    pub(super) fn failed(&self, deed: Deed, fault: CallFault, is_late: bool) {
         let may_have_run = fault.may_have_run();
         self.count(if may_have_run { "may have run" } else { "did not run" });
         self.recorder
             .expect(is_late || !self.is_fair, || format!("nothing fails in fair weather: {fault:?}"));
-        self.recorder.expect(is_late || !matches!(fault, Fault::Late { .. }), || {
+        self.recorder.expect(is_late || !matches!(fault, CallFault::Late { .. }), || {
             "a call is late only when its time is over".to_owned()
         });
         let is_ours = |reason| matches!(reason, TrapReason::NotReached | TrapReason::NoForward);
-        if let Fault::Failed(Failure::Trapped { reason, .. }) = fault
+        if let CallFault::Failed(CallFailure::Trapped { reason, .. }) = fault
             && !is_ours(reason)
         {
             self.recorder.fail(format!("functions do not fail: {fault:?}"));
@@ -165,12 +165,12 @@ impl Books {
         if let Deed::Table(event) = deed {
             let mut facts = self.facts.borrow_mut();
             let event = &mut facts.events[event].1;
-            // Nobody can tell whether it was read, and nobody needs to know.
+            // Whether it was read cannot be told, and does not matter.
             event.did_nothing = !may_have_run || matches!(event.op, Op::Get(_));
         }
     }
 
-    /// Takes a put for done whose answer did not come. Nobody may.
+    /// Takes a put for done whose answer did not come. No machine may.
     #[cfg(test)]
     pub(super) fn pretend_done(&self, deed: Deed) {
         if let Deed::Table(event) = deed {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_calling::{
-    Begin, CallOutcome, Crossing, Dispatcher, DispatcherConfig, Fault, Function, Placement, SiteLink,
+    Begin, CallFault, CallOutcome, CallPlacement, Crossing, Dispatcher, DispatcherConfig, PreparedFunction,
+    SiteLink,
 };
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_steering::Site;
 use outboard_wire::{Role, Time};
@@ -24,10 +25,10 @@ use crate::{Boot, Recorder};
 const NUMBER_SHIFT: u32 = 56;
 /// How many operations on tables there are in one life of a caller.
 const TABLE_CALLS_MAX: u32 = 25;
-/// How much later than its time a call may be told to be late where everybody runs as soon as possible: some turns.
+/// How much later than its time a call may be told to be late where all run as soon as possible: some turns.
 const LATENESS_MAX: Duration = Duration::from_micros(50);
 
-/// What an application does.
+/// The doings of an application.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     pub(super) keys: u8,
@@ -35,7 +36,7 @@ pub(super) struct Habits {
     pub(super) pause: Duration,
     pub(super) burst: usize,
     pub(super) under_way_max: usize,
-    pub(super) placement: Placement,
+    pub(super) placement: CallPlacement,
     pub(super) is_open_here: bool,
     pub(super) silence_max: Duration,
     /// How many frames have room on the way to a link.
@@ -49,9 +50,9 @@ pub(super) struct Habits {
 impl Habits {
     pub(super) fn draw(random: &mut Rng, until: Time, repeats: bool) -> Self {
         let placement = match random.u8(..8) {
-            0 => Placement::Hinted(Site::ALL[random.usize(..3)]),
-            1 => Placement::Fixed(Site::Server),
-            _ => Placement::Steered,
+            0 => CallPlacement::Hinted(Site::ALL[random.usize(..3)]),
+            1 => CallPlacement::Fixed(Site::Server),
+            _ => CallPlacement::Steered,
         };
         Self {
             keys: random.u8(2..6),
@@ -75,7 +76,7 @@ struct Begun {
 }
 
 /// How a call ended, until the books know.
-type Ended = (u64, Result<(u64, Vec<u8>), Fault>);
+type Ended = (u64, Result<(u64, Vec<u8>), CallFault>);
 
 /// A call that the application wants to make.
 struct Wish {
@@ -188,7 +189,7 @@ impl Caller {
             });
             session.epoch = epoch;
             if let Some(image) = session.dispatcher.unprepared() {
-                let (name, prepared) = (image.name(), Function::prepare(image));
+                let (name, prepared) = (image.name(), PreparedFunction::prepare(image));
                 session.dispatcher.prepared(name, prepared);
             }
             if session.dispatcher.wants_agent() {
@@ -201,7 +202,7 @@ impl Caller {
         }
         let crossed = &mut ended;
         moved |= self.crossing.cross(&mut self.posts, |ashore| {
-            crossed.push((ashore.id, Err(Fault::Lost { may_have_run: true })));
+            crossed.push((ashore.id, Err(CallFault::Lost { may_have_run: true })));
         });
         for (id, result) in ended {
             self.settle(id, result, now);
@@ -217,13 +218,13 @@ impl Caller {
                 && post.session.as_ref().is_some_and(|session| session.dispatcher.under_way() == 0);
             if is_over {
                 post.session = None;
-                // What the agent says late must not be taken for an answer to another dispatcher.
+                // A late frame of the agent must not be taken for an answer to another dispatcher.
                 post.leaves_agent = post.agent.is_some() && post.unused_agent.is_none();
             }
         }
     }
 
-    fn settle(&mut self, id: u64, result: Result<(u64, Vec<u8>), Fault>, now: Time) {
+    fn settle(&mut self, id: u64, result: Result<(u64, Vec<u8>), CallFault>, now: Time) {
         let Some(Begun { deed, until }) = self.begun.remove(&id) else {
             return self.recorder.fail(format!("every call ends once, but {id:#x} did again: {result:?}"));
         };
@@ -233,7 +234,7 @@ impl Caller {
                 let is_late = until.is_some_and(|until| until <= now);
                 let late = until.map_or(Duration::ZERO, |until| now.since(until));
                 self.recorder.expect(!self.books.is_fair || late <= LATENESS_MAX, || {
-                    format!("nobody waits for long after a call's time is over, but {late:?}")
+                    format!("no caller waits for long after a call's time is over, but {late:?}")
                 });
                 self.books.failed(deed, fault, is_late);
                 #[cfg(test)]
@@ -248,10 +249,10 @@ impl Caller {
     fn look_for_forgotten(&self, now: Time) {
         let forgotten = self.begun.values().filter(|begun| begun.until.is_some_and(|until| until <= now));
         let count = forgotten.count();
-        self.recorder.expect(count == 0, || format!("nobody waits for ever, but {count} calls are late"));
+        self.recorder.expect(count == 0, || format!("no caller waits for ever, but {count} calls are late"));
     }
 
-    /// What the application wants next.
+    /// The next wish of the application.
     fn draw_call(&mut self) -> Option<Wish> {
         let at = self.random.usize(..self.posts.len());
         let session = self.posts[at].session.as_ref().filter(|session| session.is_ready())?;
@@ -350,8 +351,8 @@ impl Service for Caller {
         moved
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _: Time) {
-        let Origin::Dialled(_) = origin else { return };
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _: Time) {
+        let LinkOrigin::Dialled(_) = origin else { return };
         if peer.intro().role == Role::Agent {
             if let Some(post) = self.posts.iter_mut().find(|post| post.agent.is_none()) {
                 post.agent = Some(link);

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use outboard_calling::{FunctionImage, Wanted};
+use outboard_calling::{FunctionImage, FunctionNeeds};
 use outboard_wire::calling::Allowed;
 use outboard_wire::{Generation, RegionId, RegionKey, Rights};
 
@@ -87,7 +87,7 @@ impl Name {
     pub(super) fn image(self) -> &'static FunctionImage {
         static IMAGES: OnceLock<[FunctionImage; 5]> = OnceLock::new();
         let images = IMAGES.get_or_init(|| {
-            // What lies in the repository is known to be right, and so are the texts above.
+            // The objects in the repository are known to be right, and so are the texts above.
             let object = |entry| FunctionImage::from_object(OBJECT, entry).expect("an object of ours");
             let text = |text| FunctionImage::from_text(text, "main").expect("a text of ours");
             [object("kv_get"), object("kv_put"), object("kv_delete"), text(MARK), text(HOP)]
@@ -96,7 +96,7 @@ impl Name {
     }
 
     /// How it is registered. Getting only reads.
-    pub(super) fn wanted(self) -> Wanted {
+    pub(super) fn wanted(self) -> FunctionNeeds {
         let (region, rights) = match self {
             Self::Get => (TABLE, Rights::READ),
             Self::Put | Self::Delete => (TABLE, Rights::READ.and(Rights::WRITE)),
@@ -104,7 +104,7 @@ impl Name {
         };
         let allowed =
             Allowed { region, generation: GENERATION, key: KEY, rights, size: size_of(region) as u64 };
-        Wanted { regions: vec![allowed], fuel: 100_000, reply_max: 64 }
+        FunctionNeeds { regions: vec![allowed], fuel: 100_000, reply_max: 64 }
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) const CELLS: RegionId = RegionId(8);
 pub(super) const GENERATION: Generation = Generation(1);
 pub(super) const KEY: RegionKey = RegionKey([9; 16]);
 
-/// How many cells there are; every call has its own. The first one is nobody's.
+/// How many cells there are; every call has its own. The first one belongs to no call.
 pub(super) const CELLS_MAX: usize = 4096;
 
 const SLOT_BYTES: u64 = 64;
@@ -131,7 +131,7 @@ pub(super) fn size_of(region: RegionId) -> usize {
     }
 }
 
-/// What functions of the table return.
+/// The results of functions of the table.
 const DONE: u64 = 0;
 const BUSY: u64 = 3;
 
@@ -156,7 +156,7 @@ pub(super) fn table_call(key: u8, op: Op) -> (Name, Vec<u8>) {
     (name, words.into_iter().flat_map(u64::to_le_bytes).collect())
 }
 
-/// What an answer of the table says: what was found or done, or nothing if others were in the way.
+/// The meaning of an answer of the table: the value found or the change made, or nothing if others were in the way.
 pub(super) fn read_answer(op: Op, value: u64, reply: &[u8]) -> Result<Option<Op>, String> {
     if value == BUSY {
         return Ok(None);

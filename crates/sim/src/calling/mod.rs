@@ -26,7 +26,7 @@ use outboard_link::loopback::FaultPlan;
 use outboard_wire::{Role, Time};
 
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
     chances,
 };
 use agent::Agent;
@@ -65,7 +65,7 @@ fn play_with<S: Service + 'static, A: Service + 'static, C: Service + 'static>(
         let plan = FaultPlan::delayed(Duration::from_nanos(500), Duration::from_micros(2));
         Weather { plan, ..Weather::fair() }
     } else {
-        Weather::draw(&mut random, Loss::Honest)
+        Weather::draw(&mut random, LossKind::Honest)
     };
     let repeats = !is_fair && random.bool();
     let until = Time::ZERO + STORM + CALM;

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use fastrand::Rng;
 use outboard_link::memory::{Buffer, Window, WindowMut};
 use outboard_link::{
-    AccessError, Capabilities, Completion, Counters, Disposition, Frame, Link, LinkError, OpenRegion, Peer,
-    RemoteMemory, SendError, Token, WaitOn,
+    AccessError, Capabilities, Completion, Counters, Disposition, Frame, FrameSendError, Link, LinkError,
+    OpenRegion, Peer, RemoteMemory, Token, WaitOn,
 };
 use outboard_wire::calling::{CALL, CONTINUE, FAILED, FORWARDED, RECALL, REPLY, RESUME, RETURNED, TABLE};
 use outboard_wire::{FrameHead, Grant, Rights, Time};
@@ -29,7 +29,7 @@ enum Operation {
     FetchAdd { region: OpenRegion, offset: u64, addend: u64 },
 }
 
-/// What both ends of a port see.
+/// The state that both ends of a port see.
 struct Shared {
     outgoing: VecDeque<(FrameHead, Vec<u8>)>,
     incoming: VecDeque<(FrameHead, Vec<u8>)>,
@@ -43,7 +43,7 @@ struct Shared {
     repeats: Option<Repeater>,
 }
 
-/// Has frames come again behind later ones, as no link does: whoever cannot know what has arrived sends again, and slowly.
+/// Has frames come again behind later ones, as no link does: a sender that cannot know what has arrived sends again, and slowly.
 struct Repeater {
     random: Rng,
     /// A frame that went out and one that came in, which may again.
@@ -72,7 +72,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// A port to whoever is at the other end of `link`, with room for so many frames.
+    /// A port to the node at the other end of `link`, with room for so many frames.
     pub(super) fn new<L: Link>(link: &L, room: usize, repeats: Option<Rng>) -> Self {
         let capabilities = *link.capabilities();
         // Without some pages of memory there is nothing to simulate.
@@ -158,7 +158,7 @@ impl Port {
         while let Some((head, payload)) = shared.outgoing.front() {
             match link.send(*head, payload) {
                 Ok(()) => moved |= shared.outgoing.pop_front().is_some(),
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => break,
             }
         }
@@ -203,12 +203,12 @@ impl Link for Port {
         Counters::default()
     }
 
-    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, FrameSendError> {
         let (shared, max) = (self.shared.borrow(), self.capabilities.max_payload);
         match &shared.lost {
-            Some(lost) => return Err(SendError::Lost(lost.clone())),
-            None if len > max => return Err(SendError::TooLong { len, max }),
-            None if shared.outgoing.len() >= shared.room => return Err(SendError::Full),
+            Some(lost) => return Err(FrameSendError::Lost(lost.clone())),
+            None if len > max => return Err(FrameSendError::TooLong { len, max }),
+            None if shared.outgoing.len() >= shared.room => return Err(FrameSendError::Full),
             None => {}
         }
         drop(shared);

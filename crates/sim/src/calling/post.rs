@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_calling::{CallBeginError, Dispatcher, Leaving, NoRoom, Shore};
+use outboard_calling::{CallBeginError, CrossingServer, Dispatcher, Leaving, NoRoom};
 use outboard_driver::LinkId;
 use outboard_wire::calling::CallerId;
 use outboard_wire::{Incarnation, Time};
@@ -36,11 +36,11 @@ pub(super) struct Post {
     pub(super) agent: Option<LinkId>,
     /// A link to the agent that no dispatcher has had.
     pub(super) unused_agent: Option<Port>,
-    /// What a former session had of the agent is not for the next.
+    /// Frames of the agent for a former session are not for the next.
     pub(super) leaves_agent: bool,
 }
 
-impl Shore for Post {
+impl CrossingServer for Post {
     fn now(&self) -> Time {
         self.now
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_calling::{
-    Access, CallingDesk, ControllerConfig, ExecutorConfig, FindRegion, MeterReader, Operation, Refused,
-    SharedController, Site, SlotDesk, SlotTable, Ticket,
+    AccessProgress, CallingDesk, ControllerConfig, ExecutorConfig, FindRegion, MeterReader, Refused,
+    SharedController, SiteHost, SiteOperation, SlotDesk, SlotTable, Ticket,
 };
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::memory::Segment;
 use outboard_link::{Disposition, Export, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_steering::{Reason, Site as Where};
@@ -35,34 +35,39 @@ impl Memory {
         region: RegionId,
         (offset, length): (u64, usize),
         use_it: impl FnOnce(&Segment, usize) -> u64,
-    ) -> Access {
+    ) -> AccessProgress {
         match (self.regions.get(&region), offset.checked_add(length as u64)) {
             (Some(memory), Some(end)) if end <= size_of(region) as u64 => {
-                Access::Done(use_it(memory, offset as usize))
+                AccessProgress::Done(use_it(memory, offset as usize))
             }
-            _ => Access::Refused(TrapReason::OutOfBounds),
+            _ => AccessProgress::Refused(TrapReason::OutOfBounds),
         }
     }
 }
 
-impl Site for Memory {
+impl SiteHost for Memory {
     type Region = RegionId;
 
-    fn read(&mut self, region: &RegionId, offset: u64, into: &mut [u8]) -> Access {
+    fn read(&mut self, region: &RegionId, offset: u64, into: &mut [u8]) -> AccessProgress {
         self.with(*region, (offset, into.len()), |memory, at| {
             memory.window(at, into.len()).read(0, into);
             0
         })
     }
 
-    fn write(&mut self, region: &RegionId, offset: u64, from: &[u8]) -> Access {
+    fn write(&mut self, region: &RegionId, offset: u64, from: &[u8]) -> AccessProgress {
         self.with(*region, (offset, from.len()), |memory, at| {
             memory.window_mut(at, from.len()).write(0, from);
             0
         })
     }
 
-    fn compare_swap(&mut self, region: &RegionId, offset: u64, (expected, desired): (u64, u64)) -> Access {
+    fn compare_swap(
+        &mut self,
+        region: &RegionId,
+        offset: u64,
+        (expected, desired): (u64, u64),
+    ) -> AccessProgress {
         self.with(*region, (offset, 8), |memory, at| {
             let word = memory.word(at);
             let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
@@ -70,11 +75,11 @@ impl Site for Memory {
         })
     }
 
-    fn fetch_add(&mut self, region: &RegionId, offset: u64, addend: u64) -> Access {
+    fn fetch_add(&mut self, region: &RegionId, offset: u64, addend: u64) -> AccessProgress {
         self.with(*region, (offset, 8), |memory, at| memory.word(at).fetch_add(addend, Ordering::SeqCst))
     }
 
-    fn begin(&mut self, _: Ticket, _: &RegionId, _: Operation<'_>) {
+    fn begin(&mut self, _: Ticket, _: &RegionId, _: SiteOperation<'_>) {
         unreachable!("no access of this site takes longer");
     }
 
@@ -104,9 +109,9 @@ impl FindRegion for Regions {
     }
 }
 
-/// Who moves slots.
+/// The mover of slots.
 enum Mover {
-    /// Chance, far more often than anybody would.
+    /// Chance, far more often than a controller would.
     Chance { table: Box<SlotTable>, random: Rng, at: Time, every: Duration, asked: Vec<LinkId> },
     /// The controller, by what callers and agents tell, and when it moved some by choice.
     Controller { controller: Arc<SharedController>, reader: MeterReader, shifts: Vec<Time> },
@@ -118,7 +123,7 @@ struct Worker {
     slots: SlotDesk,
 }
 
-/// Runs calls by several workers that take turns in one node, and tells everybody where slots are.
+/// Runs calls by several workers that take turns in one node, and tells all callers where slots are.
 pub(super) struct Server {
     memory: Memory,
     workers: Vec<Worker>,
@@ -193,7 +198,7 @@ impl Service for Server {
         moved
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, _: Time) {
         self.owners.insert(link, (self.next_owner % self.workers.len(), peer.intro().role));
         self.next_owner += 1;
     }

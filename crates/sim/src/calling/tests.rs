@@ -1,11 +1,11 @@
-use outboard_driver::{LinkId, Origin, Outbox};
+use outboard_driver::{LinkId, LinkOrigin, Outbox};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::FrameHead;
-use outboard_wire::calling::{CALL, Call, FAILED, Failed, Failure, REPLY, Reply};
+use outboard_wire::calling::{CALL, Call, CallFailure, FAILED, Failed, REPLY, ReplyHead};
 
 use super::*;
 
-/// What a site does wrong on purpose.
+/// The mistakes that a site makes on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     /// It runs a call twice.
@@ -37,7 +37,7 @@ impl<S: Service> Service for Mistaken<S> {
         self.machine.on_turn(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.machine.on_open(link, peer, origin, now);
     }
 
@@ -58,13 +58,13 @@ impl<S: Service> Service for Mistaken<S> {
                 disposition
             }
             Mistake::Forgets => {
-                let mut reply = Reply { call: number, value: 0 }.encode().to_vec();
+                let mut reply = ReplyHead { call: number, value: 0 }.encode().to_vec();
                 reply.extend_from_slice(&payload[Call::LEN..Call::LEN + 8]);
                 self.outbox.push(link, FrameHead::new(REPLY).with_tag(number as u32), reply);
                 Disposition::Taken
             }
             Mistake::Denies => {
-                let denial = Failed { call: number, failure: Failure::NoFunction };
+                let denial = Failed { call: number, failure: CallFailure::NoFunction };
                 self.outbox.push(link, FrameHead::new(FAILED), denial.encode().to_vec());
                 self.machine.on_frame(link, frame, now)
             }
@@ -112,7 +112,7 @@ fn with_server(mistake: Mistake) -> String {
         let hide = move |server| Mistaken::new(server, mistake);
         play_with(seed, recorder, hide, |agent| agent, (|caller| caller, |caller| caller));
     };
-    first_broken(play).expect("somebody notices")
+    first_broken(play).expect("a checker notices")
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_agent_that_denies_to_have_run_a_call_is_noticed() {
         let hide = |agent| Mistaken::new(agent, Mistake::Denies);
         play_with(seed, recorder, |server| server, hide, (|caller| caller, |caller| caller));
     };
-    let promise = first_broken(play).expect("somebody notices");
+    let promise = first_broken(play).expect("a checker notices");
     let is_told = ["at most once", "a single hash map"].iter().any(|told| promise.contains(told));
     assert!(is_told, "{promise}");
 }
@@ -161,6 +161,6 @@ fn a_put_that_is_taken_for_done_without_an_answer_is_noticed() {
         };
         play_with(seed, recorder, |server| server, |agent| agent, (hide, |caller| caller));
     };
-    let promise = first_broken(play).expect("somebody notices");
+    let promise = first_broken(play).expect("a checker notices");
     assert!(promise.contains("a single hash map"), "{promise}");
 }

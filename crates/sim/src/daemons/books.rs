@@ -1,11 +1,13 @@
-//! What the daemon must hold and answer, by its own questions and answers.
+//! The regions that the daemon must hold and the answers that it must give, by its own questions and answers.
 
 use std::collections::BTreeMap;
 
 use outboard_link::memory::Buffer;
 use outboard_rendezvous::Addressed;
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member, Question, RegionName, Sharing};
-use outboard_wire::{JobId, RegionDescriptor, RegionId, RegionKey, Rights, Time};
+use outboard_wire::control::{
+    ControlAnswer, ControlFailure, JobSecret, Member, Question, RegionName, RegionSharing,
+};
+use outboard_wire::{Generation, JobId, RegionDescriptor, RegionId, RegionKey, Rights, Time};
 
 use super::desk::CAPACITY;
 use super::leases::{Claim, Leases};
@@ -18,6 +20,8 @@ struct Kept {
     /// How many bytes it has, and how many it takes in whole pages.
     asked: u64,
     size: u64,
+    /// Which life of its id it is: another life of the daemon gives the same ids.
+    generation: Generation,
     key: RegionKey,
     epoch: u64,
     leases: Leases,
@@ -64,7 +68,7 @@ impl Books {
         self.page
     }
 
-    /// What is used is what is held by the living, and what has a name.
+    /// The memory in use is that which the living hold, and that which has a name.
     pub(super) fn audit(&self, used: u64, count: usize) {
         let (held, regions) = (self.used(), self.regions.len());
         self.recorder.expect((used, count) == (held, regions), || {
@@ -78,21 +82,26 @@ impl Books {
             Question::Reserve { size, name, sharing, .. } => {
                 self.is_right_reserve(client, *size, (name, *sharing), answer)
             }
+            Question::ReserveSparse { .. } => false,
             Question::OpenNamed { name, rights, sharing } => {
                 self.is_right_open(client, name, (*rights, *sharing), answer)
             }
             Question::Free { region, key, .. } => {
                 let claim = Claim { writes: true, is_leased: false };
                 match self.regions.get(region).filter(|kept| kept.key == *key) {
-                    None => is_failure(answer, &[Failure::NoSuchRegion]),
-                    Some(kept) if !kept.leases.admit(client, claim) => is_failure(answer, &[Failure::InUse]),
+                    None => is_failure(answer, &[ControlFailure::NoSuchRegion]),
+                    Some(kept) if !kept.leases.admit(client, claim) => {
+                        is_failure(answer, &[ControlFailure::InUse])
+                    }
                     Some(_) => {
                         self.regions.remove(region);
                         *answer == ControlAnswer::Freed
                     }
                 }
             }
-            Question::Release { region, .. } => self.is_right_release(client, *region, answer),
+            Question::Release { region, generation } => {
+                self.is_right_release(client, (*region, *generation), answer)
+            }
             Question::List { after } => {
                 let beyond = self.regions.iter().filter(|(region, _)| *region > after);
                 let expected: Vec<_> = beyond.map(|(region, kept)| (*region, kept.asked)).collect();
@@ -108,7 +117,7 @@ impl Books {
             Question::Join { .. } => true,
             // There are no files in this world, and no large pages.
             Question::Load { .. } | Question::Sync { .. } | Question::Populate { .. } => {
-                is_failure(answer, &[Failure::NotServed])
+                is_failure(answer, &[ControlFailure::NotServed])
             }
         };
         let summary = answer.kind().0.into();
@@ -120,16 +129,19 @@ impl Books {
         &mut self,
         client: u64,
         asked: u64,
-        (name, sharing): (&RegionName, Sharing),
+        (name, sharing): (&RegionName, RegionSharing),
         answer: &ControlAnswer,
     ) -> bool {
         let size = asked.next_multiple_of(self.page);
         let is_taken = self.by_name(name).is_some();
         let fits = size <= CAPACITY - self.used();
-        let reasons =
-            [(asked == 0, Failure::BadRequest), (!fits, Failure::NoCapacity), (is_taken, Failure::NameTaken)];
+        let reasons = [
+            (asked == 0, ControlFailure::BadRequest),
+            (!fits, ControlFailure::NoCapacity),
+            (is_taken, ControlFailure::NameTaken),
+        ];
         // Where several apply, any will do.
-        let reasons: Vec<Failure> =
+        let reasons: Vec<ControlFailure> =
             reasons.into_iter().filter(|(applies, _)| *applies).map(|(_, failure)| failure).collect();
         let ControlAnswer::Region(RegionDescriptor { grant, epoch, .. }) = answer else {
             return is_failure(answer, &reasons);
@@ -138,8 +150,8 @@ impl Books {
         self.latest = grant.region;
         let mut leases = Leases::default();
         leases.give(client, Claim::new(Rights::ALL, sharing));
-        let (client, key, epoch) = (Some(client), grant.key, *epoch);
-        let kept = Kept { client, name: *name, asked, size, key, epoch, leases };
+        let (client, key, epoch, generation) = (Some(client), grant.key, *epoch, grant.generation);
+        let kept = Kept { client, name: *name, asked, size, generation, key, epoch, leases };
         self.regions.insert(grant.region, kept);
         reasons.is_empty() && is_new && grant.size == asked
     }
@@ -148,14 +160,16 @@ impl Books {
         &mut self,
         client: u64,
         name: &RegionName,
-        (rights, sharing): (Rights, Sharing),
+        (rights, sharing): (Rights, RegionSharing),
         answer: &ControlAnswer,
     ) -> bool {
-        let Some(region) = self.by_name(name) else { return is_failure(answer, &[Failure::NoSuchRegion]) };
+        let Some(region) = self.by_name(name) else {
+            return is_failure(answer, &[ControlFailure::NoSuchRegion]);
+        };
         let Some(kept) = self.regions.get_mut(&region) else { return false };
         let claim = Claim::new(rights, sharing);
         if !kept.leases.admit(client, claim) {
-            return is_failure(answer, &[Failure::InUse]);
+            return is_failure(answer, &[ControlFailure::InUse]);
         }
         let ControlAnswer::Region(RegionDescriptor { grant, epoch, .. }) = answer else { return false };
         let is_new_writer = claim.writes && !kept.leases.is_writer(client);
@@ -171,10 +185,15 @@ impl Books {
         grant.region == region && has_full_key == claim.writes && is_in_time
     }
 
-    fn is_right_release(&mut self, client: u64, region: RegionId, answer: &ControlAnswer) -> bool {
+    fn is_right_release(
+        &mut self,
+        client: u64,
+        (region, generation): (RegionId, Generation),
+        answer: &ControlAnswer,
+    ) -> bool {
         let kept = self.regions.get_mut(&region);
-        let Some(kept) = kept.filter(|kept| kept.leases.has(client)) else {
-            return is_failure(answer, &[Failure::NoSuchRegion]);
+        let Some(kept) = kept.filter(|kept| kept.generation == generation && kept.leases.has(client)) else {
+            return is_failure(answer, &[ControlFailure::NoSuchRegion]);
         };
         kept.leases.release(client);
         if !kept.leases.has(client) && kept.name.as_str().is_empty() {
@@ -221,6 +240,6 @@ impl Books {
     }
 }
 
-fn is_failure(answer: &ControlAnswer, expected: &[Failure]) -> bool {
+fn is_failure(answer: &ControlAnswer, expected: &[ControlFailure]) -> bool {
     matches!(answer, ControlAnswer::Failed { failure, .. } if expected.contains(failure))
 }

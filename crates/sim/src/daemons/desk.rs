@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboard_agent::{Parting, RegionStore, StoreConfig};
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_rendezvous::{Addressed, Rendezvous};
 use outboard_wire::control::{JobSecret, Question};
@@ -18,7 +18,7 @@ pub(super) const CAPACITY: u64 = 256 * 1024;
 pub(super) const PATIENCE: Duration = Duration::from_millis(60);
 /// The job that is announced before anyone joins.
 pub(super) const ANNOUNCED: JobId = JobId(1);
-/// What the ranks of every job know.
+/// The secret that the ranks of every job know.
 pub(super) const SECRET: JobSecret = JobSecret([3; JobSecret::LEN_MAX]);
 
 /// Runs the machines of the daemons over simulated links, and lets the books follow.
@@ -88,7 +88,7 @@ pub(super) fn process(link: LinkId) -> Incarnation {
 impl Service for Desk {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, now: Time) {
         self.store.link_opened(now, process(link), peer.intro().rank.0, &peer.to_string());
     }
 

@@ -1,9 +1,9 @@
-//! Who was given a region, by the answers the daemon gave.
+//! The processes that were given a region, by the answers of the daemon.
 
 use std::collections::BTreeMap;
 
 use outboard_wire::Rights;
-use outboard_wire::control::Sharing;
+use outboard_wire::control::RegionSharing;
 
 /// As what a client was given a region.
 #[derive(Clone, Copy)]
@@ -13,8 +13,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    pub(super) fn new(rights: Rights, sharing: Sharing) -> Self {
-        Self { writes: rights.includes(Rights::WRITE), is_leased: sharing == Sharing::Leased }
+    pub(super) fn new(rights: Rights, sharing: RegionSharing) -> Self {
+        Self { writes: rights.includes(Rights::WRITE), is_leased: sharing == RegionSharing::Leased }
     }
 }
 
@@ -25,7 +25,7 @@ struct Holding {
     released: usize,
 }
 
-/// Who has a region.
+/// The holders of a region.
 #[derive(Default)]
 pub(super) struct Leases {
     by_client: BTreeMap<u64, Holding>,
@@ -38,7 +38,7 @@ impl Leases {
         let others = self.by_client.iter().filter(|(other, _)| **other != client);
         others.map(|(_, holding)| &holding.given).all(|given| {
             let all = || given.iter().chain(own).chain([&claim]);
-            // If nobody writes nobody is disturbed, and whoever does not lease is disturbed by nothing.
+            // Without a writer no process is disturbed, and a process that does not lease is disturbed by nothing.
             !(all().any(|claim| claim.writes) && all().any(|claim| claim.is_leased))
         })
     }

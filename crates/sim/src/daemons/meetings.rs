@@ -1,9 +1,9 @@
-//! Who has joined which job, and what they must be told.
+//! The ranks that have joined each job, and the answers that they must get.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use outboard_rendezvous::Addressed;
-use outboard_wire::control::{ControlAnswer, Failure, JobSecret, Member};
+use outboard_wire::control::{ControlAnswer, ControlFailure, JobSecret, Member};
 use outboard_wire::{JobId, Rank, Time};
 
 use super::desk::PATIENCE;
@@ -25,7 +25,7 @@ struct Job {
     size: u32,
     /// When those who wait are sent home.
     deadline: Time,
-    /// Whether it was known before anyone joined: then nobody else may claim it before its deadline.
+    /// Whether it was known before anyone joined: then no other may claim it before its deadline.
     is_announced: bool,
     here: BTreeMap<Rank, (Asked, Member)>,
     /// The clients of a job that has met; it is over when they have gone.
@@ -87,7 +87,7 @@ impl Meetings {
         };
         let is_right = match &*addressed.answer {
             ControlAnswer::Members(members) => self.is_complete(&join, asked, members),
-            ControlAnswer::Failed { failure: Failure::RanksMissing, detail } => {
+            ControlAnswer::Failed { failure: ControlFailure::RanksMissing, detail } => {
                 self.is_missing(&join, asked, detail.as_str())
             }
             ControlAnswer::Failed { failure, .. } => self.is_refused(&join, asked, *failure),
@@ -117,15 +117,15 @@ impl Meetings {
     }
 
     /// Only those are refused who have no place.
-    fn is_refused(&self, join: &Join, asked: Asked, failure: Failure) -> bool {
+    fn is_refused(&self, join: &Join, asked: Asked, failure: ControlFailure) -> bool {
         if join.member.rank.0 >= join.size {
-            return failure == Failure::BadRequest;
+            return failure == ControlFailure::BadRequest;
         }
         let Some(job) = self.jobs.get(&join.job) else { return false };
         match failure {
-            Failure::WrongSecret => job.secret != join.secret,
-            Failure::SizeDiffers => job.size != join.size,
-            Failure::RankTaken => {
+            ControlFailure::WrongSecret => job.secret != join.secret,
+            ControlFailure::SizeDiffers => job.size != join.size,
+            ControlFailure::RankTaken => {
                 job.met.is_some() || job.here.get(&join.member.rank).is_some_and(|(by, _)| *by != asked)
             }
             _ => false,
@@ -150,7 +150,7 @@ impl Meetings {
         });
     }
 
-    /// Nobody waits longer than the patience.
+    /// No rank waits longer than the patience.
     pub(super) fn on_time(&mut self, now: Time) {
         self.expire(now);
         let late = self.unanswered.values().find(|join| now >= join.at + PATIENCE);

@@ -1,7 +1,7 @@
 //! Clients reserve, open, release, free, list and join at a daemon, and die in the middle of it.
 //!
-//! A region has one writer or many readers, or those who share it with all who do; what is used is always what the living hold, and what has a name; every question is answered once; whoever joins
-//! a job is told all its members when the last has come, or who is missing when time is up.
+//! A region has one writer or many readers, or those who share it with all who do; what is used is always what the living hold, and what has a name; every question is answered once; a rank that
+//! joins a job is told all its members when the last has come, or who is missing when time is up.
 
 mod books;
 mod desk;
@@ -17,7 +17,7 @@ use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeSpec, Recorder, Scenario, Weather, World, chances,
 };
 use books::Books;
 use desk::{Desk, PATIENCE};
@@ -51,7 +51,7 @@ fn play_with<D: Service + 'static>(
     let mut random = chances(seed, "daemons");
     let until = Time::ZERO + STORM + CALM;
     let ranks = random.u32(2..=5);
-    let mut world = World::new(seed, Weather::draw(&mut random, Loss::Honest), recorder.clone());
+    let mut world = World::new(seed, Weather::draw(&mut random, LossKind::Honest), recorder.clone());
     let book = recorder.clone();
     let daemon = world.add(NodeSpec::mortal("daemon", Role::MemoryServer), move |boot| {
         Either::One(desk(boot, Books::new(book.clone()), ranks))

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
-use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question, RegionName, Sharing};
+use outboard_driver::{LinkId, LinkOrigin, Service};
+use outboard_link::{Disposition, Frame, FrameSendError, Link, LinkError, Peer, RemoteMemory};
+use outboard_wire::control::{ControlAnswer, JobSecret, Member, Question, RegionName, RegionSharing};
 use outboard_wire::{
     FrameHead, Grant, Incarnation, JobId, Rank, RegionDescriptor, RegionId, RegionKey, Rights, Text, Time,
 };
@@ -17,7 +17,7 @@ use crate::{Boot, Recorder};
 /// How many jobs there are to join.
 const JOBS: u64 = 3;
 
-/// What a question was about.
+/// The subject of a question.
 enum Asked {
     Reserve { is_named: bool },
     Open,
@@ -95,8 +95,8 @@ impl Tenant {
         Question::OpenNamed { name: self.name(), rights, sharing: self.sharing() }
     }
 
-    fn sharing(&mut self) -> Sharing {
-        if self.random.bool() { Sharing::Leased } else { Sharing::Together }
+    fn sharing(&mut self) -> RegionSharing {
+        if self.random.bool() { RegionSharing::Leased } else { RegionSharing::Together }
     }
 
     fn reserve(&mut self) -> (Question, Asked) {
@@ -163,7 +163,7 @@ impl Tenant {
 impl Service for Tenant {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, _: &Peer, _: LinkOrigin, now: Time) {
         self.link = Some(link);
         self.next_at = self.next_at.max(now);
     }
@@ -195,12 +195,12 @@ impl Service for Tenant {
                 self.waiting.insert(tag, asked);
                 Ok(true)
             }
-            Err(SendError::Lost(lost)) => Err(lost),
+            Err(FrameSendError::Lost(lost)) => Err(lost),
             Err(_) => Ok(false),
         }
     }
 
-    /// What it held without a name is gone with the link.
+    /// Regions that it held without a name are gone with the link.
     fn on_lost(&mut self, link: LinkId, _: &LinkError, _: Time) {
         if self.link.take_if(|own| *own == link).is_some() {
             self.stale = self.held.pop_first().map(|(_, grant)| grant).or(self.stale);

@@ -1,6 +1,6 @@
 use outboard_agent::Parting;
 use outboard_driver::LinkId;
-use outboard_wire::control::{ControlAnswer, Question, Sharing};
+use outboard_wire::control::{ControlAnswer, Question, RegionSharing};
 use outboard_wire::{Incarnation, RegionId, Text, Time};
 
 use super::*;
@@ -22,12 +22,16 @@ fn a_right_daemon_keeps_its_promises() {
 }
 
 #[test]
-fn a_region_that_nobody_holds_is_noticed() {
+fn a_region_without_a_holder_is_noticed() {
     let promise = broken(|desk| {
-        let nobody = Incarnation(0);
-        desk.store.link_opened(Time::ZERO, nobody, 0, "nobody");
-        let (name, sharing) = (Text::new(""), Sharing::Leased);
-        desk.store.answer(Time::ZERO, nobody, &Question::Reserve { size: 1, chunk_log2: 16, name, sharing });
+        let impostor = Incarnation(0);
+        desk.store.link_opened(Time::ZERO, impostor, 0, "impostor");
+        let (name, sharing) = (Text::new(""), RegionSharing::Leased);
+        desk.store.answer(
+            Time::ZERO,
+            impostor,
+            &Question::Reserve { size: 1, chunk_log2: 16, name, sharing },
+        );
     });
     assert!(promise.as_ref().is_some_and(|promise| promise.contains("what is used")), "{promise:?}");
 }

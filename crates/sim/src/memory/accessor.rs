@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::memory::{Buffer, Window};
 use outboard_link::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, OpenRegion, Outcome, Peer, RemoteMemory,
-    Token,
+    AccessError, AccessOutcome, Completion, Disposition, Frame, Link, LinkError, OpenRegion, Peer,
+    RemoteMemory, Token,
 };
 use outboard_wire::{FrameHead, Incarnation, RegionKey, Rights, Time};
 
@@ -23,7 +23,7 @@ const DEPTH: usize = 8;
 /// The longest read.
 const READ_MAX: usize = 256;
 
-/// What an operation is to bring.
+/// The result that an operation is to bring.
 enum Purpose {
     Open(Door),
     Read {
@@ -58,7 +58,7 @@ enum Door {
     Shed,
 }
 
-/// What belongs to one link.
+/// The state of one link.
 struct Session {
     link: LinkId,
     owner: Incarnation,
@@ -67,7 +67,7 @@ struct Session {
     read_only: Option<OpenRegion>,
     shed: Option<OpenRegion>,
     under_way: BTreeMap<u64, Purpose>,
-    /// What each register held when it was last seen.
+    /// The value of each register when it was last seen.
     seen: [u64; REGISTERS],
 }
 
@@ -108,7 +108,7 @@ impl Accessor {
         now >= self.until && self.session.as_ref().is_none_or(|session| session.under_way.is_empty())
     }
 
-    /// A number that nobody else uses and whose bytes all differ from those of other numbers.
+    /// A number that no other accessor uses and whose bytes all differ from those of other numbers.
     fn fresh(&mut self) -> u64 {
         self.serial += 1;
         let mut digest = Digest::new();
@@ -260,26 +260,35 @@ impl Accessor {
         }
     }
 
-    fn on_end(&mut self, session: &mut Session, purpose: Purpose, result: Result<Outcome, AccessError>) {
+    fn on_end(
+        &mut self,
+        session: &mut Session,
+        purpose: Purpose,
+        result: Result<AccessOutcome, AccessError>,
+    ) {
         let owner = session.owner;
         match (purpose, result) {
-            (Purpose::Open(Door::Full), Ok(Outcome::Opened(region))) => session.full = Some(region),
-            (Purpose::Open(Door::ReadOnly), Ok(Outcome::Opened(region))) => session.read_only = Some(region),
-            (Purpose::Open(Door::Shed), Ok(Outcome::Opened(region))) => session.shed = Some(region),
+            (Purpose::Open(Door::Full), Ok(AccessOutcome::Opened(region))) => session.full = Some(region),
+            (Purpose::Open(Door::ReadOnly), Ok(AccessOutcome::Opened(region))) => {
+                session.read_only = Some(region)
+            }
+            (Purpose::Open(Door::Shed), Ok(AccessOutcome::Opened(region))) => session.shed = Some(region),
             (Purpose::Open(Door::Shed), Err(AccessError::NotOpen)) => {}
-            (Purpose::Read { ticket, offset, len, slot }, Ok(Outcome::Read)) => {
+            (Purpose::Read { ticket, offset, len, slot }, Ok(AccessOutcome::Read)) => {
                 let bytes = self.buffer.window().part(slot * READ_MAX, len).to_vec();
                 self.model.read(owner, &ticket, offset, &bytes);
             }
-            (Purpose::Write { index }, Ok(Outcome::Written)) => self.model.written(owner, index),
-            (Purpose::Add { ticket, word }, Ok(Outcome::Old(old))) => {
+            (Purpose::Write { index }, Ok(AccessOutcome::Written)) => self.model.written(owner, index),
+            (Purpose::Add { ticket, word }, Ok(AccessOutcome::Old(old))) => {
                 self.model.added(owner, &ticket, word, old);
             }
-            (Purpose::Swap { register, expected }, Ok(Outcome::Old(old))) => {
+            (Purpose::Swap { register, expected }, Ok(AccessOutcome::Old(old))) => {
                 session.seen[register] = old;
                 self.model.swapped(owner, register, expected, old);
             }
-            (Purpose::Shed { ticket }, Ok(Outcome::Old(_))) => self.model.visited_shed(owner, &ticket, true),
+            (Purpose::Shed { ticket }, Ok(AccessOutcome::Old(_))) => {
+                self.model.visited_shed(owner, &ticket, true)
+            }
             (Purpose::Shed { ticket }, Err(AccessError::NotOpen)) => {
                 self.model.visited_shed(owner, &ticket, false);
             }
@@ -295,7 +304,7 @@ impl Accessor {
 impl Service for Accessor {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, _: Time) {
         self.session = Some(Session {
             link,
             owner: peer.incarnation(),

@@ -1,6 +1,6 @@
-//! What lies where in the region, and the keys to it.
+//! The places of everything in the region, and the keys to it.
 
-use outboard_wire::{Generation, Grant, Kind, RegionId, RegionKey, Rights, Room};
+use outboard_wire::{FrameKind, Generation, Grant, RegionId, RegionKey, Rights, Room};
 
 /// How large each region is, in bytes.
 pub(super) const SIZE: usize = 4096;
@@ -16,11 +16,11 @@ pub(super) const CLIENTS_MAX: usize = 3;
 pub(super) const WORDS: usize = COUNTERS + REGISTERS + STRIP * CLIENTS_MAX;
 
 /// A client says that what it has just written must be there.
-pub(super) const WITNESS: Kind = Kind::new(Room::Trial, 3);
+pub(super) const WITNESS: FrameKind = FrameKind::new(Room::Trial, 3);
 
-/// What opens a region to everything.
+/// The key that opens a region to everything.
 pub(super) const FULL: RegionKey = RegionKey([7; 16]);
-/// What opens a region to be read.
+/// The key that opens a region to be read.
 pub(super) const READ_ONLY: RegionKey = RegionKey([6; 16]);
 /// The region that stays.
 pub(super) const KEPT: RegionId = RegionId(1);
@@ -29,7 +29,7 @@ pub(super) const SHED: RegionId = RegionId(2);
 /// The only generation.
 pub(super) const GENERATION: Generation = Generation(1);
 
-/// What a client presents.
+/// The grant that a client presents.
 pub(super) const fn grant(region: RegionId, key: RegionKey, rights: Rights) -> Grant {
     Grant { region, generation: GENERATION, key, rights, size: SIZE as u64 }
 }

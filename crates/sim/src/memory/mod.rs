@@ -17,7 +17,7 @@ use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeSpec, Recorder, Scenario, Weather, World, chances,
 };
 use accessor::Accessor;
 use layout::CLIENTS_MAX;
@@ -50,7 +50,7 @@ fn play_with<O: Service + 'static, A: Service + 'static>(
     look: impl Fn(&A) -> &Accessor,
 ) -> Hardships {
     let mut random = chances(seed, "memory");
-    let loss = if random.bool() { Loss::Honest } else { Loss::Vanish };
+    let loss = if random.bool() { LossKind::Honest } else { LossKind::Vanish };
     let mut weather = Weather::draw(&mut random, loss);
     weather.plan.tear = random.f64();
     let is_orderly = weather.plan.drop == 0.0;

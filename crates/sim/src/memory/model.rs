@@ -1,4 +1,4 @@
-//! What memory may hold, given what was asked of it and what is known to have been done.
+//! The contents that memory may have, given the operations that were begun and those that are known to have ended.
 //!
 //! An operation whose link was lost may have happened or not, and until the owner has noticed the loss it may
 //! still happen, even after operations that the same client began later on another link. So a value can be read
@@ -31,7 +31,7 @@ struct Write {
 struct Counter {
     begun: u64,
     done: u64,
-    /// What additions found; each finds something else.
+    /// The values that additions found; each finds another one.
     found: BTreeSet<u64>,
 }
 
@@ -54,7 +54,7 @@ struct Memory {
     withdrawn: Option<Moment>,
 }
 
-/// What was known when an operation was begun.
+/// The knowledge when an operation was begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     moment: Moment,
@@ -91,12 +91,12 @@ impl Memory {
         }
         if let Some(register) = word.checked_sub(COUNTERS).and_then(|index| self.registers.get(index)) {
             let is_known = value == 0 || register.wanted.contains(&value);
-            return (!is_known).then(|| format!("nobody put {value:#x} into register word {word}"));
+            return (!is_known).then(|| format!("no accessor put {value:#x} into register word {word}"));
         }
         let given =
             self.history[word].iter().rev().find(|(given, _)| *given == value).map(|(_, index)| *index);
         if given.is_none() && value != 0 {
-            return Some(format!("nobody wrote {value:#x} to word {word}"));
+            return Some(format!("no accessor wrote {value:#x} to word {word}"));
         }
         let is_gone = self.is_superseded(word, given, ticket.moment);
         is_gone.then(|| format!("word {word} is {value:#x}, which had been overwritten"))
@@ -230,7 +230,7 @@ impl Model {
         let objection = self.with(owner, |memory, _| {
             let Register { wanted, replaced } = &mut memory.registers[register];
             if old != 0 && !wanted.contains(&old) {
-                return Some(format!("nobody put {old:#x} into register {register}"));
+                return Some(format!("no accessor put {old:#x} into register {register}"));
             }
             let again = old == expected && !replaced.insert(old);
             again.then(|| format!("{old:#x} in register {register} was replaced twice"))
@@ -260,7 +260,7 @@ impl Model {
         });
     }
 
-    /// At the end: counters hold what was added, give or take what nobody knows, and words what was written.
+    /// At the end: counters hold what was added, give or take what is unknown, and words what was written.
     pub(super) fn close(&self) {
         let owners: Vec<Incarnation> = self.facts.borrow().owners.keys().copied().collect();
         for owner in owners {

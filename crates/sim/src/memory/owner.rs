@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::memory::Segment;
 use outboard_link::{Disposition, Export, Exports, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::{Incarnation, RegionId, Rights, Time};
@@ -50,7 +50,7 @@ fn export(exports: &Exports, region: RegionId) -> Arc<Segment> {
 impl Service for Owner {
     type Note = ();
 
-    fn on_open(&mut self, _: LinkId, _: &Peer, _: Origin, _: Time) {}
+    fn on_open(&mut self, _: LinkId, _: &Peer, _: LinkOrigin, _: Time) {}
 
     fn on_frame(&mut self, _: LinkId, frame: Frame<'_>, _: Time) -> Disposition {
         if frame.head.kind == WITNESS && self.is_orderly {

@@ -27,11 +27,11 @@ fn a_right_owner_keeps_its_promises() {
 #[test]
 fn half_a_word_is_noticed() {
     let promise = broken(|owner| owner.memory.window_mut(strip(0) * 8, 4).write(0, &[0xaa; 4])).unwrap();
-    assert!(promise.contains("nobody wrote"), "{promise}");
+    assert!(promise.contains("no accessor wrote"), "{promise}");
 }
 
 #[test]
-fn an_addition_that_nobody_asked_for_is_noticed() {
+fn an_addition_that_no_accessor_asked_for_is_noticed() {
     let promise = broken(|owner| {
         owner.memory.word(0).fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
@@ -51,7 +51,7 @@ fn model() -> (Model, Incarnation, Recorder) {
     (model, owner, recorder)
 }
 
-/// What the model says to a word that is read after two writes, each by its link and whether it is known.
+/// The verdict of the model on a word that is read after two writes, each by its link and whether it is known.
 fn says(writes: [(u64, bool); 2], cuts: bool, value: u64) -> Option<String> {
     let (model, owner, recorder) = model();
     let word = strip(0);

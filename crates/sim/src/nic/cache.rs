@@ -1,7 +1,7 @@
 //! The translation cache: sets of a few places, the least recently used of a set leaves.
 
-/// What stands in a place that was never used. No page has this number.
-const NOBODY: u64 = u64::MAX;
+/// Stands in a place that was never used. No page has this number.
+const NO_PAGE: u64 = u64::MAX;
 
 /// Which translations are at hand.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ impl TranslationCache {
     pub(super) fn new(entries: usize, ways: usize) -> Self {
         let ways = ways.clamp(1, entries.max(1));
         let sets = (entries / ways).max(1);
-        Self { places: vec![NOBODY; sets * ways], sets: sets as u64, ways }
+        Self { places: vec![NO_PAGE; sets * ways], sets: sets as u64, ways }
     }
 
     /// Where the places begin that a page may have.
@@ -36,13 +36,13 @@ impl TranslationCache {
 
     /// The page that would leave if this one came.
     pub(super) fn victim(&self, page: u64) -> Option<u64> {
-        self.set(page).last().copied().filter(|last| *last != NOBODY)
+        self.set(page).last().copied().filter(|last| *last != NO_PAGE)
     }
 
     /// Uses a translation, and says whether it was at hand.
     pub(super) fn use_page(&mut self, page: u64) -> bool {
         let start = self.start(page);
-        // It comes first, and everybody before the place that it had steps back.
+        // It comes first, and all before the place that it had step back.
         let mut stepping_back = page;
         for place in &mut self.places[start..][..self.ways] {
             std::mem::swap(place, &mut stepping_back);

@@ -64,7 +64,7 @@ impl Target {
                 continue;
             }
             self.misses += 1;
-            // Translations of one write are fetched side by side, as far as there is somebody to fetch them.
+            // Translations of one write are fetched side by side, as far as there are units to fetch them.
             let walker = self.walkers_until.iter_mut().min_by(|one, other| one.total_cmp(other));
             if let Some(until) = walker {
                 *until = until.max(arrived) + self.numbers.walk();

@@ -1,8 +1,8 @@
 //! The numbers of the model.
 
-use outboard_writing::Path;
+use outboard_writing::WritePath;
 
-/// What the target's NIC and processor cost. Times are in nanoseconds.
+/// The costs of the target's NIC and processor. Times are in nanoseconds.
 ///
 /// Sources, all of them public measurements of hardware that is not at hand here:
 ///
@@ -30,7 +30,7 @@ pub struct Parameters {
     pub page_bytes: f64,
     /// A small one-sided write there and its acknowledgement back, everything at hand: 1.6 µs (Kalia).
     pub round_trip: f64,
-    /// What each byte adds on the wire: 100 Gbit/s.
+    /// The time of each byte on the wire: 100 Gbit/s.
     pub per_byte: f64,
     /// How long the NIC is busy with one message: 35 million per second (Kalia).
     pub per_message: f64,
@@ -42,11 +42,11 @@ pub struct Parameters {
     pub walkers: f64,
     /// Until a polling processor sees what has arrived in the ring.
     pub notice: f64,
-    /// What the processor needs for one entry, besides its bytes.
+    /// The processor's time for one entry, besides its bytes.
     pub per_entry: f64,
-    /// What the processor needs for each byte: 12 GB/s.
+    /// The processor's time for each byte: 12 GB/s.
     pub copy_per_byte: f64,
-    /// What the processor needs to send one acknowledgement.
+    /// The processor's time to send one acknowledgement.
     pub acknowledge: f64,
     /// Writes that the application keeps under way.
     pub depth: f64,
@@ -92,7 +92,7 @@ impl Parameters {
         "depth",
     ];
 
-    /// The same with one number multiplied.
+    /// These parameters with one number multiplied.
     ///
     /// # Panics
     /// If no number has this name.
@@ -118,22 +118,22 @@ impl Parameters {
         self
     }
 
-    /// The same with all numbers as usual that a write by this path never meets.
-    pub(super) fn met_by(self, path: Path) -> Self {
+    /// These parameters with all numbers as usual that a write by this path never meets.
+    pub(super) fn met_by(self, path: WritePath) -> Self {
         let usual = Self::default();
         match path {
-            Path::Offload => {
+            WritePath::Offload => {
                 let Self { notice, per_entry, copy_per_byte, acknowledge, .. } = usual;
                 Self { notice, per_entry, copy_per_byte, acknowledge, ..self }
             }
-            Path::Unload => {
+            WritePath::Unload => {
                 let Self { entries, ways, page_bytes, fetch, fetches, walkers, .. } = usual;
                 Self { entries, ways, page_bytes, fetch, fetches, walkers, ..self }
             }
         }
     }
 
-    /// The same with one read for every translation, which takes as long as all that it needs.
+    /// These parameters with one read for every translation, which takes as long as all that it needs.
     pub(super) fn plainest(self) -> Self {
         Self { fetch: self.walk(), fetches: 1.0, ..self }
     }
@@ -143,7 +143,7 @@ impl Parameters {
         self.fetch * self.fetches
     }
 
-    /// What unloading adds to a small write when nobody is in its way.
+    /// The time that unloading adds to a small write when no other is in its way.
     pub fn unloading(&self, bytes: f64) -> f64 {
         self.notice + self.per_entry + self.acknowledge + bytes * self.copy_per_byte
     }

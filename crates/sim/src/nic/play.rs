@@ -4,32 +4,34 @@ use std::collections::VecDeque;
 
 use outboard_wire::writing::{Drained, WriterId};
 use outboard_wire::{Incarnation, Time};
-use outboard_writing::{Begun, Ended, Hint, Path, Preference, Write, Writer, WriterConfig, WriterCounts};
+use outboard_writing::{
+    Begun, EndedWrite, Hint, Preference, Write, WritePath, WriteSequencer, WriterConfig, WriterStats,
+};
 
 use super::clairvoyant;
 use super::hardware::Target;
 use super::workload::Stream;
 use super::{Parameters, Workload};
 
-/// Who chooses the path.
+/// The chooser of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steerer {
-    /// Nobody: always this one.
-    Fixed(Path),
+    /// The plan: always this one.
+    Fixed(WritePath),
     /// The writer itself.
     Adaptive,
-    /// Somebody who looks into the cache and into the future.
+    /// A writer that looks into the cache and into the future.
     Clairvoyant,
 }
 
-/// What to play.
+/// The game to play.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The numbers of the model.
     pub numbers: Parameters,
-    /// What is written.
+    /// The writes.
     pub workload: Workload,
-    /// Who chooses.
+    /// The chooser.
     pub steerer: Steerer,
     /// How many writes there are.
     pub writes: u64,
@@ -40,32 +42,32 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plainest plan that has the same outcome: whoever only unloads never meets the translation cache, so that only
-    /// the lengths of writes matter, and whoever only offloads never meets the target's processor.
+    /// The plainest plan that has the same outcome: a writer that only unloads never meets the translation cache, so that only
+    /// the lengths of writes matter, and one that only offloads never meets the target's processor.
     pub fn plainest(mut self) -> Self {
         let Steerer::Fixed(path) = self.steerer else {
             self.numbers = self.numbers.plainest();
             return self;
         };
         self.numbers = self.numbers.met_by(path).plainest();
-        if path == Path::Unload && self.workload != Workload::Large {
+        if path == WritePath::Unload && self.workload != Workload::Large {
             self.workload = Workload::Hot;
         }
         self
     }
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct NicOutcome {
     /// From the beginning of a write to its completion, on average, in nanoseconds.
     pub mean_ns: f64,
     /// Writes per second.
     pub rate: f64,
     /// The share of offloaded pages whose translation was at hand.
     pub hit_share: f64,
-    /// What the writer did.
-    pub counts: WriterCounts,
+    /// The writer's counts.
+    pub counts: WriterStats,
     /// Why, in the writer's words.
     pub explanation: String,
 }
@@ -76,7 +78,7 @@ enum News {
     Drained { through: u64 },
 }
 
-/// What will happen, soonest first; times in thousandths of nanoseconds, so that they can be ordered. It is short, and
+/// The coming events, soonest first; times in thousandths of nanoseconds, so that they can be ordered. It is short, and
 /// what comes is mostly the latest.
 #[derive(Default)]
 struct Agenda {
@@ -90,7 +92,7 @@ impl Agenda {
         self.entries.insert(self.entries.len() - before, entry);
     }
 
-    /// What happens next, and when.
+    /// The next event, and its time.
     fn next(&mut self) -> Option<(f64, News)> {
         self.entries.pop_front().map(|(at, news)| (at as f64 / TICKS, news))
     }
@@ -100,7 +102,7 @@ struct Stage {
     plan: Plan,
     stream: Stream,
     target: Target,
-    writer: Writer,
+    writer: WriteSequencer,
     now: f64,
     agenda: Agenda,
     /// When the writes under way were begun, by number.
@@ -118,13 +120,13 @@ const WRITER: WriterId = WriterId([1; 16]);
 const TICKS: f64 = 1e3;
 
 /// Plays `plan`. The same plan always has the same outcome.
-pub fn play(plan: &Plan) -> Outcome {
+pub fn play(plan: &Plan) -> NicOutcome {
     let preference = match plan.steerer {
         Steerer::Fixed(path) => Preference::Fixed(path),
         Steerer::Adaptive | Steerer::Clairvoyant => Preference::Auto,
     };
     let config = WriterConfig { preference, ring_bytes: 1 << 20, ..WriterConfig::default() };
-    let mut writer = Writer::new(WRITER, config, Time::ZERO);
+    let mut writer = WriteSequencer::new(WRITER, config, Time::ZERO);
     let attach = writer.attach(Incarnation(1));
     let answer = Drained { writer: WRITER, attempt: attach.attempt, through: 0, refusals: Vec::new() };
     writer.drained(Time::ZERO, &answer).expect("a target of which nothing is known yet");
@@ -146,7 +148,7 @@ pub fn play(plan: &Plan) -> Outcome {
     };
     stage.run();
     let (hits, misses) = (stage.target.hits as f64, stage.target.misses as f64);
-    Outcome {
+    NicOutcome {
         mean_ns: stage.sum_ns / stage.counted as f64,
         rate: stage.counted as f64 * 1e9 / (stage.now - stage.counted_since),
         hit_share: hits / (hits + misses).max(1.0),
@@ -196,7 +198,7 @@ impl Stage {
                     self.lengths.push(len);
                     break;
                 }
-                // What is in the way has to end first.
+                // Writes in the way have to end first.
                 Err(_) => self.advance(),
             }
         }
@@ -237,7 +239,7 @@ impl Stage {
         }
     }
 
-    fn count(&mut self, ended: &Ended) {
+    fn count(&mut self, ended: &EndedWrite) {
         self.under_way -= 1;
         let began = self.began[(ended.id.0 - self.first_id) as usize];
         if ended.id.0 > self.plan.warm_up {

@@ -1,4 +1,4 @@
-use outboard_writing::Path;
+use outboard_writing::WritePath;
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn plan(workload: Workload, steerer: Steerer, numbers: Parameters) -> Plan {
 #[test]
 fn offloading_alone_takes_twice_as_long_when_every_write_misses() {
     let alone = Parameters { depth: 1.0, ..Parameters::default() };
-    let hot = play(&plan(Workload::Hot, Steerer::Fixed(Path::Offload), alone));
-    let cold = play(&plan(Workload::Cold, Steerer::Fixed(Path::Offload), alone));
+    let hot = play(&plan(Workload::Hot, Steerer::Fixed(WritePath::Offload), alone));
+    let cold = play(&plan(Workload::Cold, Steerer::Fixed(WritePath::Offload), alone));
     assert!(hot.hit_share > 0.95 && cold.hit_share < 0.01, "{} {}", hot.hit_share, cold.hit_share);
     let slower = cold.mean_ns / hot.mean_ns;
     assert!((1.9..=2.1).contains(&slower), "{slower}");
@@ -19,8 +19,8 @@ fn offloading_alone_takes_twice_as_long_when_every_write_misses() {
 #[test]
 fn offloading_alone_loses_two_fifths_of_its_throughput_when_every_write_misses() {
     let busy = Parameters { depth: 256.0, ..Parameters::default() };
-    let hot = play(&plan(Workload::Hot, Steerer::Fixed(Path::Offload), busy));
-    let cold = play(&plan(Workload::Cold, Steerer::Fixed(Path::Offload), busy));
+    let hot = play(&plan(Workload::Hot, Steerer::Fixed(WritePath::Offload), busy));
+    let cold = play(&plan(Workload::Cold, Steerer::Fixed(WritePath::Offload), busy));
     let share = cold.rate / hot.rate;
     assert!((0.57..=0.63).contains(&share), "{share}");
 }
@@ -34,7 +34,8 @@ fn the_same_plan_has_the_same_outcome() {
 #[test]
 fn the_plainest_plan_has_the_same_outcome() {
     let (usual, mut plainer) = (Parameters::default(), 0);
-    for steerer in [Steerer::Fixed(Path::Offload), Steerer::Fixed(Path::Unload), Steerer::Adaptive] {
+    for steerer in [Steerer::Fixed(WritePath::Offload), Steerer::Fixed(WritePath::Unload), Steerer::Adaptive]
+    {
         for (name, workload) in Parameters::NAMES.into_iter().zip(Workload::ALL.into_iter().cycle()) {
             let full = Plan { writes: 3000, ..plan(workload, steerer, usual.scaled(name, 4.0)) };
             let plain = full.clone().plainest();

@@ -1,4 +1,4 @@
-//! What is written.
+//! The writes of each workload.
 
 use super::zipf::Zipf;
 
@@ -54,7 +54,7 @@ impl Workload {
         Self::Phases,
     ];
 
-    /// What figures call it.
+    /// Its name in figures.
     pub fn name(&self) -> String {
         match self {
             Self::Hot => "hot".to_owned(),
@@ -179,7 +179,7 @@ impl Stream {
     }
 }
 
-/// What undoes a multiplication by an odd number.
+/// The factor that undoes a multiplication by an odd number.
 const fn inverse(odd: u64) -> u64 {
     let mut inverse = odd;
     let mut round = 0;

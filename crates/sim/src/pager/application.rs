@@ -5,13 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_paging::application::{FingerprintKey, PagedRegion, Pager, PagerNote, Pages, RegionSpec, Span};
-use outboard_wire::{Role, Time};
+use outboard_paging::application::chunks::{ChunkKey, SeatId, State};
+use outboard_paging::application::{
+    BufferFollower, Cause, Fault, FingerprintKey, InPlace, PagedRegion, Pager, PagerNote, Pages, RegionSpec,
+    Remaining,
+};
+use outboard_paging::server::Home;
+use outboard_wire::paging::{PagingStatus, WriteBack};
+use outboard_wire::{Grant, Role, Time};
 
 use super::chores::Chores;
-use super::layout::{OBJECTS, PLANS, Shape, WORD, grant};
+use super::layout::{self, OBJECTS, PLANS, Shape, WORD, grant};
 use super::model::{Memories, Model};
 use super::space::SimSpace;
 use super::walkers::Walkers;
@@ -21,9 +27,9 @@ use crate::{Boot, Recorder};
 #[derive(Default)]
 pub(super) struct Object {
     pub(super) parts: Vec<Arc<PagedRegion>>,
-    /// Nobody begins to use it any more.
+    /// No walker begins to use it any more.
     pub(super) is_leaving: bool,
-    /// What was not flushed is not missed.
+    /// Stores that were not flushed are not missed.
     pub(super) is_given_up: bool,
     /// It has been flushed since it is leaving.
     pub(super) is_flushed: bool,
@@ -39,6 +45,7 @@ pub(super) struct Far {
     pub(super) pages: Arc<Pages<SimSpace>>,
     pub(super) model: Model,
     pub(super) objects: [Object; OBJECTS],
+    random: Rng,
     /// Chunks that threads want without touching them: object, part and number.
     pub(super) wanted: Vec<(usize, usize, u32)>,
 }
@@ -64,10 +71,13 @@ impl Far {
         self.recorder.fail(promise);
     }
 
-    /// Maps an object, again if `is_anew`: then servers refuse what is still on its way from before.
+    /// Maps an object. When it was mapped before, its chunks may go by another way from now on, and servers refuse what is still
+    /// on its way from before.
     pub(super) fn map(&mut self, object: usize, is_given_up: bool) {
         let (plan, shape) = (&PLANS[object], self.shape);
-        let (path, cache) = shape.paths[object];
+        let goes_another_way = shape.changes_paths && !self.objects[object].parts.is_empty();
+        let (path, cache) =
+            if goes_another_way { layout::draw_path(&mut self.random) } else { shape.paths[object] };
         let mut specs = Vec::new();
         for (stripes, size) in plan.parts(shape.servers) {
             let at = shape.server_of(object, stripes.part);
@@ -86,6 +96,7 @@ impl Far {
                 epoch,
                 class: plan.class,
                 writable: shape.is_writable[object],
+                is_fresh: shape.is_fresh[object] && self.objects[object].parts.is_empty(),
                 is_kept: true,
                 path,
                 cache,
@@ -100,14 +111,59 @@ impl Far {
         }
     }
 
+    /// The thread that touched memory last answers the fault itself. By the signal it cannot tell why, only whether it was to
+    /// store something.
+    pub(super) fn answer_in_place(&self) -> InPlace {
+        let fault = self.space().state().faults.pop_back();
+        fault.map_or(InPlace::Again, |Fault { address, cause }| {
+            let cause = if cause == Cause::Read { Cause::Read } else { Cause::Write };
+            self.pages.answer_in_place(Fault { address, cause })
+        })
+    }
+
     /// Begins to unmap an object.
     pub(super) fn close(&mut self, object: usize) {
         let state = &mut self.objects[object];
         state.is_closing = true;
         self.pages.begin_closing(&state.parts);
-        let addresses = state.parts[0].addresses();
-        let span = Span { start: addresses.start, len: addresses.len() };
-        self.pages.space().state().leave(span);
+        self.pages.space().state().leave(state.parts[0].addresses());
+    }
+
+    /// Discards a chunk, if all is at rest that has to be. Returns whether it is over, done or not.
+    pub(super) fn discard(&mut self, object: usize, part: usize, chunk: u32) -> bool {
+        let region = Arc::clone(&self.objects[object].parts[part]);
+        if region.is_lost() || self.objects[object].is_leaving {
+            return true;
+        }
+        let (range, number) = (chunk..chunk + 1, region.number());
+        let is_coming = |(_, key, state): (SeatId, ChunkKey, State)| {
+            (key.region, key.index) == (number, chunk) && state == State::Fetching
+        };
+        let is_coming = self.pages.cells().any(|cell| cell.shard().seats().any(is_coming));
+        if is_coming || !self.pages.can_discard(&region, &range) {
+            return false;
+        }
+        let (spec, bytes) = (region.spec(), region.bytes_of(&range));
+        let Grant { region: id, generation, key, .. } = spec.grant;
+        let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
+        let back = |epoch| WriteBack { region: id, generation, key, epoch, offset, length };
+        let epoch = self.pages.ask_to_discard(&region);
+        let memories = self.memories.borrow();
+        let memory = memories[spec.at].as_ref().filter(|memory| memory.life == spec.server);
+        let answer = memory.map(|memory| memory.regions[&id].discard(&back(epoch)));
+        let now = answer.filter(|(status, _)| *status == PagingStatus::StaleEpoch).map(|(_, now)| now);
+        self.pages.was_asked_to_discard(&region, now);
+        let status = answer.map(|(status, _)| status);
+        if status == Some(PagingStatus::Done) {
+            let remaining = self.pages.discarded(&region, &range, &[]);
+            self.recorder.expect(remaining == Remaining::Nothing, || {
+                format!("what is at rest is discarded: chunk {chunk} of object {object}")
+            });
+            let start = region.addresses_of(chunk).start.since(self.objects[object].parts[0].start()) / WORD;
+            self.model.discard(object, start..start + length as usize / WORD);
+        }
+        // Another epoch has begun: it is tried again in that.
+        status != Some(PagingStatus::StaleEpoch)
     }
 
     /// An object has been flushed, as it was in `stored`. What went with a server is not looked for.
@@ -126,7 +182,10 @@ impl Far {
 pub(super) struct Application {
     pub(super) recorder: Recorder,
     pub(super) random: Rng,
-    shape: Shape,
+    pub(super) shape: Shape,
+    /// The largest that the buffer was allowed to be since the last look, or was.
+    pub(super) buffer_allowed: usize,
+    pub(super) follower: BufferFollower,
     pub(super) far: Far,
     /// One for each fault thread.
     pub(super) pagers: Vec<Pager<SimSpace>>,
@@ -155,17 +214,20 @@ impl Application {
             pages,
             model,
             objects: Default::default(),
+            random: random.fork(),
             wanted: Vec::new(),
         };
         (0..OBJECTS).for_each(|object| far.map(object, false));
         // It wants to know: a flush alone does not have a server given up that never comes back.
         far.pages.listeners.store(shape.loses_a_server.into(), Ordering::Relaxed);
         Self {
-            walkers: Walkers::new(shape.walkers, random.fork(), boot.now, until),
+            walkers: Walkers::new(&shape, random.fork(), boot.now, until),
             chores: Chores::new(boot.now, until),
             recorder,
             random,
             shape,
+            buffer_allowed: 0,
+            follower: BufferFollower::new(shape.config().buffer, shape.buffer_max),
             far,
             pagers,
             owners: BTreeMap::new(),
@@ -175,13 +237,17 @@ impl Application {
 
     /// Whether all threads have stopped, and everything that was stored has been flushed.
     pub(super) fn is_idle(&self) -> bool {
-        self.walkers.are_done() && self.chores.are_done()
+        self.walkers.are_done()
+            && self.chores.are_done()
+            && self.far.pages.buffer_used() <= self.far.pages.buffer()
     }
 
-    /// What is waited for, for people.
+    /// The awaited things, for people.
     pub(super) fn explain(&self) -> String {
         let (waits, tries) = (self.walkers.waiting(), self.walkers.trying());
-        format!("{waits} threads wait and {tries} try, the chores are done: {}", self.chores.are_done())
+        let leaving = self.far.objects.iter().filter(|object| object.is_leaving).count();
+        let chores = self.chores.explain();
+        format!("{waits} threads wait and {tries} try, {leaving} objects are leaving, {chores}")
     }
 
     /// At the end: the servers have all that was stored.
@@ -191,7 +257,7 @@ impl Application {
         }
     }
 
-    /// What far memory has done.
+    /// The counts of far memory.
     #[cfg(test)]
     pub(super) fn stats(&self) -> outboard_paging::application::PagingStats {
         self.far.pages.stats()
@@ -235,6 +301,7 @@ impl Service for Application {
 
     fn on_turn(&mut self, now: Time) -> bool {
         self.is_busy = false;
+        self.far.space().state().is_called = false;
         let mut moved = self.run_threads(now);
         let first = self.random.usize(..self.pagers.len());
         for lane in (first..self.pagers.len()).chain(0..first) {
@@ -252,8 +319,8 @@ impl Service for Application {
         moved
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
-        let Origin::Dialled(dial) = origin else { return };
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
+        let LinkOrigin::Dialled(dial) = origin else { return };
         let owner = self.owner(dial);
         let is_server = peer.intro().role == Role::MemoryServer;
         self.recorder.expect(is_server == (dial < self.shape.lanes * self.shape.servers), || {
@@ -295,7 +362,7 @@ impl Service for Application {
 
     fn next_deadline(&self) -> Option<Time> {
         let state = self.far.space().state();
-        let at_once = self.is_busy || !state.faults.is_empty() || !state.woken.is_empty();
+        let at_once = self.is_busy || state.is_called || !state.faults.is_empty() || !state.woken.is_empty();
         let pagers = self.pagers.iter().filter_map(Pager::next_deadline);
         let own = self.walkers.next_at().into_iter().chain(self.chores.next_at());
         pagers.chain(own).chain(at_once.then_some(Time::ZERO)).min()

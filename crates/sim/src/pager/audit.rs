@@ -1,4 +1,4 @@
-//! What must be so whenever a turn is over.
+//! Invariants that hold whenever a turn is over.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use super::application::Application;
 impl Application {
     /// Frames are conserved, no two chunks share one, and a chunk is in its region or in its frame.
     pub(super) fn audit(&mut self) {
-        let budget = self.far.pages.config().buffer;
+        // It grows no further than it may, and while it is too large, not at all.
+        let budget = self.far.pages.buffer().max(self.buffer_allowed);
         let (mut frames, mut keys, mut residents, mut taken, mut used) =
             (BTreeSet::new(), BTreeSet::new(), 0, 0, 0);
         let objects = self.far.objects.iter().filter(|object| !object.is_closing);
@@ -26,9 +27,12 @@ impl Application {
                 let Some(region) = regions.iter().find(|region| region.number() == key.region) else {
                     continue;
                 };
+                let clashes = cell.clashes(key, region.pages());
+                self.recorder
+                    .expect(!clashes, || format!("what is divided is not here as a whole too: {key:?}"));
                 let is_here = matches!(state, State::Resident | State::Returned);
                 residents += usize::from(is_here);
-                let addresses = region.addresses_of(key.index);
+                let addresses = region.span_of(key);
                 let mut space = self.far.space().state();
                 let is_right = space.holds(addresses) == is_here
                     && space.lent_to(frame) == is_here.then_some(addresses.start);
@@ -37,9 +41,10 @@ impl Application {
                 });
             }
         }
-        self.recorder.expect(taken <= used && used <= budget, || {
+        self.recorder.expect(taken <= used && used <= budget && used == self.far.pages.buffer_used(), || {
             format!("chunks have frames within the buffer: {taken} of {used} of {budget} bytes")
         });
+        self.buffer_allowed = used;
         let mut space = self.far.space().state();
         let lent = space.lent();
         self.recorder.expect(lent == residents, || {

@@ -2,9 +2,10 @@
 //!
 //! Its threads load and store words of objects that are larger than the memory it has for them. The [pagers] of its fault
 //! threads, the same that run in a process, fetch chunks from memory servers and by an agent and send changed ones home; what
-//! is simulated is the memory, in which threads wait for absent pages, and the servers. Links break, the agent crashes or falls
-//! silent, servers are late, and one may die for good. Frames are conserved, no store is lost, a flush has brought home all that
-//! was stored before it, nobody waits for ever, and only what a server has taken along is told to be lost.
+//! is simulated is the memory, in which threads wait for absent pages, and the servers. Objects are mapped anew, with another way and
+//! another cache. Links break, frames come twice, the agent
+//! crashes or falls silent, servers are late, and one may die for good. Frames are conserved, no store is lost, a flush has
+//! brought home all that was stored before it, no walker waits for ever, and only bytes that a server has taken along are told to be lost.
 //!
 //! [pagers]: outboard_paging::application::Pager
 
@@ -14,7 +15,6 @@ mod chores;
 mod layout;
 mod model;
 mod server;
-mod silence;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -29,14 +29,14 @@ use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
 use crate::paging_cache::agent;
+use crate::silence::Silent;
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeSpec, Recorder, Scenario, Weather, World, chances,
 };
 use application::Application;
 use layout::Shape;
 use model::Memories;
 use server::Server;
-use silence::Silent;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "pager",
@@ -64,7 +64,7 @@ fn play(seed: u64, recorder: &Recorder) -> Hardships {
     )
 }
 
-/// What differs from one run to the next.
+/// The choices that differ from one run to the next.
 struct Setting {
     weather: Weather,
     shape: Shape,
@@ -75,12 +75,13 @@ struct Setting {
 
 impl Setting {
     fn draw(random: &mut Rng) -> Self {
-        let mut weather = Weather::draw(random, Loss::Honest);
+        let mut weather = Weather::draw(random, LossKind::Honest);
         if random.bool() {
             // Slow links that break often: what is on its way then meets what is sent on others.
             weather.plan.delay_max = weather.plan.delay_min + Duration::from_micros(random.u64(50..8000));
             weather.plan.close = 0.002 + 0.05 * random.f64().powi(2);
         }
+        weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 };
         let late_max = Duration::from_millis([0, 0, 2, 10, 20][random.usize(..5)]);
         let (shape, cache) = (Shape::draw(random), agent::Shape::draw(random));
         if shape.loses_a_server {

@@ -1,22 +1,25 @@
-//! What memory must hold: every word what was last stored there.
+//! The contents that memory must have: every word holds the value that was last stored there.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use outboard_link::memory::{Mapping, Segment};
 use outboard_paging::application::Stripes;
 use outboard_paging::server::{Home, WriteEpoch};
 use outboard_wire::{Generation, Grant, Incarnation, RegionId, RegionKey, Rights};
 
-use super::layout::{OBJECTS, PLANS, Shape, WORD, grant};
+use super::layout::{OBJECTS, PLANS, PagerPlan, Shape, WORD, grant};
 use crate::Recorder;
 
 /// A region at a memory server, to which the product's half of the protocol brings what was written.
 pub(super) struct Region {
     pub(super) bytes: Arc<Segment>,
     pub(super) epoch: WriteEpoch,
+    /// Whether the server has no room for more.
+    pub(super) is_full: AtomicBool,
     grant: Grant,
 }
 
@@ -36,16 +39,24 @@ impl Home for Region {
     fn epoch(&self) -> &WriteEpoch {
         &self.epoch
     }
+
+    fn take_room(&self, _: u64, _: u64) -> bool {
+        !self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn give_back(&self, offset: usize, len: usize) {
+        self.bytes.discard(offset, len);
+    }
 }
 
-/// What one life of a memory server has.
+/// The memory of one life of a memory server.
 pub(super) struct Memory {
     pub(super) life: Incarnation,
     pub(super) regions: BTreeMap<RegionId, Arc<Region>>,
 }
 
 impl Memory {
-    /// What a server has in its first life: no two words are the same. What it has in a later one is nobody's.
+    /// The word of a server in its first life: no two are the same. Those of a later life stand for no store.
     pub(super) fn new(life: Incarnation, server: usize, shape: &Shape) -> Self {
         let mut regions = BTreeMap::new();
         for (object, plan) in PLANS.iter().enumerate() {
@@ -57,14 +68,22 @@ impl Memory {
                 // Without some pages of memory there is nothing to simulate.
                 let bytes = Arc::new(Segment::create(c"outboard-sim", len).expect("some pages of memory"));
                 let grant = grant(object, stripes.part, size);
-                regions.insert(grant.region, Arc::new(Region { bytes, epoch: WriteEpoch::new(1), grant }));
+                regions.insert(
+                    grant.region,
+                    Arc::new(Region {
+                        bytes,
+                        epoch: WriteEpoch::new(1),
+                        is_full: AtomicBool::new(false),
+                        grant,
+                    }),
+                );
             }
         }
         Self { life, regions }
     }
 }
 
-/// What the memory servers have, as far as they have been started.
+/// The memory of the servers, as far as they have been started.
 pub(super) type Memories = Rc<RefCell<Vec<Option<Memory>>>>;
 
 /// Numbers that are stored begin here; what a word holds before is its own number.
@@ -82,11 +101,13 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Gives all words their first values, at the servers too.
+    /// Gives all words their first values, at the servers too: numbers of their own, or zeros.
     pub(super) fn new(recorder: Recorder, memories: Memories, shape: Shape) -> Self {
-        let newest = PLANS
-            .each_ref()
-            .map(|plan| (0..plan.words()).map(|word| u64::from(plan.class.0) << 24 | word as u64).collect());
+        let newest = std::array::from_fn(|object| {
+            let plan: &PagerPlan = &PLANS[object];
+            let first = |word| if shape.is_fresh[object] { 0 } else { u64::from(plan.class.0) << 24 | word };
+            (0..plan.words() as u64).map(first).collect()
+        });
         let parts =
             PLANS.each_ref().map(|plan| plan.parts(shape.servers).iter().map(|part| part.0).collect());
         let model = Self { recorder, memories, shape, parts, newest, latest: FIRST };
@@ -140,6 +161,11 @@ impl Model {
         self.newest[object][word] = self.latest;
     }
 
+    /// Words are discarded.
+    pub(super) fn discard(&mut self, object: usize, words: std::ops::Range<usize>) {
+        self.newest[object][words].fill(0);
+    }
+
     /// A word was loaded.
     pub(super) fn load(&self, object: usize, word: usize, found: u64) {
         let newest = self.newest[object][word];
@@ -170,7 +196,7 @@ impl Model {
         }
     }
 
-    /// What the servers do not have of an object is given up: they may have any of what was stored.
+    /// Gives stores up that the servers do not have: they may have any value that was stored.
     pub(super) fn adopt(&mut self, object: usize) {
         let found = self.at_servers(object);
         for (word, (found, newest)) in found.iter().zip(&self.newest[object]).enumerate() {

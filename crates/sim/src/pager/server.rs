@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::{Disposition, Export, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::{Generation, RegionKey, Time};
 
+use super::STORM;
 use super::layout::{RIGHTS, Shape};
 use super::model::{Memories, Memory};
 use crate::Boot;
@@ -68,7 +70,7 @@ impl Server {
 impl Service for Server {
     type Note = ();
 
-    fn on_open(&mut self, _: LinkId, _: &Peer, _: Origin, _: Time) {}
+    fn on_open(&mut self, _: LinkId, _: &Peer, _: LinkOrigin, _: Time) {}
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         if !self.outbox.has_room(link) || self.is_busy(link, now) {
@@ -76,6 +78,13 @@ impl Service for Server {
         }
         let memories = self.memories.borrow();
         let regions = memories[self.number].as_ref().map(|memory| &memory.regions);
+        // Others take its room now and then, and give it back.
+        let is_over = now >= Time::ZERO + STORM;
+        if is_over || self.random.u8(..32) == 0 {
+            let is_full = !is_over && self.random.bool();
+            let all = regions.into_iter().flat_map(|regions| regions.values());
+            all.for_each(|region| region.is_full.store(is_full, Ordering::Relaxed));
+        }
         outboard_paging::server::on_frame(link, &frame, &mut self.outbox, |region| {
             regions?.get(&region).cloned()
         });

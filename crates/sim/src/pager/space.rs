@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use outboard_link::memory::Buffer;
 use outboard_paging::application::{
-    AddressRange, Cause, Fault, Faults, FrameSpan, Held, Loss, PAGE, PageSpace, Place, Process, Span,
+    AddressRange, Cause, Fault, Faults, FrameSpan, Held, PAGE, PageSpace, Place, Process, ProcessAddress,
+    ServerLoss, Span,
 };
 use outboard_wire::Time;
 
@@ -18,10 +19,10 @@ use super::layout::WORD;
 
 const RUBBISH: u8 = 0xee;
 
-/// What a thread meets that touches a word.
+/// The outcome for a thread that touches a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched {
-    /// What was there.
+    /// The value that was there.
     Word(u64),
     /// It waits.
     Waits,
@@ -42,30 +43,32 @@ struct Page {
 pub(super) struct State {
     next_range: usize,
     /// By address.
-    pages: BTreeMap<usize, Page>,
-    poisoned: BTreeSet<usize>,
-    forbidden: BTreeSet<usize>,
+    pages: BTreeMap<ProcessAddress, Page>,
+    poisoned: BTreeSet<ProcessAddress>,
+    forbidden: BTreeSet<ProcessAddress>,
     /// Which place the bytes of a frame were moved to, by the frame's address in the simulator.
-    lent: BTreeMap<usize, usize>,
+    lent: BTreeMap<ProcessAddress, ProcessAddress>,
     /// Threads that wait and were not seen yet.
     pub(super) faults: VecDeque<Fault>,
+    /// Whether a thread that answers its own faults has left something to fault threads.
+    pub(super) is_called: bool,
     /// Where threads may go on.
     pub(super) woken: Vec<Span>,
-    /// What nobody may do and was done.
+    /// A forbidden thing that was done.
     pub(super) objections: Vec<String>,
     pub(super) losses: usize,
     random: Rng,
     busy_one_in: u32,
 }
 
-fn pages_of(span: Span) -> impl Iterator<Item = usize> {
-    (span.start..span.start + span.len).step_by(PAGE)
+fn pages_of(span: Span) -> impl Iterator<Item = ProcessAddress> {
+    (0..span.len).step_by(PAGE).map(move |at| span.start.plus(at))
 }
 
 impl State {
     /// Loads a word, and stores one there if there is one.
-    pub(super) fn touch(&mut self, address: usize, store: Option<u64>) -> Touched {
-        let at = address & !(PAGE - 1);
+    pub(super) fn touch(&mut self, address: ProcessAddress, store: Option<u64>) -> Touched {
+        let at = address.page(PAGE).start;
         if self.poisoned.contains(&at) {
             return Touched::Lost;
         }
@@ -77,7 +80,7 @@ impl State {
             (None, Some(_)) => Cause::Write,
             (Some(page), Some(_)) if page.is_protected => Cause::Protected,
             (Some(page), store) => {
-                let word = &mut page.bytes[address - at..address - at + WORD];
+                let word = &mut page.bytes[address.since(at)..][..WORD];
                 let found = u64::from_le_bytes(std::array::from_fn(|byte| word[byte]));
                 if let Some(value) = store {
                     word.copy_from_slice(&value.to_le_bytes());
@@ -87,6 +90,13 @@ impl State {
         };
         self.faults.push_back(Fault { address, cause });
         Touched::Waits
+    }
+
+    /// Loads a word of the first page of a span that is absent.
+    pub(super) fn touch_absent(&mut self, span: Span) {
+        if let Some(at) = pages_of(span).find(|at| !self.pages.contains_key(at)) {
+            self.touch(at, None);
+        }
     }
 
     /// Whether all pages of a span are there. None of them, if not all.
@@ -104,21 +114,20 @@ impl State {
     }
 
     /// To which place the bytes of a frame were moved.
-    pub(super) fn lent_to(&self, frame: FrameSpan<'_>) -> Option<usize> {
+    pub(super) fn lent_to(&self, frame: FrameSpan<'_>) -> Option<ProcessAddress> {
         self.lent.get(&frame.start()).copied()
     }
 
-    /// A range is about to be unmapped: what is there is of no use to anybody.
+    /// A range is about to be unmapped: what is there is of no use any more.
     pub(super) fn leave(&mut self, span: Span) {
-        self.lent.retain(|_, place| !(span.start..span.start + span.len).contains(place));
+        self.lent.retain(|_, place| !span.contains(*place));
     }
 
     fn unmap(&mut self, span: Span) {
         self.leave(span);
-        let is_inside = |at: usize| (span.start..span.start + span.len).contains(&at);
-        self.pages.retain(|at, _| !is_inside(*at));
-        self.poisoned.retain(|at| !is_inside(*at));
-        self.forbidden.retain(|at| !is_inside(*at));
+        self.pages.retain(|at, _| !span.contains(*at));
+        self.poisoned.retain(|at| !span.contains(*at));
+        self.forbidden.retain(|at| !span.contains(*at));
     }
 }
 
@@ -164,7 +173,11 @@ impl Process for SimSpace {
 
     fn announce(&self) {}
 
-    fn lost(&self, _: Loss) {
+    fn call(&self) {
+        self.state().is_called = true;
+    }
+
+    fn lost(&self, _: ServerLoss) {
         self.state().losses += 1;
     }
 
@@ -198,7 +211,7 @@ impl PageSpace for SimSpace {
 
     fn make_range(&self, len: usize) -> io::Result<AddressRange> {
         let mut state = self.state();
-        let span = Span { start: state.next_range, len };
+        let span = Span { start: ProcessAddress::new(state.next_range), len };
         // No two ranges touch, and none is used again.
         state.next_range += len + PAGE;
         Ok(AddressRange::new(span, Box::new(Mapped { space: self.clone(), span })))
@@ -215,9 +228,9 @@ impl PageSpace for SimSpace {
 
     fn move_in(&self, frame: FrameSpan<'_>, place: Place<'_>, is_writable: bool) -> io::Result<()> {
         let mut state = self.state();
-        let is_taken = |at: &usize| state.pages.contains_key(at) || state.poisoned.contains(at);
+        let is_taken = |at: &ProcessAddress| state.pages.contains_key(at) || state.poisoned.contains(at);
         if let Some(at) = pages_of(place.span()).find(is_taken) {
-            state.objections.push(format!("a chunk is moved to where one is already: {at:#x}"));
+            state.objections.push(format!("a chunk is moved to where one is already: {at}"));
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if state.lent.insert(frame.start(), place.start()).is_some() {
@@ -261,11 +274,6 @@ impl PageSpace for SimSpace {
         let mut state = self.state();
         state.forbidden.insert(page.start());
         state.woken.push(page.span());
-    }
-
-    fn permit(&self, place: Place<'_>) {
-        let mut state = self.state();
-        pages_of(place.span()).for_each(|at| _ = state.forbidden.remove(&at));
     }
 
     fn wake(&self, span: Span) {

@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_paging::application::chunks::TRANSITIONS;
-use outboard_wire::paging::{FIXED_LEN_MAX, Reply, Request, Status};
+use outboard_wire::paging::{FIXED_LEN_MAX, PagingReply, PagingRequest, PagingStatus};
 use outboard_wire::{FrameHead, Time};
 
 use super::application::Application;
@@ -64,7 +64,7 @@ fn assert_any(what: &str, promises: impl Iterator<Item = String>) {
     assert!(found.is_some(), "not noticed, but {others:?}");
 }
 
-/// What is said of bytes that are too old or not what was stored, here and at the server.
+/// The promises that bytes break which are too old or were never stored, here and at the server.
 const OLD: &str = "a load sees the newest store";
 const OLD_THERE: &str = "the server has what was";
 
@@ -100,6 +100,30 @@ fn every_way_between_states_is_gone() {
 }
 
 #[test]
+fn chunks_are_divided_and_come_as_a_whole_again() {
+    let (mut of_chunks, mut of_pages) = (0, 0);
+    for seed in 0..12 {
+        let counts = RefCell::new((0, 0));
+        let same = |application| application;
+        play_with(
+            seed,
+            &Recorder::new(8),
+            setting(seed),
+            |server| server,
+            (same, |application: &Application| {
+                let stats = application.stats();
+                *counts.borrow_mut() = (stats.faults_fetched, stats.faults_for_pages);
+                application
+            }),
+        );
+        let (fetched, for_pages) = counts.into_inner();
+        of_chunks += fetched - for_pages;
+        of_pages += for_pages;
+    }
+    assert!(of_chunks > 200 && of_pages > 100, "{of_chunks} faults on chunks, {of_pages} on pages");
+}
+
+#[test]
 fn a_thread_that_is_not_woken_is_noticed() {
     assert_noticed("everything ends", |application| application.far.space().state().woken.clear());
 }
@@ -113,12 +137,12 @@ fn a_fault_that_is_not_heard_is_noticed() {
 fn a_store_that_is_lost_is_noticed() {
     // As if a store had been made while the page left. The word is the one that every thread loads first.
     assert_noticed(OLD, |application| {
-        let address = application.far.objects[0].parts[0].start() + WORD;
+        let address = application.far.objects[0].parts[0].start().plus(WORD);
         application.far.space().state().touch(address, Some(7));
     });
 }
 
-/// What a wrong server does.
+/// The mistakes of a wrong server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     /// It says that it has what it throws away.
@@ -143,22 +167,22 @@ impl Mistaken {
 impl Service for Mistaken {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.server.on_open(link, peer, origin, now);
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
-        let (kind, len) = (frame.head.kind, Request::fixed_len(frame.head.kind).unwrap_or(0));
+        let (kind, len) = (frame.head.kind, PagingRequest::fixed_len(frame.head.kind).unwrap_or(0));
         let mut fixed = [0; FIXED_LEN_MAX];
         frame.payload.read(0, &mut fixed[..len]);
-        let Ok(Request::WriteBack(mut back)) =
-            Request::decode(kind, &fixed[..len], frame.payload.len() - len)
+        let Ok(PagingRequest::WriteBack(mut back)) =
+            PagingRequest::decode(kind, &fixed[..len], frame.payload.len() - len)
         else {
             return self.server.on_frame(link, frame, now);
         };
         self.sent += 1;
         if self.mistake == Mistake::Forgets && self.sent.is_multiple_of(8) {
-            let reply = Reply::Written { status: Status::Done, epoch: back.epoch };
+            let reply = PagingReply::Written { status: PagingStatus::Done, epoch: back.epoch };
             let head = FrameHead::new(reply.kind()).with_tag(frame.head.tag);
             self.outbox.push_copy(link, head, reply.encode().as_bytes());
             return Disposition::Taken;
@@ -167,7 +191,7 @@ impl Service for Mistaken {
             back.epoch = self.server.epoch(back.region);
         }
         let mut bytes = frame.payload.to_vec();
-        bytes[..len].copy_from_slice(Request::WriteBack(back).encode().as_bytes());
+        bytes[..len].copy_from_slice(PagingRequest::WriteBack(back).encode().as_bytes());
         self.server.on_frame(link, Frame { payload: bytes[..].into(), ..frame }, now)
     }
 
@@ -193,14 +217,15 @@ impl Service for Mistaken {
 #[test]
 fn a_server_that_forgets_what_it_acknowledges_is_noticed() {
     let hide = |server| Mistaken::new(server, Mistake::Forgets);
-    let promise = broken(|_| (), hide, SEEDS).next().expect("somebody notices");
+    let promise = broken(|_| (), hide, SEEDS).next().expect("a checker notices");
     assert!(promise.contains(OLD) || promise.contains(OLD_THERE), "{promise}");
 }
 
 #[test]
 fn a_server_that_takes_what_was_fenced_off_is_noticed() {
     let hide = |server| Mistaken::new(server, Mistake::TakesOld);
-    let promise = broken(|_| (), hide, SEEDS).next().expect("somebody notices");
+    // It takes a link that is lost while its server is late.
+    let promise = broken(|_| (), hide, 10 * SEEDS).next().expect("a checker notices");
     assert!(promise.contains(OLD) || promise.contains(OLD_THERE), "{promise}");
 }
 

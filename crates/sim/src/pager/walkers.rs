@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_paging::application::{Span, Whereabouts};
+use outboard_paging::application::{InPlace, ProcessAddress, Span, Whereabouts};
 use outboard_wire::Time;
 
 use super::application::Far;
-use super::layout::{OBJECTS, PLANS, WORD};
+use super::layout::{OBJECTS, PLANS, Shape, WORD};
 use super::space::Touched;
 
 /// How many words a thread touches without pause, at most.
@@ -17,7 +17,7 @@ const HOT: usize = 8;
 /// How long a thread waits before it looks again for what it does not touch.
 const LOOK: Duration = Duration::from_micros(300);
 
-/// What a thread is about to do.
+/// The next step of a thread.
 #[derive(Clone, Copy)]
 struct Step {
     object: usize,
@@ -30,8 +30,10 @@ struct Step {
 /// How a step ended.
 enum End {
     Done,
+    /// The thread tries again at once.
+    Again,
     /// The thread waits at an address until it is woken.
-    Waits(usize),
+    Waits(ProcessAddress),
     /// The thread looks again later.
     Later,
 }
@@ -43,7 +45,7 @@ struct Walker {
     /// In words; threads that go on by the same stride are read ahead of.
     stride: isize,
     step: Option<Step>,
-    waits_at: Option<usize>,
+    waits_at: Option<ProcessAddress>,
     next_at: Time,
 }
 
@@ -55,16 +57,18 @@ pub(super) struct Walkers {
     pause_max: u64,
     /// When they stop.
     until: Time,
+    /// Whether they answer their own faults.
+    in_place: bool,
     /// How often one was told that what it wanted is lost.
     pub(super) told_of_loss: u64,
 }
 
 impl Walkers {
-    pub(super) fn new(count: usize, mut random: Rng, now: Time, until: Time) -> Self {
+    pub(super) fn new(shape: &Shape, mut random: Rng, now: Time, until: Time) -> Self {
         let walker = || Walker { object: 0, word: 0, stride: 1, step: None, waits_at: None, next_at: now };
-        let walkers = std::iter::repeat_with(walker).take(count).collect();
+        let walkers = std::iter::repeat_with(walker).take(shape.walkers).collect();
         let pause_max = [150, 800, 3000][random.usize(..3)];
-        Self { walkers, random, pause_max, until, told_of_loss: 0 }
+        Self { walkers, random, pause_max, until, in_place: shape.in_place, told_of_loss: 0 }
     }
 
     /// Lets the threads run whose time has come. Returns whether there was one.
@@ -95,6 +99,7 @@ impl Walkers {
             let walker = &mut self.walkers[index];
             match end {
                 End::Done => walker.step = None,
+                End::Again => {}
                 End::Waits(address) => {
                     walker.waits_at = Some(address);
                     return true;
@@ -112,7 +117,7 @@ impl Walkers {
 
     fn touch(&mut self, step: Step, far: &mut Far) -> End {
         let Step { object, word, stores, .. } = step;
-        let address = far.objects[object].parts[0].start() + word * WORD;
+        let address = far.objects[object].parts[0].start().plus(word * WORD);
         let store = stores.then(|| far.model.next());
         let touched = far.space().state().touch(address, store);
         match touched {
@@ -127,16 +132,13 @@ impl Walkers {
                     }
                 }
             }
+            Touched::Waits if self.in_place => match far.answer_in_place() {
+                InPlace::Again => return End::Again,
+                InPlace::Wait => return End::Waits(address),
+                InPlace::Lost => self.is_told_of_loss(object, word, far),
+            },
             Touched::Waits => return End::Waits(address),
-            Touched::Lost => {
-                self.told_of_loss += 1;
-                let part = far.model.part_of(object, word);
-                if !far.objects[object].parts[part].is_lost() {
-                    far.object_to(format!(
-                        "only what is lost is told to be, not word {word} of object {object}"
-                    ));
-                }
-            }
+            Touched::Lost => self.is_told_of_loss(object, word, far),
             Touched::Forbidden if far.is_writable(object) => {
                 far.object_to(format!("object {object} may be written"));
             }
@@ -145,22 +147,30 @@ impl Walkers {
         End::Done
     }
 
+    fn is_told_of_loss(&mut self, object: usize, word: usize, far: &Far) {
+        self.told_of_loss += 1;
+        let part = far.model.part_of(object, word);
+        if !far.objects[object].parts[part].is_lost() {
+            far.object_to(format!("only what is lost is told to be, not word {word} of object {object}"));
+        }
+    }
+
     /// Has a chunk stay while it is used, without ever waiting in a fault.
     fn try_step(&mut self, step: Step, far: &mut Far) -> End {
         let Step { object, word, .. } = step;
         let (part, chunk) = far.chunk_of(object, word);
         let region = &far.objects[object].parts[part];
-        let span = Span { start: far.objects[object].parts[0].start() + word * WORD, len: WORD };
+        let span = Span { start: far.objects[object].parts[0].start().plus(word * WORD), len: WORD };
         match far.pages.hold((region, chunk), span) {
             Whereabouts::Held => {
                 let end = self.touch(step, far);
-                far.pages.release(&far.objects[object].parts[part], chunk);
+                far.pages.release((&far.objects[object].parts[part], chunk), span);
                 if !matches!(end, End::Done) {
                     far.object_to("what is held is there".to_owned());
                 }
             }
             Whereabouts::Lost => self.told_of_loss += 1,
-            Whereabouts::ThrownAway => far.object_to("nobody has thrown anything away".to_owned()),
+            Whereabouts::ThrownAway => far.object_to("no walker has thrown anything away".to_owned()),
             Whereabouts::Coming => return End::Later,
             Whereabouts::Absent => {
                 far.wanted.push((object, part, chunk));
@@ -172,9 +182,8 @@ impl Walkers {
 
     /// Those who wait within a span try again.
     pub(super) fn wake(&mut self, span: Span, now: Time) {
-        let is_inside = |at: &usize| (span.start..span.start + span.len).contains(at);
-        for walker in self.walkers.iter_mut().filter(|walker| walker.waits_at.as_ref().is_some_and(is_inside))
-        {
+        let is_inside = |walker: &&mut Walker| walker.waits_at.is_some_and(|at| span.contains(at));
+        for walker in self.walkers.iter_mut().filter(is_inside) {
             walker.waits_at = None;
             let late = if self.random.bool() { 0 } else { self.random.u64(..3000) };
             walker.next_at = now + Duration::from_nanos(late);
@@ -193,8 +202,8 @@ impl Walkers {
     }
 
     /// Whether a thread waits within a span.
-    pub(super) fn waits_in(&self, span: &std::ops::Range<usize>) -> bool {
-        self.walkers.iter().any(|walker| walker.waits_at.is_some_and(|at| span.contains(&at)))
+    pub(super) fn waits_in(&self, span: Span) -> bool {
+        self.walkers.iter().any(|walker| walker.waits_at.is_some_and(|at| span.contains(at)))
     }
 
     /// Whether they have all stopped.
@@ -218,12 +227,12 @@ fn choose(walker: &mut Walker, random: &mut Rng, far: &Far) -> Step {
     }
     let words = PLANS[walker.object].words();
     walker.word = match walker.stride {
-        // What all come back to again and again is changed again while it is saved.
+        // Words that all come back to again and again are changed again while they are saved.
         0 if random.bool() => random.usize(..words / HOT),
         0 => random.usize(..words),
         stride => (walker.word as isize + stride).rem_euclid(words as isize) as usize,
     };
-    // Now and then somebody stores where that is not allowed.
+    // Now and then a walker stores where that is not allowed.
     let stores = random.u8(..if far.is_writable(walker.object) { 3 } else { 200 }) == 0;
     let tries = far.is_writable(walker.object) && random.u8(..16) == 0;
     Step { object: walker.object, word: walker.word, stores, tries }

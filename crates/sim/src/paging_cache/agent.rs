@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::memory::{Buffer, Segment};
 use outboard_link::{Completion, Disposition, Export, Exports, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_paging::agent::cache::{CacheConfig, Forwarding, PrefetchConfig};
-use outboard_paging::agent::{Lent, PagingConfig, PagingWorker, STAGE_LEN, SharedPaging, Surroundings};
+use outboard_paging::agent::{AgentPagingConfig, Lent, PagingWorker, STAGE_LEN, SharedPaging, Surroundings};
 use outboard_wire::{Generation, Grant, Incarnation, RegionId, RegionKey, Rights, Role, Time};
 
 use crate::Boot;
@@ -17,7 +17,7 @@ use crate::Boot;
 /// How many workers an agent has.
 pub(crate) const WORKERS: usize = 2;
 
-/// What differs from one run to the next.
+/// The choices that differ from one run to the next.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     slots: u32,
@@ -82,7 +82,7 @@ impl Agent {
         let Shape { slots, forwarding, depth_max } = shape;
         let prefetch = PrefetchConfig { depth_max, in_flight_max: 16384, read_max: 4096, demand_max: 2 };
         let cache = CacheConfig { slots: slots.max(1), entry_log2: 13, prefetch, ..CacheConfig::default() };
-        let config = PagingConfig { workers: WORKERS, slots, cache, forwarding, static_max: 100 << 10 };
+        let config = AgentPagingConfig { workers: WORKERS, slots, cache, forwarding, static_max: 100 << 10 };
         let (woken, lent) = (Arc::<[AtomicBool; WORKERS]>::default(), Arc::<AtomicUsize>::default());
         let process = Process {
             exports: Arc::clone(&boot.exports),
@@ -96,7 +96,7 @@ impl Agent {
         Self { shared, workers, owners: BTreeMap::new(), next_owner: 0, woken, lent, server: None }
     }
 
-    /// What it holds for applications, in words; none if that is nothing.
+    /// The things that it holds for applications, in words; none if it holds nothing.
     pub(super) fn holds(&self, now: Time) -> Option<String> {
         let (pins, lent) = (self.shared.pins(), self.lent.load(Ordering::Relaxed));
         let workers = self.workers.iter().map(PagingWorker::held).sum::<usize>();
@@ -131,11 +131,11 @@ impl Agent {
 impl Service for Agent {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _: Time) {
         // Each worker has one link to the server: a new one goes to the worker that has none.
         let owner = match origin {
-            Origin::Dialled(dial) => dial % WORKERS,
-            Origin::Accepted => self.next_owner % WORKERS,
+            LinkOrigin::Dialled(dial) => dial % WORKERS,
+            LinkOrigin::Accepted => self.next_owner % WORKERS,
         };
         self.next_owner += 1;
         self.owners.insert(link, owner);
@@ -188,7 +188,7 @@ impl Service for Agent {
     fn on_time(&mut self, now: Time) {
         self.deliver();
         for worker in &mut self.workers {
-            // Nobody looks at the numbers.
+            // No checker looks at the numbers.
             let _ = worker.on_time(now);
         }
     }

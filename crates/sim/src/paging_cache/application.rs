@@ -1,19 +1,19 @@
 //! An application: leases a region, fetches and writes back, and finds its way when the agent does not help.
 //!
-//! What the product's pager does is played elsewhere; this is the least that obeys the protocol, in any order of requests.
+//! The `pager` scenario plays the product's pager; this is the least that obeys the protocol, in any order of requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_driver::{LinkId, LinkOrigin, Service};
+use outboard_link::{Disposition, Frame, FrameSendError, Link, LinkError, Peer, RemoteMemory};
 use outboard_paging::read_reply;
-use outboard_wire::control::{ControlAnswer, Failure, Question, RegionName, Sharing};
+use outboard_wire::control::{ControlAnswer, ControlFailure, Question, RegionName, RegionSharing};
 use outboard_wire::paging::{
-    Attach, CacheMode, Detach, FIXED_LEN_MAX, Fence, Fetch, Refusal, Reply, Request, Status, Urgency,
-    WriteBack,
+    AttachRefusal, AttachRegion, CacheMode, DetachRegion, FIXED_LEN_MAX, Fence, Fetch, PagingReply,
+    PagingRequest, PagingStatus, Urgency, WriteBack,
 };
 use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, Rights, Role, Time};
 
@@ -32,14 +32,14 @@ const WRITER: Rights = Rights::READ.and(Rights::WRITE);
 
 /// How far an application is with its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Stage {
     /// It has none, and asks for one later.
     Away,
     /// It has asked the server for one, under this tag.
     Asking(u32),
     /// The server has to be told to refuse what the agent may still send.
     Fencing { is_asked: bool },
-    /// What was not acknowledged is on its way to the server itself; then the region is attached at the agent.
+    /// Write-backs that were not acknowledged are on their way to the server itself; then the region is attached at the agent.
     Saving,
     /// It is being attached at the agent, under this tag.
     Attaching(u32),
@@ -63,7 +63,7 @@ struct Lease {
 struct Unsaved {
     grains: Range<usize>,
     stamp: u64,
-    /// Under which tag they were sent; none if they were not, or nobody will answer.
+    /// Under which tag they were sent; none if they were not, or no answer will come.
     tag: Option<u32>,
 }
 
@@ -82,9 +82,9 @@ pub(super) struct Application {
     random: Rng,
     server: Option<LinkId>,
     agent: Option<LinkId>,
-    standing: Standing,
+    stage: Stage,
     lease: Option<Lease>,
-    /// What was asked for last.
+    /// The region that was asked for last.
     asked: (RegionName, Rights),
     /// Fetches under way through the agent, by tag.
     fetching: BTreeMap<u32, Range<usize>>,
@@ -107,7 +107,7 @@ impl Application {
             random: boot.random,
             server: None,
             agent: None,
-            standing: Standing::Away,
+            stage: Stage::Away,
             lease: None,
             asked: (RegionName::new(""), WRITER),
             fetching: BTreeMap::new(),
@@ -123,7 +123,7 @@ impl Application {
 
     /// Whether it has nothing and wants nothing any more.
     pub(super) fn is_done(&self, now: Time) -> bool {
-        now >= self.until && self.standing == Standing::Away
+        now >= self.until && self.stage == Stage::Away
     }
 
     fn send(&mut self, to: Role, head: FrameHead, payload: Vec<u8>) -> u32 {
@@ -139,7 +139,7 @@ impl Application {
         self.next_tag
     }
 
-    fn request(&mut self, to: Role, request: &Request, data: &[u8]) -> u32 {
+    fn request(&mut self, to: Role, request: &PagingRequest, data: &[u8]) -> u32 {
         let payload = [request.encode().as_bytes(), data].concat();
         self.send(to, FrameHead::new(request.kind()), payload)
     }
@@ -187,7 +187,7 @@ impl Application {
         } else {
             let place = span(grains.clone());
             let (offset, length, urgency) = (place.start as u64, place.len() as u32, Urgency::Demand);
-            let fetch = Request::Fetch(Fetch { region, generation, offset, length, urgency });
+            let fetch = PagingRequest::Fetch(Fetch { region, generation, offset, length, urgency });
             let tag = self.request(Role::Agent, &fetch, &[]);
             self.fetching.insert(tag, grains);
         }
@@ -202,7 +202,7 @@ impl Application {
         let grains = grain..grain + 1;
         let stamp = self.books.write(session, grains.clone());
         self.unsaved.push(Unsaved { grains, stamp, tag: None });
-        self.standing = Standing::Fencing { is_asked: false };
+        self.stage = Stage::Fencing { is_asked: false };
     }
 
     fn write_back(&mut self, to: Role, unsaved: &Unsaved) -> Option<u32> {
@@ -211,7 +211,7 @@ impl Application {
         let data = stamped(unsaved.grains.clone(), unsaved.stamp);
         let (offset, length) = (span(unsaved.grains.clone()).start as u64, data.len() as u32);
         let back = WriteBack { region, generation, key, epoch, offset, length };
-        Some(self.request(to, &Request::WriteBack(back), &data))
+        Some(self.request(to, &PagingRequest::WriteBack(back), &data))
     }
 
     /// Attaches the region at the agent, once more or in another way.
@@ -221,14 +221,14 @@ impl Application {
         let mode = modes[self.random.usize(..modes.len())];
         let Lease { descriptor, rights, epoch, .. } = self.lease.as_ref()?;
         let (grant, server, rights) = (descriptor.grant, descriptor.extents.first()?.incarnation, *rights);
-        let attach = Attach { grant, server, chunk_log2: CHUNK_LOG2, rights, mode, epoch: *epoch };
-        Some(self.request(Role::Agent, &Request::Attach(attach), &[]))
+        let attach = AttachRegion { grant, server, chunk_log2: CHUNK_LOG2, rights, mode, epoch: *epoch };
+        Some(self.request(Role::Agent, &PagingRequest::Attach(attach), &[]))
     }
 
     /// Nothing more goes through the agent until the server has been told to refuse what it may still send.
     fn leave_agent(&mut self) {
         let writes = self.lease.as_ref().is_some_and(|lease| lease.rights == WRITER);
-        self.standing = if writes { Standing::Fencing { is_asked: false } } else { Standing::Saving };
+        self.stage = if writes { Stage::Fencing { is_asked: false } } else { Stage::Saving };
         self.fetching.clear();
         self.outgoing.clear();
         self.unsaved.iter_mut().for_each(|unsaved| unsaved.tag = None);
@@ -238,59 +238,63 @@ impl Application {
     fn lose_lease(&mut self) {
         self.leave_agent();
         self.detach();
-        (self.lease, self.standing) = (None, Standing::Away);
+        (self.lease, self.stage) = (None, Stage::Away);
         self.unsaved.clear();
     }
 
     fn detach(&mut self) {
         if let (Some(Grant { region, generation, .. }), true) = (self.grant(), self.agent.is_some()) {
-            self.request(Role::Agent, &Request::Detach(Detach { region, generation }), &[]);
+            self.request(Role::Agent, &PagingRequest::Detach(DetachRegion { region, generation }), &[]);
         }
     }
 
     /// The region is given back.
     fn release(&mut self) {
         self.detach();
-        self.standing = Standing::Releasing { is_asked: false };
+        self.stage = Stage::Releasing { is_asked: false };
     }
 
-    /// Does what the present standing asks for.
+    /// Does what the present stage asks for.
     fn advance(&mut self, now: Time) {
         let is_over = self.lease.as_ref().is_some_and(|lease| now >= lease.until.min(self.until));
         let is_quiet = self.fetching.is_empty() && self.unsaved.is_empty();
-        match self.standing {
-            Standing::Away if self.server.is_some() && now >= self.next_at && now < self.until => self.ask(),
-            Standing::Fencing { is_asked: false } if self.server.is_some() => {
+        match self.stage {
+            Stage::Away if self.server.is_some() && now >= self.next_at && now < self.until => self.ask(),
+            Stage::Fencing { is_asked: false } if self.server.is_some() => {
                 let Some(Grant { region, generation, key, .. }) = self.grant() else { return };
-                self.request(Role::MemoryServer, &Request::Fence(Fence { region, generation, key }), &[]);
-                self.standing = Standing::Fencing { is_asked: true };
+                self.request(
+                    Role::MemoryServer,
+                    &PagingRequest::Fence(Fence { region, generation, key }),
+                    &[],
+                );
+                self.stage = Stage::Fencing { is_asked: true };
             }
-            Standing::Saving if self.unsaved.is_empty() && is_over => self.release(),
-            Standing::Saving if self.unsaved.is_empty() && self.agent.is_some() && now >= self.next_at => {
+            Stage::Saving if self.unsaved.is_empty() && is_over => self.release(),
+            Stage::Saving if self.unsaved.is_empty() && self.agent.is_some() && now >= self.next_at => {
                 self.heard_at = now;
-                self.standing = self.attach().map_or(Standing::Away, Standing::Attaching);
+                self.stage = self.attach().map_or(Stage::Away, Stage::Attaching);
             }
-            Standing::Saving if self.server.is_some() && !self.unsaved.is_empty() => {
+            Stage::Saving if self.server.is_some() && !self.unsaved.is_empty() => {
                 let mut unsaved = std::mem::take(&mut self.unsaved);
                 for it in unsaved.iter_mut().filter(|it| it.tag.is_none()) {
                     it.tag = self.write_back(Role::MemoryServer, it);
                 }
                 self.unsaved = unsaved;
             }
-            Standing::Attached if is_over && is_quiet => self.release(),
-            Standing::Attached if !is_quiet && now >= self.heard_at + PATIENCE => self.leave_agent(),
-            Standing::Attaching(_) if now >= self.heard_at + PATIENCE => self.leave_agent(),
-            Standing::Attached if !is_over && now >= self.next_at => {
+            Stage::Attached if is_over && is_quiet => self.release(),
+            Stage::Attached if !is_quiet && now >= self.heard_at + PATIENCE => self.leave_agent(),
+            Stage::Attaching(_) if now >= self.heard_at + PATIENCE => self.leave_agent(),
+            Stage::Attached if !is_over && now >= self.next_at => {
                 let pause = if self.random.u8(..) < 96 { 0 } else { self.random.u64(1..400) };
                 self.next_at = now + Duration::from_micros(pause);
                 if self.fetching.len() + self.unsaved.len() < DEPTH {
                     self.act(now);
                 }
             }
-            Standing::Releasing { is_asked: false } if self.server.is_some() => {
+            Stage::Releasing { is_asked: false } if self.server.is_some() => {
                 let Some(Grant { region, generation, .. }) = self.grant() else { return };
                 self.question(&Question::Release { region, generation });
-                self.standing = Standing::Releasing { is_asked: true };
+                self.stage = Stage::Releasing { is_asked: true };
             }
             _ => {}
         }
@@ -305,80 +309,84 @@ impl Application {
         let name = RegionName::new(&format!("region {}", self.random.usize(..self.regions)));
         let rights = if self.random.u8(..3) == 0 { Rights::READ } else { WRITER };
         self.asked = (name, rights);
-        let tag = self.question(&Question::OpenNamed { name, rights, sharing: Sharing::Leased });
-        self.standing = Standing::Asking(tag);
+        let tag = self.question(&Question::OpenNamed { name, rights, sharing: RegionSharing::Leased });
+        self.stage = Stage::Asking(tag);
     }
 
     fn on_answer(&mut self, now: Time, tag: u32, answer: ControlAnswer) {
-        match (self.standing, answer) {
-            (Standing::Asking(asked), ControlAnswer::Region(descriptor)) if asked == tag => {
+        match (self.stage, answer) {
+            (Stage::Asking(asked), ControlAnswer::Region(descriptor)) if asked == tag => {
                 let Some(session) = self.books.session(self.process) else { return };
                 let until = now + Duration::from_millis(self.random.u64(5..120));
                 let (epoch, rights) = (descriptor.epoch, self.asked.1);
                 self.lease = Some(Lease { descriptor, rights, epoch, session, until });
-                self.standing = Standing::Saving;
+                self.stage = Stage::Saving;
             }
-            (Standing::Asking(asked), ControlAnswer::Failed { failure: Failure::NoSuchRegion, .. })
+            (Stage::Asking(asked), ControlAnswer::Failed { failure: ControlFailure::NoSuchRegion, .. })
                 if asked == tag =>
             {
-                let (name, sharing) = (self.asked.0, Sharing::Leased);
+                let (name, sharing) = (self.asked.0, RegionSharing::Leased);
                 self.asked.1 = WRITER;
                 let (size, chunk_log2) = (SIZE as u64, CHUNK_LOG2);
                 let tag = self.question(&Question::Reserve { size, chunk_log2, name, sharing });
-                self.standing = Standing::Asking(tag);
+                self.stage = Stage::Asking(tag);
             }
-            (Standing::Asking(asked), _) if asked == tag => {
-                self.standing = Standing::Away;
+            (Stage::Asking(asked), _) if asked == tag => {
+                self.stage = Stage::Away;
                 self.next_at = now + PAUSE;
             }
             // Given as often as it was asked for, released as often.
-            (Standing::Releasing { .. }, ControlAnswer::Released) => {
-                self.standing = Standing::Releasing { is_asked: false };
+            (Stage::Releasing { .. }, ControlAnswer::Released) => {
+                self.stage = Stage::Releasing { is_asked: false };
             }
-            (Standing::Releasing { .. }, _) => self.lose_lease(),
+            (Stage::Releasing { .. }, _) => self.lose_lease(),
             _ => {}
         }
     }
 
-    fn on_reply(&mut self, now: Time, tag: u32, reply: Reply, data: &[u8]) {
+    fn on_reply(&mut self, now: Time, tag: u32, reply: PagingReply, data: &[u8]) {
         match reply {
-            Reply::Attached { .. } if self.standing == Standing::Attaching(tag) => {
-                self.standing = Standing::Attached;
+            PagingReply::Attached { .. } if self.stage == Stage::Attaching(tag) => {
+                self.stage = Stage::Attached;
             }
             // It has no server at present: tried again after a while.
-            Reply::Refused { reason: Refusal::NoServer, .. } if self.standing == Standing::Attaching(tag) => {
-                self.standing = Standing::Saving;
+            PagingReply::Refused { reason: AttachRefusal::NoServer, .. }
+                if self.stage == Stage::Attaching(tag) =>
+            {
+                self.stage = Stage::Saving;
                 self.next_at = now + PAUSE;
             }
-            Reply::Refused { .. } if self.standing == Standing::Attaching(tag) => {
+            PagingReply::Refused { .. } if self.stage == Stage::Attaching(tag) => {
                 self.next_at = now + PAUSE;
                 match self.lease.as_ref().map(|lease| lease.rights) {
                     Some(WRITER) => self.leave_agent(),
                     _ => self.release(),
                 }
             }
-            Reply::Fenced { status, epoch } if self.standing == (Standing::Fencing { is_asked: true }) => {
+            PagingReply::Fenced { status, epoch } if self.stage == (Stage::Fencing { is_asked: true }) => {
                 match (status, &mut self.lease) {
-                    (Status::Done, Some(lease)) => (lease.epoch, self.standing) = (epoch, Standing::Saving),
+                    (PagingStatus::Done, Some(lease)) => (lease.epoch, self.stage) = (epoch, Stage::Saving),
                     _ => self.lose_lease(),
                 }
             }
-            Reply::Fetched { status, .. } => {
+            PagingReply::Fetched { status, .. } => {
                 let (Some(grains), Some(lease)) = (self.fetching.remove(&tag), &self.lease) else { return };
                 match status {
-                    Status::Done => self.books.fetched(lease.session, grains, data),
-                    Status::Unavailable | Status::Busy | Status::NotOpen => self.leave_agent(),
+                    PagingStatus::Done => self.books.fetched(lease.session, grains, data),
+                    PagingStatus::Unavailable | PagingStatus::Busy | PagingStatus::NotOpen => {
+                        self.leave_agent()
+                    }
                     other => self
                         .books
                         .recorder()
                         .fail(format!("what is asked for rightly is brought, not {other:?}")),
                 }
             }
-            Reply::Written { status, .. } => {
+            PagingReply::Written { status, .. } => {
                 let at = self.unsaved.iter().position(|unsaved| unsaved.tag == Some(tag));
                 let (Some(at), Some(lease)) = (at, &self.lease) else { return };
                 match status {
-                    Status::Done => {
+                    PagingStatus::Done => {
                         let unsaved = self.unsaved.swap_remove(at);
                         self.books.written(lease.session, unsaved.stamp);
                     }
@@ -393,7 +401,7 @@ impl Application {
 impl Service for Application {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, _: Time) {
         if peer.intro().role == Role::Agent {
             self.agent = Some(link);
             return;
@@ -432,7 +440,7 @@ impl Service for Application {
         while let Some(at) = self.outgoing.iter().position(|outgoing| outgoing.to == role) {
             match link.send(self.outgoing[at].head, &self.outgoing[at].payload) {
                 Ok(()) => drop(self.outgoing.remove(at)),
-                Err(SendError::Lost(error)) => return Err(error),
+                Err(FrameSendError::Lost(error)) => return Err(error),
                 Err(_) => break,
             }
             moved = true;
@@ -445,32 +453,32 @@ impl Service for Application {
         self.outgoing.retain(|outgoing| outgoing.to != role);
         if role == Role::Agent {
             self.agent = None;
-            if matches!(self.standing, Standing::Attached | Standing::Attaching(_)) {
+            if matches!(self.stage, Stage::Attached | Stage::Attaching(_)) {
                 self.leave_agent();
             }
             return;
         }
         self.server = None;
-        match self.standing {
-            // What was sent there may still arrive, after what is sent next.
-            Standing::Fencing { .. } | Standing::Saving => self.leave_agent(),
-            Standing::Releasing { .. } => self.standing = Standing::Releasing { is_asked: false },
-            Standing::Asking(_) => {
-                self.standing = Standing::Away;
+        match self.stage {
+            // Frames that were sent there may still arrive, after those that are sent next.
+            Stage::Fencing { .. } | Stage::Saving => self.leave_agent(),
+            Stage::Releasing { .. } => self.stage = Stage::Releasing { is_asked: false },
+            Stage::Asking(_) => {
+                self.stage = Stage::Away;
                 self.next_at = now + PAUSE;
             }
-            Standing::Away | Standing::Attaching(_) | Standing::Attached => {}
+            Stage::Away | Stage::Attaching(_) | Stage::Attached => {}
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
         let is_quiet = self.fetching.is_empty() && self.unsaved.is_empty();
-        match self.standing {
-            Standing::Away if self.next_at < self.until && self.server.is_some() => Some(self.next_at),
-            Standing::Saving if self.unsaved.is_empty() && self.agent.is_some() => Some(self.next_at),
-            Standing::Attached if is_quiet => Some(self.next_at),
-            Standing::Attached => Some(self.next_at.max(self.heard_at).min(self.heard_at + PATIENCE)),
-            Standing::Attaching(_) => Some(self.heard_at + PATIENCE),
+        match self.stage {
+            Stage::Away if self.next_at < self.until && self.server.is_some() => Some(self.next_at),
+            Stage::Saving if self.unsaved.is_empty() && self.agent.is_some() => Some(self.next_at),
+            Stage::Attached if is_quiet => Some(self.next_at),
+            Stage::Attached => Some(self.next_at.max(self.heard_at).min(self.heard_at + PATIENCE)),
+            Stage::Attaching(_) => Some(self.heard_at + PATIENCE),
             _ => None,
         }
     }

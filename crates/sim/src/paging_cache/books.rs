@@ -1,4 +1,4 @@
-//! What regions may hold, and what applications may be given of them.
+//! The bytes that regions may hold, and that applications may be given of them.
 //!
 //! A region is leased to one writer or to many readers, each of which has a session. Every write-back has a stamp of its own,
 //! so each grain of a region tells which write-back has put it there. The books look into the server's memory whenever a
@@ -30,7 +30,7 @@ struct Session {
 
 struct Region {
     gate: Arc<Gate>,
-    /// What was acknowledged last, for each grain.
+    /// The value that was acknowledged last, for each grain.
     settled: Vec<u64>,
     /// Write-backs of the present writer that were not acknowledged.
     pending: Vec<(Range<usize>, u64)>,
@@ -39,7 +39,7 @@ struct Region {
 }
 
 impl Region {
-    /// What a grain holds; none if it is torn.
+    /// The value of a grain; none if it is torn.
     fn held(&self, grain: usize) -> Option<u64> {
         let (place, mut bytes) = (span(grain..grain + 1), [0; GRAIN]);
         let bytes = &mut bytes[..place.len()];
@@ -47,7 +47,7 @@ impl Region {
         stamp_of(bytes)
     }
 
-    /// What is wrong with the memory: a grain holds neither what was acknowledged nor what is being written.
+    /// The fault in the memory: a grain holds neither what was acknowledged nor what is being written.
     fn objection(&self, mut grains: Range<usize>) -> Option<String> {
         grains.find_map(|grain| {
             let held = self.held(grain);

@@ -11,10 +11,12 @@ use outboard_link::loopback::{FaultPlan, LoopbackLink, Network};
 use outboard_link::memory::Buffer;
 use outboard_link::{Disposition, Exports, Frame, Identity, Link, RemoteMemory};
 use outboard_paging::agent::cache::{CacheConfig, Forwarding};
-use outboard_paging::agent::{PagingConfig, PagingWorker, STAGE_LEN, SharedPaging};
+use outboard_paging::agent::{AgentPagingConfig, PagingWorker, STAGE_LEN, SharedPaging};
 use outboard_paging::server::{self, Home};
-use outboard_wire::control::{ControlAnswer, Question, RegionName, Sharing};
-use outboard_wire::paging::{Attach, CacheMode, Fence, Fetch, Reply, Request, Status, Urgency, WriteBack};
+use outboard_wire::control::{ControlAnswer, Question, RegionName, RegionSharing};
+use outboard_wire::paging::{
+    AttachRegion, CacheMode, Fence, Fetch, PagingReply, PagingRequest, PagingStatus, Urgency, WriteBack,
+};
 use outboard_wire::{FrameHead, Grant, Incarnation, RegionDescriptor, Rights, Role, ServerId, Time};
 
 use super::agent::Process;
@@ -48,7 +50,7 @@ struct Stage {
     worker: PagingWorker,
     exports: Arc<Exports>,
     now: Time,
-    /// What the memory server has.
+    /// The bytes that the memory server has.
     store: RegionStore,
     descriptor: RegionDescriptor,
     outbox: Outbox,
@@ -60,7 +62,7 @@ const SERVER: usize = 0;
 
 impl Stage {
     fn new() -> Self {
-        let config = PagingConfig {
+        let config = AgentPagingConfig {
             workers: 1,
             slots: 0,
             cache: CacheConfig::default(),
@@ -83,7 +85,7 @@ impl Stage {
             linger: Duration::ZERO,
         };
         let mut store = RegionStore::new(store, Arc::clone(&server));
-        let (owner, name, sharing) = (Incarnation(2), RegionName::new("region"), Sharing::Leased);
+        let (owner, name, sharing) = (Incarnation(2), RegionName::new("region"), RegionSharing::Leased);
         store.link_opened(Time::ZERO, owner, 1, "an application");
         let reserve = Question::Reserve { size: REGION as u64, chunk_log2: 16, name, sharing };
         let ControlAnswer::Region(descriptor) = store.answer(Time::ZERO, owner, &reserve) else {
@@ -112,11 +114,11 @@ impl Stage {
     fn fence(&mut self) {
         let Grant { region, generation, key, .. } = self.descriptor.grant;
         let (status, epoch) = self.gate().fence(&Fence { region, generation, key });
-        assert_eq!(status, Status::Done);
+        assert_eq!(status, PagingStatus::Done);
         self.descriptor.epoch = epoch;
     }
 
-    /// Somebody has a link to the agent. Returns its number.
+    /// Opens a link to the agent. Returns its number.
     fn connect(&mut self, role: Role, theirs: Arc<Exports>) -> usize {
         let (agent, peer) = (Identity::new(Role::Agent, "agent"), Identity::new(role, "peer"));
         let ours = Arc::clone(&self.exports);
@@ -135,12 +137,12 @@ impl Stage {
         let server = self.wires[SERVER].link.peer().incarnation();
         let RegionDescriptor { grant, epoch, .. } = self.descriptor;
         let (mode, rights) = (CacheMode::Static, Rights::READ.and(Rights::WRITE));
-        let attach = Attach { grant, server, chunk_log2: 16, rights, mode, epoch };
-        self.ask(app, &Request::Attach(attach), &[]);
+        let attach = AttachRegion { grant, server, chunk_log2: 16, rights, mode, epoch };
+        self.ask(app, &PagingRequest::Attach(attach), &[]);
         app
     }
 
-    fn ask(&mut self, wire: usize, request: &Request, data: &[u8]) -> u32 {
+    fn ask(&mut self, wire: usize, request: &PagingRequest, data: &[u8]) -> u32 {
         let Wire { peer, next_tag, .. } = &mut self.wires[wire];
         let tag = *next_tag;
         *next_tag += 1;
@@ -155,10 +157,10 @@ impl Stage {
         let Grant { region, generation, key, .. } = self.descriptor.grant;
         let (epoch, offset, length) = (self.descriptor.epoch, (page * PAGE) as u64, bytes.len() as u32);
         let back = WriteBack { region, generation, key, epoch, offset, length };
-        self.ask(app, &Request::WriteBack(back), bytes);
+        self.ask(app, &PagingRequest::WriteBack(back), bytes);
     }
 
-    /// One round: everybody says and hears what there is. One-sided reads of the agent are served. Returns whether
+    /// One round: all say and hear what there is. One-sided reads of the agent are served. Returns whether
     /// anything moved.
     fn step(&mut self) -> bool {
         self.now += Duration::from_micros(1);
@@ -208,14 +210,14 @@ impl Stage {
         true
     }
 
-    /// What the agent's copy has, for an application that has it attached.
+    /// The bytes of the agent's copy, for an application that has it attached.
     fn copied(&mut self, app: usize) -> Vec<u8> {
         let Grant { region, generation, .. } = self.descriptor.grant;
         let mut bytes = Vec::new();
         for offset in (0..REGION as u64).step_by(PIECE) {
             let (length, urgency) = (PIECE as u32, Urgency::Demand);
             let fetch = Fetch { region, generation, offset, length, urgency };
-            self.ask(app, &Request::Fetch(fetch), &[]);
+            self.ask(app, &PagingRequest::Fetch(fetch), &[]);
             self.settle();
             let (_, payload) = self.wires[app].heard.pop().expect("it is answered");
             bytes.extend_from_slice(&payload[payload.len() - PIECE..]);
@@ -226,8 +228,8 @@ impl Stage {
     /// Whether an application's first question was answered by a copy.
     fn has_copy(&self, app: usize) -> bool {
         let Some((head, payload)) = self.wires[app].heard.first() else { return false };
-        let reply = Reply::decode(head.kind, payload, 0).unwrap();
-        matches!(reply, Reply::Attached { mode: CacheMode::Static, .. })
+        let reply = PagingReply::decode(head.kind, payload, 0).unwrap();
+        matches!(reply, PagingReply::Attached { mode: CacheMode::Static, .. })
     }
 
     fn held(&self) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 pub(super) const REGIONS_MAX: usize = 3;
 /// How many applications there are at most.
 pub(super) const APPLICATIONS_MAX: usize = 4;
-/// What is fetched and written back at once, in bytes: four in a piece.
+/// The bytes that are fetched and written back at once: four in a piece.
 pub(super) const GRAIN: usize = 1 << 10;
 /// How many grains a region has.
 pub(super) const GRAINS: usize = 40;

@@ -3,9 +3,11 @@
 //! The agent's workers, the server's store and its half of paging are those of the product. Applications lease regions, one to
 //! write or many to read, fetch and write back through the agent while they can, and change how a region is cached in the
 //! middle of that. When the agent is lost, slow or says no, an application fences it off at the server, sends what was not
-//! acknowledged itself, and attaches its region at the agent anew. Links break, agent, server and applications crash and
-//! forget everything; nothing that was acknowledged is lost, nothing older is ever fetched, and in the end the agent holds
-//! nothing of applications that are gone.
+//! acknowledged itself, and attaches its region at the agent anew. Links break, requests come twice, agent and server fall silent
+//! while their links live, agent, server and applications crash and forget everything; nothing that was acknowledged is lost,
+//! nothing older is ever fetched, and in the end the agent holds nothing of applications that are gone.
+//!
+//! Write-backs do not come twice: no link repeats a frame, and their senders send one again only after a fence.
 
 pub(crate) mod agent;
 mod application;
@@ -22,8 +24,9 @@ use std::time::Duration;
 use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
+use crate::silence::{self, Silent};
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
     chances,
 };
 use agent::Agent;
@@ -39,7 +42,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 };
 
 /// The nodes of the scenario: the server, the agent, and the applications.
-type Nodes<A> = Either<Either<Server, A>, Application>;
+type Nodes<A> = Either<Either<Silent<Server>, Silent<A>>, Application>;
 
 /// How long things go wrong.
 const STORM: Duration = Duration::from_millis(300);
@@ -60,7 +63,7 @@ fn play_with<A: Service + 'static>(
     look: impl Fn(&A) -> &Agent,
 ) -> Hardships {
     let mut random = chances(seed, "paging");
-    let weather = Weather::draw(&mut random, Loss::Honest);
+    let weather = Weather::draw(&mut random, LossKind::Honest);
     let until = Time::ZERO + STORM + CALM;
     let mut world: World<Nodes<A>> = World::new(seed, weather, recorder.clone());
     let books = Books::new(recorder.clone());
@@ -68,11 +71,13 @@ fn play_with<A: Service + 'static>(
     let is_mortal = random.u8(..3) == 0;
     let (linger, known) = (Duration::from_millis(random.u64(10..300)), books.clone());
     let spec = NodeSpec { is_mortal, ..NodeSpec::mortal("server", Role::MemoryServer) };
-    let server =
-        world.add(spec, move |boot| Either::One(Either::One(Server::new(&boot, known.clone(), linger))));
+    let silences = [silence::draw_short(&mut random), silence::draw_short(&mut random)];
+    let server = world.add(spec, move |boot| {
+        Either::One(Either::One(Silent::new(Server::new(&boot, known.clone(), linger), silences[0])))
+    });
     let shape = agent::Shape::draw(&mut random);
     let agent = world.add(NodeSpec::mortal("agent", Role::Agent), move |boot: Boot| {
-        Either::One(Either::Other(hide(Agent::new(&boot, shape))))
+        Either::One(Either::Other(Silent::new(hide(Agent::new(&boot, shape)), silences[1])))
     });
     (0..agent::WORKERS).for_each(|_| world.connect(agent, server));
     let regions = random.usize(1..=REGIONS_MAX);
@@ -89,9 +94,9 @@ fn play_with<A: Service + 'static>(
         .collect();
     world.run_until(Time::ZERO + STORM, |_| false);
     world.calm();
-    // The agent may still read ahead when nobody asks any more, and then it holds nothing.
+    // The agent may still read ahead when no application asks any more, and then it holds nothing.
     let held = |world: &World<Nodes<A>>| match world.service(agent) {
-        Some(Either::One(Either::Other(agent))) => look(agent).holds(world.now()),
+        Some(Either::One(Either::Other(agent))) => look(agent.machine()).holds(world.now()),
         _ => Some("no agent".to_owned()),
     };
     let is_done = |world: &World<Nodes<A>>, node: &NodeId| match world.service(*node) {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outboard_agent::{Parting, RegionStore, StoreConfig};
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_paging::{is_paging, read_request, server};
 use outboard_wire::control::{ControlAnswer, Question};
-use outboard_wire::paging::Request;
+use outboard_wire::paging::PagingRequest;
 use outboard_wire::{Incarnation, Rights, ServerId, Time};
 
 use super::books::Books;
@@ -67,7 +67,7 @@ impl Server {
 impl Service for Server {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, now: Time) {
         self.processes.insert(link, peer.incarnation());
         self.store.link_opened(now, peer.incarnation(), 1, &peer.to_string());
     }
@@ -80,7 +80,7 @@ impl Service for Server {
             let store = &self.store;
             let returned =
                 server::on_frame(link, &frame, &mut self.outbox, |region| store.gate(region).cloned());
-            if let (1, Some((Request::WriteBack(back), _))) = (returned.done, read_request(&frame)) {
+            if let (1, Some((PagingRequest::WriteBack(back), _))) = (returned.done, read_request(&frame)) {
                 let (start, len) = (back.offset as usize, back.length as usize);
                 let grains = start / GRAIN..(start + len).div_ceil(GRAIN);
                 self.books.look((self.life, back.region), grains);

@@ -1,11 +1,11 @@
-use outboard_driver::{LinkId, Origin};
+use outboard_driver::{LinkId, LinkOrigin};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::FrameHead;
-use outboard_wire::paging::{FIXED_LEN_MAX, Reply, Request, Status};
+use outboard_wire::paging::{FIXED_LEN_MAX, PagingReply, PagingRequest, PagingStatus};
 
 use super::*;
 
-/// What an agent does wrong on purpose.
+/// The mistakes that an agent makes on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     None,
@@ -21,29 +21,29 @@ struct Mistaken {
     forgotten: Vec<(LinkId, u32)>,
 }
 
-fn read(frame: &Frame<'_>) -> Option<Request> {
-    let len = Request::fixed_len(frame.head.kind).filter(|len| *len <= frame.payload.len())?;
+fn read(frame: &Frame<'_>) -> Option<PagingRequest> {
+    let len = PagingRequest::fixed_len(frame.head.kind).filter(|len| *len <= frame.payload.len())?;
     let mut fixed = [0; FIXED_LEN_MAX];
     frame.payload.read(0, &mut fixed[..len]);
-    Request::decode(frame.head.kind, &fixed[..len], frame.payload.len() - len).ok()
+    PagingRequest::decode(frame.head.kind, &fixed[..len], frame.payload.len() - len).ok()
 }
 
 impl Service for Mistaken {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.agent.on_open(link, peer, origin, now);
     }
 
     fn on_frame(&mut self, link: LinkId, frame: Frame<'_>, now: Time) -> Disposition {
         match (self.mistake, read(&frame)) {
-            (Mistake::Forgetful, Some(Request::WriteBack(_))) => {
+            (Mistake::Forgetful, Some(PagingRequest::WriteBack(_))) => {
                 self.forgotten.push((link, frame.head.tag));
                 Disposition::Taken
             }
-            (Mistake::Confused, Some(Request::Fetch(mut fetch))) if fetch.offset > 0 => {
+            (Mistake::Confused, Some(PagingRequest::Fetch(mut fetch))) if fetch.offset > 0 => {
                 fetch.offset -= 1;
-                let request = Request::Fetch(fetch).encode();
+                let request = PagingRequest::Fetch(fetch).encode();
                 self.agent.on_frame(link, Frame { payload: request.as_bytes().into(), ..frame }, now)
             }
             _ => self.agent.on_frame(link, frame, now),
@@ -61,7 +61,7 @@ impl Service for Mistaken {
         now: Time,
     ) -> Result<bool, LinkError> {
         for (_, tag) in self.forgotten.extract_if(.., |(to, _)| *to == id) {
-            let reply = Reply::Written { status: Status::Done, epoch: 0 };
+            let reply = PagingReply::Written { status: PagingStatus::Done, epoch: 0 };
             // An agent that is wrong need not be thorough.
             let _ = link.send(FrameHead::new(reply.kind()).with_tag(tag), reply.encode().as_bytes());
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_routing::{RouterHost, RoutingConfig, RoutingCounts, RoutingWorker, SharedRouting};
 use outboard_wire::{Rank, Time};
@@ -17,7 +17,7 @@ use crate::Boot;
 /// The process around a router.
 struct Host {
     woken: Vec<AtomicBool>,
-    /// What the router says of its peers.
+    /// The router's words about its peers.
     warnings: Mutex<Vec<String>>,
 }
 
@@ -65,7 +65,7 @@ impl Agent {
         Self { node, layout, books, exported, workers, owners: BTreeMap::new(), next_owner: 0, host }
     }
 
-    /// What it has kept although nothing is under way.
+    /// The things that it has kept although nothing is under way.
     pub(super) fn leftovers(&self) -> Option<String> {
         let kept: usize = self.workers.iter().map(RoutingWorker::kept).sum();
         (kept > 0).then(|| format!("agent {} has {kept} runs and parcels", self.node))
@@ -106,7 +106,7 @@ impl Service for Agent {
         moved
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, _: Time) {
         let owner = self.next_owner % self.workers.len();
         self.next_owner += 1;
         self.owners.insert(link, owner);

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_routing::{
-    Agreement, Arrived, Buffers, Carriage, CarriageChooser, Joiner, LETTER_LEN, RankService,
+    Agreement, Arrived, Buffers, Carrier, CarrierChooser, Joiner, LETTER_LEN, RankService,
 };
 use outboard_wire::routing::{Form, Fragment, MessageHead};
 use outboard_wire::{Rank, Time};
@@ -22,10 +22,10 @@ const BUNDLE: usize = 1 << 10;
 /// The longest message.
 const LONGEST: usize = 4 * BUNDLE;
 
-/// Who carries the messages of a rank.
+/// The carrier of a rank's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
-    Steady(Carriage),
+    Steady(Carrier),
     /// It changes its mind now and then.
     Fickle,
     /// The way that is faster.
@@ -49,7 +49,7 @@ pub(super) struct Habits {
     pub(super) agent_patience: Duration,
 }
 
-/// What a program does at present.
+/// The present doing of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// It sends so many more messages.
@@ -73,7 +73,7 @@ pub(super) struct RankNode {
     pub(super) service: RankService,
     pub(super) agreement: Agreement,
     joiners: Vec<Joiner>,
-    chooser: CarriageChooser,
+    chooser: CarrierChooser,
     rank: u32,
     layout: Layout,
     habits: Habits,
@@ -89,7 +89,7 @@ pub(super) struct RankNode {
     /// Messages that wait for a bundle: handlers reply, and cannot wait.
     replies: VecDeque<Letter>,
     longs: VecDeque<Long>,
-    /// What has arrived and is not handled yet.
+    /// Messages that have arrived and are not handled yet.
     pub(super) unhandled: Vec<Arrived>,
     arrived: Vec<Arrived>,
     buffers: (u32, u32),
@@ -117,7 +117,7 @@ impl RankNode {
             service,
             agreement: Agreement::new(rank, layout.ranks, habits.spaces),
             joiners: (0..layout.ranks).map(|_| Joiner::new(LONGEST, begun_max)).collect(),
-            chooser: CarriageChooser::new(boot.now),
+            chooser: CarrierChooser::new(boot.now),
             rank,
             layout,
             habits,
@@ -141,7 +141,7 @@ impl RankNode {
         self.stage == Stage::Over && self.service.kept() == 0
     }
 
-    /// What it has kept although it is done, or still lacks although nothing goes wrong any more.
+    /// The things that it has kept although it is done, or still lacks although nothing goes wrong any more.
     pub(super) fn leftovers(&self) -> Option<String> {
         let free = self.service.free_places();
         let begun: usize = self.joiners.iter().map(Joiner::begun).sum();
@@ -190,7 +190,7 @@ impl RankNode {
                 self.service.set_carriage(carriage);
             }
             Mood::Fickle if self.random.u32(..8) == 0 => {
-                let ways = [Carriage::Inline, Carriage::Agent];
+                let ways = [Carrier::Inline, Carrier::Agent];
                 self.service.set_carriage(ways[self.random.usize(..2)]);
             }
             _ => {}
@@ -379,7 +379,7 @@ impl RankNode {
     /// A rank finds nothing wrong with honest peers.
     fn check_peers(&mut self) {
         if let Some(departed) = self.service.departed().first() {
-            self.books.fail(format!("nobody is given up, but {departed:?}"));
+            self.books.fail(format!("no rank is given up, but {departed:?}"));
         }
         if let Some(why) = self.service.refused() {
             self.books.fail(format!("no honest agent is refused, but one was: {why}"));
@@ -395,7 +395,7 @@ impl Service for RankNode {
         self.work(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.service.on_open(link, peer, origin, now);
     }
 

@@ -1,4 +1,4 @@
-//! What was sent, what was handled, and what all have agreed on.
+//! The messages that were sent, those that were handled, and the end that all have agreed on.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use crate::Recorder;
 /// The shortest message, in bytes.
 pub(super) const LETTER: usize = 24;
 
-/// A message. Every byte of it follows from this, so that whoever handles it knows whether it is whole and in its place.
+/// A message. Every byte of it follows from this, so that the rank that handles it knows whether it is whole and in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Letter {
     pub(super) space: u8,
@@ -71,7 +71,7 @@ impl Books {
         Self { recorder, ranks, facts: Rc::default() }
     }
 
-    /// Somebody has done what it should not have.
+    /// A node has done something that it should not have.
     pub(super) fn fail(&self, promise: String) {
         self.recorder.fail(promise);
     }

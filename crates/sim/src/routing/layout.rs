@@ -1,4 +1,4 @@
-//! Who there is, and who is on the same node.
+//! The ranks and agents, and which of them share a node.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) enum Near {
     Ranks,
 }
 
-/// Who there is. Nodes of the world are numbered: first ranks, then agents.
+/// The ranks and agents. Nodes of the world are numbered: first ranks, then agents.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) seed: u64,

@@ -4,7 +4,9 @@
 //! agents with each other, some of them only by others; some processes share a node and map each other's memory. Links
 //! break, agents crash and forget everything, fall silent or are slow, ranks change their mind about who carries their
 //! messages in the middle of it. What is sent again by another way meets what was sent before. Every message is handled once,
-//! in its rank and space; a space is quiet only when all of it was handled; and in the end nobody has anything left.
+//! in its rank and space; a space is quiet only when all of it was handled; and in the end no rank has anything left.
+//!
+//! Ranks do not die: the death of one ends its job, which its launcher sees to, so that nothing is promised of messages to it.
 
 mod agent;
 mod application;
@@ -19,11 +21,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use outboard_driver::Service;
-use outboard_routing::{Carriage, PackingConfig, RoutingConfig};
+use outboard_routing::{Carrier, PackingConfig, RoutingConfig};
 use outboard_wire::{Role, Time};
 
+use crate::silence::{self, Silent};
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
     chances,
 };
 use agent::Agent;
@@ -35,14 +38,18 @@ pub use study::{BundleStudy, bundle_study};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "routing",
-    about: "messages between ranks are handled once, whoever carries them and whatever becomes of agents and links",
+    about: "messages between ranks are handled once, whichever processes carry them and whatever becomes of agents and links",
     play,
 };
+
+type Nodes<R, A> = Either<R, Silent<A>>;
 
 /// How long things go wrong.
 const STORM: Duration = Duration::from_millis(200);
 /// How long the last messages may take.
 const AFTERMATH: Duration = Duration::from_millis(20 * LINK_DEADLINE.as_millis() as u64);
+/// How many frames may have to go one after the other until the last messages have arrived, long ones piece by piece.
+const JOURNEYS: u32 = 1000;
 
 fn play(seed: u64, recorder: &Recorder) -> Hardships {
     play_with(seed, recorder, (|agent| agent, |agent| agent), (|rank| rank, |rank| rank))
@@ -63,9 +70,9 @@ fn draw_agents(random: &mut Rng) -> RoutingConfig {
 
 fn draw_habits(random: &mut Rng) -> Habits {
     let moods = [
-        Mood::Steady(Carriage::Inline),
-        Mood::Steady(Carriage::Agent),
-        Mood::Steady(Carriage::Agent),
+        Mood::Steady(Carrier::Inline),
+        Mood::Steady(Carrier::Agent),
+        Mood::Steady(Carrier::Agent),
         Mood::Fickle,
         Mood::Chooses,
     ];
@@ -80,16 +87,16 @@ fn draw_habits(random: &mut Rng) -> Habits {
     }
 }
 
-/// What goes wrong, and which processes share a node where it may.
+/// The faults, and the processes that share a node where they may.
 fn draw_weather(random: &mut Rng) -> (Weather, Near) {
-    let mut weather = Weather::draw(random, Loss::Honest);
+    let mut weather = Weather::draw(random, LossKind::Honest);
     let near = [Near::None, Near::Agents, Near::Ranks][random.usize(..3)];
     match near {
-        // No link repeats frames, but whoever sends again by another way does.
+        // No link repeats frames, but a source that sends again by another way does.
         Near::None => weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 },
-        Near::Agents => {}
-        // Nothing but the end of a process cuts a link within a node, and ranks do not end.
-        Near::Ranks => {
+        // Nothing but the end of a process cuts a link within a node, not even that it is stopped, and ranks do not end. What a
+        // rank has not read yet would be overwritten otherwise.
+        Near::Agents | Near::Ranks => {
             weather.plan.close = 0.0;
             weather.pause_max = weather.pause_max.min(LINK_DEADLINE / 2);
         }
@@ -106,7 +113,8 @@ fn play_with<A: Service + 'static, R: Service + 'static>(
 ) -> Hardships {
     let mut random = chances(seed, "routing");
     let (weather, near) = draw_weather(&mut random);
-    let mut world: World<Either<R, A>> = World::new(seed, weather, recorder.clone());
+    let journeys = weather.plan.delay_max * JOURNEYS;
+    let mut world: World<Nodes<R, A>> = World::new(seed, weather, recorder.clone());
     let layout = Layout { seed, ranks: random.u32(2..=6), agents: random.u32(1..=3), near };
     let (habits, config) = (draw_habits(&mut random), draw_agents(&mut random));
     let (books, exported) = (Books::new(recorder.clone(), layout.ranks), Exported::default());
@@ -121,16 +129,19 @@ fn play_with<A: Service + 'static, R: Service + 'static>(
     let agents: Vec<NodeId> = (layout.ranks..layout.ranks + layout.agents)
         .map(|node| {
             let (known, hide) = ((books.clone(), exported.clone()), hide_agent.clone());
+            // One that never answers again is a matter of patience, which ranks have. It keeps what it was given.
+            let silence = silence::draw_short(&mut random);
             world.add(NodeSpec::mortal(format!("agent {node}"), Role::Agent), move |boot: Boot| {
-                Either::Other(hide(Agent::new(boot, node, layout, config, known.clone())))
+                let agent = hide(Agent::new(boot, node, layout, config, known.clone()));
+                Either::Other(Silent::new(agent, silence))
             })
         })
         .collect();
     connect(&mut world, layout, config.relays);
     world.run_until(Time::ZERO + STORM, |_| false);
     world.calm();
-    let until = world.now() + habits.pause * (4 * habits.messages * habits.phases) + AFTERMATH;
-    let is_done = |world: &World<Either<R, A>>| {
+    let until = world.now() + habits.pause * (4 * habits.messages * habits.phases) + journeys + AFTERMATH;
+    let is_done = |world: &World<Nodes<R, A>>| {
         let mut nodes = ranks.iter().map(|node| world.service(*node));
         nodes.all(|node| matches!(node, Some(Either::One(rank)) if look_at_rank(rank).is_done()))
     };
@@ -138,10 +149,10 @@ fn play_with<A: Service + 'static, R: Service + 'static>(
     let handled = books.close();
     recorder
         .expect(done, || format!("all ranks come to the end, within {AFTERMATH:?} after the last message"));
-    let leftovers = |world: &World<Either<R, A>>| {
+    let leftovers = |world: &World<Nodes<R, A>>| {
         ranks.iter().chain(&agents).find_map(|node| match world.service(*node)? {
             Either::One(rank) => look_at_rank(rank).leftovers(),
-            Either::Other(agent) => look_at_agent(agent).leftovers(),
+            Either::Other(agent) => look_at_agent(agent.machine()).leftovers(),
         })
     };
     let is_clean = world.run_until(until + AFTERMATH, |world| leftovers(world).is_none());

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use fastrand::Rng;
 use outboard_link::memory::{Buffer, Window, WindowMut};
 use outboard_link::{
-    AccessError, Capabilities, Completion, Counters, Disposition, Frame, Link, LinkError, OneSided,
-    OpenRegion, Outcome, Peer, RemoteMemory, SendError, Token, WaitOn,
+    AccessError, AccessOutcome, Capabilities, Completion, Counters, Disposition, Frame, FrameSendError, Link,
+    LinkError, OneSided, OpenRegion, Peer, RemoteMemory, Token, WaitOn,
 };
 use outboard_routing::{Buffers, BundleMemory};
 use outboard_wire::{FrameHead, Generation, Grant, RegionId, RegionKey, Rights, Time};
 
-/// Memory that processes let others of their node map, as long as anybody does: also when its owner has crashed. Clones are
+/// Memory that processes let others of their node map, as long as any of them does: also when its owner has crashed. Clones are
 /// the same.
 #[derive(Clone, Default)]
 pub(super) struct Exported(Rc<RefCell<Vec<(Grant, Buffer)>>>);
@@ -68,7 +68,7 @@ impl<'a, L: Link> NearLink<'a, L> {
         Self { link, exported, capabilities, ended: VecDeque::new() }
     }
 
-    fn end(&mut self, token: Token, outcome: Outcome) -> Result<(), AccessError> {
+    fn end(&mut self, token: Token, outcome: AccessOutcome) -> Result<(), AccessError> {
         self.ended.push_back(Completion { token, result: Ok(outcome) });
         Ok(())
     }
@@ -87,7 +87,7 @@ impl<L: Link> Link for NearLink<'_, L> {
         self.link.counters()
     }
 
-    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, SendError> {
+    fn reserve(&mut self, head: FrameHead, len: usize) -> Result<WindowMut<'_>, FrameSendError> {
         self.link.reserve(head, len)
     }
 
@@ -130,7 +130,7 @@ impl<L: Link> Link for NearLink<'_, L> {
 impl<L: Link> RemoteMemory for NearLink<'_, L> {
     fn open(&mut self, grant: &Grant, _: Rights, token: Token) -> Result<(), AccessError> {
         let index = self.exported.find(grant).ok_or(AccessError::NotOpen)? as u32;
-        self.end(token, Outcome::Opened(OpenRegion { index, serial: OpenRegion::next_serial() }))
+        self.end(token, AccessOutcome::Opened(OpenRegion { index, serial: OpenRegion::next_serial() }))
     }
 
     fn close_region(&mut self, _: OpenRegion) {}
@@ -152,7 +152,7 @@ impl<L: Link> RemoteMemory for NearLink<'_, L> {
         let source = memory.window().part(offset as usize, len);
         source.read_into(&mut into.window_mut().part(into_offset, len));
         drop(regions);
-        self.end(token, Outcome::Read)
+        self.end(token, AccessOutcome::Read)
     }
 
     fn write(&mut self, _: OpenRegion, _: u64, _: Window<'_>, _: Token) -> Result<(), AccessError> {

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::loopback::FaultPlan;
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_routing::{Arrived, Buffers, Carriage, PackingConfig, RankService, RoutingConfig};
+use outboard_routing::{Arrived, Buffers, Carrier, PackingConfig, RankService, RoutingConfig};
 use outboard_wire::routing::{Form, MessageHead};
 use outboard_wire::{Rank, Role, Time};
 
@@ -39,12 +39,12 @@ const FLUSH: Duration = Duration::from_micros(100);
 const DELAY: Duration = Duration::from_micros(5);
 /// Longer than anything takes.
 const FOR_EVER: Duration = Duration::from_secs(3600);
-/// How long it may take until everybody is connected.
+/// How long it may take until all are connected.
 const CONNECTED: Duration = Duration::from_secs(1);
-/// What is not counted, until agents know how much to expect: half of the span, but no longer.
+/// The time that is not counted, until agents know how much to expect: half of the span, but no longer.
 const WARM_UP: Duration = Duration::from_millis(1);
 
-/// What came of a study.
+/// The result of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct BundleStudy {
     /// How many nodes there were.
@@ -53,7 +53,7 @@ pub struct BundleStudy {
     pub bundle_bytes: f64,
     /// How long messages took from their sending to their handling: the median.
     pub p50: Duration,
-    /// What 99 of 100 did not exceed.
+    /// The time that 99 of 100 did not exceed.
     pub p99: Duration,
     /// How many messages that rests on.
     pub messages: usize,
@@ -161,7 +161,7 @@ impl Sender {
         let counts = (sending + 2 * ranks + 64, receiving + 64);
         let buffers = Exported::default().take_buffers(BUNDLE, counts, (2, ranks), &mut boot.random);
         let mut service = RankService::new(layout.rank_config(rank, 1, FOR_EVER), buffers);
-        service.set_carriage(Carriage::Agent);
+        service.set_carriage(Carrier::Agent);
         let (tick_at, flush_at) = (boot.now, boot.now);
         let lanes = vec![Lane::default(); ranks as usize];
         Self {
@@ -231,7 +231,7 @@ impl Service for Sender {
         let mut moved = self.handle(now);
         if !self.has_begun {
             self.has_begun = self.service.reached_by_agent() + 1 == self.lanes.len();
-            // Not all at once: nobody is in step with others.
+            // Not all at once: no rank is in step with others.
             let later = |span: Duration, share: f64| now + TICK + span.mul_f64(share);
             self.tick_at = later(TICK, self.random.f64());
             self.flush_at = later(FLUSH, self.random.f64());
@@ -253,7 +253,7 @@ impl Service for Sender {
         moved
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.service.on_open(link, peer, origin, now);
     }
 

@@ -1,12 +1,12 @@
-use outboard_driver::{LinkId, Origin};
+use outboard_driver::{LinkId, LinkOrigin};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_routing::Signal;
+use outboard_routing::AgreementSignal;
 use outboard_wire::routing::{RUN, Run};
 
 use super::*;
 use crate::wrong::Wrong;
 
-/// What an agent does wrong on purpose with runs that follow their words.
+/// The mistakes that an agent makes on purpose with runs that follow their words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     /// It loses them.
@@ -54,7 +54,7 @@ impl Service for Mistaken {
         self.agent.on_turn(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.agent.on_open(link, peer, origin, now);
     }
 
@@ -108,7 +108,7 @@ fn with_agent(mistake: Mistake) -> String {
         let hide = move |agent| Mistaken { agent, mistake, runs: 0 };
         play_with(seed, recorder, (hide, |wrong| &wrong.agent), (|rank| rank, |rank| rank));
     };
-    first_broken(play).expect("somebody notices")
+    first_broken(play).expect("a checker notices")
 }
 
 fn with_rank(mistake: fn(&mut RankNode)) -> String {
@@ -116,7 +116,7 @@ fn with_rank(mistake: fn(&mut RankNode)) -> String {
         let hide = move |machine| Wrong { machine, mistake };
         play_with(seed, recorder, (|agent| agent, |agent| agent), (hide, |wrong| &wrong.machine));
     };
-    first_broken(play).expect("somebody notices")
+    first_broken(play).expect("a checker notices")
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_rank_that_handles_a_message_twice_is_noticed() {
 fn a_rank_that_believes_too_early_that_nothing_is_left_is_noticed() {
     let promise = with_rank(|rank| {
         let mut letter = [0; 8].to_vec();
-        letter.extend(Signal::Quiet { round: 1 }.encode());
+        letter.extend(AgreementSignal::Quiet { round: 1 }.encode());
         rank.agreement.on_letter(0, &letter);
     });
     assert!(

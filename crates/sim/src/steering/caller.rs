@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
-use outboard_steering::{Chooser, Config, Evidence, Preference, Signal, Site};
+use outboard_driver::{LinkId, LinkOrigin, Service};
+use outboard_link::{Disposition, Frame, FrameSendError, Link, LinkError, Peer, RemoteMemory};
+use outboard_steering::{Chooser, Evidence, Preference, Signal, Site, SteeringConfig};
 use outboard_wire::{FrameHead, Role, Time};
 
 use super::station::{DONE, WORK, duration};
@@ -40,7 +40,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) fn new(boot: Boot, watch: Rc<Watch>, config: Config, until: Time) -> Self {
+    pub(super) fn new(boot: Boot, watch: Rc<Watch>, config: SteeringConfig, until: Time) -> Self {
         let mut random = boot.random;
         // Only a preference for something else than the options is refused.
         let chooser = Chooser::new(Site::ALL, Preference::Auto, config, boot.now).expect("no preference");
@@ -132,7 +132,7 @@ impl Caller {
 impl Service for Caller {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, now: Time) {
         let site = if peer.intro().role == Role::Agent { Site::Agent } else { Site::Server };
         self.links.insert(link, site);
         self.review(now);
@@ -152,14 +152,14 @@ impl Service for Caller {
         while let Some(tag) = waiting.front() {
             match link.send(FrameHead::new(WORK).with_tag(*tag), &[]) {
                 Ok(()) => any |= waiting.pop_front().is_some(),
-                Err(SendError::Lost(lost)) => return Err(lost),
+                Err(FrameSendError::Lost(lost)) => return Err(lost),
                 Err(_) => break,
             }
         }
         Ok(any)
     }
 
-    /// What was under way there is done elsewhere.
+    /// Work that was under way there is done elsewhere.
     fn on_lost(&mut self, link: LinkId, _: &LinkError, now: Time) {
         let Some(site) = self.links.remove(&link) else { return };
         self.outgoing[site as usize].clear();

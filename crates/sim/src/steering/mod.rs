@@ -14,10 +14,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use outboard_link::loopback::FaultPlan;
-use outboard_steering::{Config, Site};
+use outboard_steering::{Site, SteeringConfig};
 use outboard_wire::{Role, Time};
 
-use crate::{Either, Hardships, LINK_DEADLINE, Loss, NodeSpec, Recorder, Scenario, Weather, World, chances};
+use crate::{
+    Either, Hardships, LINK_DEADLINE, LossKind, NodeSpec, Recorder, Scenario, Weather, World, chances,
+};
 use caller::Caller;
 use station::Station;
 use watch::Watch;
@@ -36,15 +38,15 @@ const PHASES: u32 = 4;
 const AFTERMATH: Duration = Duration::from_millis(4 * LINK_DEADLINE.as_millis() as u64);
 
 fn play(seed: u64, recorder: &Recorder) -> Hardships {
-    play_with(seed, recorder, Config::default())
+    play_with(seed, recorder, SteeringConfig::default())
 }
 
 /// Plays with settings that may be wrong on purpose.
-fn play_with(seed: u64, recorder: &Recorder, config: Config) -> Hardships {
+fn play_with(seed: u64, recorder: &Recorder, config: SteeringConfig) -> Hardships {
     let mut random = chances(seed, "steering");
     let is_stormy = random.bool();
     let weather = if is_stormy {
-        Weather::draw(&mut random, Loss::Honest)
+        Weather::draw(&mut random, LossKind::Honest)
     } else {
         let plan = FaultPlan::delayed(Duration::from_nanos(500), Duration::from_micros(2));
         Weather { plan, ..Weather::fair() }

@@ -5,18 +5,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory, SendError};
+use outboard_driver::{LinkId, LinkOrigin, Service};
+use outboard_link::{Disposition, Frame, FrameSendError, Link, LinkError, Peer, RemoteMemory};
 use outboard_steering::Site;
-use outboard_wire::{FrameHead, Kind, Room, Time};
+use outboard_wire::{FrameHead, FrameKind, Room, Time};
 
 use super::watch::Watch;
 use crate::Boot;
 
 /// A piece of work.
-pub(super) const WORK: Kind = Kind::new(Room::Trial, 4);
+pub(super) const WORK: FrameKind = FrameKind::new(Room::Trial, 4);
 /// That it is done.
-pub(super) const DONE: Kind = Kind::new(Room::Trial, 5);
+pub(super) const DONE: FrameKind = FrameKind::new(Room::Trial, 5);
 
 /// How far from its mean a piece of work may be, in both directions.
 const NOISE: f64 = 0.04;
@@ -45,7 +45,7 @@ pub(super) fn duration(site: Site, watch: &Watch, random: &mut Rng) -> Duration 
 impl Service for Station {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, _: &Peer, _: LinkOrigin, _: Time) {
         self.done.insert(link, VecDeque::new());
     }
 
@@ -63,7 +63,7 @@ impl Service for Station {
         while let Some(tag) = done.front() {
             match link.send(FrameHead::new(DONE).with_tag(*tag), &[]) {
                 Ok(()) => any |= done.pop_front().is_some(),
-                Err(SendError::Lost(lost)) => return Err(lost),
+                Err(FrameSendError::Lost(lost)) => return Err(lost),
                 Err(_) => break,
             }
         }

@@ -1,9 +1,9 @@
-//! What work truly costs, and whether the choice follows it.
+//! The true cost of work, and whether the choice follows it.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use outboard_steering::{Config, Decision, Reason, Site};
+use outboard_steering::{Decision, Reason, Site, SteeringConfig};
 use outboard_wire::Time;
 
 use crate::Recorder;
@@ -51,7 +51,7 @@ impl Watch {
         self.recorder.leave(now);
         self.recorder.note("burden", &[("site", site as u64), ("cost_ns", costs[site as usize] as u64)]);
         // Five buckets, one dwell and two reviews, from when the first dear piece of work has ended.
-        let Config { window, dwell, switch_burst, .. } = Config::default();
+        let SteeringConfig { window, dwell, switch_burst, .. } = SteeringConfig::default();
         let patience = window * 5 + dwell + Duration::from_nanos(costs[site as usize] as u64 * 2);
         let is_promised = !self.is_stormy && self.moves.borrow().len() < switch_burst as usize;
         self.onset.set(is_promised.then(|| Onset { site, limit: now + patience }));
@@ -80,7 +80,7 @@ impl Watch {
         });
         let mut moves = self.moves.borrow_mut();
         moves.push(now);
-        let Config { switch_burst, switch_period, .. } = Config::default();
+        let SteeringConfig { switch_burst, switch_period, .. } = SteeringConfig::default();
         for (index, first) in moves.iter().enumerate() {
             let (count, span) = (moves.len() - index, now.since(*first));
             let most = f64::from(switch_burst) + span.as_secs_f64() / switch_period.as_secs_f64();

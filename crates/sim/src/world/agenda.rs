@@ -1,4 +1,4 @@
-//! What happens next.
+//! The order of coming events.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ pub(super) enum Happening {
 
 struct Item {
     at: Time,
-    /// What happens at the same time happens in an order that nobody can rely on.
+    /// Events of one time happen in an order that no node can rely on.
     luck: u32,
     number: u64,
     what: Happening,

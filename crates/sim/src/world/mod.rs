@@ -13,10 +13,10 @@ mod tests;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
-use outboard_link::loopback::{Config, FaultCounts, LoopbackLink, Network};
-use outboard_link::{Exports, Identity, Link};
-use outboard_wire::{Incarnation, JobId, Rank, Time};
+use outboard_driver::{LinkId, LinkOrigin, Service};
+use outboard_link::loopback::{FaultCounts, LoopbackConfig, LoopbackLink, Network};
+use outboard_link::{Exports, Identity, Link, StreamConfig};
+use outboard_wire::{Incarnation, JobId, Rank, Time, Versions};
 
 use crate::weather::around;
 use crate::{Recorder, Weather, chances};
@@ -40,10 +40,10 @@ const REDIAL: Duration = Duration::from_millis(5);
 /// A silence of this length ends a link.
 pub const LINK_DEADLINE: Duration = Duration::from_millis(100);
 
-/// What happened besides the faults of the network.
+/// The hardships of a run, faults of the network included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hardships {
-    /// What befell frames and connections.
+    /// The faults of frames and connections.
     pub network: FaultCounts,
     /// Nodes that lost everything.
     pub crashes: u64,
@@ -91,7 +91,7 @@ pub struct World<S> {
     next_link: u64,
     is_calm: bool,
     hardships: Hardships,
-    /// Links of nodes that fell silent without hanging up. Nobody moves them any more.
+    /// Links of nodes that fell silent without hanging up. They are moved no more.
     graves: Vec<LoopbackLink>,
 }
 
@@ -103,13 +103,13 @@ pub fn other_end(link: LinkId) -> LinkId {
 impl<S: Service> World<S> {
     /// A world without nodes, in which everything follows from `seed`.
     pub fn new(seed: u64, weather: Weather, recorder: Recorder) -> Self {
-        let config = Config {
+        let stream = StreamConfig {
             buffer_bytes: 1 << 16,
-            pipe_bytes: 1 << 14,
             heartbeat: LINK_DEADLINE / 5,
             deadline: LINK_DEADLINE,
-            ..Config::default()
+            ..StreamConfig::default()
         };
+        let config = LoopbackConfig { stream, pipe_bytes: 1 << 14 };
         Self {
             seed,
             network: Network::with_config(seed, weather.plan.clone(), config),
@@ -160,12 +160,12 @@ impl<S: Service> World<S> {
         self.now
     }
 
-    /// What the node runs, if it lives.
+    /// The service of the node, if it lives.
     pub fn service(&self, node: NodeId) -> Option<&S> {
         self.nodes[node.0].life.as_ref().map(|life| &life.service)
     }
 
-    /// What went wrong so far.
+    /// The faults so far.
     pub fn hardships(&self) -> Hardships {
         Hardships { network: self.network.faults(), ..self.hardships }
     }
@@ -249,7 +249,7 @@ impl<S: Service> World<S> {
         let late = self.lateness();
         self.plan_wake(index, at + late);
         for (id, held) in turn.lost {
-            if let Origin::Dialled(dial) = held.origin {
+            if let LinkOrigin::Dialled(dial) = held.origin {
                 self.dials[dial].link = None;
                 self.plan_around(REDIAL, Happening::Dial(dial));
             }
@@ -292,6 +292,7 @@ impl<S: Service> World<S> {
             job: JobId(0),
             rank: Rank(index as u32),
             incarnation,
+            versions: Versions::OURS,
         };
         let exports = Exports::new();
         self.recorder.enter(self.now, &node.name);
@@ -309,7 +310,7 @@ impl<S: Service> World<S> {
         }
     }
 
-    /// A process dies, and its connections end; or a machine does, and nobody is told.
+    /// A process dies, and its connections end; or a machine does, and no peer is told.
     fn crash(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         let Some(life) = node.life.take() else { return };
@@ -322,7 +323,7 @@ impl<S: Service> World<S> {
         let mut peers = Vec::new();
         for (id, held) in life.links {
             peers.push((held.peer, other_end(id)));
-            if let Origin::Dialled(dial) = held.origin {
+            if let LinkOrigin::Dialled(dial) = held.origin {
                 self.dials[dial].link = None;
             }
             if is_silent {
@@ -366,8 +367,8 @@ impl<S: Service> World<S> {
         let id = LinkId(self.next_link);
         self.next_link += 2;
         self.dials[number].link = Some(id);
-        self.open(from, id, Held { link: ends.0, origin: Origin::Dialled(number), peer: to });
-        self.open(to, other_end(id), Held { link: ends.1, origin: Origin::Accepted, peer: from });
+        self.open(from, id, Held { link: ends.0, origin: LinkOrigin::Dialled(number), peer: to });
+        self.open(to, other_end(id), Held { link: ends.1, origin: LinkOrigin::Accepted, peer: from });
     }
 
     fn open(&mut self, index: usize, id: LinkId, held: Held) {

@@ -5,18 +5,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::loopback::LoopbackLink;
 use outboard_link::{Exports, Identity, Link, LinkError, Loss, RemoteMemory};
 use outboard_wire::{Incarnation, Role, Time};
 
 use crate::Recorder;
 
-/// What a service is given when its node begins a life.
+/// The things that a service is given when its node begins a life.
 pub struct Boot {
     /// The number that tells this life from all others.
     pub incarnation: Incarnation,
-    /// What this life lets others reach.
+    /// The regions that this life lets others reach.
     pub exports: Arc<Exports>,
     /// Chances of its own.
     pub random: Rng,
@@ -24,12 +24,12 @@ pub struct Boot {
     pub now: Time,
 }
 
-/// What a node is.
+/// The description of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
     /// The name people know it by.
     pub name: String,
-    /// What it says of itself.
+    /// Its identity.
     pub role: Role,
     /// Whether it crashes when the weather says so.
     pub is_mortal: bool,
@@ -72,12 +72,12 @@ pub(super) struct Life<S> {
 /// One end of an open link.
 pub(super) struct Held {
     pub(super) link: LoopbackLink,
-    pub(super) origin: Origin,
+    pub(super) origin: LinkOrigin,
     /// The node at the other end.
     pub(super) peer: usize,
 }
 
-/// What a turn brought.
+/// The outcome of a turn.
 pub(super) struct Turn {
     pub(super) moved: bool,
     pub(super) lost: Vec<(LinkId, Held)>,
@@ -106,7 +106,7 @@ impl<S: Service> Life<S> {
             match pump(service, *id, &mut held.link, (now, frames_max), recorder) {
                 Ok(moved) => turn.moved |= moved,
                 Err(error) => {
-                    // What ended before the loss, and what the loss ended.
+                    // Operations that ended before the loss, and those that the loss ended.
                     finish(service, *id, &mut held.link, now, recorder);
                     recorder.note("lost", &[("link", id.0), ("loss", loss_number(&error.loss))]);
                     service.on_lost(*id, &error, now);

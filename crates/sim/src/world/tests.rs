@@ -2,12 +2,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use outboard_link::{Disposition, Frame, LinkError, Peer, RemoteMemory};
-use outboard_wire::{FrameHead, Kind, Role, Room};
+use outboard_wire::{FrameHead, FrameKind, Role, Room};
 
 use super::*;
-use crate::Loss;
+use crate::LossKind;
 
-const TICK: Kind = Kind::new(Room::Trial, 9);
+const TICK: FrameKind = FrameKind::new(Room::Trial, 9);
 
 /// Says a number to everyone it is linked to, a thousand times a second, and notes what it hears.
 struct Crier {
@@ -19,7 +19,7 @@ struct Crier {
 impl Service for Crier {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, _: &Peer, _: LinkOrigin, _: Time) {
         self.links.push((link, false));
     }
 
@@ -83,7 +83,7 @@ fn time_jumps_and_nothing_is_lost_in_fair_weather() {
 fn the_same_seed_gives_the_same_run_and_another_another() {
     let digest = |seed| {
         let recorder = Recorder::new(8);
-        let weather = Weather::draw(&mut chances(seed, "test"), Loss::Anything);
+        let weather = Weather::draw(&mut chances(seed, "test"), LossKind::Anything);
         let (mut world, _) = ring(seed, 4, weather, &recorder);
         world.run_until(Time::ZERO + Duration::from_millis(500), |_| false);
         (recorder.digest(), recorder.events(), world.hardships())

@@ -1,6 +1,6 @@
 //! The agent: it passes on what writers unload.
 
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::{Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::Time;
 use outboard_writing::Relay;
@@ -15,8 +15,8 @@ pub(super) struct Agent {
 impl Service for Agent {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, _: Time) {
-        if matches!(origin, Origin::Dialled(_)) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, _: Time) {
+        if matches!(origin, LinkOrigin::Dialled(_)) {
             self.relay.on_dialled(link, peer);
         }
     }

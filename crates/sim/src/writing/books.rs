@@ -1,4 +1,4 @@
-//! What the server's memory may hold, given what writers have begun and what they were told.
+//! The contents that the server's memory may have, given the writes that have begun and those that have ended.
 //!
 //! Every word of a write is its stamp: the session of the writer, and the number of the write in it. So each word tells which
 //! write has put it there. The books look at memory whenever the server has done something, and see every change.
@@ -24,7 +24,7 @@ enum End {
     Done,
     /// Nothing of it was written.
     Refused,
-    /// Nobody knows whether it was written, or will be.
+    /// Unknown: it may have been written, or may be.
     Lost,
 }
 
@@ -126,7 +126,7 @@ impl Facts {
         at: usize,
     ) -> Option<String> {
         let Some((session, number)) = self.author(after, place, at) else {
-            return Some(format!("nothing is torn, but nobody wrote {after:#x} to word {at}"));
+            return Some(format!("nothing is torn, but no writer wrote {after:#x} to word {at}"));
         };
         let known = &self.sessions[session];
         if !matches!(known.records[number].end, End::None | End::Lost) {
@@ -272,7 +272,7 @@ impl Books {
         facts.sessions[session].end(number, End::Refused);
     }
 
-    /// Nobody knows whether a write was done.
+    /// Notes that a write may have been done or not.
     pub(super) fn lost(&self, session: usize, number: usize) {
         self.facts.borrow_mut().sessions[session].end(number, End::Lost);
     }

@@ -11,7 +11,7 @@ pub(super) const REGIONS: usize = 2;
 /// Which of them the server withdraws after a while.
 pub(super) const SHED: usize = 1;
 
-/// What opens a region of a writer.
+/// The grant that opens a region of a writer.
 pub(super) fn grant(writer: usize, region: usize) -> Grant {
     let number = writer * REGIONS + region + 1;
     Grant {

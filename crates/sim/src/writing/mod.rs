@@ -1,4 +1,4 @@
-//! Writers write by both paths, and nobody at the server sees a difference but time.
+//! Writers write by both paths, and no reader at the server sees a difference but time.
 //!
 //! The initiators, the relay of the agent and the drainers of the server are those of the product. Links break, agents and
 //! server crash and forget everything, fall silent or are slow; writers go on by the server itself, or connect anew. What a
@@ -17,8 +17,9 @@ use std::time::Duration;
 use outboard_driver::Service;
 use outboard_wire::{Role, Time};
 
+use crate::silence::{self, Silent};
 use crate::{
-    Boot, Either, Hardships, LINK_DEADLINE, Loss, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
+    Boot, Either, Hardships, LINK_DEADLINE, LossKind, NodeId, NodeSpec, Recorder, Scenario, Weather, World,
     chances,
 };
 use agent::Agent;
@@ -29,7 +30,7 @@ use writer::{Habits, WriterNode};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "writing",
-    about: "writes that ended are visible, whole and in order, whichever path they took and whoever dies",
+    about: "writes that ended are visible, whole and in order, whichever path they took and whichever node dies",
     play,
 };
 
@@ -44,6 +45,9 @@ fn play(seed: u64, recorder: &Recorder) -> Hardships {
     play_with(seed, recorder, |server| server, |agent| agent, (|writer| writer, |writer| writer))
 }
 
+/// A memory server, an agent that may fall silent, or a writer.
+type Nodes<S, A, W> = Either<Either<S, Silent<A>>, W>;
+
 /// Plays with machines that may be wrong on purpose; the last function finds the writer in whatever hides it.
 fn play_with<S: Service + 'static, A: Service + 'static, W: Service + 'static>(
     seed: u64,
@@ -53,11 +57,11 @@ fn play_with<S: Service + 'static, A: Service + 'static, W: Service + 'static>(
     (hide, look): (impl Fn(WriterNode) -> W + Clone + 'static, impl Fn(&W) -> &WriterNode),
 ) -> Hardships {
     let mut random = chances(seed, "writing");
-    let mut weather = Weather::draw(&mut random, Loss::Honest);
+    let mut weather = Weather::draw(&mut random, LossKind::Honest);
     // No link repeats frames, but writers that attach anew send again what has arrived before.
     weather.plan.duplicate = if random.bool() { random.f64() / 10.0 } else { 0.0 };
     let until = Time::ZERO + STORM + CALM;
-    let mut world: World<Either<Either<S, A>, W>> = World::new(seed, weather, recorder.clone());
+    let mut world: World<Nodes<S, A, W>> = World::new(seed, weather, recorder.clone());
     let books = Books::new(recorder.clone());
     let (shape, known) =
         (Shape { workers: random.usize(1..=3), writers: random.usize(1..=6) }, books.clone());
@@ -66,9 +70,10 @@ fn play_with<S: Service + 'static, A: Service + 'static, W: Service + 'static>(
     });
     let agents: Vec<NodeId> = (0..random.usize(1..=2))
         .map(|number| {
-            let hide = hide_agent.clone();
+            let (hide, silence) = (hide_agent.clone(), silence::draw(&mut random));
             let spec = NodeSpec::mortal(format!("agent {number}"), Role::Agent);
-            let agent = world.add(spec, move |_| Either::One(Either::Other(hide(Agent::default()))));
+            let agent = world
+                .add(spec, move |_| Either::One(Either::Other(Silent::new(hide(Agent::default()), silence))));
             world.connect(agent, server);
             agent
         })
@@ -81,7 +86,7 @@ fn play_with<S: Service + 'static, A: Service + 'static, W: Service + 'static>(
                 move |boot: Boot| Either::Other(hide(WriterNode::new(boot, number, habits, books.clone())));
             let writer = world.add(spec, boot);
             world.connect(writer, server);
-            // Some have nobody who passes on for them.
+            // Some have no relay.
             if random.u32(..4) > 0 {
                 world.connect(writer, agents[number % agents.len()]);
             }
@@ -90,12 +95,11 @@ fn play_with<S: Service + 'static, A: Service + 'static, W: Service + 'static>(
         .collect();
     world.run_until(Time::ZERO + STORM, |_| false);
     world.calm();
-    let writer_of =
-        |world: &World<Either<Either<S, A>, W>>, node: &NodeId, use_it: &mut dyn FnMut(&WriterNode)| {
-            if let Some(Either::Other(writer)) = world.service(*node) {
-                use_it(look(writer));
-            }
-        };
+    let writer_of = |world: &World<Nodes<S, A, W>>, node: &NodeId, use_it: &mut dyn FnMut(&WriterNode)| {
+        if let Some(Either::Other(writer)) = world.service(*node) {
+            use_it(look(writer));
+        }
+    };
     let done = world.run_until(until + AFTERMATH, |world| {
         let mut idle = 0;
         writers.iter().for_each(|node| {

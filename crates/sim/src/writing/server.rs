@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outboard_driver::{LinkId, Origin, Outbox, Service};
+use outboard_driver::{LinkId, LinkOrigin, Outbox, Service};
 use outboard_link::memory::{Segment, Window};
 use outboard_link::{Disposition, Export, Exports, Frame, Link, LinkError, Peer, RemoteMemory};
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::{Grant, Incarnation, RegionId, Time};
 use outboard_writing::{DrainingWorker, Presented, Sessions};
 
@@ -74,23 +74,23 @@ fn write(
     to: &Presented,
     offset: u64,
     bytes: Window<'_>,
-) -> Status {
+) -> AccessStatus {
     match regions.get(&to.region) {
         Some((grant, memory)) if grant.key == to.key && grant.generation == to.generation => {
             if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > grant.size) {
-                return Status::OutOfBounds;
+                return AccessStatus::OutOfBounds;
             }
             memory.window_mut(offset as usize, bytes.len()).write_window(0, bytes);
-            Status::Done
+            AccessStatus::Done
         }
-        _ => Status::NotOpen,
+        _ => AccessStatus::NotOpen,
     }
 }
 
 impl Service for Server {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, _: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, _: &Peer, _: LinkOrigin, _: Time) {
         self.owners.insert(link, self.next_owner % self.workers.len());
         self.next_owner += 1;
     }

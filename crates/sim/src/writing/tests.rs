@@ -1,4 +1,4 @@
-use outboard_driver::{LinkId, Origin, Outbox};
+use outboard_driver::{LinkId, LinkOrigin, Outbox};
 use outboard_link::{Completion, Disposition, Frame, Link, LinkError, Peer, RemoteMemory};
 use outboard_wire::FrameHead;
 use outboard_wire::writing::{BATCH, Batch, DRAINED, Drained, EntryHead};
@@ -6,7 +6,7 @@ use outboard_wire::writing::{BATCH, Batch, DRAINED, Drained, EntryHead};
 use super::*;
 use crate::wrong::Wrong;
 
-/// What somebody who gets batches does wrong on purpose.
+/// The mistakes that a node which gets batches makes on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     /// It acknowledges a batch and does nothing else with it.
@@ -79,7 +79,7 @@ impl<S: Service> Service for Mistaken<S> {
         self.machine.on_turn(now)
     }
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: Origin, now: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, origin: LinkOrigin, now: Time) {
         self.machine.on_open(link, peer, origin, now);
     }
 
@@ -137,7 +137,7 @@ fn with_server(mistake: Mistake) -> String {
         let hide = move |server| Mistaken::new(server, mistake);
         play_with(seed, recorder, hide, |agent| agent, (|writer| writer, |writer| writer));
     };
-    first_broken(play).expect("somebody notices")
+    first_broken(play).expect("a checker notices")
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn an_agent_that_acknowledges_in_place_of_the_server_is_noticed() {
         let hide = |agent| Mistaken::new(agent, Mistake::Hurries);
         play_with(seed, recorder, |server| server, hide, (|writer| writer, |writer| writer));
     };
-    let promise = first_broken(play).expect("somebody notices");
+    let promise = first_broken(play).expect("a checker notices");
     assert!(promise.contains("is visible"), "{promise}");
 }
 
@@ -180,6 +180,6 @@ fn a_writer_that_does_not_wait_behind_a_fence_is_noticed() {
         let hide = |machine| Wrong { machine, mistake: |writer: &mut WriterNode| writer.pretend_fence() };
         play_with(seed, recorder, |server| server, |agent| agent, (hide, |wrong: &Wrong<_>| &wrong.machine));
     };
-    let promise = first_broken(play).expect("somebody notices");
+    let promise = first_broken(play).expect("a checker notices");
     assert!(promise.contains("a fence orders everything"), "{promise}");
 }

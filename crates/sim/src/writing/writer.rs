@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_driver::{LinkId, Origin, Service};
+use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::{AccessError, Completion, Disposition, Frame, Link, LinkError, Loss, Peer, RemoteMemory};
 use outboard_wire::writing::WriterId;
 use outboard_wire::{Role, Time};
-use outboard_writing::{BeginError, Completed, Hint, Initiator, Path, Write, WriteId, WriterConfig};
+use outboard_writing::{BeginError, Completed, Hint, Initiator, Write, WriteId, WritePath, WriterConfig};
 
 use super::books::Books;
 use super::layout::{REGIONS, WORDS, grant};
@@ -98,7 +98,7 @@ impl WriterNode {
         self.unloaded + self.connection.as_ref().map_or(0, |c| c.initiator.counts().unloaded)
     }
 
-    /// Tells the books of a fence, and nobody else.
+    /// Tells the books of a fence, and no machine.
     #[cfg(test)]
     pub(super) fn pretend_fence(&self) {
         if let Some(connection) = &self.connection {
@@ -147,7 +147,7 @@ impl WriterNode {
         let mut any = false;
         for _ in 0..self.random.usize(1..=self.habits.burst) {
             let (region, words) = (self.random.usize(..REGIONS), self.draw_words());
-            let path = [None, Some(Path::Offload), Some(Path::Unload)][self.random.usize(..3)];
+            let path = [None, Some(WritePath::Offload), Some(WritePath::Unload)][self.random.usize(..3)];
             let (signal, fences) = (self.random.bool(), self.random.u32(..20) == 0);
             let Some(connection) = &mut self.connection else { break };
             let Some(slot) = connection.slots.get(region).copied() else { break };
@@ -227,7 +227,7 @@ impl WriterNode {
 impl Service for WriterNode {
     type Note = ();
 
-    fn on_open(&mut self, link: LinkId, peer: &Peer, _: Origin, _: Time) {
+    fn on_open(&mut self, link: LinkId, peer: &Peer, _: LinkOrigin, _: Time) {
         if peer.intro().role == Role::Agent {
             self.agent = Some(link);
             if let Some(connection) = &mut self.connection {

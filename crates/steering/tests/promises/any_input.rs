@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_steering::{Chooser, Config, Cost, Estimate, Evidence, Preference, Signal, Site, Time};
+use outboard_steering::{Chooser, Cost, Estimate, Evidence, Preference, Signal, Site, SteeringConfig, Time};
 use proptest::num::f64::ANY;
 use proptest::prelude::*;
 
@@ -19,10 +19,10 @@ prop_compose! {
     fn config()(
         durations in [duration(), duration(), duration(), duration(), duration()],
         counts in any::<[u32; 6]>(),
-    ) -> Config {
+    ) -> SteeringConfig {
         let [window, stale_after, dwell, switch_period, explore_after] = durations;
         let [samples, margin_percent, noise_factor, switch_burst, explore_one_in, fast] = counts;
-        Config {
+        SteeringConfig {
             window, min_samples: samples % 8, stale_after, margin_percent, noise_factor, dwell, switch_period,
             switch_burst, explore_after, explore_one_in, explore_fast_one_in: fast,
         }

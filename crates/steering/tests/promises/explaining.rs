@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboard_steering::{
-    Chooser, Config, Cost, Evidence, Preference, Reason, Site, Standing, Time, UnknownOption,
+    Chooser, Cost, Evidence, Preference, Reason, Review, Site, SteeringConfig, Time, UnknownOption,
 };
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ proptest! {
         preference in preference(),
         rounds in prop::collection::vec(([evidence(), evidence(), evidence()], 0u64..50), 1..100),
     ) {
-        let config = Config::default();
+        let config = SteeringConfig::default();
         let mut chooser = Chooser::new(Site::ALL, preference, config, Time::ZERO).expect("known");
         let mut now = Time::ZERO;
         for (evidence, step_ms) in rounds {
@@ -51,7 +51,7 @@ proptest! {
                 let at = format!(" at {} (margin 20 %)", rival.option);
                 prop_assert!(line.contains(&at), "{}", line);
             }
-            if explanation.standing == Standing::Cheapest {
+            if explanation.review == Review::Cheapest {
                 prop_assert!(explanation.rival.is_some_and(|rival| Some(rival.cost) >= explanation.cost));
             }
             if let Some(moved) = moved {
@@ -73,7 +73,7 @@ proptest! {
         rounds in prop::collection::vec([evidence(), evidence(), evidence()], 1..50),
     ) {
         let fixed = Preference::Fixed(Site::Agent);
-        let mut chooser = Chooser::new(Site::ALL, fixed, Config::default(), Time::ZERO).expect("known");
+        let mut chooser = Chooser::new(Site::ALL, fixed, SteeringConfig::default(), Time::ZERO).expect("known");
         for (round, evidence) in rounds.iter().enumerate() {
             prop_assert_eq!(chooser.review(Time::from_nanos(round as u64 * 1_000_000_000), evidence), None);
             prop_assert!((0..100).all(|_| chooser.pick() == Site::Agent));
@@ -83,7 +83,8 @@ proptest! {
 
 /// Reviews the same costs every millisecond for a second.
 fn settle(preference: Preference<Site>, costs: [f64; 3]) -> Chooser<Site, 3> {
-    let mut chooser = Chooser::new(Site::ALL, preference, Config::default(), Time::ZERO).expect("known");
+    let mut chooser =
+        Chooser::new(Site::ALL, preference, SteeringConfig::default(), Time::ZERO).expect("known");
     for ms in 1..=1_000 {
         let evidence = costs.map(|ns| Evidence::Measured(Cost::known(ns)));
         chooser.review(Time::from_nanos(ms * 1_000_000), &evidence);
@@ -101,7 +102,8 @@ fn a_hint_is_a_start_and_an_advantage_but_not_an_order() {
 #[test]
 fn an_unknown_option_is_refused_by_name() {
     let refused =
-        Chooser::new([Site::Agent], Preference::Fixed(Site::Server), Config::default(), Time::ZERO).err();
+        Chooser::new([Site::Agent], Preference::Fixed(Site::Server), SteeringConfig::default(), Time::ZERO)
+            .err();
     assert_eq!(refused, Some(UnknownOption { option: Site::Server }));
     assert_eq!(refused.expect("refused").to_string(), "server is not among the options here");
 }
@@ -134,7 +136,8 @@ fn the_lines_read_well() {
         "agent for 1.0 s: it costs 2.5 ms against 5.0 ns at application (margin 20 %); nothing else is considered; \
          chosen by the user"
     );
-    let fresh = Chooser::new(Site::ALL, Preference::Auto, Config::default(), Time::ZERO).expect("known");
+    let fresh =
+        Chooser::new(Site::ALL, Preference::Auto, SteeringConfig::default(), Time::ZERO).expect("known");
     assert_eq!(
         fresh.explain(Time::ZERO).to_string(),
         "application for 0 ns: nothing was measured lately; chosen at the start"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_steering::{Chooser, Config, Cost, Estimate, Evidence, Preference, Reason, Site, Time};
+use outboard_steering::{Chooser, Cost, Estimate, Evidence, Preference, Reason, Site, SteeringConfig, Time};
 use proptest::prelude::*;
 
 use crate::world::{Noise, World, pace};
@@ -15,11 +15,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_stretch_of_picks_explores_more_than_allowed(
+    fn no_run_of_picks_explores_more_than_allowed(
         fast in 1u32..32, one_in in 0u32..256, picks_per_review in 1usize..100,
         costs in prop::collection::vec(prop::option::of(0.0..1e6), 3),
     ) {
-        let config = Config { explore_fast_one_in: fast, explore_one_in: one_in, ..Config::default() };
+        let config = SteeringConfig { explore_fast_one_in: fast, explore_one_in: one_in, ..SteeringConfig::default() };
         let mut chooser = Chooser::new(Site::ALL, Preference::Auto, config, Time::ZERO).expect("known");
         let mut explored_at = Vec::new();
         let mut now = Time::ZERO;
@@ -44,7 +44,7 @@ proptest! {
     fn exploring_dearer_options_costs_at_most_its_share(
         seed: u64, pace in pace(), first in 1.0..500.0, second in 1.0..500.0,
     ) {
-        let config = Config::default();
+        let config = SteeringConfig::default();
         let costs = [1e4, 1e4 * first, 1e4 * second];
         let mut world = World::<3>::new(config, seed);
         world.run(pace * 5_000, pace, Noise::Uniform(0.05), costs);
@@ -59,11 +59,11 @@ proptest! {
 
     #[test]
     fn an_option_that_recovers_is_found_again(seed: u64, pace in pace(), factor in 2.0..20.0) {
-        let mut world = World::<2>::new(Config::default(), seed);
+        let mut world = World::<2>::new(SteeringConfig::default(), seed);
         let noise = Noise::Uniform(0.05);
         world.run(Duration::from_millis(300) + pace * 10_000, pace, noise, [1e4, 1e4 * factor]);
         prop_assert_eq!(world.chooser.decision().chosen, 0);
-        // Twenty exploring picks, stretched by half, and the age at which they begin.
+        // Twenty exploring picks, half as many again, and the age at which they begin.
         let patience = pace * (20.0 * 64.0 * 1.5 * factor) as u32 + Duration::from_millis(300);
         world.run(patience, pace, noise, [1e4, 1e4 / factor]);
         prop_assert_eq!(world.chooser.decision().chosen, 1);
@@ -73,7 +73,7 @@ proptest! {
     fn nothing_is_chosen_on_stale_measurements(
         steps in prop::collection::vec((0u64..3_000, 0u64..4_000, 0.0..1e6, 0.0..1e6), 1..200),
     ) {
-        let config = Config { dwell: Duration::ZERO, switch_burst: u32::MAX, ..Config::default() };
+        let config = SteeringConfig { dwell: Duration::ZERO, switch_burst: u32::MAX, ..SteeringConfig::default() };
         let mut chooser = Chooser::new([0, 1], Preference::Auto, config, Time::ZERO).expect("known");
         let mut now = Time::from_nanos(10_000_000_000);
         for (step_ms, age_ms, left, right) in steps {
@@ -90,7 +90,8 @@ proptest! {
 
 #[test]
 fn an_option_that_never_answers_is_asked_ever_more_rarely() {
-    let mut chooser = Chooser::new([0, 1], Preference::Auto, Config::default(), Time::ZERO).expect("known");
+    let mut chooser =
+        Chooser::new([0, 1], Preference::Auto, SteeringConfig::default(), Time::ZERO).expect("known");
     let mut explored = 0;
     for pick in 0..1_000_000 {
         chooser
@@ -102,7 +103,8 @@ fn an_option_that_never_answers_is_asked_ever_more_rarely() {
 
 #[test]
 fn exploring_keeps_out_of_step_with_periodic_work() {
-    let mut chooser = Chooser::new([0, 1], Preference::Auto, Config::default(), Time::ZERO).expect("known");
+    let mut chooser =
+        Chooser::new([0, 1], Preference::Auto, SteeringConfig::default(), Time::ZERO).expect("known");
     let now = Time::from_nanos(1_000_000_000);
     chooser.review(now, &[measured(100.0, now), measured(100.0, Time::ZERO)]);
     let mut phases = [false; 8];
@@ -114,7 +116,7 @@ fn exploring_keeps_out_of_step_with_periodic_work() {
 
 #[test]
 fn a_silent_choice_is_left_for_a_measured_one() {
-    let config = Config::default();
+    let config = SteeringConfig::default();
     let mut chooser = Chooser::new([0, 1], Preference::Auto, config, Time::ZERO).expect("known");
     let mut now = Time::ZERO;
     let moved = std::iter::repeat_with(|| {

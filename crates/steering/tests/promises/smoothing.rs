@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_steering::{Config, Cost, Estimate, Signal, Time};
+use outboard_steering::{Cost, Estimate, Signal, SteeringConfig, Time};
 use proptest::prelude::*;
 
 use crate::world::Draw;
@@ -16,7 +16,7 @@ struct Feed {
 
 impl Feed {
     fn new() -> Self {
-        Self { signal: Signal::new(&Config::default()), now: Time::ZERO }
+        Self { signal: Signal::new(&SteeringConfig::default()), now: Time::ZERO }
     }
 
     fn samples(&mut self, count: usize, mut sample: impl FnMut() -> f64) -> &mut Self {
@@ -78,7 +78,7 @@ fn an_estimate_needs_three_buckets_and_knows_its_age() {
 
 #[test]
 fn a_long_silence_starts_again() {
-    let config = Config::default();
+    let config = SteeringConfig::default();
     let mut feed = Feed::new();
     feed.samples(500, || 5.0);
     feed.now += config.stale_after + config.window;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::world::{Noise, World, pace};
-use outboard_steering::{Chooser, Config, Cost, Evidence, Preference, Reason, Time};
+use outboard_steering::{Chooser, Cost, Evidence, Preference, Reason, SteeringConfig, Time};
 use proptest::prelude::*;
 
 /// What the crate promises to ignore with a margin of 20 %.
@@ -29,7 +29,7 @@ proptest! {
     fn equal_options_with_bounded_noise_never_move(
         seed: u64, pace in pace(), noise in bounded_noise(), cost_ns in 1.0..1e9,
     ) {
-        let mut world = World::<3>::new(Config::default(), seed);
+        let mut world = World::<3>::new(SteeringConfig::default(), seed);
         world.run(pace * 20_000, pace, noise, [cost_ns; 3]);
         prop_assert!(world.moves.is_empty(), "{:?}", world.moves);
     }
@@ -38,7 +38,7 @@ proptest! {
     fn the_better_option_is_never_left_under_bounded_noise(
         seed: u64, pace in pace(), noise in bounded_noise(), factor in 1.0..10.0,
     ) {
-        let mut world = World::<2>::new(Config::default(), seed);
+        let mut world = World::<2>::new(SteeringConfig::default(), seed);
         world.run(pace * 20_000, pace, noise, [1e4 * factor, 1e4]);
         prop_assert!(world.moves.len() <= 1, "{:?}", world.moves);
     }
@@ -47,14 +47,14 @@ proptest! {
     fn wild_noise_moves_equal_options_at_most_three_times_in_twenty_thousand_samples(
         seed: u64, pace in pace(), noise in wild_noise(),
     ) {
-        let mut world = World::<3>::new(Config::default(), seed);
+        let mut world = World::<3>::new(SteeringConfig::default(), seed);
         world.run(pace * 20_000, pace, noise, [1e4; 3]);
         prop_assert!(world.moves.len() <= 3, "{:?}", world.moves);
     }
 
     #[test]
     fn wild_noise_cannot_hide_a_much_better_option(seed: u64, pace in pace(), noise in wild_noise()) {
-        let mut world = World::<2>::new(Config::default(), seed);
+        let mut world = World::<2>::new(SteeringConfig::default(), seed);
         // Time enough to explore more than once.
         let pace = pace.max(Duration::from_micros(50));
         world.run(pace * 30_000, pace, noise, [1e5, 1e4]);
@@ -70,8 +70,8 @@ proptest! {
         period_ms in 1u64..5_000,
     ) {
         let period = Duration::from_millis(period_ms);
-        let config = Config {
-            dwell: Duration::ZERO, switch_burst: burst, switch_period: period, ..Config::default()
+        let config = SteeringConfig {
+            dwell: Duration::ZERO, switch_burst: burst, switch_period: period, ..SteeringConfig::default()
         };
         let mut chooser = Chooser::new(["left", "right"], Preference::Auto, config, Time::ZERO).expect("known");
         let mut moves = Vec::new();
@@ -91,7 +91,7 @@ proptest! {
 
 #[test]
 fn a_lead_that_comes_and_goes_does_not_add_up() {
-    let config = Config::default();
+    let config = SteeringConfig::default();
     let mut chooser = Chooser::new([0, 1], Preference::Auto, config, Time::ZERO).expect("known");
     let leading = [Cost::known(150.0), Cost::known(100.0)].map(Evidence::Measured);
     let level = [Cost::known(100.0), Cost::known(100.0)].map(Evidence::Measured);
@@ -106,7 +106,7 @@ fn a_lead_that_comes_and_goes_does_not_add_up() {
 #[test]
 fn two_good_rivals_do_not_block_each_other() {
     let mut chooser =
-        Chooser::new([0, 1, 2], Preference::Auto, Config::default(), Time::ZERO).expect("known");
+        Chooser::new([0, 1, 2], Preference::Auto, SteeringConfig::default(), Time::ZERO).expect("known");
     let mut now = Time::ZERO;
     let moved = (0..100).find_map(|round| {
         now += Duration::from_millis(1);

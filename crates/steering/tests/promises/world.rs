@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboard_steering::{Chooser, Config, Decision, Evidence, Preference, Signal, Time};
+use outboard_steering::{Chooser, Decision, Evidence, Preference, Signal, SteeringConfig, Time};
 use proptest::prelude::*;
 
 /// Noise with mean 1 that multiplies a true cost.
@@ -56,7 +56,7 @@ pub(crate) struct World<const N: usize> {
 }
 
 impl<const N: usize> World<N> {
-    pub(crate) fn new(config: Config, seed: u64) -> Self {
+    pub(crate) fn new(config: SteeringConfig, seed: u64) -> Self {
         let options = std::array::from_fn(|index| index);
         Self {
             chooser: Chooser::new(options, Preference::Auto, config, Time::ZERO).expect("no option is named"),

@@ -20,7 +20,7 @@ pub struct Call {
 
 /// What stands before the bytes of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct ReplyHead {
     /// The number of the call.
     pub call: u64,
     /// What the function returned.
@@ -33,12 +33,12 @@ pub struct Failed {
     /// Its number.
     pub call: u64,
     /// Why.
-    pub failure: Failure,
+    pub failure: CallFailure,
 }
 
 /// Why there is no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum CallFailure {
     /// Nothing is registered under that number. It did not run.
     NoFunction,
     /// It waited longer than it had patience. It did not run; if it came from another site, it did not go on.
@@ -166,7 +166,7 @@ struct FailedBytes {
 }
 
 const _: () = assert!(size_of::<CallBytes>() == Call::LEN);
-const _: () = assert!(size_of::<ReplyBytes>() == Reply::LEN);
+const _: () = assert!(size_of::<ReplyBytes>() == ReplyHead::LEN);
 const _: () = assert!(size_of::<FailedBytes>() == Failed::LEN);
 
 impl Call {
@@ -192,7 +192,7 @@ impl Call {
     }
 }
 
-impl Reply {
+impl ReplyHead {
     /// Its size in bytes, without what the function replied.
     pub const LEN: usize = 16;
 
@@ -217,13 +217,13 @@ impl Failed {
     /// As it travels.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let (what, reason, index, address) = match self.failure {
-            Failure::NoFunction => (1, 0, 0, 0),
-            Failure::Expired => (2, 0, 0, 0),
-            Failure::ArgumentsTooLong { max } => (3, 0, max, 0),
-            Failure::Repeated => (4, 0, 0, 0),
-            Failure::Recalled => (6, 0, 0, 0),
-            Failure::NotResumed => (7, 0, 0, 0),
-            Failure::Trapped { index, reason, address } => (5, reason as u8, index, address),
+            CallFailure::NoFunction => (1, 0, 0, 0),
+            CallFailure::Expired => (2, 0, 0, 0),
+            CallFailure::ArgumentsTooLong { max } => (3, 0, max, 0),
+            CallFailure::Repeated => (4, 0, 0, 0),
+            CallFailure::Recalled => (6, 0, 0, 0),
+            CallFailure::NotResumed => (7, 0, 0, 0),
+            CallFailure::Trapped { index, reason, address } => (5, reason as u8, index, address),
         };
         let (call, reserved) = (self.call.into(), [0; 2]);
         let (index, address) = (index.into(), address.into());
@@ -236,17 +236,17 @@ impl Failed {
         let bytes: &FailedBytes = exact("failure of a call", bytes)?;
         let (index, address) = (bytes.index.get(), bytes.address.get());
         let failure = match bytes.what {
-            1 => Failure::NoFunction,
-            2 => Failure::Expired,
-            3 => Failure::ArgumentsTooLong { max: index },
-            4 => Failure::Repeated,
-            6 => Failure::Recalled,
-            7 => Failure::NotResumed,
+            1 => CallFailure::NoFunction,
+            2 => CallFailure::Expired,
+            3 => CallFailure::ArgumentsTooLong { max: index },
+            4 => CallFailure::Repeated,
+            6 => CallFailure::Recalled,
+            7 => CallFailure::NotResumed,
             5 => {
                 let found = TrapReason::ALL.into_iter().find(|reason| *reason as u8 == bytes.reason);
                 let value = bytes.reason.into();
                 let reason = found.ok_or(DecodeError::BadValue { what: "reason of a trap", value })?;
-                Failure::Trapped { index, reason, address }
+                CallFailure::Trapped { index, reason, address }
             }
             value => return Err(DecodeError::BadValue { what: "failure of a call", value: value.into() }),
         };

@@ -52,14 +52,14 @@ pub struct Registered {
     /// The number that was chosen.
     pub handle: u32,
     /// Whether it means something now.
-    pub verdict: Verdict,
+    pub verdict: RegisterVerdict,
     /// More about it, for people; at most [`DETAIL_LEN_MAX`] bytes.
     pub detail: String,
 }
 
 /// Whether a function can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RegisterVerdict {
     /// It can.
     Ready,
     /// The site does not have it: send the code, and register again.
@@ -74,7 +74,7 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RegisterRefusal {
-    /// The message cannot be read, or nobody has opened the link.
+    /// The message cannot be read, or no caller has opened the link.
     Malformed = 3,
     /// The code is no function that this site can run.
     BadCode = 4,
@@ -232,10 +232,10 @@ impl Registered {
     /// Appends it as it travels; a detail that is too long is cut.
     pub fn encode(&self, into: &mut Vec<u8>) {
         let verdict = match self.verdict {
-            Verdict::Ready => 0,
-            Verdict::NeedsCode => 1,
-            Verdict::Preparing => 2,
-            Verdict::Refused(why) => why as u8,
+            RegisterVerdict::Ready => 0,
+            RegisterVerdict::NeedsCode => 1,
+            RegisterVerdict::Preparing => 2,
+            RegisterVerdict::Refused(why) => why as u8,
         };
         let fixed = RegisteredBytes { handle: self.handle.into(), verdict, reserved: [0; 3] };
         into.extend_from_slice(fixed.as_bytes());
@@ -251,13 +251,13 @@ impl Registered {
         let (fixed, rest) = split::<RegisteredBytes>("answer to a registration", bytes)?;
         unused(&fixed.reserved)?;
         let verdict = match fixed.verdict {
-            0 => Verdict::Ready,
-            1 => Verdict::NeedsCode,
-            2 => Verdict::Preparing,
+            0 => RegisterVerdict::Ready,
+            1 => RegisterVerdict::NeedsCode,
+            2 => RegisterVerdict::Preparing,
             other => {
                 let found = RegisterRefusal::ALL.into_iter().find(|why| *why as u8 == other);
                 let bad = DecodeError::BadValue { what: "verdict on a function", value: other.into() };
-                Verdict::Refused(found.ok_or(bad)?)
+                RegisterVerdict::Refused(found.ok_or(bad)?)
             }
         };
         if rest.len() > DETAIL_LEN_MAX {

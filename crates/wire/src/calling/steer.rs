@@ -3,49 +3,32 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::DecodeError;
 use crate::error::exact;
+use crate::{DecodeError, Site};
 
 /// How many slots calls are divided into, by the hash of their key.
 pub const SLOTS: usize = 256;
 
-/// Where the calls of a slot run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Place {
-    /// At whoever calls.
-    Application = 0,
-    /// At the agent of whoever calls.
-    Agent = 1,
-    /// At the memory server.
-    Server = 2,
-}
-
-impl Place {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Application, Self::Agent, Self::Server];
-}
-
 /// From a memory server to callers and agents: where the calls of every slot run from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct SlotSites {
     /// Grows with every change.
     pub epoch: u64,
     /// By the number of the slot.
-    pub places: [Place; SLOTS],
+    pub sites: [Site; SLOTS],
 }
 
 /// From a caller or an agent to a memory server: tell me where slots are, now and whenever that changes. Answered by a
-/// [`Table`].
+/// [`SlotSites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct SlotQuestion {
     /// Which table is known; zero if none.
     pub epoch: u64,
 }
 
 /// From an agent to a memory server: how calls on the server's regions fared at the agent since it last said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct SiteLoad {
     /// Since when, in nanoseconds.
     pub span_ns: u64,
     /// How many workers run calls.
@@ -83,18 +66,18 @@ pub struct Seen {
 /// From a caller to a memory server: how calls on the server's regions fared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// By the number of the [`Place`].
+    /// By the number of the [`Site`].
     pub sites: [Seen; 3],
 }
 
-/// Slots whose places stand in one byte, the first in the lowest bits.
+/// Slots whose sites stand in one byte, the first in the lowest bits.
 const PER_BYTE: usize = 4;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct TableBytes {
     epoch: U64,
-    places: [u8; SLOTS / PER_BYTE],
+    sites: [u8; SLOTS / PER_BYTE],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -121,38 +104,38 @@ struct SeenBytes {
     zero: U32,
 }
 
-const _: () = assert!(size_of::<TableBytes>() == Table::LEN);
-const _: () = assert!(size_of::<LoadBytes>() == Load::LEN);
+const _: () = assert!(size_of::<TableBytes>() == SlotSites::LEN);
+const _: () = assert!(size_of::<LoadBytes>() == SiteLoad::LEN);
 const _: () = assert!(3 * size_of::<SeenBytes>() == Observed::LEN);
 
-impl Table {
+impl SlotSites {
     /// Its size in bytes.
     pub const LEN: usize = 72;
 
     /// As it travels.
     pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut places = [0; SLOTS / PER_BYTE];
-        for (slot, place) in self.places.iter().enumerate() {
-            places[slot / PER_BYTE] |= (*place as u8) << (slot % PER_BYTE * 2);
+        let mut sites = [0; SLOTS / PER_BYTE];
+        for (slot, place) in self.sites.iter().enumerate() {
+            sites[slot / PER_BYTE] |= (*place as u8) << (slot % PER_BYTE * 2);
         }
-        zerocopy::transmute!(TableBytes { epoch: self.epoch.into(), places })
+        zerocopy::transmute!(TableBytes { epoch: self.epoch.into(), sites })
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let bytes: &TableBytes = exact("table of slots", bytes)?;
-        let mut places = [Place::Server; SLOTS];
-        for (slot, place) in places.iter_mut().enumerate() {
-            let number = bytes.places[slot / PER_BYTE] >> (slot % PER_BYTE * 2) & 3;
-            let known = Place::ALL.get(usize::from(number));
+        let mut sites = [Site::Server; SLOTS];
+        for (slot, place) in sites.iter_mut().enumerate() {
+            let number = bytes.sites[slot / PER_BYTE] >> (slot % PER_BYTE * 2) & 3;
+            let known = Site::ALL.get(usize::from(number));
             let value = number.into();
             *place = *known.ok_or(DecodeError::BadValue { what: "place of a slot", value })?;
         }
-        Ok(Self { epoch: bytes.epoch.get(), places })
+        Ok(Self { epoch: bytes.epoch.get(), sites })
     }
 }
 
-impl Ask {
+impl SlotQuestion {
     /// Its size in bytes.
     pub const LEN: usize = 8;
 
@@ -168,7 +151,7 @@ impl Ask {
     }
 }
 
-impl Load {
+impl SiteLoad {
     /// Its size in bytes.
     pub const LEN: usize = 48;
 
@@ -185,7 +168,7 @@ impl Load {
         })
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Any number is possible: whoever uses them bounds what they can do.
+    /// Reads what [`encode`](Self::encode) wrote. Any number is possible: the controller bounds what it can do.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let bytes: &LoadBytes = exact("load of a site", bytes)?;
         Ok(Self {
@@ -218,7 +201,7 @@ impl Observed {
         zerocopy::transmute!(sites)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Any number is possible: whoever uses them bounds what they can do.
+    /// Reads what [`encode`](Self::encode) wrote. Any number is possible: the controller bounds what it can do.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let bytes: &[SeenBytes; 3] = exact("what a caller observed", bytes)?;
         let mut sites = [Seen::default(); 3];

@@ -1,20 +1,20 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Generation, RegionId, RegionKey, Rights};
+use crate::{Generation, RegionId, RegionKey, Rights, Site};
 
-fn failures() -> impl Strategy<Value = Failure> {
+fn failures() -> impl Strategy<Value = CallFailure> {
     let trapped =
         (any::<u32>(), 0..TrapReason::ALL.len(), any::<u64>()).prop_map(|(index, reason, address)| {
-            Failure::Trapped { index, reason: TrapReason::ALL[reason], address }
+            CallFailure::Trapped { index, reason: TrapReason::ALL[reason], address }
         });
     prop_oneof![
-        Just(Failure::NoFunction),
-        Just(Failure::Expired),
-        Just(Failure::Repeated),
-        Just(Failure::Recalled),
-        Just(Failure::NotResumed),
-        any::<u32>().prop_map(|max| Failure::ArgumentsTooLong { max }),
+        Just(CallFailure::NoFunction),
+        Just(CallFailure::Expired),
+        Just(CallFailure::Repeated),
+        Just(CallFailure::Recalled),
+        Just(CallFailure::NotResumed),
+        any::<u32>().prop_map(|max| CallFailure::ArgumentsTooLong { max }),
         trapped,
     ]
 }
@@ -31,9 +31,15 @@ fn allowed() -> impl Strategy<Value = Allowed> {
     )
 }
 
-fn verdicts() -> impl Strategy<Value = Verdict> {
-    let refused = (0..RegisterRefusal::ALL.len()).prop_map(|why| Verdict::Refused(RegisterRefusal::ALL[why]));
-    prop_oneof![Just(Verdict::Ready), Just(Verdict::NeedsCode), Just(Verdict::Preparing), refused]
+fn verdicts() -> impl Strategy<Value = RegisterVerdict> {
+    let refused =
+        (0..RegisterRefusal::ALL.len()).prop_map(|why| RegisterVerdict::Refused(RegisterRefusal::ALL[why]));
+    prop_oneof![
+        Just(RegisterVerdict::Ready),
+        Just(RegisterVerdict::NeedsCode),
+        Just(RegisterVerdict::Preparing),
+        refused
+    ]
 }
 
 proptest! {
@@ -43,9 +49,9 @@ proptest! {
     ) {
         let sent = Call { call, handle, patience_us };
         prop_assert_eq!(Call::decode(sent.encode()).unwrap(), sent);
-        let reply = Reply { call, value };
+        let reply = ReplyHead { call, value };
         let travels = [reply.encode().as_slice(), &bytes].concat();
-        prop_assert_eq!(Reply::decode(&travels).unwrap(), (reply, bytes.as_slice()));
+        prop_assert_eq!(ReplyHead::decode(&travels).unwrap(), (reply, bytes.as_slice()));
         let failed = Failed { call, failure };
         prop_assert_eq!(Failed::decode(&failed.encode()).unwrap(), failed);
     }
@@ -106,12 +112,12 @@ proptest! {
 
     #[test]
     fn tables_are_read_as_they_were_written(
-        epoch: u64, places in proptest::collection::vec((0..3usize).prop_map(|place| Place::ALL[place]), SLOTS),
+        epoch: u64, sites in proptest::collection::vec((0..3usize).prop_map(|place| Site::ALL[place]), SLOTS),
     ) {
-        let table = Table { epoch, places: places.try_into().unwrap() };
+        let table = SlotSites { epoch, sites: sites.try_into().unwrap() };
         let bytes = table.encode();
-        prop_assert_eq!(Table::decode(&bytes).unwrap(), table);
-        prop_assert!(Table::decode(&bytes[1..]).is_err());
+        prop_assert_eq!(SlotSites::decode(&bytes).unwrap(), table);
+        prop_assert!(SlotSites::decode(&bytes[1..]).is_err());
     }
 
     #[test]
@@ -120,9 +126,9 @@ proptest! {
         sites: [(bool, u32, u64, u64, u32, u64); 3],
     ) {
         let [span_ns, queueing_ns, busy_ns, service_ns, oldest_ns] = words;
-        let load = Load { span_ns, workers, calls, queueing_ns, busy_ns, service_ns, oldest_ns };
-        prop_assert_eq!(Load::decode(&load.encode()).unwrap(), load);
-        prop_assert!(Load::decode(&load.encode()[1..]).is_err());
+        let load = SiteLoad { span_ns, workers, calls, queueing_ns, busy_ns, service_ns, oldest_ns };
+        prop_assert_eq!(SiteLoad::decode(&load.encode()).unwrap(), load);
+        prop_assert!(SiteLoad::decode(&load.encode()[1..]).is_err());
         let seen = |(is_usable, calls, round_trips_ns, oldest_ns, left, left_ns)| {
             Seen { is_usable, calls, round_trips_ns, oldest_ns, left, left_ns }
         };
@@ -132,8 +138,8 @@ proptest! {
         prop_assert!(Observed::decode(&bytes[1..]).is_err());
         bytes[40] |= 2;
         prop_assert!(Observed::decode(&bytes).is_err(), "usable or not, and nothing else");
-        let ask = Ask { epoch: span_ns };
-        prop_assert_eq!(Ask::decode(&ask.encode()).unwrap(), ask);
+        let ask = SlotQuestion { epoch: span_ns };
+        prop_assert_eq!(SlotQuestion::decode(&ask.encode()).unwrap(), ask);
     }
 
     #[test]
@@ -157,7 +163,7 @@ proptest! {
         if let Ok((part, code)) = CodePart::decode(&bytes) {
             prop_assert_eq!([part.encode().as_slice(), code].concat(), bytes.clone());
         }
-        if let Ok((reply, rest)) = Reply::decode(&bytes) {
+        if let Ok((reply, rest)) = ReplyHead::decode(&bytes) {
             prop_assert_eq!([reply.encode().as_slice(), rest].concat(), bytes.clone());
         }
         again.clear();
@@ -183,7 +189,7 @@ fn numbers_without_meaning_are_refused() {
             .encode(&mut bytes);
         assert!(Forwarded::decode(&bytes).is_err());
     }
-    let failed = Failed { call: 1, failure: Failure::Repeated };
+    let failed = Failed { call: 1, failure: CallFailure::Repeated };
     let mut bytes = failed.encode();
     bytes[8] = 9;
     assert!(Failed::decode(&bytes).is_err());
@@ -199,10 +205,10 @@ fn numbers_without_meaning_are_refused() {
 
 #[test]
 fn a_slot_without_a_place_is_refused() {
-    let mut bytes = Table { epoch: 1, places: [Place::Agent; SLOTS] }.encode();
-    assert!(Table::decode(&bytes).is_ok());
-    bytes[Table::LEN - 1] |= 0b11 << 6;
-    assert!(Table::decode(&bytes).is_err());
+    let mut bytes = SlotSites { epoch: 1, sites: [Site::Agent; SLOTS] }.encode();
+    assert!(SlotSites::decode(&bytes).is_ok());
+    bytes[SlotSites::LEN - 1] |= 0b11 << 6;
+    assert!(SlotSites::decode(&bytes).is_err());
 }
 
 #[test]
@@ -220,7 +226,7 @@ fn parts_of_code_lie_within_it() {
 
 #[test]
 fn a_long_detail_is_cut_between_letters() {
-    let verdict = Verdict::Refused(RegisterRefusal::BadCode);
+    let verdict = RegisterVerdict::Refused(RegisterRefusal::BadCode);
     let registered = Registered { handle: 7, verdict, detail: "ä".repeat(DETAIL_LEN_MAX) };
     let mut bytes = Vec::new();
     registered.encode(&mut bytes);

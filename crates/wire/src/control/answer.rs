@@ -8,16 +8,16 @@ use super::question::RegionName;
 use super::unused;
 use crate::error::{exact, split};
 use crate::text::Text;
-use crate::{DecodeError, Generation, Kind, RegionDescriptor, RegionId, Room};
+use crate::{DecodeError, FrameKind, Generation, RegionDescriptor, RegionId, Room};
 
-const REGION: Kind = Kind::new(Room::Control, 32);
-const FREED: Kind = Kind::new(Room::Control, 33);
-const REGIONS: Kind = Kind::new(Room::Control, 34);
-const MEMBERS: Kind = Kind::new(Room::Control, 35);
-const FAILED: Kind = Kind::new(Room::Control, 36);
-const RELEASED: Kind = Kind::new(Room::Control, 37);
-const SYNCED: Kind = Kind::new(Room::Control, 38);
-const POPULATED: Kind = Kind::new(Room::Control, 39);
+const REGION: FrameKind = FrameKind::new(Room::Control, 32);
+const FREED: FrameKind = FrameKind::new(Room::Control, 33);
+const REGIONS: FrameKind = FrameKind::new(Room::Control, 34);
+const MEMBERS: FrameKind = FrameKind::new(Room::Control, 35);
+const FAILED: FrameKind = FrameKind::new(Room::Control, 36);
+const RELEASED: FrameKind = FrameKind::new(Room::Control, 37);
+const SYNCED: FrameKind = FrameKind::new(Room::Control, 38);
+const POPULATED: FrameKind = FrameKind::new(Room::Control, 39);
 
 /// A region as a list shows it. No key: to see is not to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct ListedRegion {
 /// Why a question was answered with a no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Failure {
+pub enum ControlFailure {
     /// Not that much memory is left.
     NoCapacity = 1,
     /// A region of that name exists.
@@ -103,7 +103,7 @@ pub enum ControlAnswer {
     /// No.
     Failed {
         /// Why, for programs.
-        failure: Failure,
+        failure: ControlFailure,
         /// Why, for people, and what to do about it.
         detail: Text<238>,
     },
@@ -174,12 +174,12 @@ impl From<&ListedRegion> for ListedBytes {
 
 impl ControlAnswer {
     /// A no, with what to tell people.
-    pub fn failed(failure: Failure, detail: &str) -> Self {
+    pub fn failed(failure: ControlFailure, detail: &str) -> Self {
         Self::Failed { failure, detail: Text::new(detail) }
     }
 
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Region(_) => REGION,
             Self::Freed => FREED,
@@ -193,7 +193,7 @@ impl ControlAnswer {
     }
 
     /// Whether frames of this kind are answers.
-    pub const fn is_answer(kind: Kind) -> bool {
+    pub const fn is_answer(kind: FrameKind) -> bool {
         matches!(kind, REGION | FREED | RELEASED | SYNCED | POPULATED | REGIONS | MEMBERS | FAILED)
     }
 
@@ -225,7 +225,7 @@ impl ControlAnswer {
     }
 
     /// Reads the payload of a frame of this kind.
-    pub fn decode(kind: Kind, payload: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, payload: &[u8]) -> Result<Self, DecodeError> {
         match kind {
             REGION => RegionDescriptor::decode(payload).map(Self::Region),
             FREED if payload.is_empty() => Ok(Self::Freed),
@@ -288,7 +288,7 @@ where
     bytes.chunks_exact(size_of::<B>()).map(|chunk| read(exact("list entry", chunk)?)).collect()
 }
 
-impl TryFrom<u16> for Failure {
+impl TryFrom<u16> for ControlFailure {
     type Error = DecodeError;
 
     fn try_from(value: u16) -> Result<Self, DecodeError> {

@@ -6,9 +6,9 @@ mod answer;
 mod member;
 mod question;
 
-pub use answer::{ControlAnswer, Failure, LIST_MAX, ListedRegion, RANKS_MAX};
+pub use answer::{ControlAnswer, ControlFailure, LIST_MAX, ListedRegion, RANKS_MAX};
 pub use member::{JobSecret, Member, MemberAddress};
-pub use question::{FILE_PREFIX, FilePath, Question, RegionName, Sharing};
+pub use question::{FILE_PREFIX, FilePath, Question, RegionName, RegionSharing};
 
 use crate::DecodeError;
 

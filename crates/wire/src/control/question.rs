@@ -8,18 +8,20 @@ use super::unused;
 use crate::error::exact;
 use crate::text::Text;
 use crate::{
-    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, Generation, JobId, Kind, RegionId, RegionKey, Rights, Room,
+    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, FrameKind, Generation, JobId, RegionId, RegionKey, Rights,
+    Room,
 };
 
-const RESERVE: Kind = Kind::new(Room::Control, 1);
-const OPEN_NAMED: Kind = Kind::new(Room::Control, 2);
-const FREE: Kind = Kind::new(Room::Control, 3);
-const LIST: Kind = Kind::new(Room::Control, 4);
-const JOIN: Kind = Kind::new(Room::Control, 5);
-const LOAD: Kind = Kind::new(Room::Control, 6);
-const RELEASE: Kind = Kind::new(Room::Control, 7);
-const SYNC: Kind = Kind::new(Room::Control, 8);
-const POPULATE: Kind = Kind::new(Room::Control, 9);
+const RESERVE: FrameKind = FrameKind::new(Room::Control, 1);
+const OPEN_NAMED: FrameKind = FrameKind::new(Room::Control, 2);
+const FREE: FrameKind = FrameKind::new(Room::Control, 3);
+const LIST: FrameKind = FrameKind::new(Room::Control, 4);
+const JOIN: FrameKind = FrameKind::new(Room::Control, 5);
+const LOAD: FrameKind = FrameKind::new(Room::Control, 6);
+const RELEASE: FrameKind = FrameKind::new(Room::Control, 7);
+const SYNC: FrameKind = FrameKind::new(Room::Control, 8);
+const POPULATE: FrameKind = FrameKind::new(Room::Control, 9);
+const RESERVE_SPARSE: FrameKind = FrameKind::new(Room::Control, 10);
 
 /// The name of a region; empty means that it has none and ends with its client.
 pub type RegionName = Text<128>;
@@ -33,18 +35,18 @@ pub const FILE_PREFIX: &str = "file:";
 /// process count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Sharing {
-    /// With nobody while it writes, and with other readers while it reads: for whoever keeps copies of the bytes.
+pub enum RegionSharing {
+    /// With no process while it writes, and with other readers while it reads: for a process that keeps copies of the bytes.
     Leased = 0,
-    /// With everybody who asks for this too: for whoever goes to the server with every access, where all see what
+    /// With all processes that ask for this too: for those that go to the server with every access, where all see what
     /// the others write.
     Together = 1,
 }
 
 /// What a client asks.
 ///
-/// Whoever is given a region has it until it [releases](Self::Release) or [frees](Self::Free) it, or until the last
-/// link of its process is gone. A client whose [`Sharing`] does not agree with those who have the region is refused.
+/// A client that is given a region has it until it [releases](Self::Release) or [frees](Self::Free) it, or until the last
+/// link of its process is gone. A client whose [`RegionSharing`] does not agree with those who have the region is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Make a region, to read and write it. Answered by [`Region`](super::ControlAnswer::Region).
@@ -56,7 +58,19 @@ pub enum Question {
         /// A name under which others find it and under which it outlives this client.
         name: RegionName,
         /// With whom.
-        sharing: Sharing,
+        sharing: RegionSharing,
+    },
+    /// Make a region as by [`Reserve`](Self::Reserve), but one that takes of the server's capacity only what is written by write-backs, which are refused when there is none left:
+    /// for regions that may be larger than all there is. Since version 2.
+    ReserveSparse {
+        /// How many bytes.
+        size: u64,
+        /// The unit of movement, as a power of two.
+        chunk_log2: u8,
+        /// As of [`Reserve`](Self::Reserve).
+        name: RegionName,
+        /// With whom.
+        sharing: RegionSharing,
     },
     /// Give me the region of this name. Answered by [`Region`](super::ControlAnswer::Region).
     OpenNamed {
@@ -65,7 +79,7 @@ pub enum Question {
         /// What it will be used for.
         rights: Rights,
         /// With whom.
-        sharing: Sharing,
+        sharing: RegionSharing,
     },
     /// Load this file into a region that all who ask share. Answered by [`Region`](super::ControlAnswer::Region) when it is there.
     Load {
@@ -74,7 +88,7 @@ pub enum Question {
         /// What it will be used for.
         rights: Rights,
         /// With whom.
-        sharing: Sharing,
+        sharing: RegionSharing,
     },
     /// This region is no longer needed, by anyone. Answered by [`Freed`](super::ControlAnswer::Freed).
     Free {
@@ -205,10 +219,14 @@ fn all_zero(bytes: &[u8]) -> u64 {
 }
 
 impl Question {
+    /// The kind of [`ReserveSparse`](Self::ReserveSparse), which only peers know that know sparse regions.
+    pub const RESERVE_SPARSE: FrameKind = RESERVE_SPARSE;
+
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Reserve { .. } => RESERVE,
+            Self::ReserveSparse { .. } => RESERVE_SPARSE,
             Self::OpenNamed { .. } => OPEN_NAMED,
             Self::Load { .. } => LOAD,
             Self::Free { .. } => FREE,
@@ -221,14 +239,18 @@ impl Question {
     }
 
     /// Whether frames of this kind are questions.
-    pub const fn is_question(kind: Kind) -> bool {
-        matches!(kind, RESERVE | OPEN_NAMED | LOAD | FREE | RELEASE | SYNC | POPULATE | LIST | JOIN)
+    pub const fn is_question(kind: FrameKind) -> bool {
+        matches!(
+            kind,
+            RESERVE | RESERVE_SPARSE | OPEN_NAMED | LOAD | FREE | RELEASE | SYNC | POPULATE | LIST | JOIN
+        )
     }
 
     /// Appends the payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
-            Self::Reserve { size, chunk_log2, name, sharing } => {
+            Self::Reserve { size, chunk_log2, name, sharing }
+            | Self::ReserveSparse { size, chunk_log2, name, sharing } => {
                 let (size, sharing) = (size.into(), sharing as u8);
                 let bytes = ReserveBytes { size, chunk_log2, sharing, reserved: [0; 6], name };
                 out.extend_from_slice(bytes.as_bytes());
@@ -266,9 +288,9 @@ impl Question {
     }
 
     /// Reads the payload of a frame of this kind.
-    pub fn decode(kind: Kind, payload: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, payload: &[u8]) -> Result<Self, DecodeError> {
         match kind {
-            RESERVE => decode_reserve(exact("reserve request", payload)?),
+            RESERVE | RESERVE_SPARSE => decode_reserve(kind, exact("reserve request", payload)?),
             OPEN_NAMED => {
                 let bytes: &OpenNamedBytes = exact("open request", payload)?;
                 unused("reserved bytes of an open", all_zero(&bytes.reserved))?;
@@ -315,17 +337,21 @@ impl Question {
     }
 }
 
-fn decode_reserve(bytes: &ReserveBytes) -> Result<Question, DecodeError> {
+fn decode_reserve(kind: FrameKind, bytes: &ReserveBytes) -> Result<Question, DecodeError> {
     unused("reserved bytes of a reserve", all_zero(&bytes.reserved))?;
     bytes.name.check("region name")?;
     if !(CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&bytes.chunk_log2) {
         return Err(DecodeError::BadValue { what: "chunk size", value: bytes.chunk_log2.into() });
     }
     let (size, sharing) = (bytes.size.get(), bytes.sharing.try_into()?);
-    Ok(Question::Reserve { size, chunk_log2: bytes.chunk_log2, name: bytes.name, sharing })
+    let (chunk_log2, name) = (bytes.chunk_log2, bytes.name);
+    Ok(match kind {
+        RESERVE_SPARSE => Question::ReserveSparse { size, chunk_log2, name, sharing },
+        _ => Question::Reserve { size, chunk_log2, name, sharing },
+    })
 }
 
-impl TryFrom<u8> for Sharing {
+impl TryFrom<u8> for RegionSharing {
     type Error = DecodeError;
 
     fn try_from(value: u8) -> Result<Self, DecodeError> {

@@ -1,58 +1,36 @@
 //! Far memory as messages: how an application asks its agent for chunks, and how written chunks come home.
 //!
-//! The frame's tag pairs a [`Reply`] with its [`Request`]. Every message begins with a fixed part whose length is
+//! The frame's tag pairs a [`PagingReply`] with its [`PagingRequest`]. Every message begins with a fixed part whose length is
 //! a multiple of 16 bytes, so that the data behind it can be copied straight from and into the frame.
 //!
 //! A region's *write epoch* is a number that its server keeps. Every new writer raises it, and so does
-//! [`Request::Fence`]; a write-back of an older epoch is refused. So an application that gives up on a silent agent
+//! [`PagingRequest::Fence`]; a write-back of an older epoch is refused. So an application that gives up on a silent agent
 //! fences first and then sends what was not acknowledged itself: whatever that agent still sends can do no harm.
 //! No chunk ever has two write-backs under way, so one number for a region does what one for each chunk would.
 
 mod reply;
 mod request;
 
-pub use reply::{Refusal, Reply, Source, Status};
-pub use request::{Attach, CacheMode, Detach, Fence, Fetch, Request, Urgency, WriteBack};
+pub use reply::{AttachRefusal, FetchSource, PagingReply, PagingStatus};
+pub use request::{AttachRegion, CacheMode, DetachRegion, Fence, Fetch, PagingRequest, Urgency, WriteBack};
 
-use zerocopy::{Immutable, IntoBytes};
+use crate::{DecodeError, FrameKind, Room};
 
-use crate::{DecodeError, Kind, Room};
+const ATTACH: FrameKind = FrameKind::new(Room::Paging, 1);
+const DETACH: FrameKind = FrameKind::new(Room::Paging, 2);
+const FETCH: FrameKind = FrameKind::new(Room::Paging, 3);
+const WRITE_BACK: FrameKind = FrameKind::new(Room::Paging, 4);
+const FENCE: FrameKind = FrameKind::new(Room::Paging, 5);
+pub(crate) const DISCARD: FrameKind = FrameKind::new(Room::Paging, 6);
 
-const ATTACH: Kind = Kind::new(Room::Paging, 1);
-const DETACH: Kind = Kind::new(Room::Paging, 2);
-const FETCH: Kind = Kind::new(Room::Paging, 3);
-const WRITE_BACK: Kind = Kind::new(Room::Paging, 4);
-const FENCE: Kind = Kind::new(Room::Paging, 5);
-
-const ATTACHED: Kind = Kind::new(Room::Paging, 32);
-const REFUSED: Kind = Kind::new(Room::Paging, 33);
-const FETCHED: Kind = Kind::new(Room::Paging, 34);
-const WRITTEN: Kind = Kind::new(Room::Paging, 35);
-const FENCED: Kind = Kind::new(Room::Paging, 36);
+const ATTACHED: FrameKind = FrameKind::new(Room::Paging, 32);
+const REFUSED: FrameKind = FrameKind::new(Room::Paging, 33);
+const FETCHED: FrameKind = FrameKind::new(Room::Paging, 34);
+const WRITTEN: FrameKind = FrameKind::new(Room::Paging, 35);
+const FENCED: FrameKind = FrameKind::new(Room::Paging, 36);
 
 /// The longest fixed part of any message here, in bytes.
 pub const FIXED_LEN_MAX: usize = 128;
-
-/// The fixed part of a message, ready to travel.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed {
-    bytes: [u8; FIXED_LEN_MAX],
-    len: usize,
-}
-
-impl Fixed {
-    fn new(message: &(impl IntoBytes + Immutable)) -> Self {
-        let mut bytes = [0; FIXED_LEN_MAX];
-        let len = message.as_bytes().len();
-        bytes[..len].copy_from_slice(message.as_bytes());
-        Self { bytes, len }
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
 
 fn unused(what: &'static str, bytes: &[u8]) -> Result<(), DecodeError> {
     match bytes.iter().find(|byte| **byte != 0) {

@@ -5,16 +5,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::request::CacheMode;
 use super::{
-    ATTACH, ATTACHED, FENCE, FENCED, FETCH, FETCHED, Fixed, REFUSED, WRITE_BACK, WRITTEN, data_is, unused,
+    ATTACH, ATTACHED, DISCARD, FENCE, FENCED, FETCH, FETCHED, FIXED_LEN_MAX, REFUSED, WRITE_BACK, WRITTEN,
+    data_is, unused,
 };
 use crate::error::exact;
 use crate::text::Text;
-use crate::{DecodeError, Generation, Grant, Kind, RegionId, RegionKey, Rights};
+use crate::{DecodeError, FixedPart, FrameKind, Generation, Grant, RegionId, RegionKey, Rights};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
-pub enum Status {
+pub enum PagingStatus {
     /// It was done.
     Done = 0,
     /// The span is not inside the region.
@@ -31,12 +32,14 @@ pub enum Status {
     Busy = 6,
     /// The request could not be read.
     Malformed = 7,
+    /// The server has no room left for what was never written before; the bytes were not written. Since version 2.
+    NoRoom = 8,
 }
 
 /// Where the bytes of a fetch came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
-pub enum Source {
+pub enum FetchSource {
     /// The agent had them.
     Hit = 0,
     /// The agent had asked for them ahead, but they were still on their way.
@@ -50,7 +53,7 @@ pub enum Source {
 /// Why an agent does not serve a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
-pub enum Refusal {
+pub enum AttachRefusal {
     /// The server knows no such region in that generation with that key.
     NotOpen = 1,
     /// The key does not carry the rights that were asked for.
@@ -65,7 +68,7 @@ pub enum Refusal {
 
 /// What is answered about far memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum PagingReply {
     /// To an attach: from now on fetches and write-backs are served.
     Attached {
         /// How the region is cached.
@@ -76,30 +79,30 @@ pub enum Reply {
     /// To an attach: no.
     Refused {
         /// Why, for programs.
-        reason: Refusal,
+        reason: AttachRefusal,
         /// Why, for people, and what to do about it.
         detail: Text<126>,
     },
     /// To a fetch. The bytes follow if it is done, else nothing.
     Fetched {
         /// How it went.
-        status: Status,
+        status: PagingStatus,
         /// Where the bytes came from.
-        source: Source,
+        source: FetchSource,
         /// How many bytes follow.
         length: u32,
     },
-    /// To a write-back.
+    /// To a write-back, or a discard.
     Written {
         /// How it went.
-        status: Status,
+        status: PagingStatus,
         /// The region's write epoch, as far as it is known; else zero.
         epoch: u64,
     },
     /// To a fence.
     Fenced {
         /// How it went.
-        status: Status,
+        status: PagingStatus,
         /// The epoch that has begun; zero if none has.
         epoch: u64,
     },
@@ -144,15 +147,15 @@ struct EpochBytes {
 
 const _: () = assert!(size_of::<AttachedBytes>() == 48);
 const _: () = assert!(size_of::<RefusedBytes>() == super::FIXED_LEN_MAX);
-const _: () = assert!(size_of::<FetchedBytes>() == Reply::FETCHED_LEN);
+const _: () = assert!(size_of::<FetchedBytes>() == PagingReply::FETCHED_LEN);
 const _: () = assert!(size_of::<EpochBytes>() == 16);
 
-impl Reply {
-    /// How long the part of [`Reply::Fetched`] before the data is.
+impl PagingReply {
+    /// How long the part of [`PagingReply::Fetched`] before the data is.
     pub const FETCHED_LEN: usize = 16;
 
     /// How long the fixed part of a reply of this kind is; `None` if it is no reply.
-    pub const fn fixed_len(kind: Kind) -> Option<usize> {
+    pub const fn fixed_len(kind: FrameKind) -> Option<usize> {
         match kind {
             ATTACHED => Some(size_of::<AttachedBytes>()),
             REFUSED => Some(size_of::<RefusedBytes>()),
@@ -163,30 +166,30 @@ impl Reply {
     }
 
     /// A no to an attach, with what to tell people.
-    pub fn refused(reason: Refusal, detail: &str) -> Self {
+    pub fn refused(reason: AttachRefusal, detail: &str) -> Self {
         Self::Refused { reason, detail: Text::new(detail) }
     }
 
     /// A no to a fetch.
-    pub const fn not_fetched(status: Status) -> Self {
-        Self::Fetched { status, source: Source::Uncached, length: 0 }
+    pub const fn not_fetched(status: PagingStatus) -> Self {
+        Self::Fetched { status, source: FetchSource::Uncached, length: 0 }
     }
 
     /// The answer to a request of this kind that could not be read; `None` if it is no request, or one that is not
     /// answered.
-    pub fn to_malformed(kind: Kind) -> Option<Self> {
-        let status = Status::Malformed;
+    pub fn to_malformed(kind: FrameKind) -> Option<Self> {
+        let status = PagingStatus::Malformed;
         match kind {
-            ATTACH => Some(Self::refused(Refusal::BadRequest, "the request could not be read")),
+            ATTACH => Some(Self::refused(AttachRefusal::BadRequest, "the request could not be read")),
             FETCH => Some(Self::not_fetched(status)),
-            WRITE_BACK => Some(Self::Written { status, epoch: 0 }),
+            WRITE_BACK | DISCARD => Some(Self::Written { status, epoch: 0 }),
             FENCE => Some(Self::Fenced { status, epoch: 0 }),
             _ => None,
         }
     }
 
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Attached { .. } => ATTACHED,
             Self::Refused { .. } => REFUSED,
@@ -197,19 +200,19 @@ impl Reply {
     }
 
     /// The fixed part.
-    pub fn encode(&self) -> Fixed {
+    pub fn encode(&self) -> FixedPart<FIXED_LEN_MAX> {
         match *self {
-            Self::Attached { mode, static_grant } => Fixed::new(&AttachedBytes::new(mode, static_grant)),
+            Self::Attached { mode, static_grant } => FixedPart::new(&AttachedBytes::new(mode, static_grant)),
             Self::Refused { reason, detail } => {
-                Fixed::new(&RefusedBytes { reason: (reason as u16).into(), detail })
+                FixedPart::new(&RefusedBytes { reason: (reason as u16).into(), detail })
             }
-            Self::Fetched { status, source, length } => Fixed::new(&FetchedBytes {
+            Self::Fetched { status, source, length } => FixedPart::new(&FetchedBytes {
                 status: (status as u32).into(),
                 source: (source as u32).into(),
                 length: length.into(),
                 reserved: [0; 4],
             }),
-            Self::Written { status, epoch } | Self::Fenced { status, epoch } => Fixed::new(&EpochBytes {
+            Self::Written { status, epoch } | Self::Fenced { status, epoch } => FixedPart::new(&EpochBytes {
                 epoch: epoch.into(),
                 status: (status as u32).into(),
                 reserved: [0; 4],
@@ -218,7 +221,7 @@ impl Reply {
     }
 
     /// Reads the fixed part of a frame of this kind that has `data_len` bytes after it.
-    pub fn decode(kind: Kind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
         let reply = match kind {
             ATTACHED => exact::<AttachedBytes>("attached", fixed)?.read()?,
             REFUSED => {
@@ -264,7 +267,7 @@ impl AttachedBytes {
         }
     }
 
-    fn read(&self) -> Result<Reply, DecodeError> {
+    fn read(&self) -> Result<PagingReply, DecodeError> {
         unused("reserved bytes of an attached", &self.reserved)?;
         let grant = Grant {
             region: RegionId(self.region.get()),
@@ -278,23 +281,23 @@ impl AttachedBytes {
             1 => Some(grant),
             flag => return Err(DecodeError::BadValue { what: "flag of a static grant", value: flag.into() }),
         };
-        Ok(Reply::Attached { mode: self.mode.try_into()?, static_grant })
+        Ok(PagingReply::Attached { mode: self.mode.try_into()?, static_grant })
     }
 }
 
 impl FetchedBytes {
-    fn read(&self) -> Result<Reply, DecodeError> {
+    fn read(&self) -> Result<PagingReply, DecodeError> {
         unused("reserved bytes of a fetched", &self.reserved)?;
-        let (status, length) = (Status::try_from(self.status.get())?, self.length.get());
+        let (status, length) = (PagingStatus::try_from(self.status.get())?, self.length.get());
         // What is done has brought something, and what is not has brought nothing.
-        if (status == Status::Done) != (length > 0) {
+        if (status == PagingStatus::Done) != (length > 0) {
             return Err(DecodeError::BadValue { what: "length of a fetched", value: length.into() });
         }
-        Ok(Reply::Fetched { status, source: self.source.get().try_into()?, length })
+        Ok(PagingReply::Fetched { status, source: self.source.get().try_into()?, length })
     }
 }
 
-impl TryFrom<u32> for Status {
+impl TryFrom<u32> for PagingStatus {
     type Error = DecodeError;
 
     fn try_from(value: u32) -> Result<Self, DecodeError> {
@@ -307,12 +310,13 @@ impl TryFrom<u32> for Status {
             5 => Ok(Self::Unavailable),
             6 => Ok(Self::Busy),
             7 => Ok(Self::Malformed),
+            8 => Ok(Self::NoRoom),
             _ => Err(DecodeError::BadValue { what: "paging status", value: value.into() }),
         }
     }
 }
 
-impl TryFrom<u32> for Source {
+impl TryFrom<u32> for FetchSource {
     type Error = DecodeError;
 
     fn try_from(value: u32) -> Result<Self, DecodeError> {
@@ -326,7 +330,7 @@ impl TryFrom<u32> for Source {
     }
 }
 
-impl TryFrom<u16> for Refusal {
+impl TryFrom<u16> for AttachRefusal {
     type Error = DecodeError;
 
     fn try_from(value: u16) -> Result<Self, DecodeError> {

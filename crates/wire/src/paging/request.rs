@@ -3,11 +3,11 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ATTACH, DETACH, FENCE, FETCH, Fixed, WRITE_BACK, data_is, unused};
+use super::{ATTACH, DETACH, DISCARD, FENCE, FETCH, FIXED_LEN_MAX, WRITE_BACK, data_is, unused};
 use crate::error::exact;
 use crate::{
-    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, Generation, Grant, Incarnation, Kind, RegionId, RegionKey,
-    Rights,
+    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, FixedPart, FrameKind, Generation, Grant, Incarnation,
+    RegionId, RegionKey, Rights,
 };
 
 /// How an agent keeps a region's bytes.
@@ -35,9 +35,9 @@ pub enum Urgency {
 }
 
 /// From an application to its agent: I will fetch and write back chunks of this region through you. Answered by
-/// [`Reply::Attached`](super::Reply::Attached) or [`Reply::Refused`](super::Reply::Refused).
+/// [`PagingReply::Attached`](super::PagingReply::Attached) or [`PagingReply::Refused`](super::PagingReply::Refused).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attach {
+pub struct AttachRegion {
     /// What opens the region at its server.
     pub grant: Grant,
     /// Which life of the memory server owns it.
@@ -54,7 +54,7 @@ pub struct Attach {
 
 /// From an application to its agent: I no longer need this region. Not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detach {
+pub struct DetachRegion {
     /// Which region.
     pub region: RegionId,
     /// Which life of it.
@@ -62,7 +62,7 @@ pub struct Detach {
 }
 
 /// From an application to its agent: send me these bytes of a region that I have attached. Answered by
-/// [`Reply::Fetched`](super::Reply::Fetched).
+/// [`PagingReply::Fetched`](super::PagingReply::Fetched).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Which region.
@@ -78,7 +78,7 @@ pub struct Fetch {
 }
 
 /// From an application to its agent, from there to the server, or from the application to the server at once: put
-/// the bytes that follow there. Answered by [`Reply::Written`](super::Reply::Written) when the *server* has them.
+/// the bytes that follow there. Answered by [`PagingReply::Written`](super::PagingReply::Written) when the *server* has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
     /// Which region.
@@ -96,7 +96,7 @@ pub struct WriteBack {
 }
 
 /// From an application to the server: refuse all write-backs of the epochs until now. Answered by
-/// [`Reply::Fenced`](super::Reply::Fenced).
+/// [`PagingReply::Fenced`](super::PagingReply::Fenced).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// Which region.
@@ -107,19 +107,22 @@ pub struct Fence {
     pub key: RegionKey,
 }
 
-/// What is asked about far memory.
+/// A request about far memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum PagingRequest {
     /// Serve me this region.
-    Attach(Attach),
+    Attach(AttachRegion),
     /// I no longer need it.
-    Detach(Detach),
+    Detach(DetachRegion),
     /// Send me these bytes.
     Fetch(Fetch),
     /// Put the bytes that follow there.
     WriteBack(WriteBack),
     /// Refuse what was written back before now.
     Fence(Fence),
+    /// From an application to the server: these bytes are zero from now on, as if zeros were written back, and need no memory.
+    /// Whole pages, no more than [`WriteBack::DISCARD_MAX`]. Answered as a write-back; no data follows.
+    Discard(WriteBack),
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -183,40 +186,44 @@ const _: () = assert!(size_of::<FetchBytes>() == 32);
 const _: () = assert!(size_of::<WriteBackBytes>() == WriteBack::FIXED_LEN);
 const _: () = assert!(size_of::<FenceBytes>() == 32);
 
-impl Request {
+impl PagingRequest {
+    /// The kind of a [`Discard`](Self::Discard), which a peer of an older version does not know.
+    pub const DISCARD: FrameKind = DISCARD;
+
     /// How long the fixed part of a request of this kind is; `None` if it is no request.
-    pub const fn fixed_len(kind: Kind) -> Option<usize> {
+    pub const fn fixed_len(kind: FrameKind) -> Option<usize> {
         match kind {
             ATTACH => Some(size_of::<AttachBytes>()),
             DETACH => Some(size_of::<DetachBytes>()),
             FETCH => Some(size_of::<FetchBytes>()),
-            WRITE_BACK => Some(size_of::<WriteBackBytes>()),
+            WRITE_BACK | DISCARD => Some(size_of::<WriteBackBytes>()),
             FENCE => Some(size_of::<FenceBytes>()),
             _ => None,
         }
     }
 
     /// What to put into the frame head.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Attach(_) => ATTACH,
             Self::Detach(_) => DETACH,
             Self::Fetch(_) => FETCH,
             Self::WriteBack(_) => WRITE_BACK,
             Self::Fence(_) => FENCE,
+            Self::Discard(_) => DISCARD,
         }
     }
 
     /// The fixed part.
-    pub fn encode(&self) -> Fixed {
+    pub fn encode(&self) -> FixedPart<FIXED_LEN_MAX> {
         match *self {
-            Self::Attach(attach) => Fixed::new(&AttachBytes::from(attach)),
-            Self::Detach(Detach { region, generation }) => Fixed::new(&DetachBytes {
+            Self::Attach(attach) => FixedPart::new(&AttachBytes::from(attach)),
+            Self::Detach(DetachRegion { region, generation }) => FixedPart::new(&DetachBytes {
                 region: region.0.into(),
                 generation: generation.0.into(),
                 reserved: [0; 4],
             }),
-            Self::Fetch(fetch) => Fixed::new(&FetchBytes {
+            Self::Fetch(fetch) => FixedPart::new(&FetchBytes {
                 region: fetch.region.0.into(),
                 offset: fetch.offset.into(),
                 generation: fetch.generation.0.into(),
@@ -224,7 +231,7 @@ impl Request {
                 urgency: fetch.urgency as u8,
                 reserved: [0; 7],
             }),
-            Self::WriteBack(back) => Fixed::new(&WriteBackBytes {
+            Self::WriteBack(back) | Self::Discard(back) => FixedPart::new(&WriteBackBytes {
                 region: back.region.0.into(),
                 offset: back.offset.into(),
                 key: back.key,
@@ -232,7 +239,7 @@ impl Request {
                 generation: back.generation.0.into(),
                 length: back.length.into(),
             }),
-            Self::Fence(Fence { region, generation, key }) => Fixed::new(&FenceBytes {
+            Self::Fence(Fence { region, generation, key }) => FixedPart::new(&FenceBytes {
                 region: region.0.into(),
                 generation: generation.0.into(),
                 reserved: [0; 4],
@@ -242,17 +249,18 @@ impl Request {
     }
 
     /// Reads the fixed part of a frame of this kind that has `data_len` bytes after it.
-    pub fn decode(kind: Kind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
+    pub fn decode(kind: FrameKind, fixed: &[u8], data_len: usize) -> Result<Self, DecodeError> {
         let request = match kind {
             ATTACH => Self::Attach(exact::<AttachBytes>("attach request", fixed)?.read()?),
             DETACH => {
                 let bytes: &DetachBytes = exact("detach request", fixed)?;
                 unused("reserved bytes of a detach", &bytes.reserved)?;
                 let (region, generation) = (RegionId(bytes.region.get()), Generation(bytes.generation.get()));
-                Self::Detach(Detach { region, generation })
+                Self::Detach(DetachRegion { region, generation })
             }
             FETCH => Self::Fetch(exact::<FetchBytes>("fetch request", fixed)?.read()?),
             WRITE_BACK => Self::WriteBack(exact::<WriteBackBytes>("write-back", fixed)?.read()?),
+            DISCARD => Self::Discard(exact::<WriteBackBytes>("discard", fixed)?.read()?),
             FENCE => {
                 let bytes: &FenceBytes = exact("fence request", fixed)?;
                 unused("reserved bytes of a fence", &bytes.reserved)?;
@@ -269,10 +277,12 @@ impl Request {
 impl WriteBack {
     /// How long the part before the data is.
     pub const FIXED_LEN: usize = 48;
+    /// How many bytes one request may discard: a server gives their memory back while others wait.
+    pub const DISCARD_MAX: u32 = 16 << 20;
 }
 
-impl From<Attach> for AttachBytes {
-    fn from(attach: Attach) -> Self {
+impl From<AttachRegion> for AttachBytes {
+    fn from(attach: AttachRegion) -> Self {
         Self {
             region: attach.grant.region.0.into(),
             size: attach.grant.size.into(),
@@ -290,12 +300,12 @@ impl From<Attach> for AttachBytes {
 }
 
 impl AttachBytes {
-    fn read(&self) -> Result<Attach, DecodeError> {
+    fn read(&self) -> Result<AttachRegion, DecodeError> {
         unused("reserved bytes of an attach", &self.reserved)?;
         if !(CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&self.chunk_log2) {
             return Err(DecodeError::BadValue { what: "chunk size", value: self.chunk_log2.into() });
         }
-        Ok(Attach {
+        Ok(AttachRegion {
             grant: Grant {
                 region: RegionId(self.region.get()),
                 generation: Generation(self.generation.get()),
@@ -342,7 +352,7 @@ impl WriteBackBytes {
     }
 }
 
-/// A number of bytes that is not zero: nobody asks for nothing.
+/// A number of bytes that is not zero: a request for nothing is malformed.
 fn some(what: &'static str, length: U32) -> Result<u32, DecodeError> {
     match length.get() {
         0 => Err(DecodeError::BadValue { what, value: 0 }),

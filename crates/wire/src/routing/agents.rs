@@ -1,39 +1,39 @@
 //! What ranks and agents say to each other so that agents carry messages.
 //!
-//! A rank shows an agent where its bundles lie ([`Attachment`]) and learns where the agent's parcels do ([`Welcome`]). Agents
-//! tell each other and their ranks whom they can reach ([`Announcement`]). A *parcel* ([`ParcelHead`]) is a stretch of
+//! A rank shows an agent where its bundles lie ([`RankAttachment`]) and learns where the agent's parcels do ([`ParcelMemory`]). Agents
+//! tell each other and their ranks whom they can reach ([`Announcement`]). A *parcel* ([`ParcelHead`]) is a range of
 //! memory full of runs for one next hop, each a [`Run`](super::Run) followed by its bytes and zeros up to a multiple of
-//! eight. Whoever has taken a parcel says so by a [`TAKEN`] frame with the parcel's tag.
+//! eight. The taker of a parcel says so by a [`TAKEN`] frame with the parcel's tag.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{FOLLOWS, Run};
 use crate::error::{exact, split};
-use crate::{DecodeError, Generation, Grant, JobId, Kind, Rank, RegionId, RegionKey, Rights, Room};
+use crate::{DecodeError, FrameKind, Generation, Grant, JobId, Rank, RegionId, RegionKey, Rights, Room};
 
-/// The kind of an [`Attachment`].
-pub const ATTACH: Kind = Kind::new(Room::Routing, 4);
-/// The kind of a [`Welcome`].
-pub const WELCOME: Kind = Kind::new(Room::Routing, 5);
+/// The kind of a [`RankAttachment`].
+pub const ATTACH: FrameKind = FrameKind::new(Room::Routing, 4);
+/// The kind of a [`ParcelMemory`].
+pub const WELCOME: FrameKind = FrameKind::new(Room::Routing, 5);
 /// The kind of an [`Announcement`].
-pub const ANNOUNCE: Kind = Kind::new(Room::Routing, 6);
+pub const ANNOUNCE: FrameKind = FrameKind::new(Room::Routing, 6);
 /// The kind of a parcel: its [`ParcelHead`], and its bytes if they follow.
-pub const PARCEL: Kind = Kind::new(Room::Routing, 7);
+pub const PARCEL: FrameKind = FrameKind::new(Room::Routing, 7);
 /// The kind of the word that a parcel was taken; the tag says which, and there is nothing else to say.
-pub const TAKEN: Kind = Kind::new(Room::Routing, 8);
+pub const TAKEN: FrameKind = FrameKind::new(Room::Routing, 8);
 /// The kind of an agent's refusal to carry messages for a rank: a text that says why.
-pub const REFUSED: Kind = Kind::new(Room::Routing, 9);
+pub const REFUSED: FrameKind = FrameKind::new(Room::Routing, 9);
 /// The kind of a rank's word that its agent should not carry messages for it any more.
-pub const DETACH: Kind = Kind::new(Room::Routing, 10);
+pub const DETACH: FrameKind = FrameKind::new(Room::Routing, 10);
 /// The kind of a rank's question whether its agent is still at work.
-pub const PING: Kind = Kind::new(Room::Routing, 11);
+pub const PING: FrameKind = FrameKind::new(Room::Routing, 11);
 /// The kind of the answer to a [`PING`].
-pub const PONG: Kind = Kind::new(Room::Routing, 12);
+pub const PONG: FrameKind = FrameKind::new(Room::Routing, 12);
 /// How long a refusal can be.
 pub const REFUSED_MAX: usize = 512;
 
-/// A job as agents know it: its number, and what only its ranks know of it. Whoever does not know that is in another job.
+/// A job as agents know it: its number, and what only its ranks know of it. A process that does not know that is in another job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobKey {
     /// Its number.
@@ -44,7 +44,7 @@ pub struct JobKey {
 
 /// From a rank to its agent: carry my messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attachment {
+pub struct RankAttachment {
     /// The job.
     pub job: JobKey,
     /// Which rank it is.
@@ -61,7 +61,7 @@ pub struct Attachment {
 
 /// From an agent to a rank: what opens the memory of its parcels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Welcome {
+pub struct ParcelMemory {
     /// What opens it.
     pub grant: Grant,
 }
@@ -134,8 +134,8 @@ struct ParcelBytes {
     reserved: U32,
 }
 
-const _: () = assert!(size_of::<AttachmentBytes>() == Attachment::LEN);
-const _: () = assert!(size_of::<GrantBytes>() == Welcome::LEN);
+const _: () = assert!(size_of::<AttachmentBytes>() == RankAttachment::LEN);
+const _: () = assert!(size_of::<GrantBytes>() == ParcelMemory::LEN);
 const _: () = assert!(size_of::<AnnouncementBytes>() == Announcement::LEN);
 const _: () = assert!(size_of::<ParcelBytes>() == ParcelHead::LEN);
 
@@ -166,7 +166,7 @@ fn key_of(job: U64, roster: U64) -> JobKey {
     JobKey { job: JobId(job.get()), roster: roster.get() }
 }
 
-impl Attachment {
+impl RankAttachment {
     /// Its size in bytes.
     pub const LEN: usize = 72;
 
@@ -197,7 +197,7 @@ impl Attachment {
     }
 }
 
-impl Welcome {
+impl ParcelMemory {
     /// Its size in bytes.
     pub const LEN: usize = 40;
 

@@ -1,29 +1,29 @@
 //! Fire-and-forget messages: how bundles of them travel from rank to rank.
 //!
-//! A *bundle* is a stretch of memory full of messages, each behind eight bytes that say how long it is and for whom
+//! A *bundle* is a range of memory full of messages, each behind eight bytes that say how long it is and for whom
 //! ([`MessageHead`]); where all are of one size, that is said once instead ([`Form::Equal`]). A *run* is what travels: the messages of one bundle for one rank, numbered by their source for
 //! each destination and message space ([`Run`]). Between processes that share memory only the [`Run`] travels, and the reader fetches the
 //! bytes from the source's memory; elsewhere they follow it. A destination tells the source how far it has everything
-//! ([`Ack`]); until then the source keeps it, whoever carries it.
+//! ([`Ack`]); until then the source keeps it, even if an agent carries it.
 
 mod agents;
 
 pub use agents::{
-    ANNOUNCE, ATTACH, Announcement, Attachment, DETACH, JobKey, PARCEL, PING, PONG, ParcelHead, REFUSED,
-    REFUSED_MAX, TAKEN, WELCOME, Welcome, next_in_parcel, run_in_parcel,
+    ANNOUNCE, ATTACH, Announcement, DETACH, JobKey, PARCEL, PING, PONG, ParcelHead, ParcelMemory, REFUSED,
+    REFUSED_MAX, RankAttachment, TAKEN, WELCOME, next_in_parcel, run_in_parcel,
 };
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::{exact, split};
-use crate::{DecodeError, Generation, Grant, Kind, Rank, RegionId, RegionKey, Rights, Room};
+use crate::{DecodeError, FrameKind, Generation, Grant, Rank, RegionId, RegionKey, Rights, Room};
 
 /// The kind of a [`Greeting`].
-pub const GREETING: Kind = Kind::new(Room::Routing, 1);
+pub const GREETING: FrameKind = FrameKind::new(Room::Routing, 1);
 /// The kind of a [`Run`].
-pub const RUN: Kind = Kind::new(Room::Routing, 2);
+pub const RUN: FrameKind = FrameKind::new(Room::Routing, 2);
 /// The kind of an [`Ack`].
-pub const ACK: Kind = Kind::new(Room::Routing, 3);
+pub const ACK: FrameKind = FrameKind::new(Room::Routing, 3);
 
 /// The eight bytes before every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

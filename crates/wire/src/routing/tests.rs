@@ -35,7 +35,7 @@ proptest! {
         let _ = Run::decode(&bytes, bytes.len());
         let _ = Greeting::decode(&bytes);
         let _ = Ack::decode(&bytes);
-        let _ = (Attachment::decode(&bytes), Welcome::decode(&bytes), Announcement::decode(&bytes));
+        let _ = (RankAttachment::decode(&bytes), ParcelMemory::decode(&bytes), Announcement::decode(&bytes));
         let _ = ParcelHead::decode(&bytes, bytes.len());
         if let Ok(run) = next_in_parcel(&bytes, bytes.len()) {
             prop_assert!(run_in_parcel(run.len as usize) <= bytes.len());
@@ -72,9 +72,9 @@ fn a_grant() -> Grant {
 fn what_agents_say_comes_back() {
     let (grant, job) = (a_grant(), JobKey { job: crate::JobId(3), roster: 77 });
     let attachment =
-        Attachment { job, rank: Rank(2), ranks: 16, grant, bundle_bytes: 1 << 15, parcel_bytes: 1 << 16 };
-    assert_eq!(Attachment::decode(&attachment.encode()), Ok(attachment));
-    assert_eq!(Welcome::decode(&Welcome { grant }.encode()), Ok(Welcome { grant }));
+        RankAttachment { job, rank: Rank(2), ranks: 16, grant, bundle_bytes: 1 << 15, parcel_bytes: 1 << 16 };
+    assert_eq!(RankAttachment::decode(&attachment.encode()), Ok(attachment));
+    assert_eq!(ParcelMemory::decode(&ParcelMemory { grant }.encode()), Ok(ParcelMemory { grant }));
     let announcement = Announcement { job, rank: Rank(9), is_reachable: true, hops: 1 };
     assert_eq!(Announcement::decode(&announcement.encode()), Ok(announcement));
     let parcel = ParcelHead { job, at: None, len: 64 };

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::WriterId;
 use crate::DecodeError;
-use crate::access::Status;
+use crate::access::AccessStatus;
 use crate::error::{exact, split};
 
 /// How many entries one batch brings at most.
@@ -49,16 +49,16 @@ pub struct Drained {
     /// Every entry up to this number is settled: visible, or refused.
     pub through: u64,
     /// Those of them that were refused and of which the writer may not know yet.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RefusedEntry>,
 }
 
 /// An entry of which nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedEntry {
     /// Its number.
     pub sequence: u64,
     /// Why.
-    pub status: Status,
+    pub status: AccessStatus,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -141,7 +141,7 @@ impl EntryHead {
         zerocopy::transmute!(bytes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Whoever reads checks the length against what is there.
+    /// Reads what [`encode`](Self::encode) wrote. The receiver checks the length against the bytes that are there.
     #[inline]
     pub fn decode(bytes: [u8; Self::LEN]) -> Self {
         let bytes: EntryBytes = zerocopy::transmute!(bytes);
@@ -172,7 +172,7 @@ impl Drained {
             through: self.through.into(),
         };
         into.extend_from_slice(fixed.as_bytes());
-        for Refusal { sequence, status } in &self.refusals {
+        for RefusedEntry { sequence, status } in &self.refusals {
             let refusal = RefusalBytes { sequence: (*sequence).into(), status: (*status as u64).into() };
             into.extend_from_slice(refusal.as_bytes());
         }
@@ -189,7 +189,7 @@ impl Drained {
         for _ in 0..count {
             let (refusal, behind) = split::<RefusalBytes>("refusal", rest)?;
             let status = status_of(refusal.status.get())?;
-            refusals.push(Refusal { sequence: refusal.sequence.get(), status });
+            refusals.push(RefusedEntry { sequence: refusal.sequence.get(), status });
             rest = behind;
         }
         if !rest.is_empty() {
@@ -201,8 +201,14 @@ impl Drained {
 }
 
 /// A reason to refuse; that it was done is none.
-fn status_of(value: u64) -> Result<Status, DecodeError> {
-    let known = [Status::OutOfBounds, Status::NoRight, Status::NotOpen, Status::Misaligned, Status::Busy];
+fn status_of(value: u64) -> Result<AccessStatus, DecodeError> {
+    let known = [
+        AccessStatus::OutOfBounds,
+        AccessStatus::NoRight,
+        AccessStatus::NotOpen,
+        AccessStatus::Misaligned,
+        AccessStatus::Busy,
+    ];
     let found = known.into_iter().find(|status| *status as u64 == value);
     found.ok_or(DecodeError::BadValue { what: "reason of a refusal", value })
 }

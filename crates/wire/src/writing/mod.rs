@@ -1,40 +1,40 @@
-//! Remote writes that are unloaded: how bytes and their destinations travel to whoever copies them home.
+//! Remote writes that are unloaded: how bytes and their destinations travel to the server that copies them home.
 //!
 //! A writer numbers what it unloads and keeps it until the target has settled it. A [`Batch`] brings entries with
 //! consecutive numbers, each an [`EntryHead`] with its bytes behind it; a [`Drained`] says how far everything is settled,
 //! and which entries were refused. Regions are made known once by [`Present`], so that an entry needs only a slot.
 //!
-//! Whoever lost touch with the target [attaches](Attach) anew with a higher attempt. From then on the target refuses what
-//! earlier attempts still bring, whoever carries it; so nothing old is ever written over something newer.
+//! A writer that lost touch with the target [attaches](AttachWriter) anew with a higher attempt. From then on the target refuses what
+//! earlier attempts still bring, even by an agent; so nothing old is ever written over something newer.
 
 mod batch;
 
-pub use batch::{Batch, Drained, ENTRIES_MAX, EntryHead, REFUSALS_MAX, Refusal};
+pub use batch::{Batch, Drained, ENTRIES_MAX, EntryHead, REFUSALS_MAX, RefusedEntry};
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::exact;
-use crate::{DecodeError, Generation, Incarnation, Kind, RegionId, RegionKey, Room};
+use crate::{DecodeError, FrameKind, Generation, Incarnation, RegionId, RegionKey, Room};
 
-/// The kind of an [`Attach`].
-pub const ATTACH: Kind = Kind::new(Room::Writing, 1);
+/// The kind of an [`AttachWriter`].
+pub const ATTACH: FrameKind = FrameKind::new(Room::Writing, 1);
 /// The kind of a [`Present`]. It is not answered: a slot that opens nothing refuses every entry.
-pub const PRESENT: Kind = Kind::new(Room::Writing, 2);
+pub const PRESENT: FrameKind = FrameKind::new(Room::Writing, 2);
 /// The kind of a [`Batch`].
-pub const BATCH: Kind = Kind::new(Room::Writing, 3);
+pub const BATCH: FrameKind = FrameKind::new(Room::Writing, 3);
 /// The kind of a [`Leave`]. It is not answered.
-pub const LEAVE: Kind = Kind::new(Room::Writing, 4);
-/// The kind of a [`Drained`], the answer to an [`Attach`] and to a [`Batch`].
-pub const DRAINED: Kind = Kind::new(Room::Writing, 32);
+pub const LEAVE: FrameKind = FrameKind::new(Room::Writing, 4);
+/// The kind of a [`Drained`], the answer to an [`AttachWriter`] and to a [`Batch`].
+pub const DRAINED: FrameKind = FrameKind::new(Room::Writing, 32);
 
-/// The kind of a [`Leave`] that comes back: whoever was asked cannot drain for this writer, or cannot any more.
-pub const REFUSED: Kind = Kind::new(Room::Writing, 33);
+/// The kind of a [`Leave`] that comes back: the server cannot drain for this writer, or cannot any more.
+pub const REFUSED: FrameKind = FrameKind::new(Room::Writing, 33);
 
 /// How many regions one writer can have presented at a time.
 pub const SLOTS_MAX: u32 = 1024;
 
-/// A writer, by a number that it has drawn at random. Whoever knows it can write as that writer.
+/// A writer, by a number that it has drawn at random. A process that knows it can write as that writer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(pub [u8; 16]);
 
@@ -45,9 +45,9 @@ impl core::fmt::Debug for WriterId {
     }
 }
 
-/// From a writer to the target: here I am, for the so-manieth time. Answered by [`Drained`].
+/// Sent by a writer to the memory server, to begin an attempt. Answered by [`Drained`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attach {
+pub struct AttachWriter {
     /// Who.
     pub writer: WriterId,
     /// Grows with every attachment of that writer.
@@ -109,11 +109,11 @@ struct PresentBytes {
     key: [u8; 16],
 }
 
-const _: () = assert!(size_of::<AttachBytes>() == Attach::LEN);
+const _: () = assert!(size_of::<AttachBytes>() == AttachWriter::LEN);
 const _: () = assert!(size_of::<WhoBytes>() == Leave::LEN);
 const _: () = assert!(size_of::<PresentBytes>() == Present::LEN);
 
-impl Attach {
+impl AttachWriter {
     /// Its size in bytes.
     pub const LEN: usize = 32;
 

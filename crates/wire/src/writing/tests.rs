@@ -1,14 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::access::Status;
+use crate::access::AccessStatus;
 
 const WRITER: WriterId = WriterId([9; 16]);
 
 #[test]
 fn messages_are_read_as_they_were_written() {
-    let attach = Attach { writer: WRITER, attempt: 7, server: Incarnation(5) };
-    assert_eq!(Attach::decode(&attach.encode()).unwrap(), attach);
+    let attach = AttachWriter { writer: WRITER, attempt: 7, server: Incarnation(5) };
+    assert_eq!(AttachWriter::decode(&attach.encode()).unwrap(), attach);
     let leave = Leave { writer: WRITER, attempt: 8 };
     assert_eq!(Leave::decode(&leave.encode()).unwrap(), leave);
     let present = Present {
@@ -50,14 +50,14 @@ fn numbers_without_meaning_are_refused() {
     assert!(Present::decode(&slot.encode()).is_err());
     slot.slot -= 1;
     assert!(Present::decode(&slot.encode()).is_ok());
-    assert!(Attach::decode(&[0; Attach::LEN - 1]).is_err());
+    assert!(AttachWriter::decode(&[0; AttachWriter::LEN - 1]).is_err());
     assert!(Leave::decode(&[0xff; Leave::LEN]).is_err());
-    assert!(Attach::decode(&[0xff; Attach::LEN]).is_err(), "unused bytes are zero");
+    assert!(AttachWriter::decode(&[0xff; AttachWriter::LEN]).is_err(), "unused bytes are zero");
 }
 
 #[test]
 fn answers_with_nonsense_are_refused() {
-    let refusals = vec![Refusal { sequence: 4, status: Status::NoRight }];
+    let refusals = vec![RefusedEntry { sequence: 4, status: AccessStatus::NoRight }];
     let drained = Drained { writer: WRITER, attempt: 2, through: 9, refusals };
     let mut bytes = Vec::new();
     drained.encode(&mut bytes);
@@ -66,7 +66,7 @@ fn answers_with_nonsense_are_refused() {
     let longer = [bytes.as_slice(), &[0]].concat();
     assert!(Drained::decode(&longer).is_err());
     let mut wrong = bytes.clone();
-    wrong[Drained::FIXED_LEN + 8] = Status::Done as u8;
+    wrong[Drained::FIXED_LEN + 8] = AccessStatus::Done as u8;
     assert!(Drained::decode(&wrong).is_err(), "a refusal needs a reason");
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Drained::decode(&bytes).is_err());
@@ -75,7 +75,7 @@ fn answers_with_nonsense_are_refused() {
 proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
-        let _ = Attach::decode(&bytes);
+        let _ = AttachWriter::decode(&bytes);
         let _ = Present::decode(&bytes);
         let _ = Leave::decode(&bytes);
         let _ = Batch::decode(&bytes);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use outboard_contract::{Disposition, Frame, LinkId, Outbox, Peer};
-use outboard_wire::writing::{ATTACH, Attach, DRAINED, LEAVE, Leave, REFUSED, WriterId};
+use outboard_wire::writing::{ATTACH, AttachWriter, DRAINED, LEAVE, Leave, REFUSED, WriterId};
 use outboard_wire::{FrameHead, Incarnation, Role};
 
 /// How many writers one worker passes on for.
@@ -68,8 +68,8 @@ impl Relay {
         match to {
             Some(to) if may_pass => {
                 if !outbox.has_room(to) {
-                    // What a server says waits for nobody: others hear from it by the same link. A later answer says all
-                    // that this one does, and whoever misses the last asks again.
+                    // A server's answer waits for no writer: others hear from the server by the same link. A later
+                    // answer says all that this one does, and a writer that misses the last asks again.
                     return if is_from_server { Disposition::Taken } else { Disposition::Deferred };
                 }
                 outbox.push(to, frame.head, frame.payload.to_vec());
@@ -85,7 +85,7 @@ impl Relay {
     }
 
     fn find_server(&mut self, client: LinkId, writer: WriterId, frame: &Frame<'_>) {
-        let Ok(attach) = Attach::decode(&frame.payload.to_vec()) else { return };
+        let Ok(attach) = AttachWriter::decode(&frame.payload.to_vec()) else { return };
         let server = self.servers.iter().find(|(_, incarnation)| *incarnation == attach.server);
         if let Some((server, _)) = server
             && (self.routes.len() < WRITERS_MAX || self.routes.contains_key(&writer))
@@ -124,12 +124,12 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use outboard_wire::{Auth, Introduction, JobId, Rank, Text};
+    use outboard_wire::{Auth, Introduction, JobId, Rank, Text, Versions};
 
     use super::*;
 
     #[test]
-    fn a_writer_that_takes_no_answers_holds_nobody_else_up() {
+    fn a_writer_that_takes_no_answers_holds_up_no_other() {
         let incarnation = Incarnation(9);
         let peer = Introduction {
             incarnation,
@@ -143,10 +143,10 @@ mod tests {
         };
         let (server, client, mut outbox, mut relay) =
             (LinkId(1), LinkId(2), Outbox::default(), Relay::default());
-        relay.on_dialled(server, &Peer::new(peer, "nowhere"));
+        relay.on_dialled(server, &Peer::new(peer, Versions::NEWEST, "nowhere"));
         let writer = WriterId([7; 16]);
         let frame = |kind, payload| Frame { head: FrameHead::new(kind), payload };
-        let attach = Attach { writer, attempt: 1, server: incarnation }.encode();
+        let attach = AttachWriter { writer, attempt: 1, server: incarnation }.encode();
         relay.on_frame(client, &frame(ATTACH, attach[..].into()), &mut outbox);
         let answer = [&writer.0[..], &[0; 16 << 10]].concat();
         for _ in 0..100 {

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use outboard_contract::memory::Window;
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::mutant;
-use outboard_wire::writing::{Batch, Drained, EntryHead, REFUSALS_MAX, Refusal, SLOTS_MAX, WriterId};
+use outboard_wire::writing::{Batch, Drained, EntryHead, REFUSALS_MAX, RefusedEntry, SLOTS_MAX, WriterId};
 
 /// One entry that is to be copied home.
 #[derive(Clone, Debug)]
-pub struct Arrival<'a, R> {
+pub struct DrainedEntry<'a, R> {
     /// What its slot stands for; `None` if nothing was presented there.
     pub region: Option<&'a R>,
     /// Where its bytes belong.
@@ -29,7 +29,7 @@ pub struct Drainer<R> {
     attempt: u32,
     through: u64,
     /// Refusals of which the writer may not know yet, oldest first.
-    refusals: VecDeque<Refusal>,
+    refusals: VecDeque<RefusedEntry>,
     /// Only those that were presented, whatever their numbers are.
     slots: BTreeMap<u32, R>,
     heads: Vec<(EntryHead, usize)>,
@@ -74,7 +74,7 @@ impl<R> Drainer<R> {
         &mut self,
         batch: &Batch,
         entries: Window<'_>,
-        mut apply: impl FnMut(Arrival<'_, R>) -> Status,
+        mut apply: impl FnMut(DrainedEntry<'_, R>) -> AccessStatus,
     ) -> Result<Drained, Malformed> {
         self.find_heads(batch, entries)?;
         // Of a gap nothing can be done in order, and what a superseded attempt brings may be old.
@@ -97,9 +97,9 @@ impl<R> Drainer<R> {
             }
             let region = self.slots.get(&head.slot);
             let bytes = entries.part(at, head.len as usize);
-            let status = apply(Arrival { region, offset: head.offset, bytes });
-            if status != Status::Done && !mutant("writing.refusal-forgotten") {
-                self.refusals.push_back(Refusal { sequence, status });
+            let status = apply(DrainedEntry { region, offset: head.offset, bytes });
+            if status != AccessStatus::Done && !mutant("writing.refusal-forgotten") {
+                self.refusals.push_back(RefusedEntry { sequence, status });
             }
             self.through = sequence;
         }
@@ -130,7 +130,7 @@ impl<R> Drainer<R> {
         Drained { writer: self.writer, attempt: self.attempt, through: self.through, refusals }
     }
 
-    /// Nothing may come for a long time: gives back what is only needed while something does. Whoever attaches again
+    /// Nothing may come for a long time: gives back what is only needed while something does. A writer that attaches again
     /// presents its regions again.
     pub fn rest(&mut self) {
         self.heads = Vec::new();

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outboard_contract::memory::Window;
 use outboard_contract::{Frame, LinkId, Outbox};
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::writing::{
-    ATTACH, Attach, BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, Present, REFUSED, WriterId,
+    ATTACH, AttachWriter, BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, Present, REFUSED, WriterId,
 };
 use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, mutant};
 
-use crate::{Arrival, Drainer};
+use crate::{DrainedEntry, Drainer};
 
 /// What a slot of a writer stands for. Key and rights are looked at with every entry, as the one-sided path does.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ struct Known {
 }
 
 impl Sessions {
-    /// Room for so many writers. Of those that nobody speaks for any more, the oldest is forgotten first.
+    /// Room for so many writers. Of those that no link speaks for any more, the oldest is forgotten first.
     pub fn new(most: usize) -> Self {
         Self { known: Mutex::default(), most }
     }
@@ -85,12 +85,12 @@ impl Sessions {
         Some(session)
     }
 
-    /// Somebody speaks for the writer.
+    /// A link speaks for the writer.
     fn keep(&self, writer: WriterId) {
         self.known().abandoned.retain(|other| *other != writer);
     }
 
-    /// Nobody speaks for the writer any more. Whoever passed on for it may be gone before it comes by another way, so that
+    /// No link speaks for the writer any more. Its agent may be gone before it comes by another path, so that
     /// it is forgotten only when its place is needed.
     fn abandon(&self, writer: WriterId, session: &mut Session) {
         session.link = None;
@@ -116,7 +116,7 @@ pub struct DrainingWorker {
 }
 
 impl DrainingWorker {
-    /// A worker that has heard of nobody.
+    /// A worker that has heard of no writer.
     pub fn new(sessions: Arc<Sessions>) -> Self {
         Self { sessions, heard: BTreeMap::new(), answer: Vec::new() }
     }
@@ -128,12 +128,14 @@ impl DrainingWorker {
         link: LinkId,
         frame: &Frame<'_>,
         outbox: &mut Outbox,
-        write: impl FnMut(&Presented, u64, Window<'_>) -> Status,
+        write: impl FnMut(&Presented, u64, Window<'_>) -> AccessStatus,
     ) -> Option<Unloaded> {
         let payload = frame.payload;
         let none = Unloaded::default();
         let done = match frame.head.kind {
-            ATTACH => copied::<{ Attach::LEN }>(payload).and_then(|bytes| self.attach(link, &bytes, outbox)),
+            ATTACH => {
+                copied::<{ AttachWriter::LEN }>(payload).and_then(|bytes| self.attach(link, &bytes, outbox))
+            }
             PRESENT => copied::<{ Present::LEN }>(payload).and_then(|bytes| self.present(&bytes)),
             LEAVE => copied::<{ Leave::LEN }>(payload).and_then(|bytes| self.leave(link, &bytes)),
             BATCH => {
@@ -145,10 +147,10 @@ impl DrainingWorker {
     }
 
     fn attach(&mut self, link: LinkId, bytes: &[u8], outbox: &mut Outbox) -> Option<()> {
-        let Attach { writer, attempt, .. } = Attach::decode(bytes).ok()?;
+        let AttachWriter { writer, attempt, .. } = AttachWriter::decode(bytes).ok()?;
         let shared = self.sessions.session(writer)?;
         let mut session = lock(&shared);
-        // What an earlier attempt says late brings nobody back.
+        // A late word of an earlier attempt brings no writer back.
         if attempt >= session.drainer.attempt() {
             session.link = Some(link);
             self.sessions.keep(writer);
@@ -181,7 +183,7 @@ impl DrainingWorker {
     fn leave(&mut self, link: LinkId, bytes: &[u8]) -> Option<()> {
         let Leave { writer, attempt } = Leave::decode(bytes).ok()?;
         let (by, session) = self.heard.get(&writer)?;
-        // It may be here by another link already, and somebody who passed on for it says this late.
+        // It may be here by another link already, and an agent that passed on for it says this late.
         if *by != link {
             return Some(());
         }
@@ -200,7 +202,7 @@ impl DrainingWorker {
         link: LinkId,
         payload: Window<'_>,
         outbox: &mut Outbox,
-        mut write: impl FnMut(&Presented, u64, Window<'_>) -> Status,
+        mut write: impl FnMut(&Presented, u64, Window<'_>) -> AccessStatus,
     ) -> Option<Unloaded> {
         if payload.len() < Batch::LEN {
             return None;
@@ -209,10 +211,10 @@ impl DrainingWorker {
         let entries = payload.part(Batch::LEN, payload.len() - Batch::LEN);
         let session = self.find(batch.writer)?;
         let mut unloaded = Unloaded { batches: 1, ..Unloaded::default() };
-        let apply = |arrival: Arrival<'_, Presented>| {
-            let Arrival { region, offset, bytes } = arrival;
-            let status = region.map_or(Status::NotOpen, |region| write(region, offset, bytes));
-            if status == Status::Done {
+        let apply = |arrival: DrainedEntry<'_, Presented>| {
+            let DrainedEntry { region, offset, bytes } = arrival;
+            let status = region.map_or(AccessStatus::NotOpen, |region| write(region, offset, bytes));
+            if status == AccessStatus::Done {
                 unloaded.entries += 1;
                 unloaded.bytes += bytes.len() as u64;
             } else {
@@ -293,14 +295,15 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_nobody_speaks_for_gives_its_place_to_another() {
+    fn a_writer_that_no_link_speaks_for_gives_its_place_to_another() {
         let mut worker = DrainingWorker::new(Arc::new(Sessions::new(1)));
         let mut outbox = Outbox::default();
         let mut attach = |worker: &mut DrainingWorker, name: u8, link| {
-            let attach = Attach { writer: WriterId([name; 16]), attempt: 1, server: Default::default() };
+            let attach =
+                AttachWriter { writer: WriterId([name; 16]), attempt: 1, server: Default::default() };
             let payload = attach.encode();
             let frame = Frame { head: FrameHead::new(ATTACH), payload: payload[..].into() };
-            worker.on_frame(link, &frame, &mut outbox, |_, _, _| Status::Done)
+            worker.on_frame(link, &frame, &mut outbox, |_, _, _| AccessStatus::Done)
         };
         assert!(attach(&mut worker, 1, LinkId(1)).is_some());
         assert_eq!(attach(&mut worker, 2, LinkId(2)), None, "there is room for one");

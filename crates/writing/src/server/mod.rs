@@ -3,5 +3,5 @@
 mod drainer;
 mod draining;
 
-pub use drainer::{Arrival, Drainer, Malformed};
+pub use drainer::{DrainedEntry, Drainer, Malformed};
 pub use draining::{DrainingWorker, Presented, Sessions, Unloaded};

@@ -2,7 +2,7 @@
 
 use outboard_steering::Preference;
 
-use crate::{Path, PolicyConfig};
+use crate::{PolicyConfig, WritePath};
 
 /// The most offloaded writes that may be under way at once.
 pub(crate) const OFFLOADED_MAX: usize = 32768;
@@ -25,7 +25,7 @@ pub struct WriterConfig {
     /// default 16384. As many as are under way may come on top.
     pub untold_max: usize,
     /// Which path writes take; by default each is decided by itself.
-    pub preference: Preference<Path>,
+    pub preference: Preference<WritePath>,
     /// How it is decided.
     pub policy: PolicyConfig,
 }

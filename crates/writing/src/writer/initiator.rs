@@ -10,15 +10,18 @@ mod slot;
 use std::time::Duration;
 
 use outboard_contract::{
-    AccessError, Completion, Disposition, Frame, Link, LinkError, Loss, OneSided, Outcome, Peer,
-    RemoteMemory, SendError, Token, Violation,
+    AccessError, AccessOutcome, Completion, Disposition, Frame, FrameSendError, Link, LinkError, Loss,
+    OneSided, Peer, RemoteMemory, Token, Violation,
 };
 use outboard_wire::writing::{
     ATTACH, BATCH, Batch, DRAINED, Drained, LEAVE, Leave, PRESENT, REFUSED, WriterId,
 };
 use outboard_wire::{DecodeError, FrameHead, Grant, Rights, Time};
 
-use crate::{Ended, Fault, NotYet, Path, PolicyExplanation, WriteId, Writer, WriterConfig, WriterCounts};
+use crate::{
+    EndedWrite, NotYet, PolicyExplanation, WriteFault, WriteId, WritePath, WriteSequencer, WriterConfig,
+    WriterStats,
+};
 use slot::{Slot, fault_of};
 
 /// The name of an opening; those of writes have their place in the lower half.
@@ -28,7 +31,7 @@ const PASSED: Token = Token(u64::MAX - 1);
 
 /// How long a writer that the server has no room for waits before it asks once more.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How long an agent that drains is awaited, unless somebody says otherwise.
+/// How long an agent that drains is awaited by default.
 const RELAY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a write did not begin. Nothing was done.
@@ -46,16 +49,16 @@ pub struct Completed {
     /// Which.
     pub id: WriteId,
     /// By which path it went.
-    pub path: Path,
+    pub path: WritePath,
     /// Visible at the target, or why not.
     pub result: Result<(), AccessError>,
 }
 
 /// A writer between its links to the memory server and perhaps to an agent that drains.
 pub struct Initiator {
-    writer: Writer,
+    writer: WriteSequencer,
     identity: WriterId,
-    /// Draws a name that nobody can guess.
+    /// Draws a name that no process can guess.
     draw: Box<dyn FnMut() -> WriterId + Send>,
     server: Peer,
     slots: Vec<Option<Slot>>,
@@ -65,6 +68,8 @@ pub struct Initiator {
     lets_pass: bool,
     /// Whether an agent drains.
     has_relay: bool,
+    /// Whether that agent has settled a write.
+    has_relay_answered: bool,
     relay_patience: Duration,
     /// Since when the agent has been awaited.
     awaited_since: Option<Time>,
@@ -74,13 +79,13 @@ pub struct Initiator {
     leaving: Option<Leave>,
     lost: Option<LinkError>,
     unheard: u32,
-    /// The number of the write before which the link is looked at, if nobody does earlier.
+    /// The number of the write before which the initiator looks at the link, if it has not done so earlier.
     look_at: u64,
     /// When a stranded writer may attach again.
     attach_after: Time,
     /// The region that is being opened, and how that ended.
     opening: Option<(Grant, Rights)>,
-    opened: Option<Result<Outcome, AccessError>>,
+    opened: Option<Result<AccessOutcome, AccessError>>,
     server_said: Said,
     relay_said: Said,
     now: Time,
@@ -119,7 +124,7 @@ impl Said {
 
 impl Initiator {
     /// A writer whose unloaded writes go by an agent if it `has_relay`, and otherwise by `link`, the one to the server. `draw`
-    /// draws names that nobody can guess.
+    /// draws names that no process can guess.
     pub fn new<L: Link>(
         link: &L,
         has_relay: bool,
@@ -132,7 +137,8 @@ impl Initiator {
         let ring_bytes = config.ring_bytes.min(2 * fits);
         let batch_bytes = config.batch_bytes.min(fits);
         let identity = draw();
-        let mut writer = Writer::new(identity, WriterConfig { ring_bytes, batch_bytes, ..config }, now);
+        let mut writer =
+            WriteSequencer::new(identity, WriterConfig { ring_bytes, batch_bytes, ..config }, now);
         writer.attach(server.incarnation());
         let is_mapped = capabilities.one_sided == OneSided::Mapped;
         Self {
@@ -145,6 +151,7 @@ impl Initiator {
             server,
             slots: Vec::new(),
             has_relay,
+            has_relay_answered: false,
             relay_patience: RELAY_PATIENCE,
             awaited_since: None,
             is_introduced: false,
@@ -205,6 +212,8 @@ impl Initiator {
         let is_true = relay.answers.iter().all(|answer| self.writer.drained(now, answer).is_ok());
         if relay.refused || relay.unreadable.is_some() || is_silent || !is_true {
             self.relay_lost();
+        } else {
+            self.has_relay_answered |= !relay.answers.is_empty();
         }
         Ok(())
     }
@@ -242,9 +251,9 @@ impl Initiator {
         }
         match self.send(link) {
             Ok(sent) => Ok(moved | sent),
-            Err(SendError::Lost(error)) => Err(error),
+            Err(FrameSendError::Lost(error)) => Err(error),
             // The ring is no longer than what the link carries.
-            Err(SendError::Full | SendError::TooLong { .. }) => Ok(moved),
+            Err(FrameSendError::Full | FrameSendError::TooLong { .. }) => Ok(moved),
         }
     }
 
@@ -254,7 +263,7 @@ impl Initiator {
             return false;
         }
         self.send(link).unwrap_or_else(|error| {
-            if !matches!(error, SendError::Full) {
+            if !matches!(error, FrameSendError::Full) {
                 self.relay_lost();
             }
             false
@@ -262,7 +271,7 @@ impl Initiator {
     }
 
     /// Introduces the writer if that is due, and sends batches.
-    fn send<K: Link>(&mut self, link: &mut K) -> Result<bool, SendError> {
+    fn send<K: Link>(&mut self, link: &mut K) -> Result<bool, FrameSendError> {
         if let Some(leave) = self.leaving.take() {
             // Without room for it the server forgets the old name later, when it needs the place.
             let _ = send(link, FrameHead::new(LEAVE), &[&leave.encode()]);
@@ -283,7 +292,7 @@ impl Initiator {
     }
 
     /// Attaches and presents all regions; sent twice it does no harm.
-    fn introduce<K: Link>(&self, link: &mut K) -> Result<(), SendError> {
+    fn introduce<K: Link>(&self, link: &mut K) -> Result<(), FrameSendError> {
         let attach = self.writer.attachment(self.server.incarnation());
         send(link, FrameHead::new(ATTACH), &[&attach.encode()])?;
         for (at, slot) in self.slots.iter().enumerate() {
@@ -308,19 +317,19 @@ impl Initiator {
     /// The next write that has ended and is to be told.
     #[inline]
     pub fn next_completed(&mut self) -> Option<Completed> {
-        let Ended { id, span, path, result } = self.writer.next_ended()?;
+        let EndedWrite { id, span, path, result } = self.writer.next_ended()?;
         let result = result.map_err(|fault| match (fault, &self.lost) {
-            (Fault::Lost, Some(lost)) => AccessError::Lost(lost.clone()),
-            (Fault::Refused(status), _) => match self.slots.get(span.slot as usize) {
+            (WriteFault::Lost, Some(lost)) => AccessError::Lost(lost.clone()),
+            (WriteFault::Refused(status), _) => match self.slots.get(span.slot as usize) {
                 Some(Some(slot)) => slot.refusal(status, &span),
                 _ => AccessError::NotOpen,
             },
-            (Fault::Lost, None) => AccessError::Lost(self.forgotten()),
+            (WriteFault::Lost, None) => AccessError::Lost(self.forgotten()),
         });
         Some(Completed { id, path, result })
     }
 
-    /// Why nobody knows what became of a write although the server is there.
+    /// Why the writer cannot know what became of a write although the server is there.
     fn forgotten(&self) -> LinkError {
         let reason = "it has forgotten this writer, and what became of a write; the region is gone since";
         LinkError { peer: self.server.clone(), loss: Loss::GivenUp { reason: reason.to_owned() } }
@@ -351,6 +360,11 @@ impl Initiator {
         self.has_relay
     }
 
+    /// Whether the agent that drains has settled a write since it began to drain.
+    pub fn has_relay_answered(&self) -> bool {
+        self.has_relay_answered
+    }
+
     /// Why the server is gone, if it is.
     pub fn lost(&self) -> Option<&LinkError> {
         self.lost.as_ref()
@@ -373,7 +387,7 @@ impl Initiator {
     }
 
     /// What was done so far.
-    pub fn counts(&self) -> WriterCounts {
+    pub fn counts(&self) -> WriterStats {
         self.writer.counts()
     }
 
@@ -384,7 +398,7 @@ impl Initiator {
 }
 
 /// Sends one frame that is made of parts, and lets the peer see it.
-fn send<K: Link>(link: &mut K, head: FrameHead, parts: &[&[u8]]) -> Result<(), SendError> {
+fn send<K: Link>(link: &mut K, head: FrameHead, parts: &[&[u8]]) -> Result<(), FrameSendError> {
     let len = parts.iter().map(|part| part.len()).sum();
     let mut window = link.reserve(head, len)?;
     let mut at = 0;

@@ -15,19 +15,19 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use outboard_steering::Preference;
-use outboard_wire::writing::{Attach, Drained, ENTRIES_MAX, EntryHead, WriterId};
+use outboard_wire::writing::{AttachWriter, Drained, ENTRIES_MAX, EntryHead, WriterId};
 use outboard_wire::{Incarnation, Time, mutant};
 
-pub use at_once::{AtOnce, BegunAtOnce};
+pub use at_once::{BegunAtOnce, ImmediateWrite};
 use config::OFFLOADED_MAX;
 pub use config::WriterConfig;
 pub use initiator::{BeginError, Completed, Initiator};
 use offloads::{Offload, Offloads};
-pub use outcome::{Ended, Fault, Nonsense, NotYet, WriterCounts};
-pub use path::{Hint, Path};
+pub use outcome::{EndedWrite, Nonsense, NotYet, WriteFault, WriterStats};
+pub use path::{Hint, WritePath};
 pub use policy::{Lesson, Policy, PolicyConfig, PolicyExplanation};
 use span::PageCounts;
-pub use span::Span;
+pub use span::WriteSpan;
 pub use staging::ReadyBatch;
 use staging::Staging;
 pub use stranded::Stranded;
@@ -48,7 +48,7 @@ pub struct Write<'a> {
     /// What is known of their page.
     pub hint: Hint,
     /// Fixes the path of this write.
-    pub path: Option<Path>,
+    pub path: Option<WritePath>,
     /// Whether its end is to be told if it is a good one. A bad one always is.
     pub signal: bool,
 }
@@ -56,14 +56,14 @@ pub struct Write<'a> {
 /// What to do for a write that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// Write its bytes one-sidedly now, and tell [`Writer::offloaded`] or [`Writer::not_offloaded`] with this token.
+    /// Write its bytes one-sidedly now, and tell [`WriteSequencer::offloaded`] or [`WriteSequencer::not_offloaded`] with this token.
     Offload {
         /// Which write.
         id: WriteId,
         /// What the link calls it.
         token: u64,
     },
-    /// Nothing: its bytes are kept and travel with the next [batch](Writer::next_batch).
+    /// Nothing: its bytes are kept and travel with the next [batch](WriteSequencer::next_batch).
     Unload {
         /// Which write.
         id: WriteId,
@@ -74,21 +74,21 @@ pub enum Begun {
 struct Unloaded {
     id: WriteId,
     number: u64,
-    span: Span,
+    span: WriteSpan,
     place: Range<usize>,
     began: Time,
     lesson: Lesson,
     signal: bool,
 }
 
-/// Begins writes by one path or the other, so that nobody at the target sees a difference but time: two writes to the
+/// Begins writes by one path or the other, so that no reader at the target sees a difference but time: two writes to the
 /// same bytes apply in the order in which they began, and what has ended is visible.
 ///
 /// Between unloaded writes the ring keeps the order. A write that would be offloaded over bytes of an unsettled unloaded
 /// one follows it into the ring instead; where its path is fixed, it waits. Over bytes of an offloaded one under way
 /// every write waits, because one-sided writes have no order.
 #[derive(Debug)]
-pub struct Writer {
+pub struct WriteSequencer {
     config: WriterConfig,
     policy: Policy,
     identity: WriterId,
@@ -108,13 +108,13 @@ pub struct Writer {
     /// The last numbers of the batches under way.
     batches: VecDeque<u64>,
     offloads: Offloads,
-    ended: VecDeque<Ended>,
+    ended: VecDeque<EndedWrite>,
     next_id: u64,
     is_fenced: bool,
-    counts: WriterCounts,
+    counts: WriterStats,
 }
 
-impl Writer {
+impl WriteSequencer {
     /// A writer with nothing under way. It unloads nothing before it is [attached](Self::attach).
     pub fn new(identity: WriterId, config: WriterConfig, now: Time) -> Self {
         let config = WriterConfig {
@@ -142,7 +142,7 @@ impl Writer {
             ended: VecDeque::new(),
             next_id: 1,
             is_fenced: false,
-            counts: WriterCounts::default(),
+            counts: WriterStats::default(),
             config,
         }
     }
@@ -164,7 +164,7 @@ impl Writer {
     /// If it is longer than [`longest`](Self::longest).
     #[inline]
     pub fn begin(&mut self, now: Time, write: &Write<'_>) -> Result<Begun, NotYet> {
-        let span = Span { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
+        let span = WriteSpan { slot: write.slot, offset: write.offset, len: write.bytes.len() as u64 };
         if self.ended.len() >= self.config.untold_max {
             return Err(NotYet::Untold);
         }
@@ -183,24 +183,24 @@ impl Writer {
         });
         let must_follow = self.overlaps_unloaded(&span);
         match fixed {
-            Some(Path::Offload) if must_follow => Err(NotYet::Ordered),
+            Some(WritePath::Offload) if must_follow => Err(NotYet::Ordered),
             _ if must_follow && self.is_stranded => Err(NotYet::Ordered),
             Some(_) if self.is_stranded => self.offload(now, write, span, Lesson::NONE),
-            Some(Path::Offload) => self.offload(now, write, span, Lesson::NONE),
-            Some(Path::Unload) => self.unload(now, write, span, Lesson::NONE),
+            Some(WritePath::Offload) => self.offload(now, write, span, Lesson::NONE),
+            Some(WritePath::Unload) => self.unload(now, write, span, Lesson::NONE),
             None if must_follow => {
                 let begun = self.unload(now, write, span, Lesson::NONE)?;
                 self.counts.followed += 1;
                 Ok(begun)
             }
-            // As long as the target has not answered, nobody knows whether it takes anything.
+            // As long as the target has not answered, the writer does not know whether it takes anything.
             None if !self.is_attached => self.offload(now, write, span, Lesson::NONE),
             None => {
                 let (path, lesson) = self.policy.choose(&span, write.hint);
                 match path {
-                    Path::Offload => self.offload(now, write, span, lesson),
+                    WritePath::Offload => self.offload(now, write, span, lesson),
                     // A full ring says that the target's processor is behind; the other path needs none.
-                    Path::Unload => match self.unload(now, write, span, lesson) {
+                    WritePath::Unload => match self.unload(now, write, span, lesson) {
                         Err(NotYet::Full) => self.offload(now, write, span, Lesson::NONE),
                         begun => begun,
                     },
@@ -209,13 +209,19 @@ impl Writer {
         }
     }
 
-    fn overlaps_unloaded(&self, span: &Span) -> bool {
+    fn overlaps_unloaded(&self, span: &WriteSpan) -> bool {
         let may_meet = self.unloaded_pages.may_meet(span) && !mutant("writing.order-ignored");
         may_meet && self.unloaded.iter().any(|other| other.span.overlaps(span))
     }
 
     #[inline]
-    fn offload(&mut self, now: Time, write: &Write<'_>, span: Span, lesson: Lesson) -> Result<Begun, NotYet> {
+    fn offload(
+        &mut self,
+        now: Time,
+        write: &Write<'_>,
+        span: WriteSpan,
+        lesson: Lesson,
+    ) -> Result<Begun, NotYet> {
         let id = WriteId(self.next_id);
         let offload = Offload { id, span, began: now, lesson, signal: write.signal, is_doubtful: false };
         let token = self.offloads.add(offload).ok_or(NotYet::Full)?;
@@ -224,7 +230,13 @@ impl Writer {
         Ok(Begun::Offload { id, token })
     }
 
-    fn unload(&mut self, now: Time, write: &Write<'_>, span: Span, lesson: Lesson) -> Result<Begun, NotYet> {
+    fn unload(
+        &mut self,
+        now: Time,
+        write: &Write<'_>,
+        span: WriteSpan,
+        lesson: Lesson,
+    ) -> Result<Begun, NotYet> {
         assert!(write.bytes.len() <= self.longest(), "a write that is longer than the ring takes");
         if self.unloaded.len() >= self.config.unloaded_max {
             return Err(NotYet::Full);
@@ -250,14 +262,14 @@ impl Writer {
 
     /// A one-sided write has ended.
     #[inline]
-    pub fn offloaded(&mut self, now: Time, token: u64, result: Result<(), Fault>) {
+    pub fn offloaded(&mut self, now: Time, token: u64, result: Result<(), WriteFault>) {
         let Some(offload) = self.offloads.take(token) else { return };
         if result.is_ok() {
             self.policy.learn(now, offload.lesson, now.since(offload.began));
         }
         // A refusal says nothing of what the target did before it forgot the writer.
-        let result = if offload.is_doubtful { result.map_err(|_| Fault::Lost) } else { result };
-        let ended = Ended { id: offload.id, span: offload.span, path: Path::Offload, result };
+        let result = if offload.is_doubtful { result.map_err(|_| WriteFault::Lost) } else { result };
+        let ended = EndedWrite { id: offload.id, span: offload.span, path: WritePath::Offload, result };
         self.end(ended, offload.signal);
     }
 
@@ -272,16 +284,16 @@ impl Writer {
     }
 
     #[inline]
-    fn end(&mut self, ended: Ended, signal: bool) {
+    fn end(&mut self, ended: EndedWrite, signal: bool) {
         self.counts.failed += u64::from(ended.result.is_err());
         if signal || ended.result.is_err() {
             self.ended.push_back(ended);
         }
     }
 
-    /// Begins to unload, or begins anew because whoever drained is gone: everything that is not settled will be sent
+    /// Begins to unload, or begins anew because the drainer is gone: everything that is not settled will be sent
     /// once more when the target has answered this.
-    pub fn attach(&mut self, server: Incarnation) -> Attach {
+    pub fn attach(&mut self, server: Incarnation) -> AttachWriter {
         self.attempt += 1;
         self.is_attached = false;
         self.is_stranded = false;
@@ -293,8 +305,8 @@ impl Writer {
     }
 
     /// The latest attachment once more; it does no harm if the target hears it twice.
-    pub fn attachment(&self, server: Incarnation) -> Attach {
-        Attach { writer: self.identity, attempt: self.attempt, server }
+    pub fn attachment(&self, server: Incarnation) -> AttachWriter {
+        AttachWriter { writer: self.identity, attempt: self.attempt, server }
     }
 
     /// The attachment that counts.
@@ -319,7 +331,7 @@ impl Writer {
         if drained.attempt < self.attempt || self.is_stranded {
             return Ok(());
         }
-        // What was sent before, at most, and never more than waits: whoever says so would have us settle for ever.
+        // What was sent before, at most, and never more than waits: a drainer that says more would have us settle for ever.
         let waiting = self.settled + self.unloaded.len() as u64;
         let last =
             if self.is_attached { self.settled + self.sent as u64 } else { self.sent_ever.min(waiting) };
@@ -330,7 +342,10 @@ impl Writer {
         while self.settled < drained.through {
             let sequence = self.settled + 1;
             let refusal = drained.refusals.iter().find(|refusal| refusal.sequence == sequence);
-            self.settle_first(now, refusal.map_or(Ok(()), |refusal| Err(Fault::Refused(refusal.status))));
+            self.settle_first(
+                now,
+                refusal.map_or(Ok(()), |refusal| Err(WriteFault::Refused(refusal.status))),
+            );
         }
         while self.batches.front().is_some_and(|last| *last <= self.settled) {
             self.batches.pop_front();
@@ -338,7 +353,7 @@ impl Writer {
         Ok(())
     }
 
-    fn settle_first(&mut self, now: Time, result: Result<(), Fault>) {
+    fn settle_first(&mut self, now: Time, result: Result<(), WriteFault>) {
         let Some(first) = self.unloaded.pop_front() else { return };
         self.staging.pop(self.unloaded.front().map(|next| next.place.start));
         self.unloaded_pages.remove(&first.span);
@@ -347,19 +362,26 @@ impl Writer {
         if result.is_ok() {
             self.policy.learn(now, first.lesson, now.since(first.began));
         }
-        self.end(Ended { id: first.id, span: first.span, path: Path::Unload, result }, first.signal);
+        self.end(
+            EndedWrite { id: first.id, span: first.span, path: WritePath::Unload, result },
+            first.signal,
+        );
     }
 
     /// The target is gone for good: what is under way ends with that.
     pub fn lost(&mut self, now: Time) {
         while !self.unloaded.is_empty() {
-            self.settle_first(now, Err(Fault::Lost));
+            self.settle_first(now, Err(WriteFault::Lost));
         }
         self.batches.clear();
         self.is_attached = false;
         for offload in self.offloads.take_all() {
-            let ended =
-                Ended { id: offload.id, span: offload.span, path: Path::Offload, result: Err(Fault::Lost) };
+            let ended = EndedWrite {
+                id: offload.id,
+                span: offload.span,
+                path: WritePath::Offload,
+                result: Err(WriteFault::Lost),
+            };
             self.end(ended, offload.signal);
         }
     }
@@ -381,7 +403,7 @@ impl Writer {
         WriteId(self.next_id)
     }
 
-    /// Begins nothing while so many writes have ended and were not asked for, because whoever asks keeps others.
+    /// How many writes may have ended without the program asking for them before none begins; fewer, if the caller keeps others.
     pub fn set_untold_max(&mut self, most: usize) {
         self.config.untold_max = most;
     }
@@ -393,12 +415,12 @@ impl Writer {
 
     /// The next write that has ended.
     #[inline]
-    pub fn next_ended(&mut self) -> Option<Ended> {
+    pub fn next_ended(&mut self) -> Option<EndedWrite> {
         self.ended.pop_front()
     }
 
     /// What was done so far.
-    pub fn counts(&self) -> WriterCounts {
+    pub fn counts(&self) -> WriterStats {
         self.counts
     }
 

@@ -3,7 +3,7 @@
 use outboard_wire::Time;
 
 use super::WriteId;
-use crate::Span;
+use crate::WriteSpan;
 use crate::writer::policy::Lesson;
 use crate::writer::span::PageCounts;
 
@@ -11,7 +11,7 @@ use crate::writer::span::PageCounts;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offload {
     pub(super) id: WriteId,
-    pub(super) span: Span,
+    pub(super) span: WriteSpan,
     pub(super) began: Time,
     pub(super) lesson: Lesson,
     pub(super) signal: bool,
@@ -75,7 +75,7 @@ impl Offloads {
 
     /// Whether one of them touches a byte of `span`.
     #[inline]
-    pub(super) fn overlaps(&self, span: &Span) -> bool {
+    pub(super) fn overlaps(&self, span: &WriteSpan) -> bool {
         self.pages.may_meet(span)
             && self.places[..self.untouched]
                 .iter()

@@ -1,9 +1,9 @@
 //! What becomes of writes.
 
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 
 use super::WriteId;
-use crate::{Path, Span};
+use crate::{WritePath, WriteSpan};
 
 /// Why a write cannot begin now. Nothing was done; try again when others have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,35 +14,35 @@ pub enum NotYet {
     Ordered,
     /// A fence waits for the writes before it.
     Fenced,
-    /// Nobody has asked for too many writes that have ended.
+    /// Too many writes have ended without the program asking for them.
     Untold,
 }
 
 /// How a write ended that did not end well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum WriteFault {
     /// The target refused it, and nothing was written.
-    Refused(Status),
+    Refused(AccessStatus),
     /// The target is gone, and whether it was written is not known.
     Lost,
 }
 
 /// A write that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedWrite {
     /// Which.
     pub id: WriteId,
     /// What it wrote, or did not.
-    pub span: Span,
+    pub span: WriteSpan,
     /// By which path.
-    pub path: Path,
+    pub path: WritePath,
     /// Visible at the target, or why not.
-    pub result: Result<(), Fault>,
+    pub result: Result<(), WriteFault>,
 }
 
 /// What a writer has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriterCounts {
+pub struct WriterStats {
     /// Writes that were offloaded.
     pub offloaded: u64,
     /// Writes that were unloaded.

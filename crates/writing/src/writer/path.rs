@@ -4,19 +4,19 @@ use core::fmt;
 
 /// A way to the target's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Path {
+pub enum WritePath {
     /// One-sided: straight into the target's memory, where its NIC or its mapping translates the address.
     Offload,
     /// Into a ring at the target that is always warm; a processor there copies the bytes home.
     Unload,
 }
 
-impl Path {
+impl WritePath {
     /// Both, in the order of their discriminants.
     pub const ALL: [Self; 2] = [Self::Offload, Self::Unload];
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for WritePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Offload => "offload",

@@ -16,9 +16,9 @@ use outboard_steering::{Explanation, Preference};
 use outboard_wire::Time;
 
 use crate::writer::span::{PAGE_LOG2, page_hash};
-use crate::{Hint, Path, Span};
+use crate::{Hint, WritePath, WriteSpan};
 use class::{Class, STEERING};
-use frontier::{Frontier, Standing};
+use frontier::{Frontier, Zone};
 use heat::Heat;
 use lesson::Kind;
 pub use lesson::Lesson;
@@ -71,7 +71,7 @@ pub struct Policy {
 
 /// Lessons after which it is thought over whether to look at every write.
 const CHECK: u32 = 64;
-/// The same where few writes are looked at, and each lesson stands for many writes.
+/// How many lessons where few writes are looked at, and each lesson stands for many writes.
 const SAMPLED_CHECK: u32 = 16;
 /// Checks in a row without a lesson after which a size of writes counts as given up. It would keep all others waiting for a
 /// look otherwise.
@@ -83,7 +83,7 @@ impl Policy {
         Self::new(PolicyConfig::default(), Preference::Auto, now)
     }
 
-    pub(crate) fn new(config: PolicyConfig, preference: Preference<Path>, now: Time) -> Self {
+    pub(crate) fn new(config: PolicyConfig, preference: Preference<WritePath>, now: Time) -> Self {
         let preference = match preference {
             Preference::Fixed(path) => Preference::Hint(path),
             other => other,
@@ -116,10 +116,10 @@ impl Policy {
 
     /// The path for a write, and what it will teach.
     #[inline]
-    pub fn choose(&mut self, span: &Span, hint: Hint) -> (Path, Lesson) {
+    pub fn choose(&mut self, span: &WriteSpan, hint: Hint) -> (WritePath, Lesson) {
         self.until_look -= 1;
         if self.until_look > 0 {
-            return (Path::Offload, Lesson::NONE);
+            return (WritePath::Offload, Lesson::NONE);
         }
         self.until_look = self.look_one_in;
         let class = class_of(span.len);
@@ -128,39 +128,39 @@ impl Policy {
         }
         match hint {
             Hint::None => self.decide(class, span),
-            Hint::Streaming | Hint::Hot => (Path::Offload, Lesson::NONE),
+            Hint::Streaming | Hint::Hot => (WritePath::Offload, Lesson::NONE),
             Hint::Cold => {
                 let path = self.classes[class].pick();
-                let kind = if path == Path::Unload { Kind::Unload } else { Kind::Cold };
+                let kind = if path == WritePath::Unload { Kind::Unload } else { Kind::Cold };
                 (path, Lesson::of_size(class, kind))
             }
         }
     }
 
     #[inline]
-    fn decide(&mut self, class: usize, span: &Span) -> (Path, Lesson) {
+    fn decide(&mut self, class: usize, span: &WriteSpan) -> (WritePath, Lesson) {
         let hash = page_hash(span.slot, span.offset >> PAGE_LOG2);
         let found = self.heat.touch(hash);
         let costs = &mut self.classes[class];
-        let standing = self.frontier.standing(found.heat, found.warmth, hash);
-        let path = if costs.chosen == Path::Unload && standing != Standing::Beyond {
-            Path::Offload
+        let zone = self.frontier.zone(found.heat, found.warmth, hash);
+        let path = if costs.chosen == WritePath::Unload && zone != Zone::Beyond {
+            WritePath::Offload
         } else {
             costs.pick()
         };
-        let (is_offloaded, is_burnt) = (path == Path::Offload, found.warmth == frontier::BURNT);
+        let (is_offloaded, is_burnt) = (path == WritePath::Offload, found.warmth == frontier::BURNT);
         let offloaded = if (found.warmth > 0) & !is_burnt { Kind::Warm } else { Kind::Cold };
         let kind = if is_offloaded { offloaded } else { Kind::Unload };
         let cooled = if is_burnt { frontier::BURNT } else { 0 };
         let warmth = if is_offloaded { frontier::warmer(found.warmth) } else { cooled };
         self.heat.set_warmth(found, warmth);
-        (path, Lesson::of_page(hash, class, kind, standing))
+        (path, Lesson::of_page(hash, class, kind, zone))
     }
 
     #[cold]
-    fn sample(&mut self, class: usize) -> (Path, Lesson) {
+    fn sample(&mut self, class: usize) -> (WritePath, Lesson) {
         let path = self.classes[class].pick();
-        let kind = if path == Path::Unload { Kind::Unload } else { Kind::Sample };
+        let kind = if path == WritePath::Unload { Kind::Unload } else { Kind::Sample };
         (path, Lesson::of_size(class, kind))
     }
 
@@ -180,13 +180,13 @@ impl Policy {
             Kind::Cold => {
                 class.learn_cold(now, took_ns);
                 if let Some(costs) = class.costs() {
-                    self.frontier.learn(lesson.standing(), false, true, costs);
+                    self.frontier.learn(lesson.zone(), false, true, costs);
                 }
             }
             Kind::Warm => {
                 if let (Some(is_miss), Some(costs)) = (class.learn_warm(now, took_ns), class.costs()) {
-                    self.frontier.learn(lesson.standing(), true, is_miss, costs);
-                    if is_miss && class.chosen == Path::Unload {
+                    self.frontier.learn(lesson.zone(), true, is_miss, costs);
+                    if is_miss && class.chosen == WritePath::Unload {
                         self.heat.demote(lesson.hash(), self.frontier.heat);
                     }
                 }
@@ -207,7 +207,7 @@ impl Policy {
         }
         self.used = 0;
         let is_fast = |class: &Class| {
-            class.chosen == Path::Offload
+            class.chosen == WritePath::Offload
                 && class.averages().is_some_and(|(offload, unload)| {
                     offload < self.config.fast_ns as f64 && unload > 4.0 * offload
                 })
@@ -233,7 +233,7 @@ impl Policy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PolicyExplanation {
     /// What becomes of writes to pages that are not hot: up to 256 bytes, 2 KiB, 16 KiB, and longer ones.
-    pub sizes: [Explanation<Path>; CLASSES],
+    pub sizes: [Explanation<WritePath>; CLASSES],
     /// Where such writes are unloaded, how many touches within the last 32 thousand writes make a page hot; its writes
     /// are offloaded.
     pub hot_heat: u32,

@@ -2,7 +2,7 @@
 
 /// Bytes of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct WriteSpan {
     /// The region, by the slot under which it was presented.
     pub slot: u32,
     /// Where the bytes begin.
@@ -11,7 +11,7 @@ pub struct Span {
     pub len: u64,
 }
 
-impl Span {
+impl WriteSpan {
     /// Where the bytes end. Spans that end beyond all numbers end at the last.
     #[inline]
     pub fn end(&self) -> u64 {
@@ -60,7 +60,7 @@ impl PageCounts {
     }
 
     #[inline]
-    fn each(span: &Span, mut visit: impl FnMut(usize)) -> bool {
+    fn each(span: &WriteSpan, mut visit: impl FnMut(usize)) -> bool {
         let (first, last) = span.pages();
         if last - first >= PAGES_MAX {
             return false;
@@ -72,7 +72,7 @@ impl PageCounts {
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, span: &Span) {
+    pub(crate) fn add(&mut self, span: &WriteSpan) {
         self.spans += 1;
         let counters = &mut self.counters;
         if !Self::each(span, |at| counters[at] += 1) {
@@ -81,7 +81,7 @@ impl PageCounts {
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, span: &Span) {
+    pub(crate) fn remove(&mut self, span: &WriteSpan) {
         self.spans -= 1;
         let counters = &mut self.counters;
         if !Self::each(span, |at| counters[at] -= 1) {
@@ -91,7 +91,7 @@ impl PageCounts {
 
     /// Whether a span of the set may have bytes in common with this one. A no is certain.
     #[inline]
-    pub(crate) fn may_meet(&self, span: &Span) -> bool {
+    pub(crate) fn may_meet(&self, span: &WriteSpan) -> bool {
         if self.spans == 0 {
             return false;
         }
@@ -105,26 +105,26 @@ impl PageCounts {
 mod tests {
     use super::*;
 
-    fn span(offset: u64, len: u64) -> Span {
-        Span { slot: 1, offset, len }
+    fn span(offset: u64, len: u64) -> WriteSpan {
+        WriteSpan { slot: 1, offset, len }
     }
 
     #[test]
     fn spans_meet_where_they_have_a_byte_in_common() {
         assert!(span(0, 8).overlaps(&span(7, 1)));
         assert!(!span(0, 8).overlaps(&span(8, 8)));
-        assert!(!span(0, 8).overlaps(&Span { slot: 2, ..span(0, 8) }));
+        assert!(!span(0, 8).overlaps(&WriteSpan { slot: 2, ..span(0, 8) }));
         assert!(span(u64::MAX - 1, 8).overlaps(&span(u64::MAX - 1, 1)));
     }
 
     #[test]
     fn a_no_is_certain() {
         let mut random = fastrand::Rng::with_seed(1);
-        let mut held: Vec<Span> = Vec::new();
+        let mut held: Vec<WriteSpan> = Vec::new();
         let mut counts = PageCounts::new();
         let draw = |random: &mut fastrand::Rng| {
             let len = if random.u8(..) < 20 { random.u64(0..100_000) } else { random.u64(0..200) };
-            Span { slot: random.u32(0..3), offset: random.u64(0..1 << 20), len }
+            WriteSpan { slot: random.u32(0..3), offset: random.u64(0..1 << 20), len }
         };
         let mut noes = 0;
         for _ in 0..20_000 {

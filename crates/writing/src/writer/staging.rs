@@ -5,7 +5,7 @@ use std::ops::Range;
 use outboard_wire::mutant;
 use outboard_wire::writing::{Batch, ENTRIES_MAX, EntryHead};
 
-use super::Writer;
+use super::WriteSequencer;
 
 /// Entries one after the other, each in one piece. Its size is the credit: what it holds, the target must be able to
 /// take.
@@ -82,7 +82,7 @@ pub struct ReadyBatch {
     place: Range<usize>,
 }
 
-impl Writer {
+impl WriteSequencer {
     /// The next batch that should travel now, if one should. Tell [`batch_sent`](Self::batch_sent) when it does.
     pub fn next_batch(&self) -> Option<ReadyBatch> {
         if !self.is_attached || self.batches.len() >= self.config.batches_max {

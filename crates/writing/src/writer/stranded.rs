@@ -5,9 +5,9 @@ use std::ops::Range;
 use outboard_wire::Time;
 use outboard_wire::writing::{EntryHead, WriterId};
 
-use super::Writer;
+use super::WriteSequencer;
 use super::offloads::Offload;
-use crate::Span;
+use crate::WriteSpan;
 use crate::writer::policy::Lesson;
 
 /// An unloaded write that is to be written one-sidedly instead.
@@ -16,11 +16,11 @@ pub struct Stranded {
     /// What the link calls it.
     pub token: u64,
     /// Where its bytes belong.
-    pub span: Span,
+    pub span: WriteSpan,
     place: Range<usize>,
 }
 
-impl Writer {
+impl WriteSequencer {
     /// The target does not know this writer and takes nothing that it unloads: everything is offloaded until the writer
     /// is [renewed](Self::renew) and attached.
     pub fn strand(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::writing::{Batch, Drained};
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ struct Target {
     memory: Vec<u8>,
     drainer: Drainer<u32>,
     /// One-sided writes on their way, which may arrive in any order.
-    offloads: Vec<(u64, Span, Vec<u8>)>,
+    offloads: Vec<(u64, WriteSpan, Vec<u8>)>,
     /// Batches on their way, in order, each by the carrier of its attempt.
     batches: VecDeque<(Batch, Vec<u8>)>,
     /// Batches whose carrier was given up: they may come at any time, or never.
@@ -27,13 +27,13 @@ struct Target {
 
 struct World {
     now: Time,
-    writer: Writer,
+    writer: WriteSequencer,
     target: Target,
     /// What the memory must be: every write in the order in which they began.
     expected: Vec<u8>,
     /// Refusals that must come.
     refused: Vec<WriteId>,
-    /// Those of writes that were under way when the target forgot the writer: nobody knows what became of them before.
+    /// Those of writes that were under way when the target forgot the writer: it cannot say what became of them before.
     doubtful: Vec<WriteId>,
     names: u8,
     random: fastrand::Rng,
@@ -44,7 +44,7 @@ impl World {
         let identity = WriterId([3; 16]);
         let mut world = Self {
             now: Time::ZERO,
-            writer: Writer::new(identity, config, Time::ZERO),
+            writer: WriteSequencer::new(identity, config, Time::ZERO),
             target: Target {
                 memory: vec![0; SIZE],
                 drainer: Drainer::new(identity),
@@ -102,9 +102,15 @@ impl World {
         }
     }
 
-    fn write(&mut self, path: Option<Path>, slot: u32, offset: u64, bytes: &[u8]) -> Result<WriteId, NotYet> {
+    fn write(
+        &mut self,
+        path: Option<WritePath>,
+        slot: u32,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<WriteId, NotYet> {
         let write = Write { slot, offset, bytes, hint: Hint::None, path, signal: false };
-        let span = Span { slot, offset, len: bytes.len() as u64 };
+        let span = WriteSpan { slot, offset, len: bytes.len() as u64 };
         let id = match self.writer.begin(self.now, &write)? {
             Begun::Offload { id, token } => {
                 self.target.offloads.push((token, span, bytes.to_vec()));
@@ -113,7 +119,7 @@ impl World {
             Begun::Unload { id } => id,
         };
         if self.target.judge(Some(&slot).filter(|slot| [0, READ_ONLY].contains(slot)), offset, bytes.len())
-            == Status::Done
+            == AccessStatus::Done
         {
             self.expected[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         } else {
@@ -168,7 +174,7 @@ impl World {
         let mut faults: Vec<WriteId> = Vec::new();
         while let Some(ended) = self.writer.next_ended() {
             let is_told = match ended.result {
-                Err(Fault::Lost) => self.doubtful.contains(&ended.id),
+                Err(WriteFault::Lost) => self.doubtful.contains(&ended.id),
                 result => result.is_err(),
             };
             assert!(is_told, "{ended:?}");
@@ -180,23 +186,23 @@ impl World {
 }
 
 impl Target {
-    fn judge(&self, region: Option<&u32>, offset: u64, len: usize) -> Status {
+    fn judge(&self, region: Option<&u32>, offset: u64, len: usize) -> AccessStatus {
         match region {
-            None => Status::NotOpen,
-            Some(&READ_ONLY) => Status::NoRight,
-            Some(_) if offset + len as u64 > SIZE as u64 => Status::OutOfBounds,
-            Some(_) => Status::Done,
+            None => AccessStatus::NotOpen,
+            Some(&READ_ONLY) => AccessStatus::NoRight,
+            Some(_) if offset + len as u64 > SIZE as u64 => AccessStatus::OutOfBounds,
+            Some(_) => AccessStatus::Done,
         }
     }
 
-    fn one_sided(&mut self, span: &Span, bytes: &[u8]) -> Result<(), Fault> {
+    fn one_sided(&mut self, span: &WriteSpan, bytes: &[u8]) -> Result<(), WriteFault> {
         let slot = Some(&span.slot).filter(|slot| [0, READ_ONLY].contains(slot));
         match self.judge(slot, span.offset, bytes.len()) {
-            Status::Done => {
+            AccessStatus::Done => {
                 self.memory[span.offset as usize..][..bytes.len()].copy_from_slice(bytes);
                 Ok(())
             }
-            status => Err(Fault::Refused(status)),
+            status => Err(WriteFault::Refused(status)),
         }
     }
 
@@ -212,7 +218,7 @@ impl Target {
         let mut drainer = std::mem::replace(&mut self.drainer, Drainer::new(WriterId([0; 16])));
         let answer = drainer.drain(batch, entries.into(), |arrival| {
             let status = self.judge(arrival.region, arrival.offset, arrival.bytes.len());
-            if status == Status::Done {
+            if status == AccessStatus::Done {
                 let to = &mut memory[arrival.offset as usize..][..arrival.bytes.len()];
                 arrival.bytes.read(0, to);
             }
@@ -226,21 +232,21 @@ impl Target {
 #[derive(Clone, Debug)]
 enum Act {
     Write {
-        path: Option<Path>,
+        path: Option<WritePath>,
         slot: u32,
         offset: u64,
         len: usize,
     },
     Fence,
     Steps(u8),
-    /// Whoever carried the batches is gone; what it had may still arrive.
+    /// The agent that carried the batches is gone; what it had may still arrive.
     DrainerDies,
     /// The target has forgotten the writer.
     Forgets,
 }
 
-fn path() -> impl Strategy<Value = Option<Path>> {
-    prop_oneof![Just(None), Just(Some(Path::Offload)), Just(Some(Path::Unload))]
+fn path() -> impl Strategy<Value = Option<WritePath>> {
+    prop_oneof![Just(None), Just(Some(WritePath::Offload)), Just(Some(WritePath::Unload))]
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -311,12 +317,12 @@ proptest! {
 #[test]
 fn a_fence_holds_later_writes_back_until_all_before_have_ended() {
     let mut world = World::new(1, WriterConfig::default());
-    world.write(Some(Path::Unload), 0, 0, b"before").unwrap();
-    world.write(Some(Path::Offload), 0, 100, b"before").unwrap();
+    world.write(Some(WritePath::Unload), 0, 0, b"before").unwrap();
+    world.write(Some(WritePath::Offload), 0, 100, b"before").unwrap();
     world.writer.fence();
-    assert_eq!(world.write(Some(Path::Offload), 0, 500, b"after"), Err(NotYet::Fenced));
+    assert_eq!(world.write(Some(WritePath::Offload), 0, 500, b"after"), Err(NotYet::Fenced));
     world.check();
-    world.write(Some(Path::Offload), 0, 500, b"after").unwrap();
+    world.write(Some(WritePath::Offload), 0, 500, b"after").unwrap();
     world.check();
 }
 
@@ -325,58 +331,58 @@ fn writes_over_the_same_bytes_follow_or_wait() {
     let mut world = World::new(2, WriterConfig::default());
     let answer = world.target.answers.pop_front().expect("to the attachment");
     world.writer.drained(world.now, &answer).unwrap();
-    world.write(Some(Path::Unload), 0, 8, &[1; 8]).unwrap();
-    assert_eq!(world.write(Some(Path::Offload), 0, 15, &[2; 8]), Err(NotYet::Ordered));
+    world.write(Some(WritePath::Unload), 0, 8, &[1; 8]).unwrap();
+    assert_eq!(world.write(Some(WritePath::Offload), 0, 15, &[2; 8]), Err(NotYet::Ordered));
     world.write(None, 0, 15, &[3; 8]).unwrap();
     assert_eq!(world.writer.counts().followed, 1);
-    world.write(Some(Path::Offload), 0, 23, &[4; 8]).unwrap();
-    assert_eq!(world.write(Some(Path::Unload), 0, 30, &[5; 1]), Err(NotYet::Ordered));
+    world.write(Some(WritePath::Offload), 0, 23, &[4; 8]).unwrap();
+    assert_eq!(world.write(Some(WritePath::Unload), 0, 30, &[5; 1]), Err(NotYet::Ordered));
     world.check();
 }
 
 #[test]
 fn a_writer_that_is_not_taken_offloads_everything_in_order() {
     let mut world = World::new(5, WriterConfig::default());
-    world.write(Some(Path::Unload), 0, 8, &[1; 8]).unwrap();
-    world.write(Some(Path::Unload), 0, 12, &[2; 8]).unwrap();
+    world.write(Some(WritePath::Unload), 0, 8, &[1; 8]).unwrap();
+    world.write(Some(WritePath::Unload), 0, 12, &[2; 8]).unwrap();
     world.forget();
-    assert_eq!(world.write(Some(Path::Unload), 0, 15, &[3; 8]), Err(NotYet::Ordered));
+    assert_eq!(world.write(Some(WritePath::Unload), 0, 15, &[3; 8]), Err(NotYet::Ordered));
     assert_eq!(world.write(None, 0, 15, &[3; 8]), Err(NotYet::Ordered));
-    world.write(Some(Path::Unload), 0, 64, &[4; 8]).unwrap();
+    world.write(Some(WritePath::Unload), 0, 64, &[4; 8]).unwrap();
     world.check();
-    let WriterCounts { offloaded, unloaded, .. } = world.writer.counts();
+    let WriterStats { offloaded, unloaded, .. } = world.writer.counts();
     assert_eq!((offloaded, unloaded), (3, 0));
 }
 
 #[test]
 fn what_a_target_may_have_done_before_it_forgot_the_writer_is_not_called_refused() {
-    let mut writer = Writer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
+    let mut writer = WriteSequencer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
     let attempt = writer.attach(Incarnation(1)).attempt;
     let answer = Drained { writer: WriterId([1; 16]), attempt, through: 0, refusals: Vec::new() };
     writer.drained(Time::ZERO, &answer).unwrap();
-    let path = Some(Path::Unload);
+    let path = Some(WritePath::Unload);
     let sent = Write { slot: 0, offset: 0, bytes: b"sent", hint: Hint::None, path, signal: true };
     writer.begin(Time::ZERO, &sent).unwrap();
     let batch = writer.next_batch().unwrap();
     writer.batch_sent(&batch);
     writer.begin(Time::ZERO, &Write { offset: 64, ..sent }).unwrap();
     writer.strand();
-    let ends = [Err(Fault::Lost), Err(Fault::Refused(Status::NotOpen))];
+    let ends = [Err(WriteFault::Lost), Err(WriteFault::Refused(AccessStatus::NotOpen))];
     for end in ends {
         let stranded = writer.next_stranded(Time::ZERO).unwrap();
         writer.moved();
-        writer.offloaded(Time::ZERO, stranded.token, Err(Fault::Refused(Status::NotOpen)));
+        writer.offloaded(Time::ZERO, stranded.token, Err(WriteFault::Refused(AccessStatus::NotOpen)));
         assert_eq!(writer.next_ended().unwrap().result, end);
     }
 }
 
 #[test]
 fn what_is_said_late_to_a_writer_that_was_forgotten_settles_nothing() {
-    let mut writer = Writer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
+    let mut writer = WriteSequencer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
     let attempt = writer.attach(Incarnation(1)).attempt;
     let said = |through| Drained { writer: WriterId([1; 16]), attempt, through, refusals: Vec::new() };
     writer.drained(Time::ZERO, &said(0)).unwrap();
-    let path = Some(Path::Unload);
+    let path = Some(WritePath::Unload);
     for offset in [0, 64, 128] {
         let write = Write { slot: 0, offset, bytes: b"sent", hint: Hint::None, path, signal: true };
         writer.begin(Time::ZERO, &write).unwrap();
@@ -396,12 +402,12 @@ fn what_is_said_late_to_a_writer_that_was_forgotten_settles_nothing() {
 #[test]
 fn what_was_unloaded_ends_when_the_target_is_lost() {
     let mut world = World::new(3, WriterConfig::default());
-    let one = world.write(Some(Path::Unload), 0, 0, &[1; 8]).unwrap();
-    let other = world.write(Some(Path::Offload), 0, 64, &[1; 8]).unwrap();
+    let one = world.write(Some(WritePath::Unload), 0, 0, &[1; 8]).unwrap();
+    let other = world.write(Some(WritePath::Offload), 0, 64, &[1; 8]).unwrap();
     world.writer.lost(world.now);
-    let ended: Vec<Ended> = std::iter::from_fn(|| world.writer.next_ended()).collect();
+    let ended: Vec<EndedWrite> = std::iter::from_fn(|| world.writer.next_ended()).collect();
     assert_eq!(ended.iter().map(|ended| ended.id).collect::<Vec<_>>(), [one, other]);
-    assert!(ended.iter().all(|ended| ended.result == Err(Fault::Lost)));
+    assert!(ended.iter().all(|ended| ended.result == Err(WriteFault::Lost)));
     assert!(world.writer.is_idle());
 }
 
@@ -414,7 +420,7 @@ fn a_target_that_claims_what_cannot_be_is_not_believed() {
     while let Some(answer) = world.target.answers.pop_front() {
         world.writer.drained(world.now, &answer).unwrap();
     }
-    world.write(Some(Path::Unload), 0, 0, &[1; 8]).unwrap();
+    world.write(Some(WritePath::Unload), 0, 0, &[1; 8]).unwrap();
     assert_eq!(world.writer.drained(world.now, &claim(1, 1)), Err(Nonsense), "nothing was sent yet");
     assert_eq!(world.writer.drained(world.now, &claim(2, 0)), Err(Nonsense));
     assert_eq!(
@@ -427,8 +433,8 @@ fn a_target_that_claims_what_cannot_be_is_not_believed() {
 
 #[test]
 fn a_write_that_the_link_did_not_take_leaves_no_gap_in_the_numbers() {
-    let mut writer = Writer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
-    let path = Some(Path::Offload);
+    let mut writer = WriteSequencer::new(WriterId([1; 16]), WriterConfig::default(), Time::ZERO);
+    let path = Some(WritePath::Offload);
     let write = Write { slot: 0, offset: 0, bytes: b"x", hint: Hint::None, path, signal: true };
     let Ok(Begun::Offload { id, token }) = writer.begin(Time::ZERO, &write) else {
         panic!("it is offloaded")
@@ -443,9 +449,9 @@ fn a_write_that_the_link_did_not_take_leaves_no_gap_in_the_numbers() {
 }
 
 #[test]
-fn no_write_begins_while_nobody_asks_how_the_others_ended() {
+fn no_write_begins_while_the_ends_of_others_are_not_asked_for() {
     let config = WriterConfig { untold_max: 3, ..WriterConfig::default() };
-    let mut writer = Writer::new(WriterId([1; 16]), config, Time::ZERO);
+    let mut writer = WriteSequencer::new(WriterId([1; 16]), config, Time::ZERO);
     let write = Write { slot: 0, offset: 0, bytes: b"x", hint: Hint::None, path: None, signal: true };
     for _ in 0..3 {
         let begun = writer.begin_at_once(Time::ZERO, &write).unwrap();
@@ -467,5 +473,5 @@ fn no_setting_is_too_large() {
         batches_max: most,
         ..WriterConfig::default()
     };
-    assert!(Writer::new(WriterId([1; 16]), config, Time::ZERO).is_idle());
+    assert!(WriteSequencer::new(WriterId([1; 16]), config, Time::ZERO).is_idle());
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outboard_paging::server::Home;
-use outboard_wire::paging::{Fence, Status, WriteBack};
+use outboard_wire::paging::{Fence, PagingStatus, WriteBack};
 
 use super::*;
 
@@ -12,16 +12,16 @@ const LATER: Time = Time::from_nanos(30_000_000_000);
 const MUCH_LATER: Time = Time::from_nanos(3_600_000_000_000);
 
 fn ask_at(store: &mut RegionStore, now: Time, process: Incarnation, rights: Rights) -> ControlAnswer {
-    let (name, sharing) = (Text::new("graph"), Sharing::Leased);
+    let (name, sharing) = (Text::new("graph"), RegionSharing::Leased);
     store.answer(now, process, &Question::OpenNamed { name, rights, sharing })
 }
 
 /// What a peer gets that presents a grant.
-fn presents(store: &RegionStore, descriptor: &RegionDescriptor) -> Status {
+fn presents(store: &RegionStore, descriptor: &RegionDescriptor) -> PagingStatus {
     let Grant { region, generation, key, .. } = descriptor.grant;
     let back = WriteBack { region, generation, key, epoch: descriptor.epoch, offset: 0, length: 1 };
     let data: &[u8] = b"!";
-    store.gate(region).map_or(Status::NotOpen, |gate| gate.write_back(&back, data.into()).0)
+    store.gate(region).map_or(PagingStatus::NotOpen, |gate| gate.write_back(&back, data.into()).0)
 }
 
 /// Whether a grant opens its region to read it.
@@ -33,24 +33,24 @@ fn may_read(store: &RegionStore, descriptor: &RegionDescriptor) -> bool {
 }
 
 #[test]
-fn whoever_is_lost_has_everything_when_it_comes_back_in_time() {
+fn a_lost_client_has_everything_when_it_comes_back_in_time() {
     let mut store = store();
     let own = region(reserve(&mut store, ONE, 8192, ""));
     let named = region(reserve(&mut store, ONE, 4096, "graph"));
     assert_eq!(store.link_lost(NOW, ONE, Parting::Loss), 0);
     assert_eq!((store.awaited(), store.next_deadline()), (1, Some(LATER)));
-    assert_eq!(presents(&store, &named), Status::Done, "its agent may still bring what it wrote");
+    assert_eq!(presents(&store, &named), PagingStatus::Done, "its agent may still bring what it wrote");
     let answer = ask_at(&mut store, SOON, OTHER, Rights::READ);
-    assert_eq!(failure(&answer), Some(Failure::InUse));
+    assert_eq!(failure(&answer), Some(ControlFailure::InUse));
     let refusal = detail(&answer);
     for part in ["writing by application “1”", "links are lost", "in 21 s"] {
         assert!(refusal.contains(part), "{refusal}");
     }
-    assert_eq!(failure(&free(&mut store, OTHER, &named.grant)), Some(Failure::InUse));
+    assert_eq!(failure(&free(&mut store, OTHER, &named.grant)), Some(ControlFailure::InUse));
     store.link_opened(SOON, ONE, 101, "application “1” by another way");
     assert_eq!((store.awaited(), store.next_deadline()), (0, None));
     store.on_time(MUCH_LATER);
-    assert_eq!((presents(&store, &own), presents(&store, &named)), (Status::Done, Status::Done));
+    assert_eq!((presents(&store, &own), presents(&store, &named)), (PagingStatus::Done, PagingStatus::Done));
     let refusal = detail(&ask_at(&mut store, MUCH_LATER, OTHER, Rights::READ));
     assert!(refusal.contains("by another way; wait until it is released"), "{refusal}");
     assert_eq!(store.link_lost(MUCH_LATER, ONE, Parting::Goodbye), 8192);
@@ -66,7 +66,7 @@ fn goodbye_and_certain_death_end_everything_at_once() {
         assert_eq!(store.link_lost(NOW, ONE, parting), 8192);
         assert_eq!((store.awaited(), store.next_deadline()), (0, None));
         let after = region(ask_at(&mut store, NOW, OTHER, BOTH));
-        assert_eq!(after.grant, before.grant, "there is nobody to be shut out");
+        assert_eq!(after.grant, before.grant, "there is no process to be shut out");
     }
 }
 
@@ -86,7 +86,7 @@ fn the_last_link_decides_unless_the_process_is_known_to_be_dead() {
     region(reserve(&mut store, ONE, 8192, ""));
     store.link_opened(NOW, ONE, 101, "its second link");
     store.link_lost(NOW, ONE, Death);
-    store.link_opened(NOW, ONE, 101, "whoever opens links lives");
+    store.link_opened(NOW, ONE, 101, "a process that opens links lives");
     store.link_lost(NOW, ONE, Loss);
     assert_eq!(store.link_lost(NOW, ONE, Loss), 0);
 }
@@ -110,15 +110,15 @@ fn what_has_no_name_goes_when_the_time_is_up_and_counts_until_then() {
 }
 
 #[test]
-fn a_late_one_keeps_what_nobody_asked_for() {
+fn a_late_one_keeps_what_no_other_asked_for() {
     let mut store = store();
     let named = region(reserve(&mut store, ONE, 4096, "graph"));
     store.link_lost(NOW, ONE, Parting::Loss);
     store.on_time(LATER);
     assert_eq!((store.awaited(), store.next_deadline()), (0, None));
     store.link_opened(MUCH_LATER, ONE, 101, "late");
-    assert_eq!(presents(&store, &named), Status::Done);
-    assert_eq!(failure(&ask_at(&mut store, MUCH_LATER, OTHER, Rights::READ)), Some(Failure::InUse));
+    assert_eq!(presents(&store, &named), PagingStatus::Done);
+    assert_eq!(failure(&ask_at(&mut store, MUCH_LATER, OTHER, Rights::READ)), Some(ControlFailure::InUse));
     assert_eq!(release(&mut store, ONE, &named.grant), ControlAnswer::Released);
 }
 
@@ -129,16 +129,16 @@ fn a_late_one_is_refused_where_others_have_come() {
     store.link_lost(NOW, ONE, Parting::Loss);
     let after = region(ask_at(&mut store, LATER, OTHER, BOTH));
     assert!(after.grant.key != before.grant.key && after.epoch > before.epoch);
-    assert_eq!(presents(&store, &before), Status::NotOpen);
+    assert_eq!(presents(&store, &before), PagingStatus::NotOpen);
     store.link_opened(LATER, ONE, 101, "late");
-    assert_eq!(presents(&store, &before), Status::NotOpen);
+    assert_eq!(presents(&store, &before), PagingStatus::NotOpen);
     let Grant { region: id, generation, key, .. } = before.grant;
     let fence = Fence { region: id, generation, key };
-    assert_eq!(store.gate(id).unwrap().fence(&fence), (Status::NotOpen, 0));
+    assert_eq!(store.gate(id).unwrap().fence(&fence), (PagingStatus::NotOpen, 0));
     for answer in [release(&mut store, ONE, &before.grant), free(&mut store, ONE, &before.grant)] {
-        assert_eq!(failure(&answer), Some(Failure::NoSuchRegion), "{answer:?}");
+        assert_eq!(failure(&answer), Some(ControlFailure::NoSuchRegion), "{answer:?}");
     }
-    assert_eq!(presents(&store, &after), Status::Done);
+    assert_eq!(presents(&store, &after), PagingStatus::Done);
     assert_eq!(release(&mut store, OTHER, &after.grant), ControlAnswer::Released);
 }
 
@@ -150,8 +150,8 @@ fn a_late_reader_disturbs_no_reader_and_is_shut_out_by_a_writer() {
     let reader = region(ask_at(&mut store, NOW, ONE, Rights::READ));
     store.link_lost(NOW, ONE, Parting::Loss);
     let beside = region(ask_at(&mut store, LATER, OTHER, Rights::READ));
-    assert_eq!(beside.grant, reader.grant, "nothing has changed for whoever reads");
-    let (rights, together) = (Rights::READ, Sharing::Together);
+    assert_eq!(beside.grant, reader.grant, "nothing has changed for readers");
+    let (rights, together) = (Rights::READ, RegionSharing::Together);
     let onlooker = region(open_as(&mut store, THIRD, "graph", (rights, together)));
     assert_eq!(release(&mut store, OTHER, &beside.grant), ControlAnswer::Released);
     assert_eq!((may_read(&store, &reader), may_read(&store, &onlooker)), (true, true));
@@ -160,7 +160,7 @@ fn a_late_reader_disturbs_no_reader_and_is_shut_out_by_a_writer() {
 }
 
 #[test]
-fn with_no_time_to_linger_nobody_is_waited_for() {
+fn with_no_time_to_linger_no_client_is_waited_for() {
     let mut store = store();
     store.clients = Clients::new(Duration::ZERO);
     store.link_opened(NOW, ONE, 101, "one");
@@ -169,7 +169,7 @@ fn with_no_time_to_linger_nobody_is_waited_for() {
     let before = region(reserve(&mut store, ONE, 4096, "graph"));
     assert_eq!(store.link_lost(NOW, ONE, Parting::Loss), 8192);
     region(ask_at(&mut store, NOW, OTHER, BOTH));
-    assert_eq!(presents(&store, &before), Status::NotOpen);
+    assert_eq!(presents(&store, &before), PagingStatus::NotOpen);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn only_so_many_are_waited_for() {
     let mut store = store();
     let first = region(reserve(&mut store, ONE, 4096, "graph"));
     store.link_lost(NOW, ONE, Parting::Loss);
-    let (name, sharing) = (Text::new("counts"), Sharing::Together);
+    let (name, sharing) = (Text::new("counts"), RegionSharing::Together);
     store.answer(NOW, OTHER, &Question::Reserve { size: 4096, chunk_log2: 16, name, sharing });
     for process in (1000..2100).map(Incarnation) {
         store.link_opened(NOW, process, 1, "one of many");
@@ -186,7 +186,7 @@ fn only_so_many_are_waited_for() {
     }
     assert_eq!(store.awaited(), 1024);
     store.link_opened(NOW, ONE, 101, "the first of them");
-    assert_eq!(presents(&store, &first), Status::NotOpen, "what it no longer has it cannot use");
+    assert_eq!(presents(&store, &first), PagingStatus::NotOpen, "what it no longer has it cannot use");
     region(open(&mut store, THIRD, "graph", BOTH));
 }
 
@@ -220,7 +220,7 @@ fn claim(
     let refused = model.values_mut().filter(is_in_the_way).any(|other| !other.is_overdue(seconds));
     let rights = if asks_to_write { BOTH } else { Rights::READ };
     let answer = ask_at(store, now, Incarnation(client), rights);
-    prop_assert_eq!(failure(&answer), refused.then_some(Failure::InUse), "{:?}", answer);
+    prop_assert_eq!(failure(&answer), refused.then_some(ControlFailure::InUse), "{:?}", answer);
     if !refused {
         for late in model.values_mut().filter(is_in_the_way) {
             let is_shut_out = late.claim.take().is_some_and(|(_, told)| !may_read(store, &told));
@@ -235,7 +235,7 @@ fn claim(
 proptest! {
     /// Leases only, one region with a name and some without, and time that passes.
     #[test]
-    fn nobody_loses_in_time_and_nobody_uses_what_another_was_given(
+    fn none_loses_in_time_and_none_uses_what_another_was_given(
         steps in prop::collection::vec((1u64..4, 0u8..7, 1u64..25), 1..80)
     ) {
         let mut store = store();

@@ -3,15 +3,21 @@
 use std::collections::BTreeMap;
 
 use outboard_paging::server::Home;
-use outboard_wire::paging::{Fence, Status, WriteBack};
+use outboard_wire::paging::{Fence, PagingStatus, WriteBack};
 
 use super::*;
 
 /// Writes bytes back with a grant, in an epoch.
-fn write_back(store: &RegionStore, grant: &Grant, epoch: u64, offset: u64, data: &[u8]) -> (Status, u64) {
+fn write_back(
+    store: &RegionStore,
+    grant: &Grant,
+    epoch: u64,
+    offset: u64,
+    data: &[u8],
+) -> (PagingStatus, u64) {
     let Grant { region, generation, key, .. } = *grant;
     let back = WriteBack { region, generation, key, epoch, offset, length: data.len() as u32 };
-    store.gate(region).map_or((Status::NotOpen, 0), |gate| gate.write_back(&back, data.into()))
+    store.gate(region).map_or((PagingStatus::NotOpen, 0), |gate| gate.write_back(&back, data.into()))
 }
 
 fn bytes(store: &RegionStore, grant: &Grant, offset: usize, len: usize) -> Vec<u8> {
@@ -24,7 +30,7 @@ fn a_second_process_is_refused_by_name_and_let_in_when_the_first_has_gone() {
     region(reserve(&mut store, ONE, 4096, "graph"));
     for rights in [Rights::READ, BOTH] {
         let answer = open(&mut store, OTHER, "graph", rights);
-        assert_eq!(failure(&answer), Some(Failure::InUse));
+        assert_eq!(failure(&answer), Some(ControlFailure::InUse));
         let detail = detail(&answer);
         assert!(detail.contains("writing by application “1”") && detail.contains("released"), "{detail}");
     }
@@ -32,7 +38,7 @@ fn a_second_process_is_refused_by_name_and_let_in_when_the_first_has_gone() {
     region(open(&mut store, OTHER, "graph", Rights::READ));
     region(open(&mut store, THIRD, "graph", Rights::READ));
     let answer = open(&mut store, THIRD, "graph", BOTH);
-    assert_eq!(failure(&answer), Some(Failure::InUse));
+    assert_eq!(failure(&answer), Some(ControlFailure::InUse));
     assert!(detail(&answer).contains("reading by application “2”"), "{answer:?}");
 }
 
@@ -55,7 +61,7 @@ fn a_process_has_what_it_has_until_its_last_link_is_gone() {
     region(reserve(&mut store, ONE, 4096, ""));
     store.link_opened(NOW, ONE, 101, "its second link");
     assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0);
-    assert_eq!(failure(&open(&mut store, OTHER, "graph", Rights::READ)), Some(Failure::InUse));
+    assert_eq!(failure(&open(&mut store, OTHER, "graph", Rights::READ)), Some(ControlFailure::InUse));
     assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 4096, "what has no name goes with it");
     region(open(&mut store, OTHER, "graph", Rights::READ));
     assert_eq!(store.link_lost(NOW, ONE, Parting::Goodbye), 0, "a link that was never opened is not counted");
@@ -72,18 +78,21 @@ fn the_only_reader_becomes_the_writer_in_an_epoch_of_its_own() {
     assert!(first.epoch < reader.epoch && reader.epoch < writer.epoch, "{first:?} {reader:?} {writer:?}");
     assert_eq!(writer.epoch, again.epoch, "what it has sent in its own epoch is not refused");
     let old = write_back(&store, &writer.grant, reader.epoch, 0, b"late");
-    assert_eq!(old, (Status::StaleEpoch, writer.epoch));
-    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 0, b"new"), (Status::Done, writer.epoch));
+    assert_eq!(old, (PagingStatus::StaleEpoch, writer.epoch));
+    assert_eq!(
+        write_back(&store, &writer.grant, writer.epoch, 0, b"new"),
+        (PagingStatus::Done, writer.epoch)
+    );
 }
 
 #[test]
 fn what_a_writer_sent_before_it_died_is_refused_when_readers_have_come() {
     let mut store = store();
     let writer = region(reserve(&mut store, ONE, 4096, "graph"));
-    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 8, b"kept").0, Status::Done);
+    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 8, b"kept").0, PagingStatus::Done);
     store.link_lost(NOW, ONE, Parting::Goodbye);
     let reader = region(open(&mut store, OTHER, "graph", Rights::READ));
-    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 8, b"late").0, Status::StaleEpoch);
+    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 8, b"late").0, PagingStatus::StaleEpoch);
     assert_eq!(bytes(&store, &reader.grant, 8, 4), b"kept");
 }
 
@@ -94,24 +103,24 @@ fn a_fence_refuses_what_was_sent_before_it() {
     let reader = region(open_reader(&mut store, &writer));
     let fence = |grant: &Grant| Fence { region: grant.region, generation: grant.generation, key: grant.key };
     let gate = Arc::clone(store.gate(writer.grant.region).unwrap());
-    assert_eq!(gate.fence(&fence(&reader.grant)), (Status::NoRight, 0));
+    assert_eq!(gate.fence(&fence(&reader.grant)), (PagingStatus::NoRight, 0));
     let stranger = Grant { key: RegionKey([0; 16]), ..writer.grant };
-    assert_eq!(gate.fence(&fence(&stranger)), (Status::NotOpen, 0));
+    assert_eq!(gate.fence(&fence(&stranger)), (PagingStatus::NotOpen, 0));
     let (status, epoch) = gate.fence(&fence(&writer.grant));
-    assert_eq!((status, epoch), (Status::Done, writer.epoch + 1));
-    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 0, b"old").0, Status::StaleEpoch);
-    assert_eq!(write_back(&store, &writer.grant, epoch + 1, 0, b"odd").0, Status::StaleEpoch);
-    assert_eq!(write_back(&store, &writer.grant, epoch, 0, b"new"), (Status::Done, epoch));
+    assert_eq!((status, epoch), (PagingStatus::Done, writer.epoch + 1));
+    assert_eq!(write_back(&store, &writer.grant, writer.epoch, 0, b"old").0, PagingStatus::StaleEpoch);
+    assert_eq!(write_back(&store, &writer.grant, epoch + 1, 0, b"odd").0, PagingStatus::StaleEpoch);
+    assert_eq!(write_back(&store, &writer.grant, epoch, 0, b"new"), (PagingStatus::Done, epoch));
     assert_eq!(bytes(&store, &writer.grant, 0, 3), b"new");
 }
 
-/// The same region with the key to read it.
+/// Describes the writer's region with the key to read it.
 fn open_reader(store: &mut RegionStore, writer: &RegionDescriptor) -> ControlAnswer {
     let stored = &store.regions[&writer.grant.region];
     ControlAnswer::Region(stored.describe(
         &store.config,
         writer.grant.region,
-        (Rights::READ, Sharing::Leased),
+        (Rights::READ, RegionSharing::Leased),
     ))
 }
 
@@ -121,43 +130,43 @@ fn a_write_back_is_checked_like_any_access() {
     let writer = region(reserve(&mut store, ONE, 4096, ""));
     let (grant, epoch) = (writer.grant, writer.epoch);
     for (offset, len, expected) in [
-        (4095, 1, Status::Done),
-        (4095, 2, Status::OutOfBounds),
-        (4096, 1, Status::OutOfBounds),
-        (u64::MAX, 2, Status::OutOfBounds),
+        (4095, 1, PagingStatus::Done),
+        (4095, 2, PagingStatus::OutOfBounds),
+        (4096, 1, PagingStatus::OutOfBounds),
+        (u64::MAX, 2, PagingStatus::OutOfBounds),
     ] {
         assert_eq!(write_back(&store, &grant, epoch, offset, &vec![7; len]).0, expected, "{len} at {offset}");
     }
     let reader = region(open_reader(&mut store, &writer)).grant;
-    assert_eq!(write_back(&store, &reader, epoch, 0, b"x"), (Status::NoRight, 0));
+    assert_eq!(write_back(&store, &reader, epoch, 0, b"x"), (PagingStatus::NoRight, 0));
     let other_life = Grant { generation: Generation(2), ..grant };
-    assert_eq!(write_back(&store, &other_life, epoch, 0, b"x"), (Status::NotOpen, 0));
+    assert_eq!(write_back(&store, &other_life, epoch, 0, b"x"), (PagingStatus::NotOpen, 0));
     assert_eq!(free(&mut store, ONE, &grant), ControlAnswer::Freed);
-    assert_eq!(write_back(&store, &grant, epoch, 0, b"x"), (Status::NotOpen, 0));
+    assert_eq!(write_back(&store, &grant, epoch, 0, b"x"), (PagingStatus::NotOpen, 0));
 }
 
 #[test]
 fn the_bytes_behind_the_end_of_a_file_are_nobodys() {
     let mut store = store();
     let plan = store.begin_load("web.bin", 5000).unwrap();
-    let loaded = region(store.finish_load(ONE, plan, (BOTH, Sharing::Leased), Ok(())));
-    assert_eq!(write_back(&store, &loaded.grant, loaded.epoch, 4999, b"x").0, Status::Done);
-    assert_eq!(write_back(&store, &loaded.grant, loaded.epoch, 4999, b"xx").0, Status::OutOfBounds);
+    let loaded = region(store.finish_load(ONE, plan, (BOTH, RegionSharing::Leased), Ok(())));
+    assert_eq!(write_back(&store, &loaded.grant, loaded.epoch, 4999, b"x").0, PagingStatus::Done);
+    assert_eq!(write_back(&store, &loaded.grant, loaded.epoch, 4999, b"xx").0, PagingStatus::OutOfBounds);
 }
 
 #[test]
 fn those_who_share_with_everybody_all_write_and_keep_leases_out() {
     let mut store = store();
-    let together = (BOTH, Sharing::Together);
-    let (name, sharing) = (Text::new("counters"), Sharing::Together);
+    let together = (BOTH, RegionSharing::Together);
+    let (name, sharing) = (Text::new("counters"), RegionSharing::Together);
     region(store.answer(NOW, ONE, &Question::Reserve { size: 4096, chunk_log2: 16, name, sharing }));
     let grant = region(open_as(&mut store, OTHER, "counters", together)).grant;
-    assert_eq!(failure(&open(&mut store, THIRD, "counters", Rights::READ)), Some(Failure::InUse));
-    region(open_as(&mut store, THIRD, "counters", (Rights::READ, Sharing::Together)));
+    assert_eq!(failure(&open(&mut store, THIRD, "counters", Rights::READ)), Some(ControlFailure::InUse));
+    region(open_as(&mut store, THIRD, "counters", (Rights::READ, RegionSharing::Together)));
     assert_eq!(free(&mut store, THIRD, &grant), ControlAnswer::Freed, "as it always was among them");
     let leased = region(reserve(&mut store, ONE, 4096, "graph"));
-    assert_eq!(failure(&open_as(&mut store, OTHER, "graph", together)), Some(Failure::InUse));
-    assert_eq!(failure(&free(&mut store, OTHER, &leased.grant)), Some(Failure::InUse));
+    assert_eq!(failure(&open_as(&mut store, OTHER, "graph", together)), Some(ControlFailure::InUse));
+    assert_eq!(failure(&free(&mut store, OTHER, &leased.grant)), Some(ControlFailure::InUse));
     assert_eq!(free(&mut store, ONE, &leased.grant), ControlAnswer::Freed);
 }
 
@@ -165,12 +174,12 @@ fn those_who_share_with_everybody_all_write_and_keep_leases_out() {
 fn a_region_without_a_name_is_freed_by_its_release() {
     let mut store = store();
     let grant = region(reserve(&mut store, ONE, 4096, "")).grant;
-    assert_eq!(failure(&release(&mut store, OTHER, &grant)), Some(Failure::NoSuchRegion));
+    assert_eq!(failure(&release(&mut store, OTHER, &grant)), Some(ControlFailure::NoSuchRegion));
     let other_life = Grant { generation: Generation(2), ..grant };
-    assert_eq!(failure(&release(&mut store, ONE, &other_life)), Some(Failure::NoSuchRegion));
+    assert_eq!(failure(&release(&mut store, ONE, &other_life)), Some(ControlFailure::NoSuchRegion));
     assert_eq!(release(&mut store, ONE, &grant), ControlAnswer::Released);
     assert_eq!((store.used(), store.count()), (0, 0));
-    assert_eq!(failure(&release(&mut store, ONE, &grant)), Some(Failure::NoSuchRegion));
+    assert_eq!(failure(&release(&mut store, ONE, &grant)), Some(ControlFailure::NoSuchRegion));
 }
 
 #[test]
@@ -180,23 +189,23 @@ fn only_a_file_is_synced_by_one_at_a_time_and_only_who_may_write_syncs_or_popula
     let begin = |store: &mut RegionStore, grant: &Grant| {
         store.begin_sync(grant.region, grant.generation, &grant.key).map_err(|(failure, _)| failure)
     };
-    assert_eq!(begin(&mut store, &plain).err(), Some(Failure::NoFile));
+    assert_eq!(begin(&mut store, &plain).err(), Some(ControlFailure::NoFile));
     let plan = store.begin_load("web.bin", 5000).unwrap();
-    let loaded = region(store.finish_load(ONE, plan, (BOTH, Sharing::Leased), Ok(())));
+    let loaded = region(store.finish_load(ONE, plan, (BOTH, RegionSharing::Leased), Ok(())));
     let reader = region(open_reader(&mut store, &loaded)).grant;
-    assert_eq!(begin(&mut store, &reader).err(), Some(Failure::NoRight));
+    assert_eq!(begin(&mut store, &reader).err(), Some(ControlFailure::NoRight));
     let stranger = Grant { key: RegionKey([0; 16]), ..loaded.grant };
-    assert_eq!(begin(&mut store, &stranger).err(), Some(Failure::NoSuchRegion));
+    assert_eq!(begin(&mut store, &stranger).err(), Some(ControlFailure::NoSuchRegion));
     let mut populated = |grant: &Grant| {
-        let found = store.writable_memory(grant.region, grant.generation, &grant.key);
+        let found = store.whole_memory(grant.region, grant.generation, &grant.key);
         found.map(|memory| memory.len()).map_err(|(failure, _)| failure)
     };
-    assert_eq!(populated(&reader), Err(Failure::NoRight));
-    assert_eq!(populated(&stranger), Err(Failure::NoSuchRegion));
+    assert_eq!(populated(&reader), Err(ControlFailure::NoRight));
+    assert_eq!(populated(&stranger), Err(ControlFailure::NoSuchRegion));
     assert_eq!(populated(&plain), Ok(4096));
     let sync = begin(&mut store, &loaded.grant).unwrap();
     assert_eq!((sync.path(), sync.size(), sync.memory().len()), ("web.bin", 5000, 8192));
-    assert_eq!(begin(&mut store, &loaded.grant).err(), Some(Failure::InUse));
+    assert_eq!(begin(&mut store, &loaded.grant).err(), Some(ControlFailure::InUse));
     store.finish_sync(&sync);
     begin(&mut store, &loaded.grant).unwrap();
 }
@@ -216,12 +225,12 @@ fn nothing_of_an_earlier_epoch_is_written_once_a_fence_is_answered() {
         std::thread::scope(|scope| {
             let agent = scope.spawn(|| {
                 has_begun.wait();
-                while gate.write_back(&back(old), late[..].into()).0 == Status::Done {}
+                while gate.write_back(&back(old), late[..].into()).0 == PagingStatus::Done {}
             });
             has_begun.wait();
             let (status, epoch) = gate.fence(&Fence { region: id, generation, key });
-            assert_eq!((status, epoch), (Status::Done, old + 1));
-            assert_eq!(gate.write_back(&back(epoch), new[..].into()), (Status::Done, epoch));
+            assert_eq!((status, epoch), (PagingStatus::Done, old + 1));
+            assert_eq!(gate.write_back(&back(epoch), new[..].into()), (PagingStatus::Done, epoch));
             agent.join().unwrap();
         });
         assert!(gate.memory.window(0, LEN).to_vec() == new, "round {round}: late bytes over newer ones");
@@ -262,7 +271,7 @@ proptest! {
                 }
                 _ => {
                     let rights = if writes { BOTH } else { Rights::READ };
-                    let sharing = if is_leased { Sharing::Leased } else { Sharing::Together };
+                    let sharing = if is_leased { RegionSharing::Leased } else { RegionSharing::Together };
                     let own = model.remove(&client).unwrap_or_default();
                     let merged = Held {
                         writes: own.writes || writes,

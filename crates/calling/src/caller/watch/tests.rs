@@ -58,7 +58,7 @@ fn who_did_not_listen_does_not_know_who_is_silent() {
     assert_eq!(silent_at(&mut watch, 9_100, 20_000), Some(9_300), "half of the patience was used up");
     watch.forgive();
     watch.look(at(9_600));
-    // Whoever sleeps until it may be silent wakes up twice.
+    // A caller that sleeps until it may be silent wakes up twice.
     let due = watch.next_deadline().unwrap();
     assert!(!watch.look(due)[SERVER]);
     assert!(watch.look(watch.next_deadline().unwrap())[SERVER]);
@@ -128,7 +128,7 @@ fn a_site_without_calls_is_probed_now_and_then_and_the_more_rarely_the_slower_it
     let seen = watch.take_seen(agent, true, at(100));
     assert_eq!((seen.calls, seen.round_trips_ns), (1, 100_000));
     assert!(!watch.wants_probe(agent, true, at(4_000)) && watch.wants_probe(agent, true, at(4_100)));
-    assert!(!watch.wants_probe(agent, false, at(4_100)), "somebody waits for a call that may write");
+    assert!(!watch.wants_probe(agent, false, at(4_100)), "the program waits for a call that may write");
     assert!(watch.wants_probe(agent, false, at(40_000)));
     watch.begun(agent, 8);
     assert!(!watch.wants_probe(agent, true, at(40_000)), "its calls tell enough");

@@ -12,11 +12,11 @@ use outboard_wire::calling::{Observed, Seen};
 const FADING: Duration = Duration::from_millis(12);
 /// A caller that has said nothing for so long has no voice.
 const ABSENT_AFTER: Duration = Duration::from_millis(100);
-/// Nobody has seen more than this between two reports: what a stranger says counts no more than that.
+/// No caller has seen more than this between two reports: what a stranger says counts no more than that.
 const CALLS_MAX: u32 = 1 << 20;
 const MEAN_NS_MAX: u64 = 10_000_000_000;
 
-/// A caller, as whoever hears it numbers them.
+/// A caller, by the number that the memory server has given it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerNumber(pub u64);
 
@@ -47,7 +47,7 @@ impl View {
     }
 
     /// What a call costs. One that has waited for longer than others took counts by its age. Calls that were answered before
-    /// anybody looked at the clock cost next to nothing, which is not the same as nothing known.
+    /// the caller looked at the clock cost next to nothing, which is not the same as nothing known.
     fn cost_ns(&self) -> Option<f64> {
         let mean = if self.calls > 0.0 { self.sum_ns / self.calls } else { 0.0 };
         let oldest_ns = self.oldest_ns as f64;
@@ -67,7 +67,7 @@ pub(super) struct Opinion {
     pub(super) oldest_ns: f64,
 }
 
-/// The value that so many others are not above. There may be thousands of callers, and nobody waits for a sorted list.
+/// The value that so many others are not above. There may be thousands of callers, so they are not sorted.
 fn nth(values: &mut [f64], place: usize) -> f64 {
     *values.select_nth_unstable_by(place, f64::total_cmp).1
 }
@@ -113,12 +113,12 @@ impl Callers {
         self.known.values().filter(is_present).map(|(_, views)| views)
     }
 
-    /// Whether anybody can use a site; nothing, if nobody is there to say so.
+    /// Whether a caller can use a site; `None` without callers.
     pub(super) fn is_usable(&self, now: Time, site: Site) -> Option<bool> {
         self.present(now).map(|views| views[site as usize].is_usable).reduce(|a, b| a | b)
     }
 
-    /// What most say of a site, if anybody has said something since the time `since`.
+    /// What most callers say of a site, if one has said something since the time `since`.
     pub(super) fn opinion(&self, now: Time, since: Time, site: Site) -> Option<Opinion> {
         let views = || self.present(now).map(|views| &views[site as usize]);
         if !views().any(|view| view.told_at.is_some_and(|at| at >= since)) {

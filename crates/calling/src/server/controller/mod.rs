@@ -5,7 +5,7 @@
 //!
 //! - **Cost** is what a call takes as callers see it, waiting included, on average of the last tens of milliseconds; one
 //!   that went elsewhere because nothing was heard counts by what it had waited. So it rises where too many calls wait,
-//!   where a worker is kept from running, and where nobody answers. Whoever stands still for some milliseconds and is
+//!   where a worker is kept from running, and where no site answers. A site that stands still for some milliseconds and is
 //!   faster otherwise may be the cheaper one nevertheless: callers go elsewhere for that time by themselves.
 //! - **Callers** have one voice each. A site is as dear as half of them say at least, and another as cheap as half of them
 //!   say at most, so that one that lies moves nothing.
@@ -37,7 +37,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use outboard_steering::{Preference, Reason, Site};
-use outboard_wire::calling::{Load, Observed};
+use outboard_wire::calling::{Observed, SiteLoad};
 use outboard_wire::{Time, mutant};
 
 use crate::slots::{SLOTS, SlotTable};
@@ -127,8 +127,8 @@ impl Controller {
     }
 
     /// A site says how it fares.
-    pub fn on_load(&mut self, now: Time, site: Site, load: &Load) {
-        // A server reports also while nobody calls.
+    pub fn on_load(&mut self, now: Time, site: Site, load: &SiteLoad) {
+        // A server reports also while there are no calls.
         if load.calls > 0 || load.oldest_ns > 0 {
             self.hear(now);
         }
@@ -148,7 +148,7 @@ impl Controller {
 
     fn hear(&mut self, now: Time) {
         if self.next_deadline().is_none() {
-            // The time in which nobody called says nothing.
+            // Time without calls says nothing.
             self.ticked_at = now;
         }
         self.heard_at = Some(now);
@@ -171,7 +171,7 @@ impl Controller {
         for (record, site) in self.records.iter_mut().zip(Site::ALL) {
             let opinion = self.callers.opinion(now, before, site);
             record.look(now, elapsed, opinion, self.config.stale_after);
-            // Whoever hears callers is the server, so it is there.
+            // The server hears the callers, so it is there.
             let is_usable = self.callers.is_usable(now, site).unwrap_or(record.is_usable);
             record.is_usable = is_usable || site == Site::Server;
         }

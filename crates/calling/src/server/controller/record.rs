@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outboard_steering::{Cost, Estimate};
 use outboard_wire::Time;
-use outboard_wire::calling::Load;
+use outboard_wire::calling::SiteLoad;
 
 use super::callers::Opinion;
 use crate::slots::SLOTS;
@@ -165,7 +165,7 @@ impl Record {
         }
     }
 
-    pub(super) fn on_load(&mut self, load: &Load) {
+    pub(super) fn on_load(&mut self, load: &SiteLoad) {
         let calls = u64::from(load.calls.min(CALLS_MAX));
         let reports = &mut self.reports;
         reports.served = reports.served.saturating_add(calls);

@@ -1,6 +1,6 @@
 //! What was moved, and why.
 
-use outboard_steering::{Cost, Explanation, Reason, Rival, Site, Standing};
+use outboard_steering::{Cost, Explanation, Reason, Review, Rival, Site};
 use outboard_wire::Time;
 
 use super::ControllerConfig;
@@ -37,7 +37,7 @@ impl Shift {
             cost: self.cost,
             rival: self.former_cost.map(|cost| Rival { option: self.from, cost }),
             margin_percent: config.margin_percent,
-            standing: Standing::Cheapest,
+            review: Review::Cheapest,
         };
         format!("epoch {}, {} slots: {explanation}", self.epoch, self.slots)
     }

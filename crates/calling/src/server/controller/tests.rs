@@ -40,7 +40,7 @@ fn left_after(world: &mut World, (taken, of): (u64, u64)) -> Option<u64> {
     world.run_until(start + 100 * MS, is_left).map(|at| (at - start).div_ceil(MS))
 }
 
-/// The same for calls that may write, and says when slots are gone.
+/// Competes with calls that may write, and says after how many milliseconds slots are gone.
 fn slots_left_after(world: &mut World, (taken, of): (u64, u64)) -> Option<u64> {
     let start = world.now().as_nanos();
     world.writes = true;
@@ -173,7 +173,7 @@ fn a_silent_site_is_left_in_time_and_not_moved_to() {
     assert!(left.is_some_and(|at| at - start <= 3 * MS), "callers leave it by themselves");
     let moved = world.run_until(start + 100 * MS, |world| world.counts()[1] == 0);
     assert!(moved.is_some(), "{:#?}", world.controller.explain(world.now()));
-    // The server is hindered now, but where nobody answers it is worse.
+    // The server is hindered now, but where no site answers it is worse.
     assert_eq!(slots_left_after(&mut world, (3 * MS, 6 * MS)), None);
 }
 
@@ -298,7 +298,7 @@ fn how_busy_a_site_is_does_not_depend_on_how_often_it_says_so() {
             if tick % every == 0 {
                 // Two workers say each for itself that they were busy for half of the time.
                 let (span_ns, busy_ns) = (every * MS, every * MS / 2);
-                let load = Load { span_ns, workers: 1, calls: 100, busy_ns, ..Load::default() };
+                let load = SiteLoad { span_ns, workers: 1, calls: 100, busy_ns, ..SiteLoad::default() };
                 (0..2).for_each(|_| record.on_load(&load));
             }
             let now = Time::from_nanos(tick * MS);
@@ -334,7 +334,7 @@ proptest! {
         for (words, counts, flags, site) in reports {
             let [span_ns, queueing_ns, busy_ns, service_ns, oldest_ns] = words;
             let [workers, calls] = counts;
-            let load = Load { span_ns, workers, calls, queueing_ns, busy_ns, service_ns, oldest_ns };
+            let load = SiteLoad { span_ns, workers, calls, queueing_ns, busy_ns, service_ns, oldest_ns };
             controller.on_load(now, Site::ALL[site], &load);
             let (left, left_ns) = (workers, service_ns);
             let seen = |is_usable| {

@@ -2,7 +2,8 @@
 
 use outboard_contract::{LinkId, Outbox};
 use outboard_wire::calling::{
-    Allowed, CallerId, CodePart, Failure, REGISTERED, Register, RegisterRefusal, Registered, Verdict,
+    Allowed, CallFailure, CallerId, CodePart, REGISTERED, Register, RegisterRefusal, RegisterVerdict,
+    Registered,
 };
 use outboard_wire::{FrameHead, Rights};
 
@@ -52,7 +53,7 @@ impl<R> CallingDesk<R> {
             Ok(verdict) => (verdict, String::new()),
             Err((refusal, detail)) => {
                 self.counts.refused += 1;
-                (Verdict::Refused(refusal), detail)
+                (RegisterVerdict::Refused(refusal), detail)
             }
         };
         self.answer.clear();
@@ -66,7 +67,7 @@ impl<R> CallingDesk<R> {
         register: &Register,
         regions: &mut impl FindRegion<Region = R>,
         outbox: &mut Outbox,
-    ) -> Result<Verdict, Refused> {
+    ) -> Result<RegisterVerdict, Refused> {
         let config = *self.executor.config();
         if register.fuel > config.fuel_max || register.reply_max > config.reply_max {
             let (fuel, reply) = (config.fuel_max, config.reply_max);
@@ -75,30 +76,30 @@ impl<R> CallingDesk<R> {
             return Err((RegisterRefusal::OverQuota, detail));
         }
         let Some(caller) = self.links.get_mut(&link) else {
-            let detail = "nobody has opened this link for calls, or there are too many callers";
+            let detail = "no caller has opened this link for calls, or there are too many callers";
             return Err((RegisterRefusal::Malformed, detail.to_owned()));
         };
         let Some(regions) = find_all(caller.caller, &register.regions, regions)? else {
-            return Ok(Verdict::Preparing);
+            return Ok(RegisterVerdict::Preparing);
         };
         let found = self.shared.functions().find(register.name);
         let function = match found {
             Found::Ready(function) => function,
-            Found::Preparing => return Ok(Verdict::Preparing),
+            Found::Preparing => return Ok(RegisterVerdict::Preparing),
             Found::Bad(refusal, detail) => return Err((refusal, detail)),
             Found::Nothing => {
                 return match caller.refused.take_if(|(name, _)| *name == register.name) {
                     Some((_, no)) => Err(no),
-                    None => Ok(Verdict::NeedsCode),
+                    None => Ok(RegisterVerdict::NeedsCode),
                 };
             }
         };
         let (fuel, reply_max) = (register.fuel, register.reply_max);
         let binding = Binding { function, regions, fuel, reply_max };
         for call in self.executor.bind(caller.client, register.handle, binding) {
-            fail(outbox, (link, self.label), call, Failure::NoFunction);
+            fail(outbox, (link, self.label), call, CallFailure::NoFunction);
         }
-        Ok(Verdict::Ready)
+        Ok(RegisterVerdict::Ready)
     }
 }
 

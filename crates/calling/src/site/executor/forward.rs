@@ -1,12 +1,14 @@
 //! Runs that go on as another function, here or at another memory server.
 
-use outboard_wire::calling::{FORWARDED_LEN_MAX, Failure, Forwarded, HANDLES_MAX, SERVERS_MAX, TrapReason};
+use outboard_wire::calling::{
+    CallFailure, FORWARDED_LEN_MAX, Forwarded, HANDLES_MAX, SERVERS_MAX, TrapReason,
+};
 
 use super::Executor;
 use super::host::Overlap;
 use super::run::Run;
 use super::session::Session;
-use super::site::Site;
+use super::site::SiteHost;
 
 /// How a run goes on when its function returns.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ impl<R> Executor<R> {
     /// Goes on with a run that has returned and is to go on as another function. It ends at the latest with its fuel.
     /// Returns what that has cost.
     #[inline(always)]
-    pub(super) fn follow<S: Site<Region = R>>(
+    pub(super) fn follow<S: SiteHost<Region = R>>(
         session: &Session<R>,
         run: &mut Run<R>,
         site: &mut S,
@@ -44,7 +46,7 @@ impl<R> Executor<R> {
     }
 
     #[cold]
-    fn go_on_elsewhere<S: Site<Region = R>>(
+    fn go_on_elsewhere<S: SiteHost<Region = R>>(
         session: &Session<R>,
         run: &mut Run<R>,
         site: &mut S,
@@ -73,13 +75,13 @@ impl<R> Executor<R> {
     }
 }
 
-fn trapped(at: Option<u32>, reason: TrapReason) -> Failure {
-    Failure::Trapped { index: at.unwrap_or(0), reason, address: 0 }
+fn trapped(at: Option<u32>, reason: TrapReason) -> CallFailure {
+    CallFailure::Trapped { index: at.unwrap_or(0), reason, address: 0 }
 }
 
 impl<R> Run<R> {
     /// Prepares to go on at another server: nothing leaves that no caller would take.
-    fn leave(&mut self, session: &Session<R>) -> Result<(), Failure> {
+    fn leave(&mut self, session: &Session<R>) -> Result<(), CallFailure> {
         let at = session.forwards(self.handle).and_then(|forwards| forwards.elsewhere);
         let (to, server) = (self.forward.to.unwrap_or(u64::MAX), self.forward.server.unwrap_or(u64::MAX));
         if server >= SERVERS_MAX.into() {

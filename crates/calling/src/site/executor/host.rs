@@ -1,12 +1,12 @@
 //! A site's answers to the helpers of one run.
 
-use outboard_ebpf::{Answer, Helper, HelperMemory, Host};
+use outboard_ebpf::{Helper, HelperAnswer, HelperHost, HelperMemory};
 use outboard_wire::Rights;
 use outboard_wire::calling::{HOP_FUEL, TrapReason};
 
 use super::forward::Forward;
 use super::session::Binding;
-use super::site::{Access, Site};
+use super::site::{AccessProgress, SiteHost};
 use crate::helpers::{
     COMPARE_SWAP, FETCH, FETCH_ADD, FORWARD, FORWARD_TO, LOG, LOG_LEN_MAX, RANDOM, READ, REPLY, TIME, WRITE,
 };
@@ -17,7 +17,7 @@ const ACCESS_COST: u64 = 8;
 const BYTES_PER_FUEL: u64 = 16;
 
 /// The host of one run.
-pub(super) struct RunHost<'a, S: Site> {
+pub(super) struct RunHost<'a, S: SiteHost> {
     pub(super) site: &'a mut S,
     pub(super) binding: &'a Binding<S::Region>,
     pub(super) reply: &'a mut Vec<u8>,
@@ -40,21 +40,21 @@ pub(super) enum Overlap {
     Begun,
 }
 
-fn trap(reason: TrapReason) -> Answer {
-    Answer::Trap(reason as u32)
+fn trap(reason: TrapReason) -> HelperAnswer {
+    HelperAnswer::Trap(reason as u32)
 }
 
-impl<'a, S: Site> RunHost<'a, S> {
+impl<'a, S: SiteHost> RunHost<'a, S> {
     /// Charges for a helper that moves so many bytes.
     #[inline(always)]
-    fn charge(&mut self, bytes: u64) -> Result<(), Answer> {
+    fn charge(&mut self, bytes: u64) -> Result<(), HelperAnswer> {
         self.book(ACCESS_COST + bytes / BYTES_PER_FUEL, TrapReason::CopiedTooMuch)
     }
 
     /// Books a cost that the function can pay. The function chose the number, so one that it cannot pay is refused and not
     /// booked: what a call has cost never exceeds its fuel.
     #[inline(always)]
-    fn book(&mut self, cost: u64, otherwise: TrapReason) -> Result<(), Answer> {
+    fn book(&mut self, cost: u64, otherwise: TrapReason) -> Result<(), HelperAnswer> {
         let booked = self.cost.saturating_add(cost);
         if booked > self.binding.fuel {
             return Err(trap(otherwise));
@@ -65,7 +65,7 @@ impl<'a, S: Site> RunHost<'a, S> {
 
     /// The region of that number, if the function may do this with it.
     #[inline(always)]
-    fn region(&self, number: u64, rights: Rights) -> Result<&'a S::Region, Answer> {
+    fn region(&self, number: u64, rights: Rights) -> Result<&'a S::Region, HelperAnswer> {
         let found = usize::try_from(number).ok().and_then(|number| self.binding.regions.get(number));
         match found {
             None => Err(trap(TrapReason::NoRegion)),
@@ -82,7 +82,7 @@ impl<'a, S: Site> RunHost<'a, S> {
         id: u32,
         arguments: &[u64; 5],
         memory: &mut HelperMemory<'_>,
-    ) -> Result<Answer, Answer> {
+    ) -> Result<HelperAnswer, HelperAnswer> {
         let [first, offset, third, fourth, _] = *arguments;
         let both = Rights::READ.and(Rights::WRITE);
         let no_memory = |_| trap(TrapReason::Memory);
@@ -100,7 +100,7 @@ impl<'a, S: Site> RunHost<'a, S> {
                     && self.site.approach(region, offset, usize::try_from(third).unwrap_or(usize::MAX))
                 {
                     self.overlap = Overlap::Begun;
-                    return Ok(Answer::Pending);
+                    return Ok(HelperAnswer::Pending);
                 }
                 self.fetch(arguments, memory)?
             }
@@ -128,24 +128,24 @@ impl<'a, S: Site> RunHost<'a, S> {
                     return Err(trap(TrapReason::ReplyTooLong));
                 }
                 self.reply.extend_from_slice(bytes);
-                Access::Done(0)
+                AccessProgress::Done(0)
             }
             LOG => {
                 self.charge(offset.min(LOG_LEN_MAX))?;
                 let bytes = memory.read(first, offset as usize).map_err(no_memory)?;
                 self.site.log(&bytes[..bytes.len().min(LOG_LEN_MAX as usize)]);
-                Access::Done(0)
+                AccessProgress::Done(0)
             }
             FORWARD => {
                 self.charge(third)?;
                 let bytes = memory.read(offset, third as usize).map_err(no_memory)?;
                 self.forward.set(first, None, bytes);
-                Access::Done(0)
+                AccessProgress::Done(0)
             }
             FORWARD_TO => self.forward_to(arguments, memory)?,
-            TIME => Access::Done(self.site.time()),
-            RANDOM => Access::Done(self.site.random()),
-            _ => Access::Refused(TrapReason::Site),
+            TIME => AccessProgress::Done(self.site.time()),
+            RANDOM => AccessProgress::Done(self.site.random()),
+            _ => AccessProgress::Refused(TrapReason::Site),
         };
         Ok(answer(access))
     }
@@ -155,13 +155,13 @@ impl<'a, S: Site> RunHost<'a, S> {
         &mut self,
         &[server, function, address, length, _]: &[u64; 5],
         memory: &mut HelperMemory<'_>,
-    ) -> Result<Access, Answer> {
+    ) -> Result<AccessProgress, HelperAnswer> {
         self.charge(length)?;
         self.book(HOP_FUEL, TrapReason::OutOfFuel)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let bytes = memory.read(address, length).map_err(|_| trap(TrapReason::Memory))?;
         self.forward.set(function, Some(server), bytes);
-        Ok(Access::Done(0))
+        Ok(AccessProgress::Done(0))
     }
 
     #[inline(always)]
@@ -169,7 +169,7 @@ impl<'a, S: Site> RunHost<'a, S> {
         &mut self,
         &[region, offset, address, length, _]: &[u64; 5],
         memory: &mut HelperMemory<'_>,
-    ) -> Result<Access, Answer> {
+    ) -> Result<AccessProgress, HelperAnswer> {
         let region = self.region(region, Rights::READ)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let into = memory.writable(address, length).map_err(|_| trap(TrapReason::Memory))?;
@@ -181,12 +181,12 @@ impl<'a, S: Site> RunHost<'a, S> {
         &mut self,
         &[region, offset, length, ..]: &[u64; 5],
         memory: &mut HelperMemory<'_>,
-    ) -> Result<Access, Answer> {
+    ) -> Result<AccessProgress, HelperAnswer> {
         let region = self.region(region, Rights::READ)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (address, into) = memory.grant_to_fill(length).map_err(|_| trap(TrapReason::Memory))?;
         Ok(match self.site.read(region, offset, into) {
-            Access::Done(_) => Access::Done(address),
+            AccessProgress::Done(_) => AccessProgress::Done(address),
             access => {
                 into.fill(0);
                 access
@@ -200,27 +200,27 @@ impl<'a, S: Site> RunHost<'a, S> {
         id: u32,
         arguments: &[u64; 5],
         memory: &mut HelperMemory<'_>,
-    ) -> Answer {
+    ) -> HelperAnswer {
         let access = match id {
             READ => self.read(arguments, memory),
             FETCH => self.fetch(arguments, memory),
-            _ => Ok(Access::Refused(TrapReason::Site)),
+            _ => Ok(AccessProgress::Refused(TrapReason::Site)),
         };
         access.map_or_else(|trapped| trapped, answer)
     }
 }
 
-fn answer(access: Access) -> Answer {
+fn answer(access: AccessProgress) -> HelperAnswer {
     match access {
-        Access::Done(value) => Answer::Value(value),
-        Access::Pending => Answer::Pending,
-        Access::Refused(reason) => trap(reason),
+        AccessProgress::Done(value) => HelperAnswer::Value(value),
+        AccessProgress::Pending => HelperAnswer::Pending,
+        AccessProgress::Refused(reason) => trap(reason),
     }
 }
 
-impl<S: Site> Host for RunHost<'_, S> {
+impl<S: SiteHost> HelperHost for RunHost<'_, S> {
     #[inline]
-    fn call(&mut self, helper: &Helper, arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn call(&mut self, helper: &Helper, arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> HelperAnswer {
         self.answer(helper.id, arguments, memory).unwrap_or_else(|answer| answer)
     }
 }

@@ -16,12 +16,12 @@ mod waiting;
 pub use config::ExecutorConfig;
 pub use moving::Recalled;
 pub use session::{Binding, CallWindow, WINDOW};
-pub use site::{Access, Answered, Operation, Site, Ticket};
+pub use site::{AccessProgress, Answered, SiteHost, SiteOperation, Ticket};
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outboard_wire::calling::{Call, Continue, Failure, Forwarded, TrapReason};
+use outboard_wire::calling::{Call, CallFailure, Continue, Forwarded, TrapReason};
 use outboard_wire::{Time, mutant};
 
 use crate::site::turns::Turns;
@@ -32,9 +32,9 @@ use waiting::WaitingCall;
 
 /// A client of an executor. The number of one that has left is given to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Client(pub(crate) u32);
+pub struct ExecutorClient(pub(crate) u32);
 
-impl Client {
+impl ExecutorClient {
     /// Its number, less than the number of clients that were ever there at the same time.
     pub fn index(self) -> usize {
         self.0 as usize
@@ -49,14 +49,14 @@ pub enum Submitted {
     /// The client has too many under way: hand it in again later.
     Full,
     /// It will not run.
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome<'a> {
+pub struct ExecutionOutcome<'a> {
     /// Whose.
-    pub client: Client,
+    pub client: ExecutorClient,
     /// Its number.
     pub call: u64,
     /// What the function returned and replied, or why there is nothing.
@@ -67,13 +67,13 @@ pub struct Outcome<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoReply<'a> {
     /// It has failed.
-    Failed(Failure),
+    Failed(CallFailure),
     /// It goes on at another memory server.
     Forwarded(Forwarded<'a>),
 }
 
-impl From<Failure> for NoReply<'_> {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for NoReply<'_> {
+    fn from(failure: CallFailure) -> Self {
         Self::Failed(failure)
     }
 }
@@ -83,7 +83,7 @@ impl From<Failure> for NoReply<'_> {
 pub struct Executor<R> {
     config: ExecutorConfig,
     sessions: Vec<Option<Session<R>>>,
-    turns: Turns<Client>,
+    turns: Turns<ExecutorClient>,
     runs: Runs<R>,
 }
 
@@ -102,18 +102,18 @@ impl<R> Executor<R> {
         &self.config
     }
 
-    /// Somebody has come who calls; `window` is what is known of its earlier calls, by whichever links.
-    pub fn open(&mut self, window: Arc<Mutex<CallWindow>>) -> Client {
+    /// A client has come that calls; `window` is what is known of its earlier calls, by whichever links.
+    pub fn open(&mut self, window: Arc<Mutex<CallWindow>>) -> ExecutorClient {
         let free = self.sessions.iter().position(Option::is_none).unwrap_or(self.sessions.len());
         if free == self.sessions.len() {
             self.sessions.push(None);
         }
         self.sessions[free] = Some(Session::new(window, self.config.quantum));
-        Client(free as u32)
+        ExecutorClient(free as u32)
     }
 
     /// A client has gone. Its calls that wait will not run; those that are suspended end when they are resumed.
-    pub fn close(&mut self, client: Client) {
+    pub fn close(&mut self, client: ExecutorClient) {
         if self.sessions.get_mut(client.0 as usize).and_then(Option::take).is_some() {
             self.turns.leave(|other| *other == client);
             self.runs.orphan(client);
@@ -122,7 +122,7 @@ impl<R> Executor<R> {
     }
 
     /// Gives a client no more turns, or gives it some again: for who does not take the answers to its calls.
-    pub fn pause(&mut self, client: Client, is_paused: bool) {
+    pub fn pause(&mut self, client: ExecutorClient, is_paused: bool) {
         let session = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut);
         let Some(session) = session.filter(|session| session.is_paused != is_paused) else { return };
         session.is_paused = is_paused;
@@ -138,13 +138,13 @@ impl<R> Executor<R> {
 
     /// From now on, `handle` of this client means this. Calls that wait for what it meant before are returned: they will
     /// not run.
-    pub fn bind(&mut self, client: Client, handle: u32, binding: Binding<R>) -> Vec<u64> {
+    pub fn bind(&mut self, client: ExecutorClient, handle: u32, binding: Binding<R>) -> Vec<u64> {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
             return Vec::new();
         };
         let dropped = session.bind(handle, Bound::new(binding));
         self.runs.forget_bindings();
-        // Whoever is paused has no turn to leave, and keeps its debt.
+        // A paused queue has no turn to leave, and keeps its debt.
         if session.is_idle() && !dropped.is_empty() && !session.is_paused {
             session.debt = self.turns.leave(|other| *other == client);
         }
@@ -156,7 +156,7 @@ impl<R> Executor<R> {
     pub fn submit(
         &mut self,
         now: Time,
-        client: Client,
+        client: ExecutorClient,
         call: &Call,
         arguments: (usize, impl FnOnce(&mut [u8])),
     ) -> Submitted {
@@ -164,7 +164,13 @@ impl<R> Executor<R> {
     }
 
     /// Hands a call in that has begun at another memory server, where it has spent some of its fuel.
-    pub fn submit_rest(&mut self, now: Time, client: Client, rest: &Continue, arguments: &[u8]) -> Submitted {
+    pub fn submit_rest(
+        &mut self,
+        now: Time,
+        client: ExecutorClient,
+        rest: &Continue,
+        arguments: &[u8],
+    ) -> Submitted {
         let fill = |buffer: &mut [u8]| buffer.copy_from_slice(arguments);
         self.take(now, client, (&rest.call, rest.fuel), (arguments.len(), fill))
     }
@@ -173,28 +179,28 @@ impl<R> Executor<R> {
     fn take(
         &mut self,
         now: Time,
-        client: Client,
+        client: ExecutorClient,
         (call, fuel): (&Call, u64),
         (length, arguments): (usize, impl FnOnce(&mut [u8])),
     ) -> Submitted {
         let config = self.config;
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
-            return Submitted::Failed(Failure::NoFunction);
+            return Submitted::Failed(CallFailure::NoFunction);
         };
         if session.calls >= config.calls_per_client || session.bytes >= config.bytes_per_client {
             return Submitted::Full;
         }
         let Some(bound) = session.bound(call.handle) else {
-            return Submitted::Failed(Failure::NoFunction);
+            return Submitted::Failed(CallFailure::NoFunction);
         };
         if bound.waiting() >= config.calls_per_function {
             return Submitted::Full;
         }
         if length > config.arguments_max {
-            return Submitted::Failed(Failure::ArgumentsTooLong { max: config.arguments_max as u32 });
+            return Submitted::Failed(CallFailure::ArgumentsTooLong { max: config.arguments_max as u32 });
         }
         if !session.may_begin(call.call, bound) {
-            return Submitted::Failed(Failure::Repeated);
+            return Submitted::Failed(CallFailure::Repeated);
         }
         let until = until(now, call.patience_us);
         let waiting = WaitingCall { call: call.call, until, fuel, run: None };
@@ -215,12 +221,12 @@ impl<R> Executor<R> {
     }
 
     /// Runs calls by turns until about so much fuel was spent. Returns how much it was.
-    pub fn run<S: Site<Region = R>>(
+    pub fn run<S: SiteHost<Region = R>>(
         &mut self,
         now: Time,
         site: &mut S,
         fuel: u64,
-        mut tell: impl FnMut(Outcome<'_>),
+        mut tell: impl FnMut(ExecutionOutcome<'_>),
     ) -> u64 {
         // Calls that wait for their first turn have half of it, whatever those cost that go on.
         let resumed = self.go_on(site, fuel / 2, &mut tell);
@@ -238,12 +244,12 @@ impl<R> Executor<R> {
     }
 
     /// Starts the call whose turn it is, if any waits. Returns what it has cost so far.
-    fn start_next<S: Site<Region = R>>(
+    fn start_next<S: SiteHost<Region = R>>(
         &mut self,
         now: Time,
         site: &mut S,
         others: &mut Others,
-        tell: &mut impl FnMut(Outcome<'_>),
+        tell: &mut impl FnMut(ExecutionOutcome<'_>),
     ) -> Option<u64> {
         loop {
             let client = self.next_client(others)?;
@@ -259,7 +265,7 @@ impl<R> Executor<R> {
             let WaitingCall { call, until, .. } = session.waiting.get(number).call;
             let cost = if until.is_some_and(|until| until < now && !mutant("calling.expired-runs")) {
                 session.calls -= 1;
-                tell(Outcome { client, call, result: Err(Failure::Expired.into()) });
+                tell(ExecutionOutcome { client, call, result: Err(CallFailure::Expired.into()) });
                 EXPIRED_COST
             } else {
                 Self::start(&mut self.runs, session, (client, handle, number), site, tell)
@@ -274,10 +280,10 @@ impl<R> Executor<R> {
         }
     }
 
-    /// Whose turn it is. Those who have spent more than their share do not have it as soon as nobody else's calls are
+    /// Whose turn it is. Clients that have spent more than their share do not have it as soon as no other client's calls are
     /// here: more of them may wait in their links, behind as many as are taken at once.
     #[inline]
-    fn next_client(&mut self, others: &mut Others) -> Option<Client> {
+    fn next_client(&mut self, others: &mut Others) -> Option<ExecutorClient> {
         match (self.turns.next_soon(), *others) {
             (Some(client), _) => {
                 *others = Others::Seen;
@@ -290,19 +296,19 @@ impl<R> Executor<R> {
 
     /// Starts a call. Returns what it has cost so far.
     #[inline(always)]
-    fn start<S: Site<Region = R>>(
+    fn start<S: SiteHost<Region = R>>(
         runs: &mut Runs<R>,
         session: &mut Session<R>,
-        (client, handle, number): (Client, u32, u32),
+        (client, handle, number): (ExecutorClient, u32, u32),
         site: &mut S,
-        tell: &mut impl FnMut(Outcome<'_>),
+        tell: &mut impl FnMut(ExecutionOutcome<'_>),
     ) -> u64 {
         let moved = session.waiting.take_run(number);
         let waiting = session.waiting.get(number);
         let WaitingCall { call, fuel, .. } = waiting.call;
         let Some(bound) = session.bound(handle) else {
             session.calls -= 1;
-            tell(Outcome { client, call, result: Err(Failure::NoFunction.into()) });
+            tell(ExecutionOutcome { client, call, result: Err(CallFailure::NoFunction.into()) });
             return EXPIRED_COST;
         };
         let is_alone = session.calls <= 1 && runs.near.is_empty();
@@ -327,11 +333,11 @@ impl<R> Executor<R> {
 
     /// Tells how a run has ended, or keeps it if it has not.
     #[inline(always)]
-    fn settle<S: Site<Region = R>>(
+    fn settle<S: SiteHost<Region = R>>(
         runs: &mut Runs<R>,
         run: Box<Run<R>>,
         site: &mut S,
-        tell: &mut impl FnMut(Outcome<'_>),
+        tell: &mut impl FnMut(ExecutionOutcome<'_>),
     ) -> bool {
         let Some(ended) = &run.ended else {
             if run.is_near {
@@ -347,22 +353,22 @@ impl<R> Executor<R> {
                 Ok(_) => Err(NoReply::Forwarded(run.leaving())),
                 Err(failure) => Err(NoReply::Failed(*failure)),
             };
-            tell(Outcome { client, call: run.call, result });
+            tell(ExecutionOutcome { client, call: run.call, result });
         }
         runs.give_back(run);
         true
     }
 
     /// The regions cannot be reached any more: all calls end. Those that have not begun did not run.
-    pub fn abandon(&mut self, mut tell: impl FnMut(Outcome<'_>)) {
+    pub fn abandon(&mut self, mut tell: impl FnMut(ExecutionOutcome<'_>)) {
         for (number, session) in self.sessions.iter_mut().enumerate() {
             let Some(session) = session else { continue };
-            let client = Client(number as u32);
+            let client = ExecutorClient(number as u32);
             self.turns.leave(|other| *other == client);
             while let Some((_, place)) = session.next() {
                 let WaitingCall { call, run, .. } = &session.waiting.get(place).call;
-                let failure = if run.is_some() { Failure::NotResumed } else { Failure::NoFunction };
-                tell(Outcome { client, call: *call, result: Err(failure.into()) });
+                let failure = if run.is_some() { CallFailure::NotResumed } else { CallFailure::NoFunction };
+                tell(ExecutionOutcome { client, call: *call, result: Err(failure.into()) });
                 session.waiting.give_back(place);
                 session.spend(0);
             }
@@ -371,19 +377,19 @@ impl<R> Executor<R> {
         for run in self.runs.take_all() {
             if let Some(client) = run.client {
                 let failure = if mutant("calling.abandoned-denies-running") {
-                    Failure::NoFunction
+                    CallFailure::NoFunction
                 } else {
                     run.trapped(TrapReason::NotReached)
                 };
                 let result = Err(failure.into());
-                tell(Outcome { client, call: run.call, result });
+                tell(ExecutionOutcome { client, call: run.call, result });
             }
             self.runs.give_back(run);
         }
     }
 
     /// Keeps a run until the site has done what it waits for.
-    fn suspend<S: Site<Region = R>>(runs: &mut Runs<R>, run: Box<Run<R>>, site: &mut S) {
+    fn suspend<S: SiteHost<Region = R>>(runs: &mut Runs<R>, run: Box<Run<R>>, site: &mut S) {
         let ticket = runs.suspend(run);
         if let Some((region, operation)) = runs.operation(ticket) {
             site.begin(ticket, region, operation);
@@ -397,11 +403,11 @@ impl<R> Executor<R> {
 
     /// Goes on with calls whose accesses have ended, until about so much fuel was spent. After one that took long it is
     /// another client's turn. Returns how much it was.
-    fn go_on<S: Site<Region = R>>(
+    fn go_on<S: SiteHost<Region = R>>(
         &mut self,
         site: &mut S,
         fuel: u64,
-        tell: &mut impl FnMut(Outcome<'_>),
+        tell: &mut impl FnMut(ExecutionOutcome<'_>),
     ) -> u64 {
         let mut spent = 0;
         for _ in 0..self.runs.answered() {
@@ -420,10 +426,10 @@ impl<R> Executor<R> {
     }
 
     /// Goes on with the call that has waited longest for what comes nearer. Returns what that has cost.
-    fn go_on_near<S: Site<Region = R>>(
+    fn go_on_near<S: SiteHost<Region = R>>(
         &mut self,
         site: &mut S,
-        tell: &mut impl FnMut(Outcome<'_>),
+        tell: &mut impl FnMut(ExecutionOutcome<'_>),
     ) -> Option<u64> {
         let mut run = self.runs.near.pop_front()?;
         Some(match run.read_near(site) {
@@ -435,14 +441,14 @@ impl<R> Executor<R> {
         })
     }
 
-    /// Goes on with a run, unless whoever called it has gone. Returns what that has cost.
+    /// Goes on with a run, unless its client has gone. Returns what that has cost.
     #[inline(always)]
-    fn resume<S: Site<Region = R>>(
+    fn resume<S: SiteHost<Region = R>>(
         &mut self,
         mut run: Box<Run<R>>,
         answer: Result<u64, TrapReason>,
         site: &mut S,
-        tell: &mut impl FnMut(Outcome<'_>),
+        tell: &mut impl FnMut(ExecutionOutcome<'_>),
     ) -> u64 {
         let session = run.client.and_then(|client| self.sessions.get_mut(client.0 as usize)?.as_mut());
         let Some(session) = session else {
@@ -462,7 +468,7 @@ impl<R> Executor<R> {
     }
 }
 
-/// Whether anybody had a turn who has not spent more than its share.
+/// Whether a client had a turn that has not spent more than its share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     Seen,

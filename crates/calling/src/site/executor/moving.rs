@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use outboard_wire::Time;
-use outboard_wire::calling::{Failure, MOVING_LEN_MAX, Moving};
+use outboard_wire::calling::{CallFailure, MOVING_LEN_MAX, Moving};
 
 use super::waiting::WaitingCall;
-use super::{Client, Executor, Submitted};
+use super::{Executor, ExecutorClient, Submitted};
 
 /// A call that goes on elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub enum Recalled<'a> {
 
 impl<R> Executor<R> {
     /// Gives up calls of a client that can go on at another site: those that have not begun, and those that wait for a read,
-    /// whose answer will be for nobody. What is waited for by a call with a change under way stays here, and so does a call
+    /// whose answer will be dropped. What is waited for by a call with a change under way stays here, and so does a call
     /// with more memory than [`MOVING_LEN_MAX`].
-    pub fn recall(&mut self, client: Client, calls: &[u64], mut give: impl FnMut(Recalled<'_>)) {
+    pub fn recall(&mut self, client: ExecutorClient, calls: &[u64], mut give: impl FnMut(Recalled<'_>)) {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
             return;
         };
@@ -46,23 +46,23 @@ impl<R> Executor<R> {
 
     /// Takes in a call that has begun at another site, as input from a stranger. The read that it waits for is begun again
     /// when it is its turn, unless that comes later than it has patience.
-    pub fn admit(&mut self, now: Time, client: Client, moving: &Moving<'_>) -> Submitted {
+    pub fn admit(&mut self, now: Time, client: ExecutorClient, moving: &Moving<'_>) -> Submitted {
         let Some(session) = self.sessions.get_mut(client.0 as usize).and_then(Option::as_mut) else {
-            return Submitted::Failed(Failure::NotResumed);
+            return Submitted::Failed(CallFailure::NotResumed);
         };
         if session.calls >= self.config.calls_per_client {
             return Submitted::Full;
         }
         let Some(bound) = session.bound(moving.handle) else {
-            return Submitted::Failed(Failure::NotResumed);
+            return Submitted::Failed(CallFailure::NotResumed);
         };
         let binding = Arc::clone(&bound.binding);
         let Some(run) = self.runs.restore(client, moving, &binding) else {
-            return Submitted::Failed(Failure::NotResumed);
+            return Submitted::Failed(CallFailure::NotResumed);
         };
         if !session.may_begin(moving.call, bound) {
             self.runs.give_back(run);
-            return Submitted::Failed(Failure::Repeated);
+            return Submitted::Failed(CallFailure::Repeated);
         }
         let until = super::until(now, moving.patience_us);
         let call = WaitingCall { call: moving.call, until, fuel: u64::MAX, run: Some(run) };

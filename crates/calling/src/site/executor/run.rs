@@ -3,18 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use outboard_ebpf::{Answer, Continuation, Executor as _, Exit, Fault, Instance, Limits, Trap, Why};
-use outboard_wire::calling::{Failure, Moving, TrapReason};
+use outboard_ebpf::{
+    Continuation, Engine as _, Exit, HelperAnswer, Instance, MemoryFault, ProgramLimits, Trap, Why,
+};
+use outboard_wire::calling::{CallFailure, Moving, TrapReason};
 
 use super::forward::Forward;
 use super::host::{Overlap, RunHost};
 use super::session::{Binding, Bound};
-use super::site::{Access, Answered, Operation, Site, Ticket};
-use super::{Client, ExecutorConfig};
+use super::site::{AccessProgress, Answered, SiteHost, SiteOperation, Ticket};
+use super::{ExecutorClient, ExecutorConfig};
 use crate::helpers::{COMPARE_SWAP, FETCH, FETCH_ADD, READ, WRITE};
 
 /// How a run ended.
-pub(super) type Ended = Result<u64, Failure>;
+pub(super) type Ended = Result<u64, CallFailure>;
 
 /// The longest reply whose buffer is kept for the next run, in bytes.
 const REPLY_KEPT: usize = 16 << 10;
@@ -27,8 +29,8 @@ pub(super) struct Run<R> {
     reply: Vec<u8>,
     /// What its accesses have cost.
     cost: u64,
-    /// Who called; nobody if it has gone.
-    pub(super) client: Option<Client>,
+    /// The client that called; `None` if it has gone.
+    pub(super) client: Option<ExecutorClient>,
     pub(super) call: u64,
     pub(super) handle: u32,
     /// What is run, while it is suspended; afterwards what was, which is run next most of the time.
@@ -45,7 +47,7 @@ pub(super) struct Run<R> {
 impl<R> Run<R> {
     /// Runs a call from its beginning, with so much fuel at most. Returns what it has cost.
     #[inline(always)]
-    pub(super) fn start<S: Site<Region = R>>(
+    pub(super) fn start<S: SiteHost<Region = R>>(
         &mut self,
         (arguments, fuel_max): (&[u8], u64),
         bound: &Bound<R>,
@@ -58,7 +60,7 @@ impl<R> Run<R> {
         // What it had before it came here is spent.
         self.cost = binding.fuel - fuel;
         if let Err(error) = self.instance.set_context(arguments) {
-            self.ended = Some(Err(Failure::ArgumentsTooLong { max: error.limit as u32 }));
+            self.ended = Some(Err(CallFailure::ArgumentsTooLong { max: error.limit as u32 }));
             return 0;
         }
         self.forward.to = None;
@@ -74,7 +76,7 @@ impl<R> Run<R> {
 
     /// Runs a function from its beginning, on the arguments that are there.
     #[inline(always)]
-    fn begin<S: Site<Region = R>>(
+    fn begin<S: SiteHost<Region = R>>(
         &mut self,
         binding: &Arc<Binding<R>>,
         fuel: u64,
@@ -107,7 +109,7 @@ impl<R> Run<R> {
     }
 
     /// Goes on as another function, with what is left of the fuel, unless its arguments are too long.
-    pub(super) fn go_on_as<S: Site<Region = R>>(
+    pub(super) fn go_on_as<S: SiteHost<Region = R>>(
         &mut self,
         handle: u32,
         bound: &Bound<R>,
@@ -121,28 +123,28 @@ impl<R> Run<R> {
     }
 
     /// Goes on with the read that it waited for at another site, which is begun again here.
-    pub(super) fn read_again<S: Site<Region = R>>(&mut self, site: &mut S, overlap: Overlap) -> u64 {
+    pub(super) fn read_again<S: SiteHost<Region = R>>(&mut self, site: &mut S, overlap: Overlap) -> u64 {
         let (Some(binding), Some(pending)) = (&self.binding, self.instance.pending()) else {
-            return self.end(Err(Failure::NotResumed));
+            return self.end(Err(CallFailure::NotResumed));
         };
         let (id, arguments) = (pending.helper.id, pending.arguments);
         let Some(mut memory) = self.instance.pending_memory() else {
-            return self.end(Err(Failure::NotResumed));
+            return self.end(Err(CallFailure::NotResumed));
         };
         let (reply, cost, forward) = (&mut self.reply, &mut self.cost, &mut self.forward);
         let mut host = RunHost { site, binding, reply, cost, forward, overlap: Overlap::Never };
         self.is_near = false;
         match host.read_again(id, &arguments, &mut memory) {
-            Answer::Value(value) => self.resume(Ok(value), site, overlap),
-            Answer::Pending => {
+            HelperAnswer::Value(value) => self.resume(Ok(value), site, overlap),
+            HelperAnswer::Pending => {
                 self.ended = None;
                 0
             }
-            Answer::Trap(code) => self.resume(Err(reason_of(code)), site, overlap),
+            HelperAnswer::Trap(code) => self.resume(Err(reason_of(code)), site, overlap),
         }
     }
 
-    /// Becomes a run that comes from another site, of whoever has registered `binding`.
+    /// Becomes a run that comes from another site, of the client that has registered `binding`.
     fn restore(&mut self, moving: &Moving<'_>, binding: &Arc<Binding<R>>) -> Option<()> {
         let continuation = Continuation::parse(moving.state).ok()?;
         let reads = matches!(continuation.helper(), READ | FETCH);
@@ -161,7 +163,7 @@ impl<R> Run<R> {
 
     /// Goes on with the answer that it waited for.
     #[inline(always)]
-    pub(super) fn resume<S: Site<Region = R>>(
+    pub(super) fn resume<S: SiteHost<Region = R>>(
         &mut self,
         answer: Result<u64, TrapReason>,
         site: &mut S,
@@ -186,13 +188,16 @@ impl<R> Run<R> {
     }
 
     /// How it ends if what it waits for ends so.
-    pub(super) fn trapped(&self, reason: TrapReason) -> Failure {
-        Failure::Trapped { index: self.instance.pending_index().unwrap_or(0), reason, address: 0 }
+    pub(super) fn trapped(&self, reason: TrapReason) -> CallFailure {
+        CallFailure::Trapped { index: self.instance.pending_index().unwrap_or(0), reason, address: 0 }
     }
 
     /// Reads what has come nearer. Nothing, if it takes longer after all.
     #[inline(always)]
-    pub(super) fn read_near<S: Site<Region = R>>(&mut self, site: &mut S) -> Option<Result<u64, TrapReason>> {
+    pub(super) fn read_near<S: SiteHost<Region = R>>(
+        &mut self,
+        site: &mut S,
+    ) -> Option<Result<u64, TrapReason>> {
         let binding = self.binding.as_ref();
         let pending = self.instance.pending_arguments();
         let (Some(binding), Some([region, offset, length, ..])) = (binding, pending) else {
@@ -206,13 +211,13 @@ impl<R> Run<R> {
             return Some(Err(TrapReason::Memory));
         };
         let access = site.read(region, offset, into);
-        if let Access::Done(_) = access {
+        if let AccessProgress::Done(_) = access {
             return Some(Ok(address));
         }
         into.fill(0);
         match access {
-            Access::Refused(reason) => Some(Err(reason)),
-            Access::Done(_) | Access::Pending => None,
+            AccessProgress::Refused(reason) => Some(Err(reason)),
+            AccessProgress::Done(_) | AccessProgress::Pending => None,
         }
     }
 
@@ -227,21 +232,21 @@ impl<R> Run<R> {
     }
 
     /// What it waits for, and where.
-    fn operation(&self) -> Option<(&R, Operation<'_>)> {
+    fn operation(&self) -> Option<(&R, SiteOperation<'_>)> {
         let pending = self.instance.pending()?;
         let (id, [region, offset, third, fourth, _]) = (pending.helper.id, pending.arguments);
         let (region, _) = self.binding.as_ref()?.regions.get(usize::try_from(region).ok()?)?;
         let operation = match id {
-            READ => Operation::Read { offset, length: usize::try_from(fourth).ok()? },
-            FETCH => Operation::Read { offset, length: usize::try_from(third).ok()? },
+            READ => SiteOperation::Read { offset, length: usize::try_from(fourth).ok()? },
+            FETCH => SiteOperation::Read { offset, length: usize::try_from(third).ok()? },
             WRITE => {
                 let length = usize::try_from(fourth).ok()?;
                 // What the helper could read when it was called is still there.
                 let bytes = self.instance.pending_bytes(third, length)?;
-                Operation::Write { offset, bytes }
+                SiteOperation::Write { offset, bytes }
             }
-            COMPARE_SWAP => Operation::CompareSwap { offset, expected: third, desired: fourth },
-            FETCH_ADD => Operation::FetchAdd { offset, addend: third },
+            COMPARE_SWAP => SiteOperation::CompareSwap { offset, expected: third, desired: fourth },
+            FETCH_ADD => SiteOperation::FetchAdd { offset, addend: third },
             _ => return None,
         };
         Some((region, operation))
@@ -280,14 +285,14 @@ fn ended(exit: Exit) -> Option<Ended> {
         Exit::Trapped(Trap { index, why }) => {
             let (reason, address) = match why {
                 Why::OutOfFuel => (TrapReason::OutOfFuel, 0),
-                Why::Memory(Fault::Outside { address, .. } | Fault::ReadOnly { address, .. }) => {
+                Why::Memory(MemoryFault::Outside { address, .. } | MemoryFault::ReadOnly { address, .. }) => {
                     (TrapReason::Memory, address)
                 }
                 Why::TooDeep => (TrapReason::TooDeep, 0),
                 Why::Helper { code } => (reason_of(code), 0),
                 Why::Undeclared => (TrapReason::Site, 0),
             };
-            Some(Err(Failure::Trapped { index, reason, address }))
+            Some(Err(CallFailure::Trapped { index, reason, address }))
         }
     }
 }
@@ -309,7 +314,7 @@ type Resumable<R> = (Room<R>, Result<u64, TrapReason>);
 
 /// All runs of an executor.
 pub(super) struct Runs<R> {
-    limits: Limits,
+    limits: ProgramLimits,
     free: Vec<Room<R>>,
     places: Vec<Place<R>>,
     vacant: Vec<u32>,
@@ -320,7 +325,7 @@ pub(super) struct Runs<R> {
 
 impl<R> Runs<R> {
     pub(super) fn new(config: ExecutorConfig) -> Self {
-        let limits = Limits { context: config.arguments_max, grant: config.fetch_max };
+        let limits = ProgramLimits { context: config.arguments_max, grant: config.fetch_max };
         Self {
             limits,
             free: Vec::new(),
@@ -332,7 +337,7 @@ impl<R> Runs<R> {
     }
 
     /// A room for a run.
-    pub(super) fn take(&mut self, client: Client, call: u64, handle: u32) -> Box<Run<R>> {
+    pub(super) fn take(&mut self, client: ExecutorClient, call: u64, handle: u32) -> Box<Run<R>> {
         let mut run = self.free.pop().unwrap_or_else(|| {
             let instance = Instance::new(self.limits);
             Box::new(Run {
@@ -369,7 +374,7 @@ impl<R> Runs<R> {
     /// A run that comes from another site.
     pub(super) fn restore(
         &mut self,
-        client: Client,
+        client: ExecutorClient,
         moving: &Moving<'_>,
         binding: &Arc<Binding<R>>,
     ) -> Option<Room<R>> {
@@ -386,7 +391,7 @@ impl<R> Runs<R> {
     /// Takes out runs that wait for reads and are to go on elsewhere. `give` says whether it has taken one.
     pub(super) fn take_back(
         &mut self,
-        client: Client,
+        client: ExecutorClient,
         is_wanted: impl Fn(u64) -> bool,
         mut give: impl FnMut(&Moving<'_>) -> bool,
     ) -> usize {
@@ -427,7 +432,7 @@ impl<R> Runs<R> {
         Ticket { place, turn: at.turn }
     }
 
-    pub(super) fn operation(&self, ticket: Ticket) -> Option<(&R, Operation<'_>)> {
+    pub(super) fn operation(&self, ticket: Ticket) -> Option<(&R, SiteOperation<'_>)> {
         self.places.get(ticket.place as usize)?.run.as_ref()?.operation()
     }
 
@@ -439,8 +444,8 @@ impl<R> Runs<R> {
         self.answered.push_back((run, answer));
     }
 
-    /// Nobody waits any more for what a client has called. What its runs have begun ends by itself.
-    pub(super) fn orphan(&mut self, client: Client) {
+    /// A client has gone, and waits for its calls no more. What its runs have begun ends by itself.
+    pub(super) fn orphan(&mut self, client: ExecutorClient) {
         let suspended = self.places.iter_mut().filter_map(|place| place.run.as_mut());
         let answered = self.answered.iter_mut().map(|(run, _)| run);
         for run in suspended.chain(answered).filter(|run| run.client == Some(client)) {
@@ -472,8 +477,8 @@ impl<R> Runs<R> {
         self.answered.pop_front()
     }
 
-    /// Whoever is not this client goes on next, if there is one.
-    pub(super) fn let_another_go_on(&mut self, client: Option<Client>) {
+    /// Another client goes on next, if there is one.
+    pub(super) fn let_another_go_on(&mut self, client: Option<ExecutorClient>) {
         let another = self.answered.iter().position(|(run, _)| run.client != client);
         if let Some(run) = another.and_then(|at| self.answered.remove(at)) {
             self.answered.push_front(run);

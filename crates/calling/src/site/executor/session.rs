@@ -6,7 +6,7 @@ use outboard_ebpf::approach;
 use outboard_wire::calling::HANDLES_MAX;
 use outboard_wire::{Rights, mutant};
 
-use crate::Function;
+use crate::PreparedFunction;
 use crate::image::Forwards;
 use crate::site::turns::Turns;
 
@@ -21,7 +21,7 @@ const CODE_AHEAD: usize = 2;
 #[derive(Debug)]
 pub struct Binding<R> {
     /// The function.
-    pub function: Arc<Function>,
+    pub function: Arc<PreparedFunction>,
     /// The regions it may use, each with what it may do there.
     pub regions: Vec<(R, Rights)>,
     /// Fuel for each call.
@@ -41,7 +41,7 @@ impl<R> Binding<R> {
 pub(super) struct Bound<R> {
     /// Shared with the calls of it that are suspended, which outlast a new meaning of the number.
     pub(super) binding: Arc<Binding<R>>,
-    /// It changes nothing, also not as another function: nobody minds if a call of it runs twice.
+    /// It changes nothing, also not as another function: a call of it may run twice.
     pub(super) is_harmless: bool,
     waiting: Chain,
     debt: i64,
@@ -64,7 +64,7 @@ impl<R> Bound<R> {
     }
 }
 
-/// How far below the highest number of a caller a call can come; for older ones nobody knows whether they ran.
+/// How far below the highest number of a caller a call can come; for older ones the site cannot know whether they ran.
 pub const WINDOW: u64 = 4096;
 
 const WORDS: usize = (WINDOW / 64) as usize;
@@ -129,7 +129,7 @@ pub(super) struct Session<R> {
     pub(super) calls: usize,
     /// Bytes of arguments of those that wait.
     pub(super) bytes: usize,
-    /// None of its calls has a turn: nobody takes their answers.
+    /// None of its calls has a turn, since its link takes no answers.
     pub(super) is_paused: bool,
     /// What it had spent too much when none of its calls waited any more.
     pub(super) debt: i64,

@@ -11,10 +11,10 @@ pub struct Ticket {
 
 /// What a site says to an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessProgress {
     /// It is done. For atomic operations this is what the word was, otherwise zero.
     Done(u64),
-    /// It takes longer: [`Site::begin`] is called with the same access.
+    /// It takes longer: [`SiteHost::begin`] is called with the same access.
     Pending,
     /// It cannot be done.
     Refused(TrapReason),
@@ -33,7 +33,7 @@ pub enum Answered<'a> {
 
 /// An access that takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation<'a> {
+pub enum SiteOperation<'a> {
     /// Bytes to be read.
     Read {
         /// Where.
@@ -68,24 +68,24 @@ pub enum Operation<'a> {
 
 /// Reaches regions, the clock and the log for functions. Rights were looked at; bounds and alignment are the site's
 /// business, since regions come and go.
-pub trait Site {
+pub trait SiteHost {
     /// A region that a function may use.
     type Region;
 
     /// Copies bytes of a region.
-    fn read(&mut self, region: &Self::Region, offset: u64, into: &mut [u8]) -> Access;
+    fn read(&mut self, region: &Self::Region, offset: u64, into: &mut [u8]) -> AccessProgress;
 
     /// Copies bytes into a region.
-    fn write(&mut self, region: &Self::Region, offset: u64, from: &[u8]) -> Access;
+    fn write(&mut self, region: &Self::Region, offset: u64, from: &[u8]) -> AccessProgress;
 
     /// Replaces a word of a region by the second if it is the first.
-    fn compare_swap(&mut self, region: &Self::Region, offset: u64, words: (u64, u64)) -> Access;
+    fn compare_swap(&mut self, region: &Self::Region, offset: u64, words: (u64, u64)) -> AccessProgress;
 
     /// Adds to a word of a region.
-    fn fetch_add(&mut self, region: &Self::Region, offset: u64, addend: u64) -> Access;
+    fn fetch_add(&mut self, region: &Self::Region, offset: u64, addend: u64) -> AccessProgress;
 
     /// Begins an access that it said takes longer. [`Executor::complete`](crate::Executor::complete) tells its end.
-    fn begin(&mut self, ticket: Ticket, region: &Self::Region, operation: Operation<'_>);
+    fn begin(&mut self, ticket: Ticket, region: &Self::Region, operation: SiteOperation<'_>);
 
     /// Begins to bring bytes of a region nearer, if that pays where something else can be done meanwhile. Says whether it
     /// does: then they are read a little later.

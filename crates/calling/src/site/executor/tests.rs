@@ -13,21 +13,21 @@ use outboard_wire::calling::TrapReason;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Function, FunctionImage};
+use crate::{FunctionImage, PreparedFunction};
 use site::{Here, Words, word};
 
 /// What one call gave.
-type Given = Result<(u64, Vec<u8>), Failure>;
+type Given = Result<(u64, Vec<u8>), CallFailure>;
 
 /// An executor with its site, and what became of calls.
 struct World {
     executor: Executor<Words>,
     site: Here,
     regions: Vec<Words>,
-    ended: HashMap<(Client, u64), Given>,
+    ended: HashMap<(ExecutorClient, u64), Given>,
     /// The call that went on at another server last, as it travels.
     forwarded: Vec<u8>,
-    order: Vec<Client>,
+    order: Vec<ExecutorClient>,
     next: u64,
 }
 
@@ -46,24 +46,25 @@ impl World {
         }
     }
 
-    fn client(&mut self) -> Client {
+    fn client(&mut self) -> ExecutorClient {
         self.executor.open(Arc::default())
     }
 
     /// Binds a function that may do anything with the first region, and read the second.
-    fn bind(&mut self, client: Client, handle: u32, text: &str) {
+    fn bind(&mut self, client: ExecutorClient, handle: u32, text: &str) {
         self.bind_with(client, handle, text, 10_000);
     }
 
-    fn bind_with(&mut self, client: Client, handle: u32, text: &str, fuel: u64) {
-        let function = Arc::new(Function::prepare(&FunctionImage::from_text(text, "main").unwrap()).unwrap());
+    fn bind_with(&mut self, client: ExecutorClient, handle: u32, text: &str, fuel: u64) {
+        let function =
+            Arc::new(PreparedFunction::prepare(&FunctionImage::from_text(text, "main").unwrap()).unwrap());
         let rights = [Rights::ALL, Rights::READ];
         let regions = self.regions.iter().cloned().zip(rights).collect();
         let dropped = self.executor.bind(client, handle, Binding { function, regions, fuel, reply_max: 32 });
         assert_eq!(dropped, [0; 0]);
     }
 
-    fn submit(&mut self, client: Client, handle: u32, arguments: &[u8]) -> (u64, Submitted) {
+    fn submit(&mut self, client: ExecutorClient, handle: u32, arguments: &[u8]) -> (u64, Submitted) {
         let call = Call { call: self.next, handle, patience_us: 0 };
         self.next += 1;
         let fill = (arguments.len(), |buffer: &mut [u8]| buffer.copy_from_slice(arguments));
@@ -72,7 +73,7 @@ impl World {
 
     fn run(&mut self, now: Time, fuel: u64) {
         let Self { ended, order, forwarded, .. } = self;
-        self.executor.run(now, &mut self.site, fuel, |Outcome { client, call, result }| {
+        self.executor.run(now, &mut self.site, fuel, |ExecutionOutcome { client, call, result }| {
             order.push(client);
             let result = match result {
                 Ok((value, reply)) => Ok((value, reply.to_vec())),
@@ -96,7 +97,7 @@ impl World {
         }
     }
 
-    fn call(&mut self, client: Client, handle: u32, arguments: &[u8]) -> Given {
+    fn call(&mut self, client: ExecutorClient, handle: u32, arguments: &[u8]) -> Given {
         let (call, submitted) = self.submit(client, handle, arguments);
         match submitted {
             Submitted::Failed(failure) => return Err(failure),
@@ -209,7 +210,7 @@ fn functions_that_only_read_make_room_for_others_while_bytes_come_nearer() {
         }
         let client = world.client();
         let image = FunctionImage::from_text(FOLLOW, "main").unwrap();
-        let function = Arc::new(Function::prepare(&image).unwrap());
+        let function = Arc::new(PreparedFunction::prepare(&image).unwrap());
         let regions = vec![(world.regions[0].clone(), rights)];
         world.executor.bind(client, 0, Binding { function, regions, fuel: 1000, reply_max: 0 });
         let calls: Vec<u64> =
@@ -220,7 +221,7 @@ fn functions_that_only_read_make_room_for_others_while_bytes_come_nearer() {
         }
         let beyond = world.ended[&(client, calls[32])].clone().unwrap_err();
         assert!(
-            matches!(beyond, Failure::Trapped { index: 4, reason: TrapReason::OutOfBounds, .. }),
+            matches!(beyond, CallFailure::Trapped { index: 4, reason: TrapReason::OutOfBounds, .. }),
             "{beyond:?}"
         );
         assert_eq!(world.site.announced_most, at_once);
@@ -236,7 +237,7 @@ fn trapped(text: &str, fuel: u64) -> (u32, TrapReason) {
         let client = world.client();
         world.bind_with(client, 0, text, fuel);
         match world.call(client, 0, &[0; 16]) {
-            Err(Failure::Trapped { index, reason, .. }) => both.push((index, reason)),
+            Err(CallFailure::Trapped { index, reason, .. }) => both.push((index, reason)),
             other => panic!("{other:?}"),
         }
         world.bind(client, 1, COUNT);
@@ -278,7 +279,7 @@ fn replies_and_copies_are_bounded() {
     world.bind_with(client, 0, greedy, 10_000);
     let given = world.call(client, 0, &[]);
     assert!(
-        matches!(given, Err(Failure::Trapped { index: 5, reason: TrapReason::CopiedTooMuch, .. })),
+        matches!(given, Err(CallFailure::Trapped { index: 5, reason: TrapReason::CopiedTooMuch, .. })),
         "{given:?}"
     );
 }
@@ -289,19 +290,19 @@ fn a_call_runs_at_most_once_and_only_what_is_registered() {
     let window = Arc::default();
     let client = world.executor.open(Arc::clone(&window));
     world.bind(client, 0, COUNT);
-    assert_eq!(world.call(client, 1, &[0; 8]), Err(Failure::NoFunction));
-    assert_eq!(world.call(client, 4000, &[0; 8]), Err(Failure::NoFunction));
+    assert_eq!(world.call(client, 1, &[0; 8]), Err(CallFailure::NoFunction));
+    assert_eq!(world.call(client, 4000, &[0; 8]), Err(CallFailure::NoFunction));
     let max = world.executor.config().arguments_max;
-    let too_long = Err(Failure::ArgumentsTooLong { max: max as u32 });
+    let too_long = Err(CallFailure::ArgumentsTooLong { max: max as u32 });
     assert_eq!(world.call(client, 0, &vec![0; max + 1]), too_long);
     assert!(world.call(client, 0, &1u64.to_le_bytes()).is_ok());
     world.next -= 1;
-    assert_eq!(world.call(client, 0, &1u64.to_le_bytes()), Err(Failure::Repeated));
+    assert_eq!(world.call(client, 0, &1u64.to_le_bytes()), Err(CallFailure::Repeated));
     // By another link it is the same caller.
     let again = world.executor.open(window);
     world.bind(again, 5, COUNT);
     world.next -= 1;
-    assert_eq!(world.call(again, 5, &1u64.to_le_bytes()), Err(Failure::Repeated));
+    assert_eq!(world.call(again, 5, &1u64.to_le_bytes()), Err(CallFailure::Repeated));
     assert!(world.call(again, 5, &1u64.to_le_bytes()).is_ok());
     assert_eq!(world.regions[0].borrow()[16], 2);
 }
@@ -312,7 +313,8 @@ fn what_changes_nothing_may_begin_by_any_number_and_what_goes_on_as_another_may_
     let client = world.client();
     let forwards = "mov r6, r1\nmov r1, 9\nmov r2, r6\nmov r3, 0\ncall forward\nexit";
     for (handle, text) in [(0, "mov r0, 5\nexit"), (1, forwards)] {
-        let function = Arc::new(Function::prepare(&FunctionImage::from_text(text, "main").unwrap()).unwrap());
+        let function =
+            Arc::new(PreparedFunction::prepare(&FunctionImage::from_text(text, "main").unwrap()).unwrap());
         let regions = vec![(Rc::clone(&world.regions[0]), Rights::READ)];
         world.executor.bind(client, handle, Binding { function, regions, fuel: 100, reply_max: 0 });
     }
@@ -322,7 +324,7 @@ fn what_changes_nothing_may_begin_by_any_number_and_what_goes_on_as_another_may_
     for (handle, is_known) in [(0, true), (1, false), (2, false)] {
         world.next = 7;
         let given = world.call(client, handle, &1u64.to_le_bytes());
-        assert_eq!(given != Err(Failure::Repeated), is_known, "{handle}: {given:?}");
+        assert_eq!(given != Err(CallFailure::Repeated), is_known, "{handle}: {given:?}");
     }
 }
 
@@ -337,7 +339,7 @@ fn a_call_without_patience_does_not_run_late() {
         assert_eq!(world.executor.submit(Time::ZERO, client, &call, fill), Submitted::Taken);
     }
     world.run(Time::ZERO + Duration::from_micros(200), 1_000_000);
-    assert_eq!(world.ended[&(client, 1)], Err(Failure::Expired));
+    assert_eq!(world.ended[&(client, 1)], Err(CallFailure::Expired));
     assert!(world.ended[&(client, 2)].is_ok() && world.ended[&(client, 3)].is_ok());
     assert_eq!(world.regions[0].borrow()[16], 2);
 }
@@ -368,7 +370,7 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
 }
 
 #[test]
-fn what_a_client_leaves_behind_disturbs_nobody() {
+fn what_a_client_leaves_behind_disturbs_no_other() {
     for is_far in [false, true] {
         let mut world = World::new();
         world.site.is_far = is_far;
@@ -386,7 +388,7 @@ fn what_a_client_leaves_behind_disturbs_nobody() {
         world.bind(next, 0, COUNT);
         assert!(world.call(next, 0, &0u64.to_le_bytes()).is_ok());
         world.finish();
-        assert_eq!(world.ended.len(), 0, "nothing is told of calls of somebody who has gone");
+        assert_eq!(world.ended.len(), 0, "nothing is told of calls of a client that has gone");
         assert_eq!(world.submit(client, 0, &[0; 8]).1, Submitted::Taken);
     }
 }
@@ -402,16 +404,16 @@ fn when_regions_are_out_of_reach_every_call_ends_and_says_whether_it_ran() {
     world.run(Time::ZERO, 1_000_000);
     let waiting = world.submit(other, 0, &1u64.to_le_bytes()).0;
     let mut ended = Vec::new();
-    world.executor.abandon(|Outcome { client, call, result }| match result {
+    world.executor.abandon(|ExecutionOutcome { client, call, result }| match result {
         Err(NoReply::Failed(failure)) => ended.push((client, call, failure)),
         other => panic!("{other:?}"),
     });
     ended.sort_by_key(|(client, ..)| client.index());
-    assert_eq!(ended[1], (other, waiting, Failure::NoFunction));
-    let unreached = Failure::Trapped { index: 3, reason: TrapReason::NotReached, address: 0 };
+    assert_eq!(ended[1], (other, waiting, CallFailure::NoFunction));
+    let unreached = CallFailure::Trapped { index: 3, reason: TrapReason::NotReached, address: 0 };
     assert_eq!(ended[0], (one, suspended, unreached));
     world.finish();
-    assert!(world.ended.is_empty() && world.executor.is_idle(), "late answers are for nobody");
+    assert!(world.ended.is_empty() && world.executor.is_idle(), "late answers are dropped");
     world.site.is_far = false;
     assert!(world.call(one, 0, &1u64.to_le_bytes()).is_ok());
     assert!(world.call(other, 0, &1u64.to_le_bytes()).is_ok());
@@ -423,7 +425,8 @@ fn a_number_with_a_new_meaning_forgets_its_calls() {
     let client = world.client();
     world.bind(client, 0, COUNT);
     let (first, _) = world.submit(client, 0, &[0; 8]);
-    let function = Function::prepare(&FunctionImage::from_text("mov r0, 9\nexit", "main").unwrap()).unwrap();
+    let function =
+        PreparedFunction::prepare(&FunctionImage::from_text("mov r0, 9\nexit", "main").unwrap()).unwrap();
     let binding = Binding { function: Arc::new(function), regions: vec![], fuel: 100, reply_max: 0 };
     assert_eq!(world.executor.bind(client, 0, binding), [first]);
     assert_eq!(world.call(client, 0, &[]), Ok((9, vec![])));

@@ -9,12 +9,12 @@ use std::sync::atomic::{Ordering, fence};
 
 use outboard_contract::memory::Mapping;
 use outboard_contract::{
-    AccessError, AtOnce, Completion, LinkError, OpenRegion, Outcome, RemoteMemory, Token,
+    AccessError, AccessOutcome, Completion, ImmediateAccess, LinkError, OpenRegion, RemoteMemory, Token,
 };
 use outboard_wire::calling::{Allowed, CallerId, TrapReason};
 use outboard_wire::mutant;
 
-use crate::{Access, Ambient, Answered, FindRegion, Operation, Refused, Site, Ticket};
+use crate::{AccessProgress, Ambient, Answered, FindRegion, Refused, SiteHost, SiteOperation, Ticket};
 use opening::Openings;
 use operations::Operations;
 
@@ -39,10 +39,10 @@ pub struct RemoteAccess {
 }
 
 impl RemoteAccess {
-    /// Nothing is open. A site that opens regions on behalf of others sets `trusts_nobody`: it opens no region before it has
+    /// Nothing is open. A site that opens regions on behalf of others sets `trusts_no_client`: it opens no region before it has
     /// [asked](Self::next_unproven) the server.
-    pub fn new(ambient: Ambient, trusts_nobody: bool) -> Self {
-        let (openings, operations) = (Openings::new(trusts_nobody), Operations::default());
+    pub fn new(ambient: Ambient, trusts_no_client: bool) -> Self {
+        let (openings, operations) = (Openings::new(trusts_no_client), Operations::default());
         Self { openings, operations, ambient }
     }
 
@@ -67,7 +67,7 @@ impl RemoteAccess {
         Ok(self.openings.work(link)? | self.operations.work(link))
     }
 
-    /// An operation of a call has ended: tells whoever waits for it.
+    /// An operation of a call has ended: tells the call that waits for it.
     pub fn on_completion(&mut self, completion: &Completion, tell: impl FnMut(Ticket, Answered<'_>)) {
         let index = completion.token.0 as u32;
         if completion.token.0 & OPENING == 0 {
@@ -77,7 +77,7 @@ impl RemoteAccess {
             return;
         }
         let result = match &completion.result {
-            Ok(Outcome::Opened(region)) => Ok(*region),
+            Ok(AccessOutcome::Opened(region)) => Ok(*region),
             Ok(_) => Err(AccessError::NotOpen),
             Err(error) => Err(error.clone()),
         };
@@ -126,23 +126,23 @@ impl<L: RemoteMemory> RemoteSite<'_, L> {
         &mut self,
         region: OpenRegion,
         span: (u64, usize),
-        what: AtOnce,
+        what: ImmediateAccess,
         use_it: impl FnOnce(&Mapping) -> u64,
-    ) -> Access {
+    ) -> AccessProgress {
         match self.link.at_once(region, span, what, use_it) {
-            Some(Ok(value)) => Access::Done(value),
-            Some(Err(error)) => Access::Refused(reason(&error)),
-            None => Access::Pending,
+            Some(Ok(value)) => AccessProgress::Done(value),
+            Some(Err(error)) => AccessProgress::Refused(reason(&error)),
+            None => AccessProgress::Pending,
         }
     }
 }
 
-impl<L: RemoteMemory> Site for RemoteSite<'_, L> {
+impl<L: RemoteMemory> SiteHost for RemoteSite<'_, L> {
     type Region = RemoteRegion;
 
     #[inline]
-    fn read(&mut self, region: &RemoteRegion, offset: u64, into: &mut [u8]) -> Access {
-        self.at_once(region.open(), (offset, into.len()), AtOnce::Read, |memory| {
+    fn read(&mut self, region: &RemoteRegion, offset: u64, into: &mut [u8]) -> AccessProgress {
+        self.at_once(region.open(), (offset, into.len()), ImmediateAccess::Read, |memory| {
             memory.window(offset as usize, into.len()).read(0, into);
             // What the function reads next is no older than this.
             fence(Ordering::Acquire);
@@ -151,9 +151,9 @@ impl<L: RemoteMemory> Site for RemoteSite<'_, L> {
     }
 
     #[inline]
-    fn write(&mut self, region: &RemoteRegion, offset: u64, from: &[u8]) -> Access {
-        self.at_once(region.open(), (offset, from.len()), AtOnce::Write, |memory| {
-            // Whoever sees this sees what was written before.
+    fn write(&mut self, region: &RemoteRegion, offset: u64, from: &[u8]) -> AccessProgress {
+        self.at_once(region.open(), (offset, from.len()), ImmediateAccess::Write, |memory| {
+            // A thread that sees this sees what was written before.
             fence(Ordering::Release);
             memory.window_mut(offset as usize, from.len()).write(0, from);
             0
@@ -166,8 +166,8 @@ impl<L: RemoteMemory> Site for RemoteSite<'_, L> {
         region: &RemoteRegion,
         offset: u64,
         (expected, desired): (u64, u64),
-    ) -> Access {
-        self.at_once(region.open(), (offset, 8), AtOnce::Atomic, |memory| {
+    ) -> AccessProgress {
+        self.at_once(region.open(), (offset, 8), ImmediateAccess::Atomic, |memory| {
             let word = memory.word(offset as usize);
             let (expected, desired) = (expected.to_le(), desired.to_le());
             let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
@@ -176,13 +176,13 @@ impl<L: RemoteMemory> Site for RemoteSite<'_, L> {
     }
 
     #[inline]
-    fn fetch_add(&mut self, region: &RemoteRegion, offset: u64, addend: u64) -> Access {
-        self.at_once(region.open(), (offset, 8), AtOnce::Atomic, |memory| {
+    fn fetch_add(&mut self, region: &RemoteRegion, offset: u64, addend: u64) -> AccessProgress {
+        self.at_once(region.open(), (offset, 8), ImmediateAccess::Atomic, |memory| {
             memory.word(offset as usize).fetch_add(addend, Ordering::SeqCst)
         })
     }
 
-    fn begin(&mut self, ticket: Ticket, region: &RemoteRegion, operation: Operation<'_>) {
+    fn begin(&mut self, ticket: Ticket, region: &RemoteRegion, operation: SiteOperation<'_>) {
         self.access.operations.begin(self.link, ticket, region, operation);
     }
 

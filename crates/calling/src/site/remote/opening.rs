@@ -11,7 +11,7 @@ use super::{CALLING, OPENING};
 use crate::Refused;
 
 /// How many regions are open on one link for functions. Those that no function uses any more make room. Where they are
-/// opened for many, nobody has more than are left for others.
+/// opened for many, no client has more than are left for others.
 const REGIONS_MAX: usize = 512;
 
 /// A region of a memory server that is open on the link by which it was asked for. Clones are the same opening.
@@ -40,7 +40,7 @@ struct Entry {
     state: State,
     /// Who has asked for it first.
     by: CallerId,
-    /// Whether somebody who has asked for it is about to use it.
+    /// Whether a client that has asked for it is about to use it.
     is_awaited: bool,
 }
 
@@ -51,14 +51,14 @@ pub(super) struct Openings {
     entries: Vec<Option<Entry>>,
     to_close: Vec<OpenRegion>,
     is_anything_wanted: bool,
-    /// Whoever asks may lie, so that the server is asked before anything is opened.
-    trusts_nobody: bool,
+    /// A client may lie, so that the server is asked before anything is opened.
+    trusts_no_client: bool,
     unproven: VecDeque<u32>,
 }
 
 impl Openings {
-    pub(super) fn new(trusts_nobody: bool) -> Self {
-        Self { trusts_nobody, ..Self::default() }
+    pub(super) fn new(trusts_no_client: bool) -> Self {
+        Self { trusts_no_client, ..Self::default() }
     }
 
     /// The region, when it is open. The server judges whether the key allows calls and what they do.
@@ -89,7 +89,7 @@ impl Openings {
         }
     }
 
-    /// How many regions are open for this client, and how many more can be for anybody.
+    /// How many regions are open for this client, and how many more can be for any client.
     fn share(&self, by: CallerId) -> (usize, usize) {
         let (all, own) = (self.entries.iter().flatten(), |entry: &&Entry| entry.by == by);
         (all.clone().filter(own).count(), REGIONS_MAX.saturating_sub(all.count()))
@@ -97,7 +97,7 @@ impl Openings {
 
     fn has_room(&self, by: CallerId) -> bool {
         let (own, left) = self.share(by);
-        if self.trusts_nobody { own < left } else { left > 0 }
+        if self.trusts_no_client { own < left } else { left > 0 }
     }
 
     fn want(&mut self, by: CallerId, grant: Grant) -> Result<(), Refused> {
@@ -114,9 +114,9 @@ impl Openings {
         if place == self.entries.len() {
             self.entries.push(None);
         }
-        let state = if self.trusts_nobody { State::Unproven } else { State::Wanted };
+        let state = if self.trusts_no_client { State::Unproven } else { State::Wanted };
         self.entries[place] = Some(Entry { grant, state, by, is_awaited: true });
-        if self.trusts_nobody {
+        if self.trusts_no_client {
             self.unproven.push_back(place as u32);
         }
         self.is_anything_wanted = true;
@@ -141,7 +141,7 @@ impl Openings {
     }
 
     /// This caller has gone, or calls no more by one of its links. Closes regions that no function uses any more, and those
-    /// that only it has asked for, now or when they are open: whoever keeps one open keeps its memory.
+    /// that only it has asked for, now or when they are open: keeping one open keeps its memory.
     pub(super) fn caller_gone(&mut self, gone: CallerId) {
         self.entries
             .iter_mut()

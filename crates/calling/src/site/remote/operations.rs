@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use outboard_contract::{AccessError, Outcome, RemoteMemory, Token};
+use outboard_contract::{AccessError, AccessOutcome, RemoteMemory, Token};
 use outboard_wire::calling::TrapReason;
 
 use super::opening::RemoteRegion;
 use super::pool::{Piece, Pool};
 use super::{CALLING, reason};
-use crate::{Answered, Operation, Ticket};
+use crate::{Answered, SiteOperation, Ticket};
 
 /// An access that a function waits for.
 struct UnderWay {
@@ -45,7 +45,7 @@ impl Operations {
         link: &mut L,
         ticket: Ticket,
         region: &RemoteRegion,
-        operation: Operation<'_>,
+        operation: SiteOperation<'_>,
     ) {
         let Some((offset, what)) = self.prepare(operation) else {
             self.refused.push((ticket, TrapReason::NotReached));
@@ -63,18 +63,18 @@ impl Operations {
     }
 
     /// Finds memory for an access, and puts there what is to be written.
-    fn prepare(&mut self, operation: Operation<'_>) -> Option<(u64, What)> {
+    fn prepare(&mut self, operation: SiteOperation<'_>) -> Option<(u64, What)> {
         Some(match operation {
-            Operation::Read { offset, length } => (offset, What::Read(self.pool.take(length)?, length)),
-            Operation::Write { offset, bytes } => {
+            SiteOperation::Read { offset, length } => (offset, What::Read(self.pool.take(length)?, length)),
+            SiteOperation::Write { offset, bytes } => {
                 let piece = self.pool.take(bytes.len())?;
                 self.pool.window_mut(piece, bytes.len()).write(0, bytes);
                 (offset, What::Write(piece, bytes.len()))
             }
-            Operation::CompareSwap { offset, expected, desired } => {
+            SiteOperation::CompareSwap { offset, expected, desired } => {
                 (offset, What::CompareSwap(expected, desired))
             }
-            Operation::FetchAdd { offset, addend } => (offset, What::FetchAdd(addend)),
+            SiteOperation::FetchAdd { offset, addend } => (offset, What::FetchAdd(addend)),
         })
     }
 
@@ -131,20 +131,20 @@ impl Operations {
     pub(super) fn ended(
         &mut self,
         index: u32,
-        result: &Result<Outcome, AccessError>,
+        result: &Result<AccessOutcome, AccessError>,
         mut tell: impl FnMut(Ticket, Answered<'_>),
     ) {
-        // Its memory is free again, and nobody uses it before this is over.
+        // Its memory is free again, and no other operation uses it before this is over.
         let Some(access) = self.take(index) else { return };
         let answered = match (result, access.what) {
             (Err(error), _) => Answered::Refused(reason(error)),
-            (Ok(Outcome::Read), What::Read(piece, length)) => {
+            (Ok(AccessOutcome::Read), What::Read(piece, length)) => {
                 self.bytes.resize(length, 0);
                 self.pool.window(piece, length).read(0, &mut self.bytes);
                 Answered::Read(&self.bytes)
             }
-            (Ok(Outcome::Written), What::Write(..)) => Answered::Done(0),
-            (Ok(Outcome::Old(old)), What::CompareSwap(..) | What::FetchAdd(_)) => {
+            (Ok(AccessOutcome::Written), What::Write(..)) => Answered::Done(0),
+            (Ok(AccessOutcome::Old(old)), What::CompareSwap(..) | What::FetchAdd(_)) => {
                 Answered::Done(u64::from_le(*old))
             }
             _ => Answered::Refused(TrapReason::NotReached),

@@ -35,7 +35,7 @@ fn at_once(_bytes: u64, work: &mut dyn FnMut()) -> Result<(), String> {
 }
 
 #[test]
-fn long_functions_of_one_client_keep_nobody_waiting_and_go_with_it() {
+fn long_functions_of_one_client_keep_no_other_waiting_and_go_with_it() {
     let shared = SharedCalls::new(
         TableLimits::default(),
         |_| {},

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
 
-use super::{Function, FunctionImage, Refused};
+use super::{FunctionImage, PreparedFunction, Refused};
 
 /// The longest image that counts as short, in bytes: some 2000 instructions.
 const SHORT_BYTES: usize = 16 << 10;
@@ -21,14 +21,14 @@ const COMPILING: u64 = 1024;
 
 /// Which thread looks at a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum FunctionLength {
     /// Such as take milliseconds.
     Short,
     /// Such as may take seconds.
     Long,
 }
 
-impl Lane {
+impl FunctionLength {
     pub(super) fn of(bytes: usize) -> Self {
         if bytes <= SHORT_BYTES { Self::Short } else { Self::Long }
     }
@@ -40,12 +40,12 @@ pub(super) enum What {
     /// It is looked at and compiled.
     Prepare(FunctionImage),
     /// Code that was left out is compiled.
-    Complete(Arc<Function>),
+    Complete(Arc<PreparedFunction>),
 }
 
 /// Work on a function, for a thread that has time.
 #[derive(Debug)]
-pub struct Job {
+pub struct PreparationJob {
     name: FunctionName,
     pub(super) what: What,
 }
@@ -54,10 +54,10 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Done {
     pub(super) name: FunctionName,
-    pub(super) result: Option<Result<Function, Refused>>,
+    pub(super) result: Option<Result<PreparedFunction, Refused>>,
 }
 
-impl Job {
+impl PreparationJob {
     pub(super) fn new(name: FunctionName, what: What) -> Self {
         Self { name, what }
     }
@@ -76,7 +76,7 @@ impl Job {
     pub fn run(&self, miss: impl Fn(FunctionName) + Send + Sync + 'static) -> Done {
         let name = self.name;
         let result = match &self.what {
-            What::Prepare(image) => Some(Function::prepare_in_parts(image, move || miss(name))),
+            What::Prepare(image) => Some(PreparedFunction::prepare_in_parts(image, move || miss(name))),
             What::Complete(function) => {
                 function.complete();
                 None
@@ -111,7 +111,12 @@ pub(super) struct Jobs {
 
 impl Jobs {
     /// Appends a function to those of a client. Returns the lane if it has no thread.
-    pub(super) fn push(&mut self, lane: Lane, by: CallerId, name: FunctionName) -> Option<Lane> {
+    pub(super) fn push(
+        &mut self,
+        lane: FunctionLength,
+        by: CallerId,
+        name: FunctionName,
+    ) -> Option<FunctionLength> {
         let queue = &mut self.lanes[lane as usize];
         match queue.turns.iter_mut().find(|(whose, _)| *whose == by) {
             Some((_, names)) => names.push_back(name),
@@ -121,7 +126,7 @@ impl Jobs {
     }
 
     /// Does the same with a function that is there already. Says whether it was appended.
-    pub(super) fn push_shared(&mut self, lane: Lane, by: CallerId, name: FunctionName) -> bool {
+    pub(super) fn push_shared(&mut self, lane: FunctionLength, by: CallerId, name: FunctionName) -> bool {
         let mut own = self.lanes[lane as usize].turns.iter().filter(|(whose, _)| *whose == by);
         let may_wait = own.all(|(_, names)| names.len() < SHARED_MAX && !names.contains(&name));
         if may_wait {
@@ -132,7 +137,7 @@ impl Jobs {
     }
 
     /// The next function. Where there is none, the lane has no thread any more.
-    pub(super) fn next(&mut self, lane: Lane) -> Option<FunctionName> {
+    pub(super) fn next(&mut self, lane: FunctionLength) -> Option<FunctionName> {
         let queue = &mut self.lanes[lane as usize];
         let turn = queue.turns.pop_front();
         queue.has_thread = turn.is_some();

@@ -1,6 +1,6 @@
 //! Who gets how much of a table, and whose functions are looked at when.
 
-use outboard_ebpf::{Executor, Exit};
+use outboard_ebpf::{Engine, Exit};
 
 use super::*;
 
@@ -18,12 +18,12 @@ fn long_image(number: u32) -> FunctionImage {
 }
 
 /// The functions that a thread of a lane would look at, in order.
-fn next(table: &mut FunctionTable, lane: Lane) -> Vec<FunctionName> {
+fn next(table: &mut FunctionTable, lane: FunctionLength) -> Vec<FunctionName> {
     std::iter::from_fn(|| table.next_job(lane).map(|job| job.run(|_| {}).name)).collect()
 }
 
 fn do_jobs(table: &mut FunctionTable) {
-    for lane in [Lane::Short, Lane::Long] {
+    for lane in [FunctionLength::Short, FunctionLength::Long] {
         while let Some(job) = table.next_job(lane) {
             table.done(job.run(|_| {}));
         }
@@ -34,7 +34,7 @@ fn do_jobs(table: &mut FunctionTable) {
 fn a_function_is_prepared_once() {
     let mut table = FunctionTable::new(TableLimits::default());
     assert!(matches!(table.find(image(1).name()), Found::Nothing));
-    assert_eq!(table.offer(ANNA, image(1)).unwrap(), Some(Lane::Short), "it needs a thread");
+    assert_eq!(table.offer(ANNA, image(1)).unwrap(), Some(FunctionLength::Short), "it needs a thread");
     assert_eq!(table.offer(ANNA, image(1)).unwrap(), None);
     assert_eq!(table.offer(ANNA, image(2)).unwrap(), None, "the thread takes all there are");
     assert!(matches!(table.find(image(1).name()), Found::Preparing));
@@ -43,7 +43,7 @@ fn a_function_is_prepared_once() {
         let Found::Ready(function) = table.find(image(number).name()) else { panic!("not ready") };
         assert_eq!(function.name(), image(number).name());
     }
-    assert_eq!(table.offer(ANNA, image(3)).unwrap(), Some(Lane::Short), "the thread has ended");
+    assert_eq!(table.offer(ANNA, image(3)).unwrap(), Some(FunctionLength::Short), "the thread has ended");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn bad_functions_are_remembered_as_such() {
 }
 
 #[test]
-fn a_full_table_forgets_what_nobody_uses() {
+fn a_full_table_forgets_functions_without_a_client() {
     let limits = TableLimits { functions: 4, ..TableLimits::default() };
     let mut table = FunctionTable::new(limits);
     table.offer(ANNA, image(1)).unwrap();
@@ -77,16 +77,16 @@ fn a_full_table_forgets_what_nobody_uses() {
 }
 
 #[test]
-fn without_anybody_to_prepare_nobody_waits() {
+fn without_a_thread_to_prepare_no_client_waits() {
     let mut table = FunctionTable::new(TableLimits::default());
     assert!(table.offer(ANNA, image(1)).unwrap().is_some());
-    table.nobody_prepares(Lane::Short, "no thread");
+    table.no_thread_prepares(FunctionLength::Short, "no thread");
     assert!(matches!(table.find(image(1).name()), Found::Bad(RegisterRefusal::TooMuch, _)));
     assert!(table.offer(ANNA, image(2)).unwrap().is_some());
 }
 
 #[test]
-fn nobody_takes_what_is_left_for_others() {
+fn no_client_takes_what_is_left_for_others() {
     let mut table = FunctionTable::new(TableLimits { functions: 100, ..TableLimits::default() });
     let taken = |table: &mut FunctionTable, by, first: u32| {
         (first..).take_while(|number| table.offer(by, image(*number)).is_ok()).count()
@@ -97,7 +97,7 @@ fn nobody_takes_what_is_left_for_others() {
     assert!(detail.contains("has 50 of the 75 functions here, and 25 are left"), "{detail}");
     assert!(table.offer(CallerId([3; 16]), image(2000)).is_ok());
     assert_eq!(table.offer(BERT, image(7)).unwrap(), None, "what is known takes no room");
-    // What nobody uses is given back to those who had it.
+    // Room without a client is given back to those who had it.
     do_jobs(&mut table);
     assert!(table.offer(BERT, image(3000)).is_ok());
     assert_eq!((table.len(), table.shares.len()), (1, 1));
@@ -114,7 +114,7 @@ fn clients_have_turns_in_being_looked_at() {
     for (by, number) in (0..10).map(|number| (ANNA, number)).chain([(BERT, 20), (BERT, 21)]) {
         table.offer(by, image(number)).unwrap();
     }
-    let order = next(&mut table, Lane::Short);
+    let order = next(&mut table, FunctionLength::Short);
     assert_eq!(order.len(), 12);
     let expected = [0, 20, 1, 21, 2].map(|number| image(number).name());
     assert_eq!(order[..5], expected);
@@ -125,11 +125,15 @@ fn short_functions_do_not_wait_for_long_ones() {
     let mut table = FunctionTable::new(TableLimits::default());
     for number in 0..4 {
         let lane = table.offer(ANNA, long_image(number)).unwrap();
-        assert_eq!(lane, (number == 0).then_some(Lane::Long));
+        assert_eq!(lane, (number == 0).then_some(FunctionLength::Long));
     }
-    assert_eq!(table.offer(BERT, image(1)).unwrap(), Some(Lane::Short), "another thread looks at it");
-    assert_eq!(next(&mut table, Lane::Short), [image(1).name()]);
-    assert_eq!(next(&mut table, Lane::Long).len(), 4);
+    assert_eq!(
+        table.offer(BERT, image(1)).unwrap(),
+        Some(FunctionLength::Short),
+        "another thread looks at it"
+    );
+    assert_eq!(next(&mut table, FunctionLength::Short), [image(1).name()]);
+    assert_eq!(next(&mut table, FunctionLength::Long).len(), 4);
 }
 
 #[test]
@@ -139,8 +143,8 @@ fn what_a_client_waits_for_is_given_up_when_it_goes() {
         table.offer(ANNA, image(number)).unwrap();
         table.offer(ANNA, long_image(number)).unwrap();
     }
-    // A thread has begun with the first, and somebody else waits for the second too.
-    let begun = table.next_job(Lane::Short).unwrap();
+    // A thread has begun with the first, and another client waits for the second too.
+    let begun = table.next_job(FunctionLength::Short).unwrap();
     assert_eq!(table.offer(BERT, image(1)).unwrap(), None);
     table.cancel(ANNA);
     assert_eq!((table.len(), table.bytes), (2, 2 * image(0).bytes().len()));
@@ -165,7 +169,7 @@ fn code_that_was_left_out_is_compiled_when_a_run_needs_it() {
     let mut table = FunctionTable::new(TableLimits::default());
     table.offer(ANNA, image).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
-    let job = table.next_job(Lane::Short).unwrap();
+    let job = table.next_job(FunctionLength::Short).unwrap();
     table.done(job.run(move |name| tell.send(name).unwrap()));
     let Found::Ready(function) = table.find(name) else { panic!("not ready") };
     let mut instance = outboard_ebpf::Instance::default();
@@ -179,14 +183,14 @@ fn code_that_was_left_out_is_compiled_when_a_run_needs_it() {
         assert!(matches!(run(&mut instance, 8), Exit::Trapped(_)));
     }
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [name], "it is told once");
-    assert!(table.next_job(Lane::Short).is_none(), "the thread ends");
-    assert_eq!(table.missed(name), Some(Lane::Short), "another is needed");
-    // Somebody else may use it, although the client has gone that has brought it.
+    assert!(table.next_job(FunctionLength::Short).is_none(), "the thread ends");
+    assert_eq!(table.missed(name), Some(FunctionLength::Short), "another is needed");
+    // Another client may use it, although the client has gone that has brought it.
     table.cancel(ANNA);
-    let job = table.next_job(Lane::Short).unwrap();
+    let job = table.next_job(FunctionLength::Short).unwrap();
     assert!(matches!(job.what, What::Complete(_)));
     table.done(job.run(|_| {}));
-    assert!(table.next_job(Lane::Short).is_none());
+    assert!(table.next_job(FunctionLength::Short).is_none());
     assert!(matches!(run(&mut instance, 8), Exit::Trapped(_)), "as before");
 }
 
@@ -194,7 +198,7 @@ fn code_that_was_left_out_is_compiled_when_a_run_needs_it() {
 fn a_program_that_is_too_much_is_refused_and_the_limit_is_named() {
     let calls = "call outboard_time\n".repeat(32_000);
     let image = FunctionImage::from_text(&format!("{calls}exit"), "main").unwrap();
-    let (refusal, detail) = Function::prepare(&image).unwrap_err();
+    let (refusal, detail) = PreparedFunction::prepare(&image).unwrap_err();
     assert_eq!(refusal, RegisterRefusal::TooMuch);
     assert!(detail.contains(&Compiler::MAX_WORK.to_string()) && detail.contains("leave out"), "{detail}");
 }

@@ -1,4 +1,4 @@
-//! What ranks say of themselves.
+//! The reports of ranks about themselves.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// No report is longer.
 const REPORT_MAX: u64 = 1 << 16;
 
-/// What one rank says; what else it says is a pair of numbers for each hop.
+/// The report of one rank; besides this it has a pair of numbers for each hop.
 #[derive(Deserialize)]
 struct RankReport {
     placement: String,
@@ -37,12 +37,12 @@ impl Hop {
     }
 }
 
-/// What all ranks of a run say.
+/// The reports of all ranks of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
     /// How many ranks there were.
     pub(super) ranks: usize,
-    /// Who moved messages, as the program says.
+    /// The process that moved messages, as the program says.
     pub(super) placement: String,
     /// How long the slowest was at it.
     pub(super) seconds: f64,
@@ -98,7 +98,7 @@ impl Summary {
     }
 }
 
-/// What the program itself, or whoever started it, knows of its memory.
+/// The size of its memory, as the program itself or its user knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub(super) struct Traffic {
     pub(super) memory_to_communication: Option<f64>,
@@ -106,7 +106,7 @@ pub(super) struct Traffic {
     pub(super) network_utilisation: Option<f64>,
 }
 
-/// What the folder says of that.
+/// The size of memory that the folder says.
 pub(super) fn traffic(folder: &Path) -> Option<Traffic> {
     parse(&folder.join("traffic.json"))
 }

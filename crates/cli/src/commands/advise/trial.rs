@@ -16,7 +16,7 @@ use super::reports::{Summary, Traffic, traffic};
 use crate::children::GRACE;
 use crate::ranks::draw_number;
 
-/// Who moves messages.
+/// The process that moves messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// Every rank its own.
@@ -73,7 +73,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed stays with other temporary files.
+        // A folder that cannot be removed stays with other temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -154,7 +154,7 @@ impl Trial {
 
     fn note(&mut self, summary: Summary, traffic: Option<Traffic>, misses: Option<u64>, was_cut: bool) {
         const LINE: f64 = 64.0;
-        // What the program says of its own memory leaves out how it was started.
+        // The program's own word about its memory leaves out how it was started.
         let own = traffic.and_then(|traffic| traffic.memory_to_communication.zip(traffic.memory_is_measured));
         let counted = misses.map(|misses| (misses as f64 * LINE / summary.bytes_sent.max(1) as f64, true));
         let tried = Tried {
@@ -169,7 +169,7 @@ impl Trial {
         }
     }
 
-    /// What came out.
+    /// The results.
     pub(super) fn finish(self) -> Result<Tried> {
         let Self { placement, runs, best, failure, .. } = self;
         match (best, failure) {

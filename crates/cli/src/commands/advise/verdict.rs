@@ -9,7 +9,7 @@ use super::trial::{Placement, Tried};
 pub(super) struct Verdict {
     pub(super) placement: Placement,
     pub(super) why: String,
-    /// What an agent moved in a second over what ranks moved themselves, if both were measured.
+    /// The bytes that an agent moved in a second over those that ranks moved themselves, if both were measured.
     pub(super) gain: Option<f64>,
     /// By what the program fetches from memory, if that is known.
     pub(super) category: Option<Category>,
@@ -48,7 +48,7 @@ impl Verdict {
     }
 }
 
-/// What is to be expected of an agent on other cores, or on a DPU.
+/// The gain to expect of an agent on other cores, or on a DPU.
 fn elsewhere(category: Category) -> &'static str {
     match category {
         Category::CommunicationDominated => {

@@ -1,4 +1,4 @@
-//! An agent as a process that outlives whoever started it.
+//! An agent as a process that outlives its starter.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
@@ -18,7 +18,7 @@ use crate::terminal;
 /// The flags that only this process understands.
 const OWN_FLAGS: [&str; 2] = ["--background", "--json"];
 
-/// Whether somebody reads what this process says of errors, as `ssh` and `$(…)` do: until nobody has it open any more.
+/// Whether a process reads what this one says of errors, as `ssh` and `$(…)` do, until none has it open any more.
 fn is_read() -> bool {
     let kind = fstat(std::io::stderr()).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::Socket))
@@ -37,7 +37,7 @@ pub(super) fn start(as_json: bool, is_while_used: bool) -> Result<()> {
         .env(READY_FD_VARIABLE, writer.as_raw_fd().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        // What ends the group of whoever starts it, such as Ctrl-C, is not meant for it.
+        // A signal to the group of its starter, such as Ctrl-C, is not meant for it.
         .process_group(0)
         .spawn()
         .context("cannot start the agent")?;
@@ -64,6 +64,6 @@ pub(super) fn use_all_cores() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
     if let Err(error) = sched_setaffinity(None, &all) {
-        tracing::warn!("stays on the processors of whoever started it: {error}");
+        tracing::warn!("stays on the processors of its starter: {error}");
     }
 }

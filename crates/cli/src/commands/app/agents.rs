@@ -20,7 +20,7 @@ pub(super) struct Agents {
     pub(super) addresses: Vec<Address>,
 }
 
-/// What went over one kind of hop.
+/// The traffic over one kind of hop.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Hop {
     pub(super) hop: &'static str,
@@ -81,7 +81,7 @@ impl Agents {
         Ok(Self { children, addresses })
     }
 
-    /// What they have carried, for each kind of hop.
+    /// The traffic that they have carried, for each kind of hop.
     pub(super) fn hops(&self, settings: &Settings) -> Result<[Hop; 3]> {
         std::thread::park_timeout(SHOWN);
         let sights = Survey::new(self.addresses.clone(), settings.link.clone()).look();

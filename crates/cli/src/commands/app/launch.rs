@@ -1,9 +1,9 @@
 //! Starts the ranks of an application as processes and reads what they found.
 
 use anyhow::{Context, Result, bail};
-use outboard_launch::{Interrupts, Piece, Source, StdinTo, Stream};
+use outboard_launch::{Interrupts, OutputSource, Piece, StdinTo, Stream};
 use outboard_link::Address;
-use outboard_messages::{App, Report};
+use outboard_messages::{App, ApplicationReport};
 use outboard_settings::Settings;
 
 use crate::commands::app_rank;
@@ -16,14 +16,14 @@ pub(in crate::commands) fn play(
     count: u32,
     (settings, agents): (&Settings, &[Address]),
     interrupts: &Interrupts,
-) -> Result<Report> {
+) -> Result<ApplicationReport> {
     let program = std::env::current_exe().context("cannot find this program to start its ranks")?;
     let mut program = vec![program.into(), app_rank::NAME.into(), serde_json::to_string(app)?.into()];
     program.extend(is_checked.then(|| "--check".into()));
-    let ranks = Ranks { program: &program, count, settings, agents, cpus: None, stdin: StdinTo::Nobody };
+    let ranks = Ranks { program: &program, count, settings, agents, cpus: None, stdin: StdinTo::NoRank };
     let (mut printed, mut complaints) = (Vec::new(), Vec::new());
     let mut sink = |piece: Piece<'_>| match (piece.from, piece.stream) {
-        (Source::Rank(0), Stream::Out) => printed.extend(piece.bytes),
+        (OutputSource::Rank(0), Stream::Out) => printed.extend(piece.bytes),
         (_, Stream::Out) => {}
         (from, Stream::Err) => complaints.push(format!("[{from}] {}", piece.bytes.escape_ascii())),
     };

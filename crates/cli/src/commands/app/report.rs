@@ -1,25 +1,25 @@
-//! What came out, for people and for programs.
+//! The results of a run, for people and for programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use comfy_table::Table;
-use outboard_messages::{Category, Figure, Report};
+use outboard_messages::{ApplicationReport, Category, NamedNumber};
 use serde_json::{Map, Value, json};
 
 use super::agents::{Crowd, Hop};
 use crate::{numbers, terminal};
 
 /// A table.
-pub(super) fn to_table(report: &Report, hops: &[Hop], crowd: Option<&Crowd>) -> String {
+pub(super) fn to_table(report: &ApplicationReport, hops: &[Hop], crowd: Option<&Crowd>) -> String {
     let ranks = if report.ranks == 1 { "1 rank".to_owned() } else { format!("{} ranks", report.ranks) };
     let mut table = terminal::table([report.app.as_str(), &ranks]);
     let seconds = |seconds| numbers::time(Duration::from_secs_f64(seconds));
     table.add_row(["time", &seconds(report.seconds)]);
     table.add_row([format!("{}/s", report.unit), millions(report.rate())]);
     table.add_row([report.unit.clone(), report.work.to_string()]);
-    for Figure { name, value } in report.figures.iter().chain(&report.efforts) {
+    for NamedNumber { name, value } in report.figures.iter().chain(&report.efforts) {
         table.add_row([name.clone(), value.to_string()]);
     }
     let sent = format!("{} in {} bundles", numbers::bytes(report.bytes), report.bundles);
@@ -45,8 +45,8 @@ pub(super) fn to_table(report: &Report, hops: &[Hop], crowd: Option<&Crowd>) -> 
     table.to_string()
 }
 
-/// What decides whether communication should be done elsewhere.
-fn add_traffic(table: &mut Table, report: &Report) {
+/// The figures that decide whether communication should be done elsewhere.
+fn add_traffic(table: &mut Table, report: &ApplicationReport) {
     let between = numbers::bytes(report.bytes_between);
     table.add_row(["between ranks", &format!("{between} in {} bundles", report.bundles_between)]);
     let averages = [report.bundle_bytes(), report.bundle_bytes_between()];
@@ -66,13 +66,13 @@ fn add_traffic(table: &mut Table, report: &Report) {
     table.add_row(["memory to communication", &ratio]);
 }
 
-/// What is said instead of a category where there is none.
+/// The word in place of a category where there is none.
 const CACHED: &str = "all within the caches";
 const ESTIMATED: &str = "estimated from sizes: the processor's counters cannot be read here";
 const UNKNOWN: &str = "not known: neither cache misses nor the size of the cache can be read here";
 
 /// Leaves what decides about the placement where others look for it, if they do. See `outboard advise`.
-pub(super) fn leave_traffic(report: &Report, hops: &[Hop]) -> Result<()> {
+pub(super) fn leave_traffic(report: &ApplicationReport, hops: &[Hop]) -> Result<()> {
     let Some(folder) = std::env::var_os("OUTBOARD_REPORT").filter(|folder| !folder.is_empty()) else {
         return Ok(());
     };
@@ -81,8 +81,8 @@ pub(super) fn leave_traffic(report: &Report, hops: &[Hop]) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The same for programs.
-fn traffic(report: &Report, by_agents: &[Hop]) -> Value {
+/// The results for programs.
+fn traffic(report: &ApplicationReport, by_agents: &[Hop]) -> Value {
     let ratio = report.memory_to_communication();
     let hop = |hop, bundles, bytes, average| Hop { hop, bundles, bytes, average };
     let sent = hop("sent", report.bundles, report.bytes, report.bundle_bytes());
@@ -111,9 +111,9 @@ fn millions(rate: f64) -> String {
 }
 
 /// One object in one line.
-pub(super) fn to_json(report: &Report, hops: &[Hop], agents_share_processors: bool) -> String {
-    let named = |figures: &[Figure]| -> Map<String, Value> {
-        figures.iter().map(|Figure { name, value }| (name.replace(' ', "_"), json!(value))).collect()
+pub(super) fn to_json(report: &ApplicationReport, hops: &[Hop], agents_share_processors: bool) -> String {
+    let named = |figures: &[NamedNumber]| -> Map<String, Value> {
+        figures.iter().map(|NamedNumber { name, value }| (name.replace(' ', "_"), json!(value))).collect()
     };
     let check = report.check.as_ref().map(|check| {
         json!({

@@ -61,7 +61,7 @@ enum Kind {
     Uniform,
 }
 
-/// The flags for a graph, or for a sparse matrix, which is one: 2 to the power of `SCALE` vertices if nobody says how many.
+/// The flags for a graph, or for a sparse matrix, which is one: 2 to the power of `SCALE` vertices by default.
 #[derive(clap::Args)]
 struct GraphSizes<const SCALE: u32> {
     /// How edges are drawn, or entries of a matrix

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use outboard_ebpf::analysis::Finding;
+use outboard_ebpf::analysis::AccessFinding;
 use outboard_ebpf::text::instruction;
 use outboard_ebpf::{Analysis, Function, Insn, Program};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 struct Report<'a> {
     program: &'a Program,
     analysis: Analysis,
-    findings: HashMap<u32, Vec<Finding>>,
+    findings: HashMap<u32, Vec<AccessFinding>>,
     /// By the slot at which they begin.
     loops: HashMap<u32, Option<u64>>,
 }
@@ -51,7 +51,7 @@ struct Report<'a> {
 impl<'a> Report<'a> {
     fn new(program: &'a Program) -> Self {
         let analysis = Analysis::new(program);
-        let mut findings: HashMap<u32, Vec<Finding>> = HashMap::new();
+        let mut findings: HashMap<u32, Vec<AccessFinding>> = HashMap::new();
         for finding in analysis.findings() {
             findings.entry(finding.index).or_default().push(finding);
         }
@@ -65,7 +65,7 @@ impl<'a> Report<'a> {
         (function.start..).zip(code).filter(|(_, insn)| **insn != Insn::SecondHalf)
     }
 
-    /// What is known about the access at this slot; nothing if there is none.
+    /// The facts about the access at this slot; none if there is no access.
     fn access(&self, index: u32, insn: &Insn) -> Option<Access> {
         if !matches!(insn, Insn::Load { .. } | Insn::Store { .. } | Insn::Atomic { .. }) {
             return None;
@@ -77,12 +77,12 @@ impl<'a> Report<'a> {
             return Some(Access { verdict: "unreached", why: "never reached".to_owned() });
         };
         let mut told: Vec<String> = Vec::new();
-        for finding in findings.iter().map(Finding::to_string) {
+        for finding in findings.iter().map(AccessFinding::to_string) {
             if !told.contains(&finding) {
                 told.push(finding);
             }
         }
-        let verdict = if findings.iter().all(Finding::is_proven) { "proven" } else { "checked" };
+        let verdict = if findings.iter().all(AccessFinding::is_proven) { "proven" } else { "checked" };
         Some(Access { verdict, why: told.join("; or, by who calls: ") })
     }
 
@@ -195,7 +195,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What is known about one access.
+/// The facts about one access.
 struct Access {
     /// `proven`, `checked` or `unreached`.
     verdict: &'static str,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use outboard_ebpf::text::instruction;
 use outboard_ebpf::{
-    Compiler, Executor, Exit, Fault, FunctionId, Insn, Instance, Interpreter, Limits, Program, Trap, Why,
+    Compiler, Engine, Exit, FunctionId, Insn, Instance, Interpreter, MemoryFault, Program, ProgramLimits,
+    Trap, Why,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ pub(super) struct Args {
     /// The program, - for the standard input
     #[arg(value_name = "FILE", required_unless_present = "program")]
     file: Option<PathBuf>,
-    /// The same, as it was written before
+    /// The program, as it was given before
     #[arg(long, value_name = "FILE", conflicts_with = "file", hide = true)]
     program: Option<PathBuf>,
     /// Which function, if the program has several to start
@@ -40,8 +41,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     memory_file: Option<PathBuf>,
     /// Who runs it
-    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = Engine::Compiled)]
-    engine: Engine,
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineChoice::Compiled)]
+    engine: EngineChoice,
     /// How many instructions it may take, as blocks of them are entered
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     fuel: u64,
@@ -52,9 +53,9 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What can run a program.
+/// The engines that can run a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Engine {
+enum EngineChoice {
     Interpreter,
     Compiled,
 }
@@ -80,11 +81,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let program = Arc::new(source::program(file, &args.declared.table()?)?);
     let function = function(&program, args.entry.as_deref())?;
-    let mut instance = Instance::new(Limits { context: context.len(), ..Limits::default() });
+    let mut instance = Instance::new(ProgramLimits { context: context.len(), ..ProgramLimits::default() });
     instance.set_context(&context)?;
-    let executor: Box<dyn Executor> = match args.engine {
-        Engine::Interpreter => Box::new(Interpreter::new(program.clone())),
-        Engine::Compiled => Box::new(Compiler::native()?.compile(program.clone())?),
+    let executor: Box<dyn Engine> = match args.engine {
+        EngineChoice::Interpreter => Box::new(Interpreter::new(program.clone())),
+        EngineChoice::Compiled => Box::new(Compiler::native()?.compile(program.clone())?),
     };
     let exit = executor.start(&mut instance, function, &mut args.declared.site(), args.fuel);
     let used = args.fuel - instance.fuel();
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             eprintln!("{used} fuel used");
             terminal::print(&format!("{value:#x}"))
         }
-        Exit::Suspended => bail!("the function waits for a helper that nobody answers"),
+        Exit::Suspended => bail!("the function waits for a helper that this command does not answer"),
         Exit::Trapped(trap) => bail!("{}, after {used} fuel", told(&program, trap)),
     }
 }
@@ -153,7 +154,7 @@ fn report(program: &Program, exit: Exit, used: u64, context: &[u8]) -> Value {
         Exit::Trapped(trap) => {
             let (function, text) = place(program, trap.index);
             let address = match trap.why {
-                Why::Memory(Fault::Outside { address, .. } | Fault::ReadOnly { address, .. }) => {
+                Why::Memory(MemoryFault::Outside { address, .. } | MemoryFault::ReadOnly { address, .. }) => {
                     Some(format!("{address:#x}"))
                 }
                 _ => None,

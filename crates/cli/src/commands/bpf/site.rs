@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use outboard_ebpf::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Returns};
+use outboard_ebpf::{Argument, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Returns};
 
 use crate::failure::wrong_usage;
 
@@ -12,7 +12,7 @@ const LOG: u32 = 1;
 const TIME: u32 = 2;
 const RANDOM: u32 = 3;
 
-/// What is shown of one logged message.
+/// The part of a logged message that is shown.
 const LOG_LEN_MAX: usize = 1024;
 
 /// Helpers that the command line declares.
@@ -51,7 +51,7 @@ impl Declared {
         Helpers::new(table).map_err(|error| wrong_usage(&format!("--helper: {error}")))
     }
 
-    /// Who answers them.
+    /// The site that answers them.
     pub(super) fn site(&self) -> Site<'_> {
         Site { declared: &self.helpers }
     }
@@ -62,7 +62,7 @@ fn is_answered(id: u32) -> bool {
     matches!(id, LOG | TIME | RANDOM)
 }
 
-/// What to do about a helper that ended a run because the command line cannot answer it.
+/// Advice about a helper that ended a run because the command line cannot answer it.
 pub(super) fn advice(helper: &Helper) -> Option<String> {
     let sites = outboard_calling::helpers();
     let is_unanswered = sites.get(helper.id) == Some(helper) && !is_answered(helper.id);
@@ -77,32 +77,37 @@ pub(super) struct Site<'a> {
     declared: &'a [Declaration],
 }
 
-impl Host for Site<'_> {
-    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Site<'_> {
+    fn call(
+        &mut self,
+        helper: &Helper,
+        &arguments: &[u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> HelperAnswer {
         match helper.id {
             LOG => log(arguments, memory),
             TIME => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Answer::Value(since.as_nanos() as u64)
+                HelperAnswer::Value(since.as_nanos() as u64)
             }
-            RANDOM => Answer::Value(fastrand::u64(..)),
+            RANDOM => HelperAnswer::Value(fastrand::u64(..)),
             id => {
                 let declared = self.declared.iter().find(|declared| declared.id == id);
-                declared.map_or(Answer::Trap(id), |declared| Answer::Value(declared.answer))
+                declared.map_or(HelperAnswer::Trap(id), |declared| HelperAnswer::Value(declared.answer))
             }
         }
     }
 }
 
 /// Shows a message; one that the program does not have ends the run.
-fn log([address, length, ..]: [u64; 5], memory: &HelperMemory<'_>) -> Answer {
+fn log([address, length, ..]: [u64; 5], memory: &HelperMemory<'_>) -> HelperAnswer {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let Ok(message) = memory.read(address, length) else { return Answer::Trap(LOG) };
+    let Ok(message) = memory.read(address, length) else { return HelperAnswer::Trap(LOG) };
     let shown = String::from_utf8_lossy(&message[..length.min(LOG_LEN_MAX)]);
-    // A program that nobody trusts has no business with the terminal's escape sequences.
+    // A program that is not trusted has no business with the terminal's escape sequences.
     let shown: String = shown.chars().flat_map(escaped).collect();
     eprintln!("log: {shown}");
-    Answer::Value(0)
+    HelperAnswer::Value(0)
 }
 
 fn escaped(letter: char) -> Vec<char> {

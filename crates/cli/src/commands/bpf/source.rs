@@ -14,7 +14,7 @@ use crate::numbers;
 /// A longer file is no program, whatever else is in it.
 const FILE_LEN_MAX: u64 = 64 << 20;
 
-/// What a file has, before anything is checked.
+/// The contents of a file, before anything is checked.
 enum Form {
     Object(Vec<u8>),
     Text(String),
@@ -64,7 +64,7 @@ pub(super) fn program(path: &Path, helpers: &Helpers) -> Result<Program> {
     }
 }
 
-/// What a program is made of. Of texts and bytes, also when it could never run.
+/// The instructions of a program. Of texts and bytes, also when it could never run.
 pub(super) fn parts(path: &Path, helpers: &Helpers) -> Result<Parts> {
     let parts = match form(read(path)?) {
         Form::Object(bytes) => {
@@ -98,7 +98,7 @@ fn decoded(bytes: &[u8]) -> Result<Parts, String> {
     Parts::from_bytes(bytes).map_err(|error| with_offset(Some(error.index as u32), &error))
 }
 
-/// Who has only bytes counts bytes.
+/// A user who has only bytes counts bytes.
 fn with_offset(index: Option<u32>, error: &dyn std::fmt::Display) -> String {
     match index {
         Some(index) => format!("offset {:#x}: {error}", u64::from(index) * 8),

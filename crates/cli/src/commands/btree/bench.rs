@@ -14,7 +14,7 @@ use crate::commands::functions::{At, Where};
 
 /// Measure look-ups at a memory server, in random order
 ///
-/// Makes a tree that nobody else sees and that goes with this process, and looks its keys up for some seconds; every value
+/// Makes a tree that no other process sees and that goes with this process, and looks its keys up for some seconds; every value
 /// that comes is checked.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -31,7 +31,7 @@ pub(super) struct Bench {
     flags: BenchFlags,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Found {
     site: Where,
@@ -57,7 +57,10 @@ impl Bench {
         let tree = tree.context("no tree to measure")?;
         let mut users = Vec::with_capacity(self.flags.clients);
         for _ in 0..self.flags.clients {
-            users.push(BTree::new(server.caller(self.flags.caller_options())?, &tree)?);
+            users.push(BTree::new(
+                server.caller(self.flags.caller_options(), self.flags.agent.as_ref())?,
+                &tree,
+            )?);
         }
         let (counts, seconds) =
             self.flags.play(users, |user, number, until| self.play(user, number + 1, until))?;
@@ -72,11 +75,11 @@ impl Bench {
         Ok(())
     }
 
-    /// What one thread does. Returns how many look-ups it made, and how many gave something wrong.
+    /// The work of one thread. Returns how many look-ups it made, and how many gave something wrong.
     fn play(&self, mut user: BTree, seed: u64, until: Instant) -> Result<(u64, u64)> {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut done, mut wrong, mut failed) = (0, 0, None);
-        // What a call was for, by its number.
+        // The keys of calls, by their numbers.
         let mut wanted = HashMap::with_capacity(self.flags.batch);
         while Instant::now() < until || !wanted.is_empty() {
             while wanted.len() < self.flags.batch && Instant::now() < until {

@@ -3,13 +3,13 @@
 use anyhow::{Context, Result};
 use outboard_launch::Piece;
 use outboard_link::Address;
-use outboard_measure::characterize::{Party, Target};
+use outboard_measure::characterize::{MeasuredDaemon, Party};
 use outboard_settings::{LogLevel, Settings, default_socket};
 
 use crate::children::{Child, GRACE};
 use crate::ranks::draw_number;
 
-/// An agent and a memory server, at sockets that nobody else uses.
+/// An agent and a memory server, at sockets that no other process uses.
 pub(super) struct Cluster {
     memory: Child,
     agent: Child,
@@ -28,7 +28,7 @@ impl Cluster {
         (settings.memory.name, settings.agent.name) = ("trial-memory".to_owned(), "trial-agent".to_owned());
         settings.memory.listen = place("memory");
         settings.agent.listen = place("agent");
-        // What they have to say when they do not start is part of the error.
+        // Their output, when they do not start, is part of the error.
         let memory = Child::memory(&settings, |_: Piece<'_>| {})?;
         settings.agent.memory_servers = vec![memory.local()?.clone()];
         let agent = Child::agent(&settings, None, |_: Piece<'_>| {})?;
@@ -36,11 +36,11 @@ impl Cluster {
     }
 
     /// Both, over each kind of link.
-    pub(super) fn targets(&self) -> Result<Vec<Target>> {
+    pub(super) fn targets(&self) -> Result<Vec<MeasuredDaemon>> {
         let mut targets = Vec::new();
         for (party, child) in [(Party::Agent, &self.agent), (Party::MemoryServer, &self.memory)] {
             for address in [child.local()?, child.remote()?] {
-                targets.push(Target { party, address: address.clone() });
+                targets.push(MeasuredDaemon { party, address: address.clone() });
             }
         }
         Ok(targets)

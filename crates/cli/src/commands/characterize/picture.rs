@@ -26,7 +26,7 @@ impl Picture {
         Ok(Self { path: path.to_owned(), folder: folder.to_owned() })
     }
 
-    /// Draws it. Nobody ever sees half of it.
+    /// Draws it. The file is never half of a picture.
     pub(super) fn draw(&self, found: &Characterization) -> Result<()> {
         let draft = self.folder.join(format!(".outboard-chart-{}", std::process::id()));
         let written = fs::write(&draft, chart(found)).and_then(|()| fs::rename(&draft, &self.path));

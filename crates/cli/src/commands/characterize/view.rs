@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table};
-use outboard_measure::characterize::{Characterization, Leg, Operation, SIZES};
+use outboard_measure::characterize::{Characterization, Leg, MeasuredOperation, SIZES};
 
 use crate::{numbers, terminal};
 
@@ -28,8 +28,8 @@ pub(super) fn to_text(found: &Characterization) -> String {
 /// A row for each size and memory node.
 fn table(leg: &Leg<'_>) -> Table {
     let nodes = leg.nodes();
-    let label = |operation: Operation| operation.label();
-    let [one, two, three, four] = Operation::ALL.map(label);
+    let label = |operation: MeasuredOperation| operation.label();
+    let [one, two, three, four] = MeasuredOperation::ALL.map(label);
     let mut table = match nodes.len() {
         1 => terminal::table(["size", one, two, three, four]),
         _ => terminal::table(["size", "node", one, two, three, four]),
@@ -40,7 +40,7 @@ fn table(leg: &Leg<'_>) -> Table {
             if nodes.len() > 1 {
                 row.push(node.map_or("any".to_owned(), |node| node.to_string()));
             }
-            row.extend(Operation::ALL.map(|operation| {
+            row.extend(MeasuredOperation::ALL.map(|operation| {
                 let figure = leg
                     .measurements()
                     .find(|figure| (figure.operation, figure.size, figure.node) == (operation, size, *node));

@@ -1,11 +1,11 @@
-//! What the steps of a demo share: the daemons, the connections to them, and the user's wish to stop.
+//! The stage that the steps of a demo share: the daemons, the connections to them, and the user's wish to stop.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use outboard::{Client, Memory};
+use outboard::{Client, Memory, Outboard};
 use outboard_launch::{Interrupts, Piece, Sink};
 use outboard_link::{Address, Identity};
 use outboard_settings::{ByteSize, LogLevel, OrAuto, Settings, default_socket};
@@ -16,16 +16,16 @@ use crate::children::{Child, GRACE};
 use crate::ranks::draw_number;
 use crate::survey::Survey;
 
-/// What the memory server gives out at most. It takes no more than what is written to.
+/// The most memory that the memory server gives out. It takes no more than is written to.
 const CAPACITY: u64 = 256 << 20;
 /// How long anything may take that takes a moment.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long to wait between two looks at a daemon.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// What the steps share.
+/// The daemons and connections that the steps share.
 pub(super) struct Stage {
-    /// What the daemons are started with. The user's own settings have no part in a demo.
+    /// The settings that the daemons are started with. The user's own settings have no part in a demo.
     pub(super) settings: Settings,
     pub(super) interrupts: Interrupts,
     memory: Option<Child>,
@@ -138,12 +138,14 @@ impl Stage {
 
     /// Connects to the memory server.
     pub(super) fn connect_memory(&self, by: By) -> Result<Memory> {
-        Ok(Memory::new(self.connect(by.address(self.memory()?)?)?))
+        Ok(self.outboard(by)?.memory()?)
     }
 
-    /// The name under which steps connect.
-    pub(super) fn identity(&self) -> Identity {
-        self.identity.clone()
+    /// The memory server.
+    pub(super) fn outboard(&self, by: By) -> Result<Outboard> {
+        let server = by.address(self.memory()?)?.clone();
+        let link = self.settings.link.clone();
+        Ok(Outboard::at(server).with_link(link).with_identity(self.identity.clone()))
     }
 
     /// An error once the user has interrupted the demo.

@@ -1,4 +1,4 @@
-//! What a demo shows: each service at work, and then the same with the agent killed in the middle.
+//! The steps of a demo: each service at work, and then again with the agent killed in the middle.
 
 mod cluster;
 mod far_graph;
@@ -15,17 +15,17 @@ use super::stage::Stage;
 
 /// One thing to show.
 pub(super) struct Step {
-    /// What it is, for people and programs.
+    /// Its name, for people and programs.
     pub(super) name: &'static str,
     /// Does it, and says what happened. Wrong is an error.
     pub(super) run: fn(&mut Stage) -> Result<Finding>,
 }
 
-/// What happened.
+/// The outcome of a step.
 pub(super) struct Finding {
     /// For people.
     pub(super) text: String,
-    /// What it brought, for people.
+    /// The result, for people.
     pub(super) gain: String,
     /// For programs: names with their units last.
     pub(super) figures: Vec<(String, f64)>,

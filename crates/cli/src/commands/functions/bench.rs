@@ -29,7 +29,7 @@ pub(crate) struct BenchFlags {
     pub(crate) site: Where,
     /// An agent at which they may run
     #[arg(long, value_name = "ADDRESS")]
-    agent: Option<Address>,
+    pub(crate) agent: Option<Address>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -64,8 +64,7 @@ impl BenchFlags {
     }
 
     pub(crate) fn caller_options(&self) -> CallerOptions {
-        let (placement, agent) = (self.site.placement(), self.agent.clone());
-        CallerOptions { under_way_max: self.batch, placement, agent }
+        CallerOptions::default().with_under_way_max(self.batch).with_placement(self.site.placement())
     }
 
     /// Has each of those play in a thread of its own, who is told its number and when to end. Returns what they found, and

@@ -1,7 +1,7 @@
 //! Shows how far a graph has come.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use outboard_graph_format::Progress;
+use outboard_graph_format::FormatProgress;
 
 /// A bar on the standard error, if that is a terminal.
 pub(super) struct Bar(ProgressBar);
@@ -15,18 +15,18 @@ impl Bar {
         Self(bar)
     }
 
-    /// Something begins whose length nobody knows.
+    /// Something of unknown length begins.
     pub(super) fn say(&self, what: &'static str) {
         self.begin(what, 0);
     }
 }
 
-impl Progress for Bar {
+impl FormatProgress for Bar {
     fn begin(&self, what: &'static str, total: u64) {
         self.0.set_message(what);
         self.0.set_position(0);
         match total {
-            // Nobody knows how long a pipe is.
+            // The length of a pipe is unknown.
             0 => self.0.unset_length(),
             total => self.0.set_length(total),
         }

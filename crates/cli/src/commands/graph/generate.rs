@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use outboard_graph_format::{Cleaning, Kind, Recipe, SCALE_MAX, Skew};
+use outboard_graph_format::{Cleaning, GeneratorKind, Recipe, SCALE_MAX, Skew};
 
 use super::bar::Bar;
 use super::output::Output;
@@ -69,11 +69,11 @@ fn skew(text: &str) -> Result<Skew, String> {
 pub(super) fn run(args: &Args) -> Result<()> {
     let began = Instant::now();
     let kind = match args.kind {
-        KindName::Rmat => Kind::Rmat { skew: args.skew.unwrap_or_default(), permuted: args.permute },
+        KindName::Rmat => GeneratorKind::Rmat { skew: args.skew.unwrap_or_default(), permuted: args.permute },
         KindName::Uniform if args.permute || args.skew.is_some() => {
             return Err(wrong_usage("--permute and --skew are for R-MAT graphs, not for --kind uniform"));
         }
-        KindName::Uniform => Kind::Uniform,
+        KindName::Uniform => GeneratorKind::Uniform,
     };
     let target = args.output.open()?;
     let bar = Bar::new();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
-use outboard_graph_format::{Existing, Format, Graph, Note, Target, WriteError};
+use outboard_graph_format::{Existing, Format, Graph, GraphTarget, ImageWriteError, Note};
 
 use super::bar::Bar;
 use super::summary::Summary;
@@ -30,13 +30,13 @@ pub(super) struct Output {
 
 impl Output {
     /// Makes sure that the graph can be written, before much work is done for it.
-    pub(super) fn open(&self) -> Result<Target> {
+    pub(super) fn open(&self) -> Result<GraphTarget> {
         let existing = if self.force { Existing::Replace } else { Existing::Keep };
-        Target::new(&self.out, self.to, existing).map_err(|error| match error {
-            WriteError::Exists { path } => {
+        GraphTarget::new(&self.out, self.to, existing).map_err(|error| match error {
+            ImageWriteError::Exists { path } => {
                 anyhow!("{} exists already; replace it with --force", path.display())
             }
-            WriteError::UnknownFormat { .. } => wrong_usage(&format!("{error}, with --to FORMAT")),
+            ImageWriteError::UnknownFormat { .. } => wrong_usage(&format!("{error}, with --to FORMAT")),
             other => other.into(),
         })
     }
@@ -44,7 +44,7 @@ impl Output {
     /// Writes the graph and says what became of it.
     pub(super) fn write(
         &self,
-        target: &Target,
+        target: &GraphTarget,
         graph: &Graph,
         mut notes: Vec<Note>,
         began: Instant,

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use outboard_graph::application::{Options, Summary};
+use outboard_graph::application::{ApplicationOptions, ApplicationSummary};
 use outboard_graph::{
-    Application, Arrays, CsrView, Dram, GraphView, Run, RunError, Sweeps, ViewError, Workers, pagerank,
+    Application, Arrays, CsrView, Dram, GraphView, RunContext, RunError, Sweeps, ViewError, Workers, pagerank,
 };
 use outboard_graph_format::{Csr, Format, Graph, load};
 use outboard_limits::ProcessorLimits;
@@ -97,7 +97,7 @@ pub(super) struct Args {
     config: ConfigFlags<AboutRun>,
 }
 
-/// What can be said about daemons that are started for a run.
+/// Flags for daemons that are started for a run.
 struct AboutRun;
 
 impl About for AboutRun {
@@ -136,12 +136,12 @@ fn application() -> impl TypedValueParser<Value = Application> {
         .try_map(|name| name.parse::<Application>())
 }
 
-/// What to tell the application, and where its values go.
-type Wanted<'a> = (&'a Options, Option<&'a ValuesFile>);
+/// The application's arguments, and where its values go.
+type Wanted<'a> = (&'a ApplicationOptions, Option<&'a ValuesFile>);
 
-/// What a run came to.
+/// The result of a run.
 struct Measured {
-    summary: Summary,
+    summary: ApplicationSummary,
     /// How long it took, each time, the shortest first.
     times: Vec<Duration>,
     edges_walked: u64,
@@ -179,7 +179,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     terminal::print(&text)
 }
 
-/// What concerns far memory has no effect without it.
+/// Flags of far memory have no effect without it.
 fn refuse_far_settings(args: &Args, configuration: &Configuration) -> Result<()> {
     let is_far = |entry: &&Entry| matches!(entry.key.section, "far" | "memory" | "agent");
     let set = configuration.entries().iter().filter(is_far).find_map(|entry| match &entry.origin {
@@ -192,7 +192,7 @@ fn refuse_far_settings(args: &Args, configuration: &Configuration) -> Result<()>
     }
 }
 
-fn run_in_dram(args: &Args, options: &Options, values: Option<&ValuesFile>) -> Result<String> {
+fn run_in_dram(args: &Args, options: &ApplicationOptions, values: Option<&ValuesFile>) -> Result<String> {
     let graph = args.graph.as_deref().ok_or_else(|| wrong_usage("name a graph with --graph"))?;
     let workers = Workers::new(args.threads())?;
     let began = Instant::now();
@@ -201,7 +201,7 @@ fn run_in_dram(args: &Args, options: &Options, values: Option<&ValuesFile>) -> R
     drop(bar);
     let loading = began.elapsed();
     let graph = view(&loaded.graph)?;
-    let run = Run { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
+    let run = RunContext { workers: &workers, arrays: &Dram, progress: &(), sweeps: Sweeps::Upwards };
     let measured = args.measure(graph, (options, values), run, || {})?;
     let report = Report {
         application: args.application,
@@ -236,13 +236,13 @@ impl Args {
         self.threads.map_or_else(processors, usize::from)
     }
 
-    /// What the graph is called.
+    /// The name of the graph.
     fn file(&self) -> String {
         let file = self.graph.as_ref().map(|graph| graph.display().to_string());
         file.or_else(|| self.far.served.clone()).unwrap_or_default()
     }
 
-    fn options(&self) -> Result<Options> {
+    fn options(&self) -> Result<ApplicationOptions> {
         if self.iterations.is_some() && self.application != Application::Pagerank {
             return Err(wrong_usage("--iterations is for pagerank"));
         }
@@ -255,9 +255,9 @@ impl Args {
                 "outboard: note: {name} begins at no vertex; --source is ignored"
             );
         }
-        let mut pagerank = pagerank::Options::default();
+        let mut pagerank = pagerank::PagerankOptions::default();
         pagerank.iterations = self.iterations.unwrap_or(pagerank.iterations);
-        Ok(Options { source: self.source, pagerank, ..Options::default() })
+        Ok(ApplicationOptions { source: self.source, pagerank, ..ApplicationOptions::default() })
     }
 
     /// Makes sure that paths can begin where they should, before a large graph is moved for them.
@@ -276,17 +276,17 @@ impl Args {
     }
 
     /// Computes on a graph, wherever it lies, with state of vertices in the given kind of memory, and writes the values if
-    /// they are wanted. `note` is called when the last result is there, before anybody looks at it.
+    /// they are wanted. `note` is called when the last result is there, before it is looked at.
     fn measure<A: Arrays>(
         &self,
         graph: GraphView<'_>,
         (options, values): Wanted<'_>,
-        run: Run<'_, A>,
+        run: RunContext<'_, A>,
         note: impl FnOnce(),
     ) -> Result<Measured> {
         let mut times = Vec::new();
         let watcher = Watcher::new();
-        let run = Run { progress: &watcher, ..run };
+        let run = RunContext { progress: &watcher, ..run };
         let outcome = loop {
             let began = Instant::now();
             let outcome = self.application.run(graph, options, &run).with_context(|| self.cannot());

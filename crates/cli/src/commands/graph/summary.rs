@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{numbers, terminal};
 
-/// What is worth knowing about a graph in a file.
+/// The facts about a graph in a file.
 pub(super) struct Summary<'a> {
     pub(super) graph: &'a Graph,
     pub(super) path: &'a Path,
@@ -45,7 +45,7 @@ impl Summary<'_> {
         )
     }
 
-    /// What was left out or changed, a line each.
+    /// The parts that were left out or changed, a line each.
     pub(super) fn note_lines(&self) -> String {
         self.notes.iter().map(|note| format!("\nnote: {note}")).collect()
     }

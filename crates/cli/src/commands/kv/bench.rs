@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use outboard_kv::ycsb::{Distribution, KEYS_MAX, Load, Mix, Operation, Tally, VALUE_MIN, trace};
-use outboard_kv::{Kv, Table, TableOptions};
+use outboard_kv::ycsb::{Distribution, KEYS_MAX, Mix, Tally, VALUE_MIN, YcsbLoad, YcsbOperation, trace};
+use outboard_kv::{Kv, KvTable, TableOptions};
 use outboard_settings::parse_count;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::numbers;
 
 /// Measure gets and puts at a memory server, as YCSB does
 ///
-/// Makes a table that nobody else sees and that goes with this process, puts all keys, then gets and puts them for some
+/// Makes a table that no other process sees and that goes with this process, puts all keys, then gets and puts them for some
 /// seconds; every value that comes is checked.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -58,7 +58,7 @@ enum Keys {
     Zipf,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Found {
     workload: Workload,
@@ -94,11 +94,11 @@ impl Bench {
         // The table is there for as long as this link.
         let mut memory = server.memory()?;
         let options = TableOptions { keys: self.keys, key_max: 8, value_max: self.value_size as u64 };
-        let table = Table::create_unnamed(&mut memory, &options).context("no table to measure")?;
+        let table = KvTable::create_unnamed(&mut memory, &options).context("no table to measure")?;
         let mut loads = Vec::with_capacity(self.flags.clients);
         for _ in 0..self.flags.clients {
-            let kv = Kv::new(server.caller(self.flags.caller_options())?, &table)?;
-            loads.push(Load::new(kv, self.value_size, self.flags.batch).timed());
+            let kv = Kv::new(server.caller(self.flags.caller_options(), self.flags.agent.as_ref())?, &table)?;
+            loads.push(YcsbLoad::new(kv, self.value_size, self.flags.batch).timed());
         }
         loads[0].fill(self.keys as u32).context("the table cannot be filled")?;
         let (tallies, seconds) =
@@ -137,8 +137,8 @@ impl Bench {
         }
     }
 
-    /// What one thread does.
-    fn play(&self, mut load: Load, number: u64, until: Instant) -> Result<Tally> {
+    /// The work of one thread.
+    fn play(&self, mut load: YcsbLoad, number: u64, until: Instant) -> Result<Tally> {
         let mix = match self.workload {
             Workload::A => Mix::A,
             Workload::B => Mix::B,
@@ -148,7 +148,7 @@ impl Bench {
             Keys::Uniform => Distribution::Uniform,
             Keys::Zipf => Distribution::Zipf,
         };
-        let operations: Vec<Operation> = trace(self.keys as u32, mix, distribution, TRACE, number + 1);
+        let operations: Vec<YcsbOperation> = trace(self.keys as u32, mix, distribution, TRACE, number + 1);
         let mut all = Tally::default();
         for chunk in operations.chunks(CHUNK).cycle() {
             let mut tally = load.run(chunk.iter().copied())?;

@@ -1,18 +1,18 @@
-//! What clients ask of a memory server: `list`, `reserve`, `load` and `free`.
+//! Questions of clients to a memory server: `list`, `reserve`, `load` and `free`.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use outboard::Memory;
+use outboard::{Memory, RegionEntry};
 use outboard_settings::ByteSize;
 use outboard_wire::Rights;
-use outboard_wire::control::{ListedRegion, RegionName};
+use outboard_wire::control::RegionName;
 use serde_json::json;
 
 use crate::commands::place::Place;
 use crate::{numbers, terminal};
 
-/// What to ask of a running server.
+/// The questions to a running server.
 #[derive(clap::Subcommand)]
 pub(super) enum Ask {
     List(List),
@@ -35,14 +35,15 @@ pub(super) struct List {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   outboard memory reserve table --size 1GiB
-  outboard memory reserve index --size 1GiB --populate     for random access to all of it")]
+  outboard memory reserve index --size 1GiB --populate     for random access to all of it
+  outboard memory reserve heap --size 1TiB --sparse        of which far memory will write a part")]
 pub(super) struct Reserve {
     #[command(flatten)]
     server: Server,
     /// The name by which processes open it, up to 128 bytes
     #[arg(value_parser = name, required_unless_present = "old_name")]
     name: Option<String>,
-    /// The same, as it was written before
+    /// The name, as it was given before
     #[arg(long = "name", value_name = "NAME", value_parser = name, conflicts_with = "name", hide = true)]
     old_name: Option<String>,
     /// How many bytes, for example 64MiB
@@ -52,6 +53,10 @@ pub(super) struct Reserve {
     /// written
     #[arg(long)]
     populate: bool,
+    /// Count only what far memory writes there, so that the region may be larger than all the memory that the server has; what it
+    /// has no room for is refused when it is written
+    #[arg(long)]
+    sparse: bool,
 }
 
 /// Have the server load a file of its data directory into a region that stays until it is freed
@@ -93,6 +98,9 @@ struct Server {
     json: bool,
 }
 
+/// In which units a sparse region is counted, as a power of two: 64 KiB.
+const SPARSE_UNIT_LOG2: u8 = 16;
+
 fn name(text: &str) -> Result<String, String> {
     match text.len() {
         0 => Err("a region's name cannot be empty".to_owned()),
@@ -125,10 +133,13 @@ impl Ask {
     fn ask(&self, memory: &mut Memory, as_json: bool) -> Result<String> {
         Ok(match self {
             Self::List(_) => list(&memory.list()?, as_json),
-            Self::Reserve(Reserve { name, old_name, size, populate, .. }) => {
+            Self::Reserve(Reserve { name, old_name, size, populate, sparse, .. }) => {
                 let name = name.as_deref().or(old_name.as_deref()).unwrap_or_default();
-                let region = memory.reserve(size.0, Some(name))?;
-                let (id, size) = (region.descriptor.grant.region.0, region.size());
+                let region = match sparse {
+                    true => memory.reserve_sparse(size.0, SPARSE_UNIT_LOG2, Some(name))?,
+                    false => memory.reserve(size.0, Some(name))?,
+                };
+                let (id, size) = (region.id(), region.size());
                 let large = match populate.then(|| memory.populate(&region)).transpose() {
                     Ok(large) => large,
                     Err(error) => {
@@ -136,7 +147,7 @@ impl Ask {
                         return Err(error.into());
                     }
                 };
-                // Whoever comes next finds it free, however late the server notices that we have gone.
+                // The next client finds it free, however late the server notices that we have gone.
                 memory.release(region)?;
                 match as_json {
                     true => {
@@ -151,7 +162,7 @@ impl Ask {
             }
             Self::Load(Load { path, within, .. }) => {
                 let region = memory.load(path, Rights::READ, Duration::from_secs(*within))?;
-                let (id, size) = (region.descriptor.grant.region.0, region.size());
+                let (id, size) = (region.id(), region.size());
                 memory.release(region)?;
                 match as_json {
                     true => json!({"file": path, "region": id, "size_bytes": size}).to_string(),
@@ -171,7 +182,7 @@ impl Ask {
     }
 }
 
-/// Says how much lies in large pages, where somebody has asked for them.
+/// Says how much lies in large pages, where the user has asked for them.
 fn with_large(mut answer: serde_json::Value, large: Option<u64>) -> serde_json::Value {
     if let Some(large) = large {
         answer["large_bytes"] = large.into();
@@ -179,12 +190,11 @@ fn with_large(mut answer: serde_json::Value, large: Option<u64>) -> serde_json::
     answer
 }
 
-fn list(regions: &[ListedRegion], as_json: bool) -> String {
+fn list(regions: &[RegionEntry], as_json: bool) -> String {
     if as_json {
-        let region = |region: &ListedRegion| {
-            let owner = (region.owner_pid > 0).then_some(region.owner_pid);
-            let name = Some(region.name.to_string()).filter(|name| !name.is_empty());
-            json!({"region": region.region.0, "name": name, "size_bytes": region.size, "owner_pid": owner})
+        let region = |region: &RegionEntry| {
+            let RegionEntry { id, name, size, owner, .. } = region;
+            json!({"region": id, "name": name, "size_bytes": size, "owner_pid": owner})
         };
         return json!(regions.iter().map(region).collect::<Vec<_>>()).to_string();
     }
@@ -193,12 +203,12 @@ fn list(regions: &[ListedRegion], as_json: bool) -> String {
     }
     let mut table = terminal::table(["region", "name", "size", "owner"]);
     for region in regions {
-        let owner = match region.owner_pid {
-            0 => "none: freed by name only".to_owned(),
-            pid => format!("process {pid}"),
+        let owner = match region.owner {
+            None => "none: freed by name only".to_owned(),
+            Some(pid) => format!("process {pid}"),
         };
-        let size = numbers::bytes(region.size);
-        table.add_row([region.region.0.to_string(), region.name.to_string(), size, owner]);
+        let name = region.name.clone().unwrap_or_default();
+        table.add_row([region.id.to_string(), name, numbers::bytes(region.size), owner]);
     }
     table.to_string()
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use outboard::Client;
-use outboard_launch::{AgentCores, Console, Placement, PlacementRequest, Stream, allowed_cpus};
+use outboard_launch::{AgentCores, Console, CorePlacement, PlacementRequest, Stream, allowed_cpus};
 use outboard_link::{Address, ConnectError, Identity};
-use outboard_settings::{Settings, Whereabouts};
+use outboard_settings::{AddressChoice, Settings};
 use outboard_wire::Role;
 use serde_json::{Value, json};
 
@@ -18,11 +18,11 @@ pub(in crate::commands) enum Beside {
     /// The ranks look for themselves.
     Unsaid,
     /// There shall be none.
-    Nobody,
-    /// One that somebody else has started.
+    NoAgent,
+    /// One that another process has started.
     Running { address: Address, who: String },
     /// One of the job's own.
-    Own { child: Child, address: Address, placement: Placement },
+    Own { child: Child, address: Address, placement: CorePlacement },
 }
 
 /// Sees to it that there is an agent, if one is wanted, and says which.
@@ -34,18 +34,19 @@ pub(in crate::commands) fn find_or_start(
 ) -> Result<Beside> {
     let agent = match cores {
         None => return Ok(Beside::Unsaid),
-        Some(AgentCores::None) => return Ok(Beside::Nobody),
+        Some(AgentCores::None) => return Ok(Beside::NoAgent),
         Some(agent) => agent,
     };
     if let Some(beside) = use_running(settings, console)? {
         return Ok(beside);
     }
-    if let Whereabouts::At(address) = &settings.job.agent
+    if let AddressChoice::At(address) = &settings.job.agent
         && !settings.agent.listen.contains(address)
     {
         bail!("no agent at {address} (job.agent), and it would not listen there: see --agent-listen");
     }
-    let placement = Placement::plan(&allowed_cpus()?, PlacementRequest { ranks, cpus_per_rank: 1, agent })?;
+    let placement =
+        CorePlacement::plan(&allowed_cpus()?, PlacementRequest { ranks, cpus_per_rank: 1, agent })?;
     let child = match Child::agent(settings, placement.agent.clone(), console.clone()) {
         Ok(child) => child,
         // Another job may have started one at the same moment.
@@ -63,7 +64,7 @@ pub(in crate::commands) fn find_or_start(
     Ok(Beside::Own { child, address, placement })
 }
 
-/// What the user should know of an agent on the ranks' processors.
+/// The note for the user of an agent on the ranks' processors.
 const SHARED: &str =
     "; what it does for the ranks takes their time there (--agent other-cores, or none, does not)";
 
@@ -77,8 +78,8 @@ fn use_running(settings: &Settings, console: &mut Console) -> Result<Option<Besi
 /// An agent that runs where the settings say, if there is one.
 fn running(settings: &Settings) -> Result<Option<(Address, String)>> {
     let places = match &settings.job.agent {
-        Whereabouts::At(address) => std::slice::from_ref(address),
-        Whereabouts::Auto | Whereabouts::None => settings.agent.listen.as_slice(),
+        AddressChoice::At(address) => std::slice::from_ref(address),
+        AddressChoice::Auto | AddressChoice::None => settings.agent.listen.as_slice(),
     };
     for address in places.iter().filter(|address| !is_any_port(address)) {
         match Client::connect(address, Identity::new(Role::Tool, "outboard run"), &settings.link) {
@@ -95,19 +96,19 @@ fn running(settings: &Settings) -> Result<Option<(Address, String)>> {
     Ok(None)
 }
 
-/// Whether the system is to choose the port: nobody can be there yet.
+/// Whether the system is to choose the port: no process can be there yet.
 fn is_any_port(address: &Address) -> bool {
     matches!(address, Address::Tcp(socket) if socket.port() == 0)
 }
 
 impl Beside {
-    /// What to tell the ranks, if anything.
-    pub(in crate::commands) fn whereabouts(&self) -> Option<Whereabouts> {
+    /// The agent's address for the ranks, if they are to use it.
+    pub(in crate::commands) fn whereabouts(&self) -> Option<AddressChoice> {
         match self {
             Self::Unsaid => None,
-            Self::Nobody => Some(Whereabouts::None),
+            Self::NoAgent => Some(AddressChoice::None),
             Self::Running { address, .. } | Self::Own { address, .. } => {
-                Some(Whereabouts::At(address.clone()))
+                Some(AddressChoice::At(address.clone()))
             }
         }
     }
@@ -116,14 +117,14 @@ impl Beside {
     pub(in crate::commands) fn cpus_of_ranks(&self) -> Option<Vec<usize>> {
         match self {
             Self::Own { placement, .. } => placement.ranks.clone(),
-            Self::Unsaid | Self::Nobody | Self::Running { .. } => None,
+            Self::Unsaid | Self::NoAgent | Self::Running { .. } => None,
         }
     }
 
     /// For programs.
     pub(in crate::commands) fn summary(&self) -> Value {
         match self {
-            Self::Unsaid | Self::Nobody => Value::Null,
+            Self::Unsaid | Self::NoAgent => Value::Null,
             Self::Running { address, who } => {
                 json!({"started": false, "address": address.to_string(), "who": who})
             }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use outboard_launch::{AgentCores, Console, Interrupts, Launch, Outcome, Style};
+use outboard_launch::{AgentCores, Console, Interrupts, JobOutcome, Launch, Style};
 use outboard_link::Address;
 use outboard_settings::{JobSettings, Secret, Settings, default_socket};
 use outboard_wire::JobId;
@@ -26,7 +26,7 @@ pub(super) struct Remote<'a> {
     pub(super) program: Option<&'a str>,
 }
 
-/// What is to run.
+/// The program that is to run.
 pub(super) struct Work<'a> {
     pub(super) program: &'a [OsString],
     pub(super) ranks: Option<u32>,
@@ -70,7 +70,7 @@ pub(super) fn run(remote: &Remote<'_>, work: &Work<'_>, settings: &Settings) -> 
     }
 }
 
-/// What each machine is told, as it is sent.
+/// The instructions for each machine, as they are sent.
 fn tasks(shares: &[Share], work: &Work<'_>, settings: &Settings, id: JobId) -> Result<Vec<Vec<u8>>> {
     let program: Vec<String> = work
         .program
@@ -117,7 +117,7 @@ fn tasks(shares: &[Share], work: &Work<'_>, settings: &Settings, id: JobId) -> R
 }
 
 /// One object in one line, for programs.
-fn summary(id: JobId, shares: &[Share], outcome: &Outcome, seconds: f64) -> String {
+fn summary(id: JobId, shares: &[Share], outcome: &JobOutcome, seconds: f64) -> String {
     let node = |(share, end): (&Share, &outboard_launch::RankEnd)| {
         json!({
             "host": share.host, "address": share.address.to_string(), "first_rank": share.first,

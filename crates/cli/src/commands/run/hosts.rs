@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 /// One of the machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
-    /// What the remote shell calls it.
+    /// Its name for the remote shell.
     pub(super) name: String,
-    /// Where the others reach it; found out from its name if nobody says.
+    /// Where the others reach it; by default found out from its name.
     address: Option<IpAddr>,
     /// How many ranks it takes, if that is said.
     slots: Option<u32>,
@@ -27,10 +27,10 @@ pub(super) struct Share {
     pub(super) count: u32,
 }
 
-/// What stands for the machines that Slurm has given us.
+/// The word for the machines that Slurm has given us.
 const SLURM: &str = "slurm";
 
-/// What stands for the standard input in place of a file.
+/// The word for the standard input in place of a file.
 const STANDARD_INPUT: &str = "-";
 
 /// The machines that `text` names: a file with a line for each, `-` for such lines on the standard input, `slurm`, or a list with commas between.
@@ -124,7 +124,7 @@ fn expand(list: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Gives every host its ranks, in blocks. As many as it has slots, and evenly where nobody says.
+/// Gives every host its ranks, in blocks. As many as it has slots, and evenly where no slots are given.
 pub(super) fn share(hosts: &[Host], ranks: Option<u32>) -> Result<Vec<Share>> {
     let slots: Option<Vec<u32>> = hosts.iter().map(|host| host.slots).collect();
     let room: Option<u32> = slots.as_ref().map(|slots| slots.iter().sum());

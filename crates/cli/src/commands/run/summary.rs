@@ -1,13 +1,13 @@
-//! What became of a job, for programs.
+//! The end of a job, for programs.
 
 use std::time::Duration;
 
-use outboard_launch::{End, Outcome, RankEnd, signal_name};
+use outboard_launch::{End, JobOutcome, RankEnd, signal_name};
 use outboard_wire::JobId;
 use serde_json::{Value, json};
 
 /// One object in one line.
-pub(super) fn to_json(id: JobId, outcome: &Outcome, agent: Value, took: Duration) -> String {
+pub(super) fn to_json(id: JobId, outcome: &JobOutcome, agent: Value, took: Duration) -> String {
     let ranks: Vec<Value> = (outcome.first..).zip(&outcome.ranks).map(rank).collect();
     json!({
         "job": format!("{:016x}", id.0),
@@ -35,7 +35,7 @@ fn rank((number, rank): (u32, &RankEnd)) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use outboard_launch::Failure;
+    use outboard_launch::RankFailure;
 
     use super::*;
 
@@ -43,10 +43,10 @@ mod tests {
     fn programs_learn_which_rank_failed_and_how() {
         let end = End::Signaled { signal: 9, core_dumped: false };
         let done = RankEnd { end: End::Exited { code: 0 }, asked: true, killed: false };
-        let outcome = Outcome {
+        let outcome = JobOutcome {
             first: 0,
             ranks: vec![done, RankEnd { end, asked: false, killed: false }],
-            first_failure: Some(Failure { rank: 1, end }),
+            first_failure: Some(RankFailure { rank: 1, end }),
             interrupted_by: None,
         };
         let text = to_json(JobId(7), &outcome, Value::Null, Duration::from_millis(1500));

@@ -1,11 +1,11 @@
-//! What a server is told by a writer that it does not take.
+//! The messages to a server of a writer that it refuses.
 
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Segment;
-use outboard_link::shm::{self, Config, ShmLink, ShmListener};
+use outboard_link::shm::{self, ShmConfig, ShmLink, ShmListener};
 use outboard_link::{Address, Disposition, Export, Exports, Identity, Link};
-use outboard_wire::writing::{ATTACH, Attach, Leave, REFUSED, WriterId};
+use outboard_wire::writing::{ATTACH, AttachWriter, Leave, REFUSED, WriterId};
 use outboard_wire::{FrameHead, Generation, RegionId, RegionKey, Rights, Role};
 
 use super::*;
@@ -30,7 +30,7 @@ fn accept(listener: &ShmListener, clock: Clock) -> ShmLink {
     }
 }
 
-/// Refuses whoever attaches, until the link ends. Returns who did, in order.
+/// Refuses every writer that attaches, until the link ends. Returns their names, in order.
 fn refuse_all(mut link: ShmLink, clock: Clock) -> Vec<WriterId> {
     let mut attached = Vec::new();
     let until = Instant::now() + PATIENCE;
@@ -40,14 +40,15 @@ fn refuse_all(mut link: ShmLink, clock: Clock) -> Vec<WriterId> {
         let progressed = link.progress(clock.now());
         let received = link.receive(64, |frame| {
             if frame.head.kind == ATTACH {
-                let Attach { writer, attempt, .. } = Attach::decode(&frame.payload.to_vec()).unwrap();
+                let AttachWriter { writer, attempt, .. } =
+                    AttachWriter::decode(&frame.payload.to_vec()).unwrap();
                 attached.push(writer);
                 refusals.push(Leave { writer, attempt });
             }
             Disposition::Taken
         });
         for refusal in refusals {
-            // Whoever has left hears no answer.
+            // A writer that has left hears no answer.
             let _ = link.send(FrameHead::new(REFUSED), &refusal.encode());
         }
         if progressed.and(received).and_then(|_| link.flush()).is_err() {
@@ -72,11 +73,11 @@ fn a_region_that_is_opened_while_the_writer_is_refused_does_not_attach_it() {
         exports.add(export);
         grant
     });
-    let listener = ShmListener::bind(&address, identity("server"), exports, Config::default()).unwrap();
+    let listener = ShmListener::bind(&address, identity("server"), exports, ShmConfig::default()).unwrap();
     let clock = Waiter::new().clock;
     std::thread::scope(|scope| {
         let server = scope.spawn(|| refuse_all(accept(&listener, clock), clock));
-        let link = shm::connect(&address, identity("writer"), Exports::new(), Config::default()).unwrap();
+        let link = shm::connect(&address, identity("writer"), Exports::new(), ShmConfig::default()).unwrap();
         let mut writer = WriterLinks::new(link, None::<ShmLink>, WriterConfig::default());
         let until = Instant::now() + PATIENCE;
         while !writer.initiator().is_stranded() {

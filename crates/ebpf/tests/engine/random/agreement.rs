@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use outboard_ebpf::insn::encode;
 use outboard_ebpf::text::disassemble;
-use outboard_ebpf::{Executor, Exit, Parts, Program};
+use outboard_ebpf::{Engine, Exit, Parts, Program};
 
 use super::drive::{Way, continuations, drive, go_on};
 use super::forgery::{forge, spoil};
@@ -38,7 +38,7 @@ fn agree(seed: u64, case: &Case, program: &Arc<Program>, tally: &mut Tally) {
         compile_for_aarch64(program);
     }
     let all = executors(program);
-    let reference: &dyn Executor = &*all[0].1;
+    let reference: &dyn Engine = &*all[0].1;
     let expected = drive(&[reference], case, Way::Straight);
     match expected.exit {
         Exit::Returned(_) => tally.returned += 1,
@@ -77,7 +77,7 @@ fn agree(seed: u64, case: &Case, program: &Arc<Program>, tally: &mut Tally) {
 }
 
 #[test]
-fn executors_agree_on_programs_that_nobody_wrote() {
+fn executors_agree_on_random_programs() {
     let mut tally = Tally::default();
     for seed in seeds(1_000) {
         let case = Generator::new(seed).case();

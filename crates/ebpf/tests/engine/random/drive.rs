@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outboard_ebpf::{Continuation, Executor, Exit, Instance, Program};
+use outboard_ebpf::{Continuation, Engine, Exit, Instance, Program};
 
 use super::generator::Case;
 use super::host::{Pace, Site};
@@ -29,7 +29,7 @@ pub(super) enum Way {
 }
 
 /// Runs `case` on the first executor; whenever it waits, the next one goes on.
-pub(super) fn drive(executors: &[&dyn Executor], case: &Case, way: Way) -> Seen {
+pub(super) fn drive(executors: &[&dyn Engine], case: &Case, way: Way) -> Seen {
     let program = executors[0].program();
     let mut instance = Instance::default();
     instance.set_context(&case.context).unwrap();
@@ -62,7 +62,7 @@ fn travel(program: &Arc<Program>, instance: &Instance) -> Instance {
 }
 
 /// The bytes of all places where the case waits.
-pub(super) fn continuations(executor: &dyn Executor, case: &Case) -> Vec<Vec<u8>> {
+pub(super) fn continuations(executor: &dyn Engine, case: &Case) -> Vec<Vec<u8>> {
     let mut instance = Instance::default();
     instance.set_context(&case.context).unwrap();
     let mut site = Site::new(Pace::Always);
@@ -79,8 +79,8 @@ pub(super) fn continuations(executor: &dyn Executor, case: &Case) -> Vec<Vec<u8>
     all
 }
 
-/// Goes on from bytes that somebody made up, if they are taken at all.
-pub(super) fn go_on(executor: &dyn Executor, bytes: &[u8]) -> Option<Seen> {
+/// Goes on from bytes that the test made up, if they are taken at all.
+pub(super) fn go_on(executor: &dyn Engine, bytes: &[u8]) -> Option<Seen> {
     let continuation = Continuation::parse(bytes).ok()?;
     let mut instance = Instance::default();
     instance.restore(executor.program(), &continuation, 3000).ok()?;

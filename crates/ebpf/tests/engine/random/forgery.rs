@@ -1,4 +1,4 @@
-//! What comes from somebody who means harm, or was hit by a cosmic ray.
+//! Continuations from a site that means harm, or was hit by a cosmic ray.
 
 use fastrand::Rng;
 

@@ -1,4 +1,4 @@
-//! Memory that nobody can leave unnoticed: an allocator that puts what programs access between pages that cannot be
+//! Memory that no access can leave unnoticed: an allocator that puts what programs access between pages that cannot be
 //! touched, with a pattern in the bytes that are left over.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -49,7 +49,7 @@ fn map(layout: Layout) -> *mut u8 {
         return null_mut();
     };
     let (pages, start) = plan(layout);
-    // SAFETY: new mappings, which nobody else knows of; all bytes written are within the middle one.
+    // SAFETY: new mappings, which no other code knows of; all bytes written are within the middle one.
     unsafe {
         let Ok(whole) = mmap_anonymous(null_mut(), pages + 2 * PAGE, ProtFlags::empty(), MapFlags::PRIVATE)
         else {

@@ -1,6 +1,8 @@
 //! A site whose answers depend on nothing but the questions, given at once or later.
 
-use outboard_ebpf::{Answer, Argument, Helper, HelperMemory, Helpers, Host, Instance, Quantity, Returns};
+use outboard_ebpf::{
+    Argument, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Instance, Quantity, Returns,
+};
 
 pub(super) const MIX: u32 = 1;
 pub(super) const SUM: u32 = 2;
@@ -67,64 +69,74 @@ impl Site {
         let pending = instance.pending().unwrap();
         let (helper, arguments) = (pending.helper.clone(), pending.arguments);
         match self.answer(&helper, arguments, &mut instance.pending_memory().unwrap()) {
-            Answer::Value(value) => value,
+            HelperAnswer::Value(value) => value,
             // A forged continuation waits for what would have been refused at once.
             _ => 0,
         }
     }
 
-    fn answer(&mut self, helper: &Helper, arguments: [u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+    fn answer(
+        &mut self,
+        helper: &Helper,
+        arguments: [u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> HelperAnswer {
         let [first, second, ..] = arguments;
         let answer = match helper.id {
             SUM => match memory.read(first, second.min(1 << 20) as usize) {
-                Ok(bytes) => Answer::Value(bytes.iter().map(|byte| u64::from(*byte)).sum()),
-                Err(_) => Answer::Trap(1),
+                Ok(bytes) => HelperAnswer::Value(bytes.iter().map(|byte| u64::from(*byte)).sum()),
+                Err(_) => HelperAnswer::Trap(1),
             },
             FILL => match memory.writable(first, second.min(1 << 20) as usize) {
                 Ok(bytes) => {
                     for (byte, value) in bytes.iter_mut().zip(mix(&arguments).to_le_bytes().iter().cycle()) {
                         *byte = *value;
                     }
-                    Answer::Value(second)
+                    HelperAnswer::Value(second)
                 }
-                Err(_) => Answer::Trap(2),
+                Err(_) => HelperAnswer::Trap(2),
             },
-            GRANT if second > LONGEST => Answer::Value(0),
+            GRANT if second > LONGEST => HelperAnswer::Value(0),
             GRANT => grant(memory, second as usize, first),
-            FETCH if first & 7 == 7 => Answer::Value(0),
+            FETCH if first & 7 == 7 => HelperAnswer::Value(0),
             FETCH => grant(memory, 32 + (first as usize & 3), first),
             STAMP => match memory.write(second, &first.to_le_bytes()) {
-                Ok(()) => Answer::Value(first ^ second),
-                Err(_) => Answer::Trap(4),
+                Ok(()) => HelperAnswer::Value(first ^ second),
+                Err(_) => HelperAnswer::Trap(4),
             },
-            _ => Answer::Value(mix(&arguments) >> (first & 63)),
+            _ => HelperAnswer::Value(mix(&arguments) >> (first & 63)),
         };
         let [a, b, c, d, e] = arguments;
-        let said = if let Answer::Value(value) = answer { value } else { 0 };
+        let said = if let HelperAnswer::Value(value) = answer { value } else { 0 };
         self.trace = mix(&[self.trace, helper.id.into(), a, b, c, d, e, said]);
         answer
     }
 }
 
-fn grant(memory: &mut HelperMemory<'_>, length: usize, seed: u64) -> Answer {
+fn grant(memory: &mut HelperMemory<'_>, length: usize, seed: u64) -> HelperAnswer {
     match memory.grant(length) {
         Ok((address, buffer)) => {
             buffer.iter_mut().enumerate().for_each(|(index, byte)| *byte = mix(&[seed, index as u64]) as u8);
-            Answer::Value(address)
+            HelperAnswer::Value(address)
         }
-        Err(_) => Answer::Trap(3),
+        Err(_) => HelperAnswer::Trap(3),
     }
 }
 
-impl Host for Site {
-    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Site {
+    fn call(
+        &mut self,
+        helper: &Helper,
+        &arguments: &[u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> HelperAnswer {
         // Whether something will be refused is said at once, because later there is only a value to give.
         let refused = helper.id == FILL && {
             let length = arguments[1].min(1 << 20) as usize;
             memory.writable(arguments[0], length).is_err()
         };
         if self.pace == Pace::Always && helper.may_suspend && !refused {
-            return Answer::Pending;
+            return HelperAnswer::Pending;
         }
         self.answer(helper, arguments, memory)
     }

@@ -72,7 +72,7 @@ const WIDE: &[(&str, u64, u64, u64)] = &[
     ("arsh", 0x7000_0000_0000_0000, 60, 7),
 ];
 
-/// The same, on lower halves: the upper halves of operands do not count, and that of the result is zero.
+/// Operations on lower halves: the upper halves of operands do not count, and that of the result is zero.
 const NARROW: &[(&str, u64, u64, u64)] = &[
     ("add", 1, 2, 3),
     ("add", MINUS_ONE32, 1, 0),

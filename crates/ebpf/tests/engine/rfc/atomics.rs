@@ -1,6 +1,6 @@
 //! Atomic operations of both sizes.
 
-use outboard_ebpf::memory::{Fault, RODATA};
+use outboard_ebpf::memory::{MemoryFault, RODATA};
 use outboard_ebpf::{Exit, Trap, Why};
 
 use crate::executors::run;
@@ -86,11 +86,11 @@ fn operations_on_the_register_that_has_the_address() {
 fn atomic_operations_need_memory_that_can_be_written() {
     for (op, length) in [("add", 8), ("xchg", 8), ("cmpxchg", 8), ("fetch_or32", 4), ("cmpxchg32", 4)] {
         let text = format!(".rodata 0000000000000000\nlddw r1, {RODATA:#x}\nlock {op} [r1], r2\nexit");
-        let why = Why::Memory(Fault::ReadOnly { address: RODATA, length });
+        let why = Why::Memory(MemoryFault::ReadOnly { address: RODATA, length });
         assert_eq!(run(&text, &[]).exit, Exit::Trapped(Trap { index: 2, why }), "{op}");
         let text = format!("mov r0, 7\nmov r2, 9\nadd r1, {}\nlock {op} [r1], r2\nexit", 17 - length);
         let address = outboard_ebpf::memory::CONTEXT + 17 - length;
-        let why = Why::Memory(Fault::Outside { address, length });
+        let why = Why::Memory(MemoryFault::Outside { address, length });
         assert_eq!(run(&text, &memory(0)).exit, Exit::Trapped(Trap { index: 3, why }), "{op}");
     }
 }

@@ -1,8 +1,8 @@
 //! Local functions, helpers, exits.
 
-use outboard_ebpf::memory::{CONTEXT, Fault, MAX_FRAMES, frame_end, grant_address};
+use outboard_ebpf::memory::{CONTEXT, MAX_FRAMES, MemoryFault, frame_end, grant_address};
 use outboard_ebpf::{
-    Answer, Argument, Exit, Helper, HelperMemory, Helpers, Host, Quantity, Returns, Trap, Why,
+    Argument, Exit, Helper, HelperAnswer, HelperHost, HelperMemory, Helpers, Quantity, Returns, Trap, Why,
 };
 
 use crate::executors::{FUEL, executors, outcome, program, result, run};
@@ -60,28 +60,33 @@ fn functions_call_each_other_eight_frames_deep_and_no_deeper() {
 
 /// Answers as the test wants, and keeps what it was asked.
 struct Recorder {
-    answer: Answer,
+    answer: HelperAnswer,
     asked: Vec<Call>,
 }
 
-impl Host for Recorder {
-    fn call(&mut self, helper: &Helper, &arguments: &[u64; 5], memory: &mut HelperMemory<'_>) -> Answer {
+impl HelperHost for Recorder {
+    fn call(
+        &mut self,
+        helper: &Helper,
+        &arguments: &[u64; 5],
+        memory: &mut HelperMemory<'_>,
+    ) -> HelperAnswer {
         self.asked.push((helper.id, arguments));
         match helper.name.as_str() {
             "fill" => {
                 let bytes = vec![0xab; arguments[1] as usize];
                 assert!(memory.write(arguments[0] + 1, &bytes).is_err(), "one byte behind what it may write");
                 match memory.write(arguments[0], &bytes) {
-                    Ok(()) => Answer::Value(0),
-                    Err(_) => Answer::Trap(7),
+                    Ok(()) => HelperAnswer::Value(0),
+                    Err(_) => HelperAnswer::Trap(7),
                 }
             }
             "grant" => match memory.grant(arguments[1] as usize) {
                 Ok((address, buffer)) => {
                     buffer.fill(0x11);
-                    Answer::Value(address)
+                    HelperAnswer::Value(address)
                 }
-                Err(_) => Answer::Value(0),
+                Err(_) => HelperAnswer::Value(0),
             },
             "ask" => {
                 assert!(memory.grant(8).is_err(), "it is not declared to grant anything");
@@ -113,9 +118,9 @@ fn helpers() -> Helpers {
 
 type Call = (u32, [u64; 5]);
 
-fn ask(text: &str, answer: Answer, context: &[u8]) -> (Exit, Vec<u8>, Vec<Call>) {
+fn ask(text: &str, answer: HelperAnswer, context: &[u8]) -> (Exit, Vec<u8>, Vec<Call>) {
     let program = program(text, &helpers());
-    let run = |executor: &dyn outboard_ebpf::Executor| {
+    let run = |executor: &dyn outboard_ebpf::Engine| {
         let mut host = Recorder { answer, asked: Vec::new() };
         let outcome = outcome(executor, context, &mut host, FUEL);
         (outcome.exit, outcome.context, host.asked)
@@ -131,7 +136,7 @@ fn a_helper_gets_all_argument_registers_and_clears_them() {
     let set: String = (1..10).map(|register| format!("mov r{register}, {register}\n")).collect();
     for register in 0..10 {
         let text = format!("{set}call ask\nmov r0, r{register}\nexit");
-        let (exit, _, asked) = ask(&text, Answer::Value(99), &[]);
+        let (exit, _, asked) = ask(&text, HelperAnswer::Value(99), &[]);
         let expected = [99, 0, 0, 0, 0, 0, 6, 7, 8, 9][register];
         assert_eq!(exit, Exit::Returned(expected), "r{register}");
         assert_eq!(asked, [(5, [1, 2, 3, 4, 5])]);
@@ -140,29 +145,29 @@ fn a_helper_gets_all_argument_registers_and_clears_them() {
 
 #[test]
 fn a_helper_can_end_the_run() {
-    let (exit, ..) = ask("mov r6, 1\ncall ask\nexit", Answer::Trap(42), &[]);
+    let (exit, ..) = ask("mov r6, 1\ncall ask\nexit", HelperAnswer::Trap(42), &[]);
     assert_eq!(exit, Exit::Trapped(Trap { index: 1, why: Why::Helper { code: 42 } }));
 }
 
 #[test]
 fn helpers_are_held_to_what_they_are_declared_to_answer() {
     let trap = |index| Exit::Trapped(Trap { index, why: Why::Undeclared });
-    assert_eq!(ask("call ask\nexit", Answer::Pending, &[]).0, trap(0));
-    assert_eq!(ask("call lie\nexit", Answer::Value(grant_address(2)), &[]).0, trap(0));
-    assert_eq!(ask("call lie\nexit", Answer::Value(CONTEXT), &[1; 8]).0, trap(0));
-    assert_eq!(ask("call lie\nexit", Answer::Value(0), &[]).0, Exit::Returned(0));
+    assert_eq!(ask("call ask\nexit", HelperAnswer::Pending, &[]).0, trap(0));
+    assert_eq!(ask("call lie\nexit", HelperAnswer::Value(grant_address(2)), &[]).0, trap(0));
+    assert_eq!(ask("call lie\nexit", HelperAnswer::Value(CONTEXT), &[1; 8]).0, trap(0));
+    assert_eq!(ask("call lie\nexit", HelperAnswer::Value(0), &[]).0, Exit::Returned(0));
 }
 
 #[test]
 fn helpers_write_what_the_program_points_them_to() {
-    let (exit, context, _) = ask("add r1, 2\nmov r2, 3\ncall fill\nexit", Answer::Value(0), &[0; 8]);
+    let (exit, context, _) = ask("add r1, 2\nmov r2, 3\ncall fill\nexit", HelperAnswer::Value(0), &[0; 8]);
     assert_eq!(exit, Exit::Returned(0));
     assert_eq!(context, [0, 0, 0xab, 0xab, 0xab, 0, 0, 0]);
     let text = "mov r1, r10\nsub r1, 8\nmov r2, 8\ncall fill\nldxdw r0, [r10-8]\nexit";
-    assert_eq!(ask(text, Answer::Value(0), &[]).0, Exit::Returned(0xabab_abab_abab_abab));
+    assert_eq!(ask(text, HelperAnswer::Value(0), &[]).0, Exit::Returned(0xabab_abab_abab_abab));
     let text = "mov r1, r10\nsub r1, 7\nmov r2, 8\ncall fill\nexit";
     assert_eq!(
-        ask(text, Answer::Value(0), &[]).0,
+        ask(text, HelperAnswer::Value(0), &[]).0,
         Exit::Trapped(Trap { index: 3, why: Why::Helper { code: 7 } })
     );
 }
@@ -171,14 +176,14 @@ fn helpers_write_what_the_program_points_them_to() {
 fn granted_buffers_can_be_used_until_they_are_granted_anew() {
     let text =
         |tail: &str| format!("mov r1, 3\nmov r2, 16\ncall grant\nmov r6, r0\nstw [r6+8], 1\n{tail}\nexit");
-    let (exit, ..) = ask(&text("ldxdw r0, [r6+8]"), Answer::Value(0), &[]);
+    let (exit, ..) = ask(&text("ldxdw r0, [r6+8]"), HelperAnswer::Value(0), &[]);
     assert_eq!(exit, Exit::Returned(0x1111_1111_0000_0001));
-    let outside = |address, length| Why::Memory(Fault::Outside { address, length });
-    let (exit, ..) = ask(&text("ldxdw r0, [r6+9]"), Answer::Value(0), &[]);
+    let outside = |address, length| Why::Memory(MemoryFault::Outside { address, length });
+    let (exit, ..) = ask(&text("ldxdw r0, [r6+9]"), HelperAnswer::Value(0), &[]);
     assert_eq!(exit, Exit::Trapped(Trap { index: 5, why: outside(grant_address(3) + 9, 8) }));
     let shorter = "mov r1, 3\nmov r2, 8\ncall grant\nldxw r0, [r6+8]";
-    let (exit, ..) = ask(&text(shorter), Answer::Value(0), &[]);
+    let (exit, ..) = ask(&text(shorter), HelperAnswer::Value(0), &[]);
     assert_eq!(exit, Exit::Trapped(Trap { index: 8, why: outside(grant_address(3) + 8, 4) }));
-    let (exit, ..) = ask("mov r1, 11\nmov r2, 16\ncall grant\nexit", Answer::Value(0), &[]);
+    let (exit, ..) = ask("mov r1, 11\nmov r2, 16\ncall grant\nexit", HelperAnswer::Value(0), &[]);
     assert_eq!(exit, Exit::Returned(0), "there is no such slot");
 }

@@ -20,7 +20,7 @@ const WIDE: &[(u64, u64, &[&str])] = &[
     (4, 3, &["jne", "jgt", "jge", "jsgt", "jsge"]),
 ];
 
-/// The same as lower halves.
+/// Comparisons of lower halves.
 const NARROW: &[(u64, u64, &[&str])] = &[
     (0x1_0000_0000, 0, &["jeq", "jge", "jle", "jsge", "jsle"]),
     (0x5_0000_0001, 0, &["jne", "jgt", "jge", "jsgt", "jsge"]),

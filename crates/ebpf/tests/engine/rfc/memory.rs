@@ -1,6 +1,8 @@
 //! LDX, ST, STX, and what memory there is.
 
-use outboard_ebpf::memory::{CONTEXT, DATA, FRAME_LEN, Fault, MAX_FRAMES, RODATA, STACK, grant_address};
+use outboard_ebpf::memory::{
+    CONTEXT, DATA, FRAME_LEN, MAX_FRAMES, MemoryFault, RODATA, STACK, grant_address,
+};
 use outboard_ebpf::{Exit, Trap, Why};
 
 use crate::executors::{result, run};
@@ -153,9 +155,9 @@ fn accesses_outside_of_an_area_trap_and_change_nothing() {
                 }
                 let outcome = run(&text, &BYTES);
                 let expected = if read_only {
-                    Fault::ReadOnly { address, length: size }
+                    MemoryFault::ReadOnly { address, length: size }
                 } else {
-                    Fault::Outside { address, length: size }
+                    MemoryFault::Outside { address, length: size }
                 };
                 assert_eq!(
                     outcome.exit,
@@ -181,16 +183,16 @@ fn the_first_and_last_bytes_of_an_area_are_within() {
 #[test]
 fn offsets_wrap_with_the_address() {
     let text = "mov r2, -1\nldxb r0, [r2+1]\nexit";
-    assert_eq!(fault(text, &[]).why, Why::Memory(Fault::Outside { address: 0, length: 1 }));
+    assert_eq!(fault(text, &[]).why, Why::Memory(MemoryFault::Outside { address: 0, length: 1 }));
     let text = format!("lddw r2, {:#x}\nldxb r0, [r2-2]\nexit", CONTEXT + 3);
     assert_eq!(run(&text, &BYTES).exit, Exit::Returned(0x92));
     let text = "mov r2, 1\nldxdw r0, [r2-9]\nexit";
-    assert_eq!(fault(text, &[]).why, Why::Memory(Fault::Outside { address: u64::MAX - 7, length: 8 }));
+    assert_eq!(fault(text, &[]).why, Why::Memory(MemoryFault::Outside { address: u64::MAX - 7, length: 8 }));
 }
 
 #[test]
 fn frames_that_are_left_are_out_of_reach() {
     let text = "call local inner\nldxb r0, [r10]\nexit\ninner:\nstb [r10-512], 1\nexit";
-    let expected = Fault::Outside { address: STACK + FRAME_LEN as u64, length: 1 };
+    let expected = MemoryFault::Outside { address: STACK + FRAME_LEN as u64, length: 1 };
     assert_eq!(fault(text, &[]), Trap { index: 1, why: Why::Memory(expected) });
 }

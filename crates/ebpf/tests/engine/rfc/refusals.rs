@@ -1,6 +1,6 @@
 //! What is refused before it is run.
 
-use outboard_ebpf::insn::{DecodeError, Flaw, decode};
+use outboard_ebpf::insn::{Flaw, InsnDecodeError, decode};
 use outboard_ebpf::text::assemble;
 use outboard_ebpf::{Helpers, Parts, Program, ProgramError};
 
@@ -12,7 +12,7 @@ fn slot(opcode: u8, registers: u8, offset: i16, imm: i32) -> [u8; 8] {
 const EXIT: [u8; 8] = [0x95, 0, 0, 0, 0, 0, 0, 0];
 
 fn flaw(slots: &[[u8; 8]]) -> Flaw {
-    let DecodeError { index, flaw } = decode(&slots.concat()).unwrap_err();
+    let InsnDecodeError { index, flaw } = decode(&slots.concat()).unwrap_err();
     assert_eq!(index, 0);
     flaw
 }
@@ -72,7 +72,7 @@ fn halves_of_wide_constants() {
     assert_eq!(flaw(&[slot(0x18, 0, 0, 1)]), Flaw::Truncated);
     assert_eq!(flaw(&[slot(0x18, 0, 0, 1), EXIT]), Flaw::Reserved { field: "opcode of the second slot" });
     assert_eq!(flaw(&[slot(0x18, 0, 0, 1), slot(0, 1, 0, 0)]), Flaw::Reserved { field: "dst" });
-    assert_eq!(decode(&[0x95, 0, 0]).unwrap_err(), DecodeError { index: 0, flaw: Flaw::Truncated });
+    assert_eq!(decode(&[0x95, 0, 0]).unwrap_err(), InsnDecodeError { index: 0, flaw: Flaw::Truncated });
 }
 
 fn refusal(text: &str) -> ProgramError {

@@ -10,18 +10,21 @@ fn reads_writes_and_atomics_reach_the_memory() {
     let mut pair = Pair::new(FaultPlan::none());
     let region = pair.open(Rights::READ.and(Rights::WRITE)).unwrap();
     pair.first.write(region, 101, b"outboard"[..].into(), Token(1)).unwrap();
-    assert!(matches!(pair.complete().unwrap()[0].result, Ok(Outcome::Written)));
+    assert!(matches!(pair.complete().unwrap()[0].result, Ok(AccessOutcome::Written)));
     assert_eq!(&pair.memory.window(101, 8).array::<8>(0), b"outboard");
     let into = buffer();
     pair.first.read(region, 100, &into, 3, 10, Token(2)).unwrap();
-    assert!(matches!(pair.complete().unwrap()[0], Completion { token: Token(2), result: Ok(Outcome::Read) }));
+    assert!(matches!(
+        pair.complete().unwrap()[0],
+        Completion { token: Token(2), result: Ok(AccessOutcome::Read) }
+    ));
     assert_eq!(&into.window().array::<10>(3), b"\0outboard\0");
     pair.first.fetch_add(region, 8, 5, Token(3)).unwrap();
-    assert!(matches!(pair.complete().unwrap()[0].result, Ok(Outcome::Old(0))));
+    assert!(matches!(pair.complete().unwrap()[0].result, Ok(AccessOutcome::Old(0))));
     pair.first.compare_swap(region, 8, 5, 9, Token(4)).unwrap();
-    assert!(matches!(pair.complete().unwrap()[0].result, Ok(Outcome::Old(5))));
+    assert!(matches!(pair.complete().unwrap()[0].result, Ok(AccessOutcome::Old(5))));
     pair.first.compare_swap(region, 8, 5, 11, Token(5)).unwrap();
-    assert!(matches!(pair.complete().unwrap()[0].result, Ok(Outcome::Old(9))));
+    assert!(matches!(pair.complete().unwrap()[0].result, Ok(AccessOutcome::Old(9))));
     assert_eq!(pair.memory.window(8, 8).word(0), 9);
     assert_eq!(pair.second.counters().accesses_served, 6);
 }
@@ -78,7 +81,7 @@ fn regions_that_are_closed_or_withdrawn_are_not_open() {
     pair.exports.remove(RegionId(7));
     pair.first.read(again, 0, &into, 0, 8, Token(2)).unwrap();
     assert!(matches!(pair.complete().unwrap()[0].result, Err(AccessError::NotOpen)));
-    // What has the old place now is not what the old slot meant.
+    // The region that has the old place now is not the one that the old slot meant.
     let (_, _, grant) = exports();
     let memory = Arc::new(Segment::create(c"test", REGION).unwrap());
     pair.exports.add(Export {
@@ -93,7 +96,7 @@ fn regions_that_are_closed_or_withdrawn_are_not_open() {
 }
 
 #[test]
-fn whoever_has_a_region_open_keeps_it_when_its_keys_change() {
+fn a_peer_that_has_a_region_open_keeps_it_when_its_keys_change() {
     let mut pair = Pair::new(FaultPlan::none());
     let into = buffer();
     let open = pair.open(Rights::READ).unwrap();
@@ -102,7 +105,7 @@ fn whoever_has_a_region_open_keeps_it_when_its_keys_change() {
     let memory = Arc::clone(&pair.memory);
     pair.exports.add(Export { region, generation, memory, keys: vec![(key, Rights::READ)] });
     pair.first.read(open, 0, &into, 0, 8, Token(1)).unwrap();
-    assert!(matches!(pair.complete().unwrap()[0].result, Ok(Outcome::Read)));
+    assert!(matches!(pair.complete().unwrap()[0].result, Ok(AccessOutcome::Read)));
     assert!(matches!(pair.open(Rights::READ), Err(AccessError::NotOpen)), "not with the old key");
     pair.grant.key = key;
     pair.open(Rights::READ).unwrap();
@@ -121,7 +124,8 @@ fn a_read_that_waits_is_not_served_from_a_withdrawn_region() {
 
 #[test]
 fn slots_are_bounded_and_come_back() {
-    let config = Config { regions_max: 3, ..small() };
+    let mut config = small();
+    config.stream.regions_max = 3;
     let mut pair = Pair::with_config(1, FaultPlan::none(), config);
     let open: Vec<_> = (0..3).map(|_| pair.open(Rights::READ).unwrap()).collect();
     assert!(matches!(pair.open(Rights::READ), Err(AccessError::Busy)));
@@ -141,7 +145,7 @@ fn a_full_house_in_both_directions_comes_to_an_end() {
     pair.settle().unwrap();
     let mut there = None;
     pair.second.completions(|completion| there = Some(completion.result));
-    let Some(Ok(Outcome::Opened(there))) = there else { panic!("not open: {there:?}") };
+    let Some(Ok(AccessOutcome::Opened(there))) = there else { panic!("not open: {there:?}") };
     let (into, len) = (buffer(), pair.first.capabilities().max_access);
     let (mut begun, mut ended, mut frames) = ([0u32; 2], [0u32; 2], [0u64; 2]);
     for turn in 0..20_000 {

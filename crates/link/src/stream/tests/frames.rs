@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Loss, SendError};
+use crate::{FrameSendError, Loss};
 
 #[test]
 fn frames_arrive_in_order_once_they_are_flushed() {
@@ -38,7 +38,7 @@ fn a_reserved_frame_may_shrink_and_may_be_abandoned() {
 fn back_pressure_reaches_the_sender_and_ends() {
     let mut pair = Pair::new(FaultPlan::none());
     let longest = pair.first.capabilities().max_payload;
-    assert!(matches!(pair.first.send(NOTE, &vec![0; longest + 1]), Err(SendError::TooLong { .. })));
+    assert!(matches!(pair.first.send(NOTE, &vec![0; longest + 1]), Err(FrameSendError::TooLong { .. })));
     let mut sent = 0u32;
     for _ in 0..100 {
         while pair.first.send(NOTE, &vec![sent as u8; longest]).is_ok() {
@@ -46,7 +46,7 @@ fn back_pressure_reaches_the_sender_and_ends() {
         }
         pair.settle().unwrap();
     }
-    assert!(matches!(pair.first.send(NOTE, &[]), Ok(()) | Err(SendError::Full)));
+    assert!(matches!(pair.first.send(NOTE, &[]), Ok(()) | Err(FrameSendError::Full)));
     assert!(sent < 12, "an unread link takes {sent} frames of {longest} bytes");
     let mut seen = 0u32;
     while seen < sent {
@@ -74,7 +74,7 @@ fn a_deferred_frame_holds_back_everything_behind_it() {
     assert_eq!(taken.unwrap(), 1);
     pair.settle().unwrap();
     assert_eq!(pair.first.completions(|_| panic!("the opening is behind the frame")), 0);
-    assert!(pair.second.prepare_to_wait(), "what was deferred keeps nobody awake");
+    assert!(pair.second.prepare_to_wait(), "a deferred frame keeps no side awake");
     assert_eq!(take_all(&mut pair.second).unwrap(), [b"two".to_vec()]);
     assert_eq!(pair.complete().unwrap().len(), 1);
 }
@@ -85,7 +85,7 @@ fn a_goodbye_comes_after_what_was_sent_before_it() {
     pair.first.send(NOTE, b"last words").unwrap();
     pair.first.close("work is done");
     assert!(matches!(pair.first.progress(pair.now), Err(LinkError { loss: Loss::ClosedHere, .. })));
-    assert!(matches!(pair.first.send(NOTE, b""), Err(SendError::Lost(_))));
+    assert!(matches!(pair.first.send(NOTE, b""), Err(FrameSendError::Lost(_))));
     for _ in 0..3 {
         pair.second.progress(pair.now).unwrap();
     }

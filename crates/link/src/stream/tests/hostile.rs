@@ -1,12 +1,12 @@
-use outboard_wire::access::{Reply, Request, Slot, Span, Status};
+use outboard_wire::access::{AccessReply, AccessRequest, AccessStatus, RegionSpan, Slot};
 use proptest::prelude::*;
 
 use super::*;
-use crate::stream::OPERATIONS_MAX;
+use crate::stream::config::OPERATIONS_MAX;
 use crate::{Loss, Violation};
 
 /// Sends requests and returns the statuses of the replies.
-fn ask(link: &mut LoopbackLink, raw: &mut RawEnd, requests: &[(Request, &[u8])]) -> Vec<Reply> {
+fn ask(link: &mut LoopbackLink, raw: &mut RawEnd, requests: &[(AccessRequest, &[u8])]) -> Vec<AccessReply> {
     for (request, data) in requests {
         let mut payload = request.encode().as_bytes().to_vec();
         payload.extend_from_slice(data);
@@ -19,71 +19,74 @@ fn ask(link: &mut LoopbackLink, raw: &mut RawEnd, requests: &[(Request, &[u8])])
     while let Ok(header) = FrameHeader::decode(rest) {
         let (head, len) = (header.head(), header.payload_len() as usize);
         assert_eq!(head.tag, 77);
-        replies.push(Reply::decode(head.kind, &rest[16..16 + Reply::FIXED_LEN]).unwrap());
+        replies.push(AccessReply::decode(head.kind, &rest[16..16 + AccessReply::FIXED_LEN]).unwrap());
         rest = &rest[record_len(len)..];
     }
     replies
 }
 
-fn open(rights: Rights, key: u8) -> Request {
-    Request::Open { region: RegionId(7), generation: Generation(1), rights, key: RegionKey([key; 16]) }
+fn open(rights: Rights, key: u8) -> AccessRequest {
+    AccessRequest::Open { region: RegionId(7), generation: Generation(1), rights, key: RegionKey([key; 16]) }
 }
 
-fn done(status: Status) -> Reply {
-    Reply::Done { status, old: 0 }
+fn done(status: AccessStatus) -> AccessReply {
+    AccessReply::Done { status, old: 0 }
 }
 
 #[test]
 fn the_owner_judges_for_itself() {
     let (mut link, mut raw) = opposite_raw();
     let opened = ask(&mut link, &mut raw, &[(open(Rights::READ, 5), &[])]);
-    let [Reply::Opened { status: Status::Done, slot, size }] = opened[..] else { panic!("{opened:?}") };
+    let [AccessReply::Opened { status: AccessStatus::Done, slot, size }] = opened[..] else {
+        panic!("{opened:?}")
+    };
     assert_eq!(size, REGION as u64);
-    let span = |offset, len| Span { slot, offset, len };
-    let add = |offset| Request::FetchAdd { span: span(offset, 8), addend: 1 };
+    let span = |offset, len| RegionSpan { slot, offset, len };
+    let add = |offset| AccessRequest::FetchAdd { span: span(offset, 8), addend: 1 };
     let replies = ask(
         &mut link,
         &mut raw,
         &[
-            (Request::Read(span(size - 4, 8)), &[]),
-            (Request::Read(span(u64::MAX - 3, 8)), &[]),
-            (Request::Write(span(0, 2)), b"no"),
+            (AccessRequest::Read(span(size - 4, 8)), &[]),
+            (AccessRequest::Read(span(u64::MAX - 3, 8)), &[]),
+            (AccessRequest::Write(span(0, 2)), b"no"),
             (add(0), &[]),
-            (Request::Read(Span { slot: Slot(slot.0 ^ 0x1_0000), offset: 0, len: 8 }), &[]),
-            (Request::Read(Span { slot: Slot(999), offset: 0, len: 8 }), &[]),
-            (Request::Read(span(8, 8)), &[]),
+            (AccessRequest::Read(RegionSpan { slot: Slot(slot.0 ^ 0x1_0000), offset: 0, len: 8 }), &[]),
+            (AccessRequest::Read(RegionSpan { slot: Slot(999), offset: 0, len: 8 }), &[]),
+            (AccessRequest::Read(span(8, 8)), &[]),
         ],
     );
     let expected = [
-        Status::OutOfBounds,
-        Status::OutOfBounds,
-        Status::NoRight,
-        Status::NoRight,
-        Status::NotOpen,
-        Status::NotOpen,
-        Status::Done,
+        AccessStatus::OutOfBounds,
+        AccessStatus::OutOfBounds,
+        AccessStatus::NoRight,
+        AccessStatus::NoRight,
+        AccessStatus::NotOpen,
+        AccessStatus::NotOpen,
+        AccessStatus::Done,
     ];
     assert_eq!(replies, expected.map(done));
     let opened = ask(&mut link, &mut raw, &[(open(Rights::READ.and(Rights::WRITE), 5), &[])]);
-    let [Reply::Opened { status: Status::Done, slot: write_slot, .. }] = opened[..] else {
+    let [AccessReply::Opened { status: AccessStatus::Done, slot: write_slot, .. }] = opened[..] else {
         panic!("{opened:?}")
     };
-    let span = |offset| Span { slot: write_slot, offset, len: 8 };
-    let swap = Request::CompareSwap { span: span(12), expected: 0, desired: 1 };
-    let replies = ask(&mut link, &mut raw, &[(swap, &[]), (Request::Close { slot: write_slot }, &[])]);
-    assert_eq!(replies, [done(Status::Misaligned)]);
-    let replies = ask(&mut link, &mut raw, &[(Request::FetchAdd { span: span(0), addend: 1 }, &[])]);
-    assert_eq!(replies, [done(Status::NotOpen)]);
+    let span = |offset| RegionSpan { slot: write_slot, offset, len: 8 };
+    let swap = AccessRequest::CompareSwap { span: span(12), expected: 0, desired: 1 };
+    let replies = ask(&mut link, &mut raw, &[(swap, &[]), (AccessRequest::Close { slot: write_slot }, &[])]);
+    assert_eq!(replies, [done(AccessStatus::Misaligned)]);
+    let replies = ask(&mut link, &mut raw, &[(AccessRequest::FetchAdd { span: span(0), addend: 1 }, &[])]);
+    assert_eq!(replies, [done(AccessStatus::NotOpen)]);
 }
 
 #[test]
 fn a_read_longer_than_was_agreed_breaks_the_link() {
     let (mut link, mut raw) = opposite_raw();
-    let [Reply::Opened { slot, .. }] = ask(&mut link, &mut raw, &[(open(Rights::READ, 5), &[])])[..] else {
+    let [AccessReply::Opened { slot, .. }] = ask(&mut link, &mut raw, &[(open(Rights::READ, 5), &[])])[..]
+    else {
         panic!("not open")
     };
     let len = link.capabilities().max_access as u32 + 1;
-    let request = Request::Read(Span { slot, offset: 0, len });
+    let request = AccessRequest::Read(RegionSpan { slot, offset: 0, len });
     raw.write(&record(FrameHead::new(request.kind()), request.encode().as_bytes()));
     let lost = link.progress(Time::ZERO).unwrap_err();
     assert!(matches!(lost.loss, Loss::Broke(Violation::Oversize { .. })), "{lost}");
@@ -92,11 +95,12 @@ fn a_read_longer_than_was_agreed_breaks_the_link() {
 #[test]
 fn too_many_operations_break_the_link() {
     let (mut link, mut raw) = opposite_raw();
-    let [Reply::Opened { slot, .. }] = ask(&mut link, &mut raw, &[(open(Rights::READ, 5), &[])])[..] else {
+    let [AccessReply::Opened { slot, .. }] = ask(&mut link, &mut raw, &[(open(Rights::READ, 5), &[])])[..]
+    else {
         panic!("not open")
     };
     for len in [0, 20_000] {
-        let request = Request::Read(Span { slot, offset: 0, len });
+        let request = AccessRequest::Read(RegionSpan { slot, offset: 0, len });
         let request = record(FrameHead::new(request.kind()), request.encode().as_bytes());
         // The raw end never reads what it asked for.
         for _ in 0..4 * OPERATIONS_MAX {
@@ -110,7 +114,7 @@ fn too_many_operations_break_the_link() {
 
 #[test]
 fn replies_to_nothing_break_the_link() {
-    let reply = done(Status::Done);
+    let reply = done(AccessStatus::Done);
     for tag in [0, 1 << 16, 255, 256, u32::MAX] {
         let (mut link, mut raw) = opposite_raw();
         raw.write(&record(FrameHead::new(reply.kind()).with_tag(tag), reply.encode().as_bytes()));
@@ -122,8 +126,8 @@ fn replies_to_nothing_break_the_link() {
 
 #[test]
 fn replies_that_do_not_fit_break_the_link_and_end_the_operation() {
-    let opened = Reply::Opened { status: Status::Done, slot: Slot(0), size: 64 };
-    let replies = [(done(Status::Done), &[][..]), (opened, &[1u8][..])];
+    let opened = AccessReply::Opened { status: AccessStatus::Done, slot: Slot(0), size: 64 };
+    let replies = [(done(AccessStatus::Done), &[][..]), (opened, &[1u8][..])];
     for (reply, data) in replies {
         let (mut link, mut raw) = opposite_raw();
         let (_, _, grant) = exports();
@@ -179,7 +183,7 @@ proptest! {
         let (mut link, mut raw) = opposite_raw();
         raw.write(&record(FrameHead::new(open(Rights::READ, 5).kind()), open(Rights::READ, 5).encode().as_bytes()));
         for (message, tag, payload) in records {
-            raw.write(&record(FrameHead::new(Kind::new(Room::Link, message)).with_tag(tag), &payload));
+            raw.write(&record(FrameHead::new(FrameKind::new(Room::Link, message)).with_tag(tag), &payload));
             if link.progress(Time::ZERO).is_err() {
                 prop_assert!(link.progress(Time::ZERO).is_err());
                 break;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Loss;
+use crate::{Loss, StreamConfig};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ fn a_silent_peer_is_lost_within_the_deadline_and_named() {
         if let Err(lost) = pair.first.progress(pair.now) {
             break lost;
         }
-        assert!(pair.now < Time::ZERO + DEADLINE * 2, "nobody noticed");
+        assert!(pair.now < Time::ZERO + DEADLINE * 2, "no side noticed");
     };
     assert_eq!(pair.now, Time::ZERO + DEADLINE);
     assert_eq!(lost.loss, Loss::Stalled { silent: DEADLINE, awaited: "a sign of life" });
@@ -122,7 +122,7 @@ fn a_peer_that_lives_but_never_answers_is_lost_too() {
         now += HEARTBEAT;
         raw.write(&record(FrameHead::new(pong.kind()), &[0; 8]));
         match link.progress(now) {
-            Ok(_) => assert!(now < Time::ZERO + DEADLINE * 5, "nobody noticed"),
+            Ok(_) => assert!(now < Time::ZERO + DEADLINE * 5, "no side noticed"),
             Err(lost) => break lost,
         }
     };
@@ -131,13 +131,15 @@ fn a_peer_that_lives_but_never_answers_is_lost_too() {
 
 #[test]
 fn settings_that_cannot_work_are_refused() {
-    let refuse = |config| {
+    let refuse = |change: &dyn Fn(&mut StreamConfig)| {
+        let mut config = small();
+        change(&mut config.stream);
         let network = Network::with_config(1, FaultPlan::none(), config);
         let refused = network.accept_raw(Identity::new(Role::Tool, "x"), Exports::new());
         refused.err().map(|error| error.to_string()).unwrap_or_default()
     };
-    assert!(refuse(Config { buffer_bytes: 100_000, ..small() }).contains("power of two"));
-    assert!(refuse(Config { operations_max: 257, ..small() }).contains("operations_max"));
-    assert!(refuse(Config { regions_max: 0, ..small() }).contains("regions_max"));
-    assert!(refuse(Config { deadline: HEARTBEAT, ..small() }).contains("heartbeats"));
+    assert!(refuse(&|config| config.buffer_bytes = 100_000).contains("power of two"));
+    assert!(refuse(&|config| config.operations_max = 257).contains("operations_max"));
+    assert!(refuse(&|config| config.regions_max = 0).contains("regions_max"));
+    assert!(refuse(&|config| config.deadline = HEARTBEAT).contains("heartbeats"));
 }

@@ -12,20 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outboard_wire::{
-    FrameHead, FrameHeader, Generation, Grant, HANDSHAKE_LEN, Kind, RegionId, RegionKey, Rights, Role, Room,
-    Time,
+    FrameHead, FrameHeader, FrameKind, Generation, Grant, HANDSHAKE_LEN, RegionId, RegionKey, Rights, Role,
+    Room, Time,
 };
 use zerocopy::IntoBytes;
 
-use crate::loopback::{Config, FaultPlan, LoopbackLink, Network, RawEnd};
+use crate::StreamConfig;
+use crate::loopback::{FaultPlan, LoopbackConfig, LoopbackLink, Network, RawEnd};
 use crate::memory::Segment;
 use crate::ring::record_len;
 use crate::{
-    AccessError, Completion, Disposition, Export, Exports, Identity, Link, LinkError, OpenRegion, Outcome,
-    RemoteMemory, Token,
+    AccessError, AccessOutcome, Completion, Disposition, Export, Exports, Identity, Link, LinkError,
+    OpenRegion, RemoteMemory, Token,
 };
 
-pub(super) const NOTE: FrameHead = FrameHead::new(Kind::new(Room::Trial, 1));
+pub(super) const NOTE: FrameHead = FrameHead::new(FrameKind::new(Room::Trial, 1));
 pub(super) const REGION: usize = 1 << 20;
 
 /// Two links and the time they live in. The second exports one region.
@@ -54,8 +55,11 @@ pub(super) fn exports() -> (Arc<Exports>, Arc<Segment>, Grant) {
     (exports, memory, grant)
 }
 
-pub(super) fn small() -> Config {
-    Config { buffer_bytes: 1 << 16, pipe_bytes: 1 << 14, ..Config::default() }
+pub(super) fn small() -> LoopbackConfig {
+    LoopbackConfig {
+        stream: StreamConfig { buffer_bytes: 1 << 16, ..StreamConfig::default() },
+        pipe_bytes: 1 << 14,
+    }
 }
 
 impl Pair {
@@ -63,7 +67,7 @@ impl Pair {
         Self::with_config(1, plan, small())
     }
 
-    pub(super) fn with_config(seed: u64, plan: FaultPlan, config: Config) -> Self {
+    pub(super) fn with_config(seed: u64, plan: FaultPlan, config: LoopbackConfig) -> Self {
         let network = Network::with_config(seed, plan, config);
         let (exports, memory, grant) = exports();
         let first = Identity::new(Role::Application, "first");
@@ -91,7 +95,7 @@ impl Pair {
         loop {
             self.settle()?;
             let events = [self.network.next_event(), self.first.next_deadline(), self.second.next_deadline()];
-            // What was due before has been done, or waits for someone to take a frame.
+            // Everything due before has been done, or waits for a side to take a frame.
             let next = events.into_iter().flatten().filter(|event| *event > self.now).min();
             match next.filter(|next| *next < end) {
                 Some(next) => self.now = next,
@@ -106,7 +110,7 @@ impl Pair {
         let grant = self.grant;
         self.first.open(&grant, rights, Token(0))?;
         match self.complete()?.remove(0).result? {
-            Outcome::Opened(region) => Ok(region),
+            AccessOutcome::Opened(region) => Ok(region),
             other => panic!("opened into {other:?}"),
         }
     }

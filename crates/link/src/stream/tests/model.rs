@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an operation of the first side must bring: the owner serves them in the order they were begun.
+/// The result that an operation of the first side must bring: the owner serves them in the order they were begun.
 enum Expected {
     Written,
     Old(u64),
@@ -43,7 +43,7 @@ struct Model {
     pair: Pair,
     region: OpenRegion,
     memory: Vec<u8>,
-    /// What is on its way to the first and to the second side.
+    /// The bytes on their way to the first and to the second side.
     frames: [VecDeque<Vec<u8>>; 2],
     expected: HashMap<u64, Expected>,
     begun: u64,
@@ -115,9 +115,9 @@ impl Model {
         let expected = &mut self.expected;
         self.pair.first.completions(|Completion { token, result }| {
             match (expected.remove(&token.0).unwrap(), result.unwrap()) {
-                (Expected::Written, Outcome::Written) => {}
-                (Expected::Old(right), Outcome::Old(old)) => assert_eq!(old, right),
-                (Expected::Bytes(into, right), Outcome::Read) => {
+                (Expected::Written, AccessOutcome::Written) => {}
+                (Expected::Old(right), AccessOutcome::Old(old)) => assert_eq!(old, right),
+                (Expected::Bytes(into, right), AccessOutcome::Read) => {
                     assert_eq!(into.window().part(0, right.len()).to_vec(), right);
                 }
                 (_, other) => panic!("{token:?} ended with {other:?}"),

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-use outboard_wire::access::{Reply, Request, Status};
+use outboard_wire::Versions;
+use outboard_wire::access::{AccessReply, AccessRequest, AccessStatus};
 
 use super::*;
 use crate::memory::{Buffer, Window};
 use crate::stream::bytes::{Arrival, ByteStream, Scatter};
 use crate::stream::link::Queues;
-use crate::stream::{StreamLink, Terms};
+use crate::stream::{StreamConfig, StreamLink};
 use crate::{Loss, Peer, Token};
 
 /// A stream that a test writes and reads itself.
@@ -89,9 +90,13 @@ pub(super) type ScriptLink = StreamLink<Script>;
 
 /// A link that exports the region of [`exports`], and its region.
 pub(super) fn scripted() -> (ScriptLink, Arc<Segment>) {
-    let peer = Peer::new(Identity::new(Role::MemoryServer, "script").introduction(1 << 16), "nowhere");
+    let peer = Peer::new(
+        Identity::new(Role::MemoryServer, "script").introduction(1 << 16),
+        Versions::NEWEST,
+        "nowhere",
+    );
     let (exports, memory, _) = exports();
-    let terms = Terms {
+    let terms = StreamConfig {
         buffer_bytes: 1 << 16,
         operations_max: 64,
         regions_max: 4,
@@ -111,7 +116,7 @@ impl ScriptLink {
         self.stream.portions.extend(portions);
     }
 
-    /// What was sent since the last time, as records.
+    /// The records that were sent since the last time.
     pub(super) fn said(&mut self) -> Vec<(FrameHead, Vec<u8>)> {
         let bytes = std::mem::take(&mut self.stream.sent);
         let (mut records, mut rest) = (Vec::new(), &bytes[..]);
@@ -142,11 +147,14 @@ impl ScriptLink {
         self.open(&grant, Rights::READ, Token(0)).unwrap();
         self.flush().unwrap();
         let (head, _) = self.said().remove(0);
-        let opened =
-            Reply::Opened { status: Status::Done, slot: outboard_wire::access::Slot(0), size: REGION as u64 };
+        let opened = AccessReply::Opened {
+            status: AccessStatus::Done,
+            slot: outboard_wire::access::Slot(0),
+            size: REGION as u64,
+        };
         self.hear(&answer(head.tag, &opened, &[]), []);
         match self.run().unwrap().remove(0).result {
-            Ok(Outcome::Opened(region)) => region,
+            Ok(AccessOutcome::Opened(region)) => region,
             other => panic!("{other:?}"),
         }
     }
@@ -161,7 +169,7 @@ impl ScriptLink {
         self.flush().unwrap();
         let tags = self.said().into_iter().filter(|(head, payload)| {
             let fixed = payload.get(..16).unwrap_or_default();
-            matches!(Request::decode(head.kind, fixed, payload.len() - 16), Ok(Request::Read(_)))
+            matches!(AccessRequest::decode(head.kind, fixed, payload.len() - 16), Ok(AccessRequest::Read(_)))
         });
         tags.map(|(head, _)| head.tag).zip(reads).collect()
     }
@@ -170,20 +178,20 @@ impl ScriptLink {
 /// How much of a buffer on either side is not asked for.
 pub(super) const MARGIN: usize = 67;
 
-/// What the read of number `number` brings.
+/// The bytes that the read of number `number` brings.
 pub(super) fn data(number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251 + number * 13) as u8).collect()
 }
 
 /// A reply as it travels.
-pub(super) fn answer(tag: u32, reply: &Reply, data: &[u8]) -> Vec<u8> {
+pub(super) fn answer(tag: u32, reply: &AccessReply, data: &[u8]) -> Vec<u8> {
     let payload = [reply.encode().as_bytes(), data].concat();
     record(FrameHead::new(reply.kind()).with_tag(tag), &payload)
 }
 
 /// A reply to a read that is in order.
 pub(super) fn done(tag: u32, data: &[u8]) -> Vec<u8> {
-    answer(tag, &Reply::Done { status: Status::Done, old: 0 }, data)
+    answer(tag, &AccessReply::Done { status: AccessStatus::Done, old: 0 }, data)
 }
 
 /// Asserts that a buffer holds what the read brought, and nothing else was touched.

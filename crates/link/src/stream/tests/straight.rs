@@ -1,6 +1,6 @@
 //! Long replies, received and sent past the queues.
 
-use outboard_wire::access::{Reply, Request, Slot, Span, Status};
+use outboard_wire::access::{AccessReply, AccessRequest, AccessStatus, RegionSpan, Slot};
 use outboard_wire::liveness::Liveness;
 
 use super::script::{ScriptLink, answer, assert_holds, data, done, scripted};
@@ -9,11 +9,11 @@ use crate::memory::Buffer;
 use crate::{Loss, Violation};
 
 const LEN: usize = 4096;
-/// What precedes the bytes of a read.
+/// The bytes before those of a read.
 const HEAD: usize = 32;
 
 fn tokens(ended: &[Completion]) -> Vec<u64> {
-    ended.iter().for_each(|completion| assert_eq!(completion.result.as_ref().unwrap(), &Outcome::Read));
+    ended.iter().for_each(|completion| assert_eq!(completion.result.as_ref().unwrap(), &AccessOutcome::Read));
     ended.iter().map(|completion| completion.token.0).collect()
 }
 
@@ -102,7 +102,7 @@ fn a_single_reply_is_received_in_place_at_once() {
 }
 
 #[test]
-fn whoever_expects_a_reply_and_gets_frames_expects_it_once() {
+fn a_side_that_expects_a_reply_and_gets_frames_expects_it_once() {
     let (mut link, _) = scripted();
     let region = link.open_region();
     let reads = link.begin_reads(region, &[LEN]);
@@ -189,7 +189,7 @@ fn a_refusal_in_the_place_of_a_reply_ends_its_own_read() {
     let (mut link, _) = scripted();
     let region = link.open_region();
     let reads = link.begin_reads(region, &[LEN, LEN, LEN]);
-    let refused = Reply::Done { status: Status::NotOpen, old: 0 };
+    let refused = AccessReply::Done { status: AccessStatus::NotOpen, old: 0 };
     // The second is refused at once, before those that wait for room.
     let replies = [
         answer(reads[1].0, &refused, &[]),
@@ -207,7 +207,7 @@ fn a_refusal_in_the_place_of_a_reply_ends_its_own_read() {
     assert_holds(&reads[2].1, &data(2, LEN));
 }
 
-/// What a link makes of `reply` when it expects a long one, and that it ends the read with the loss.
+/// The loss that `reply` is for a link that expects a long one; it ends the read.
 fn judge(reply: impl Fn(u32) -> Vec<u8>, portions: &[usize]) -> Loss {
     let (mut link, _) = scripted();
     let region = link.open_region();
@@ -244,14 +244,14 @@ fn wrong_replies_break_the_link_as_ever() {
         assert!(matches!(unknown, Loss::Broke(Violation::UnknownReply { .. })), "{unknown}");
         let stale = judge(|tag| done(tag ^ 0x1_0000, &data(0, LEN)), portions);
         assert!(matches!(stale, Loss::Broke(Violation::UnknownReply { .. })), "{stale}");
-        let opened = Reply::Opened { status: Status::Done, slot: Slot(0), size: 0 };
+        let opened = AccessReply::Opened { status: AccessStatus::Done, slot: Slot(0), size: 0 };
         let other = judge(|tag| answer(tag, &opened, &data(0, LEN)), portions);
         assert!(matches!(other, Loss::Broke(Violation::UnknownReply { .. })), "{other}");
         let nonsense = judge(|_| vec![0xaa; LEN], portions);
         assert!(matches!(nonsense, Loss::Broke(Violation::Nonsense(_))), "{nonsense}");
         let twice = judge(
             |tag| {
-                let refused = Reply::Done { status: Status::NoRight, old: 0 };
+                let refused = AccessReply::Done { status: AccessStatus::NoRight, old: 0 };
                 answer(tag, &refused, &data(0, LEN))
             },
             portions,
@@ -294,12 +294,12 @@ fn a_link_that_is_lost_within_a_reply_leaves_the_buffer_alone() {
 }
 
 #[test]
-fn nobody_is_given_up_without_a_last_look() {
+fn no_peer_is_given_up_without_a_last_look() {
     let (mut link, _) = scripted();
     let mut now = Time::ZERO;
     link.progress(now).unwrap();
     for _ in 0..20 {
-        // Somebody who sleeps on other things as well is woken by them, and stopped before it comes to this link.
+        // A thread that sleeps on other things as well is woken by them, and stopped before it comes to this link.
         link.polled(false);
         link.hear(&ping(), []);
         now += Duration::from_secs(4);
@@ -318,8 +318,8 @@ fn nobody_is_given_up_without_a_last_look() {
 }
 
 /// Asks a link for what its region holds at `span`, with `before` and `behind` around the request.
-fn ask(link: &mut ScriptLink, span: Span, before: &[u8], behind: &[u8]) {
-    let request = Request::Read(span);
+fn ask(link: &mut ScriptLink, span: RegionSpan, before: &[u8], behind: &[u8]) {
+    let request = AccessRequest::Read(span);
     let request = record(FrameHead::new(request.kind()).with_tag(9), request.encode().as_bytes());
     link.hear(&[before, &request, behind].concat(), []);
 }
@@ -329,13 +329,17 @@ fn with_reader() -> (ScriptLink, Arc<Segment>, Slot) {
     let (mut link, memory) = scripted();
     memory.window_mut(0, REGION).write(0, &data(1, REGION));
     let rights = Rights::READ;
-    let open =
-        Request::Open { region: RegionId(7), generation: Generation(1), rights, key: RegionKey([5; 16]) };
+    let open = AccessRequest::Open {
+        region: RegionId(7),
+        generation: Generation(1),
+        rights,
+        key: RegionKey([5; 16]),
+    };
     link.hear(&record(FrameHead::new(open.kind()), open.encode().as_bytes()), []);
     link.run().unwrap();
     let (head, payload) = link.said().remove(0);
-    match Reply::decode(head.kind, &payload) {
-        Ok(Reply::Opened { slot, .. }) => (link, memory, slot),
+    match AccessReply::decode(head.kind, &payload) {
+        Ok(AccessReply::Opened { slot, .. }) => (link, memory, slot),
         other => panic!("{other:?}"),
     }
 }
@@ -347,7 +351,7 @@ fn a_long_answer_leaves_from_where_it_lies_with_whatever_room_there_is() {
         let (mut link, memory, slot) = with_reader();
         memory.set_quiet(true);
         link.stream.room = room;
-        ask(&mut link, Span { slot, offset, len: LEN as u32 }, &[], &[]);
+        ask(&mut link, RegionSpan { slot, offset, len: LEN as u32 }, &[], &[]);
         link.run().unwrap();
         // The answer is what was there when it was asked for.
         memory.window_mut(0, REGION).write(0, &vec![0; REGION]);
@@ -358,8 +362,8 @@ fn a_long_answer_leaves_from_where_it_lies_with_whatever_room_there_is() {
         let [(reply, payload), (_, behind)] = &said[..] else { panic!("{} records", said.len()) };
         assert_eq!((reply.tag, &behind[..]), (9, &b"behind it"[..]));
         assert_eq!(
-            Reply::decode(reply.kind, &payload[..16]),
-            Ok(Reply::Done { status: Status::Done, old: 0 })
+            AccessReply::decode(reply.kind, &payload[..16]),
+            Ok(AccessReply::Done { status: AccessStatus::Done, old: 0 })
         );
         assert!(payload[16..] == data(1, REGION)[offset as usize..][..LEN], "with room for {room}");
         assert_eq!(link.stream.gathered, 1);
@@ -368,7 +372,7 @@ fn a_long_answer_leaves_from_where_it_lies_with_whatever_room_there_is() {
 
 #[test]
 fn answers_go_through_the_queue_unless_all_speaks_for_the_other_way() {
-    let long = |slot| Span { slot, offset: 0, len: LEN as u32 };
+    let long = |slot| RegionSpan { slot, offset: 0, len: LEN as u32 };
     let through_queue = |is_quiet: bool, speak: &dyn Fn(&mut ScriptLink, Slot)| {
         let (mut link, memory, slot) = with_reader();
         memory.set_quiet(is_quiet);
@@ -376,15 +380,18 @@ fn answers_go_through_the_queue_unless_all_speaks_for_the_other_way() {
         link.run().unwrap();
         link.flush().unwrap();
         let said = link.said();
-        let answers = said.iter().filter(|(head, _)| Reply::is_reply(head.kind));
+        let answers = said.iter().filter(|(head, _)| AccessReply::is_reply(head.kind));
         assert!(answers.clone().count() > 0);
         answers.for_each(|(_, payload)| assert!(data(1, REGION).starts_with(&payload[16..])));
         link.stream.gathered == 0
     };
     assert!(!through_queue(true, &|link, slot| ask(link, long(slot), &[], &[])));
-    assert!(through_queue(false, &|link, slot| ask(link, long(slot), &[], &[])), "somebody may write there");
-    assert!(through_queue(true, &|link, slot| ask(link, Span { len: 4095, ..long(slot) }, &[], &[])));
-    assert!(through_queue(true, &|link, slot| ask(link, Span { len: 4104, ..long(slot) }, &[], &[])));
+    assert!(
+        through_queue(false, &|link, slot| ask(link, long(slot), &[], &[])),
+        "another process may write there"
+    );
+    assert!(through_queue(true, &|link, slot| ask(link, RegionSpan { len: 4095, ..long(slot) }, &[], &[])));
+    assert!(through_queue(true, &|link, slot| ask(link, RegionSpan { len: 4104, ..long(slot) }, &[], &[])));
     assert!(through_queue(true, &|link, slot| {
         link.send(NOTE, b"a batch in the making").unwrap();
         ask(link, long(slot), &[], &[]);
@@ -400,7 +407,7 @@ fn waiting_answers_keep_their_order_when_the_last_goes_straight() {
     memory.set_quiet(true);
     link.stream.room = 100;
     for number in 0..12u64 {
-        ask(&mut link, Span { slot, offset: number * 4096, len: 4096 }, &[], &[]);
+        ask(&mut link, RegionSpan { slot, offset: number * 4096, len: 4096 }, &[], &[]);
         link.run().unwrap();
     }
     for room in [5000, 0, 70_000, usize::MAX] {

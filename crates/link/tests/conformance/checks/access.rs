@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_link::{AccessError, Link, Outcome, RemoteMemory, Token};
+use outboard_link::{AccessError, AccessOutcome, Link, RemoteMemory, Token};
 use outboard_wire::Rights;
 
 use crate::fixture::{Fixture, Sides};
@@ -107,8 +107,8 @@ pub(crate) fn completes_each_token_once<F: Fixture>() {
     for (token, outcome) in ended {
         let expected = token.0 % 1024;
         match outcome {
-            Outcome::Read => assert_eq!(buffer.window().word(token.0 as usize * 8), expected),
-            outcome => assert_eq!(outcome, Outcome::Old(expected)),
+            AccessOutcome::Read => assert_eq!(buffer.window().word(token.0 as usize * 8), expected),
+            outcome => assert_eq!(outcome, AccessOutcome::Old(expected)),
         }
     }
 }
@@ -139,7 +139,7 @@ pub(crate) fn orders_frames_after_writes<F: Fixture>() {
             sent = next;
         }
         pair.ada.flush().unwrap();
-        pair.ada.completions(|completion| assert_eq!(completion.result.unwrap(), Outcome::Written));
+        pair.ada.completions(|completion| assert_eq!(completion.result.unwrap(), AccessOutcome::Written));
         let mut frames = Vec::new();
         receive_into(&mut pair.ben, 50, &mut frames).unwrap();
         for frame in frames {
@@ -160,7 +160,7 @@ fn check_behind(memory: &Segment, payload: &[u8], number: u32) {
 }
 
 /// Regions are opened and closed again and again, and an old handle never reaches a new opening. A grant that says more
-/// than there is opens nothing, and costs nobody the link.
+/// than there is opens nothing, and costs neither side the link.
 pub(crate) fn reopens_regions<F: Fixture>() {
     let sides = Sides::default();
     let (first, second) = (region(1), region(2));

@@ -1,11 +1,11 @@
-//! Words stay whole and sums stay right, whoever else is at work on them.
+//! Words stay whole and sums stay right, whichever processes are at work on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use outboard_link::memory::{Buffer, Segment};
 use outboard_link::{
-    AccessError, AtomicDomain, Link, LinkError, OpenRegion, Outcome, RemoteMemory, Token, Waiter,
+    AccessError, AccessOutcome, AtomicDomain, Link, LinkError, OpenRegion, RemoteMemory, Token, Waiter,
 };
 use outboard_wire::{Grant, Rights};
 
@@ -61,7 +61,7 @@ impl<F: Fixture> Shared<F> {
     }
 }
 
-/// Lets the owner's ends do their part until nobody needs them any more.
+/// Lets the owner's ends do their part until no peer needs them any more.
 fn serve<L: Link>(owners: &mut [L], running: &AtomicUsize, mut beside: impl FnMut()) {
     let waiter = Waiter::new();
     while running.load(SeqCst) > 0 {
@@ -102,7 +102,7 @@ impl<L: Link> User<'_, L> {
 fn run<L: Link + RemoteMemory>(
     user: &mut User<'_, L>,
     mut begin: impl FnMut(&mut L, Token) -> Result<(), AccessError>,
-) -> Outcome {
+) -> AccessOutcome {
     let mut begun = false;
     let outcome = user.waiter.until(user.link, LIMIT, "an operation", |link| -> Result<_, LinkError> {
         if !begun {
@@ -121,14 +121,14 @@ fn run<L: Link + RemoteMemory>(
 
 fn open<L: Link + RemoteMemory>(user: &mut User<'_, L>, grant: &Grant) -> OpenRegion {
     match run(user, |link, token| link.open(grant, Rights::ALL, token)) {
-        Outcome::Opened(region) => region,
+        AccessOutcome::Opened(region) => region,
         other => panic!("{other:?}"),
     }
 }
 
-fn old(outcome: Outcome) -> u64 {
+fn old(outcome: AccessOutcome) -> u64 {
     match outcome {
-        Outcome::Old(old) => old,
+        AccessOutcome::Old(old) => old,
         other => panic!("{other:?}"),
     }
 }

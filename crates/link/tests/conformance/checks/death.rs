@@ -1,7 +1,7 @@
 //! A lost peer is reported by name, after what it had sent.
 
 use outboard_link::memory::Buffer;
-use outboard_link::{AccessError, Disposition, Link, LinkError, Loss, RemoteMemory, SendError, Token};
+use outboard_link::{AccessError, Disposition, FrameSendError, Link, LinkError, Loss, RemoteMemory, Token};
 use outboard_wire::Rights;
 
 use crate::fixture::{ADA, BEN, Fixture, Sides};
@@ -59,7 +59,7 @@ pub(crate) fn in_the_middle_of_a_batch<F: Fixture>() {
     assert_stays_lost(&mut survivor);
 }
 
-/// A peer dies and leaves a frame for which there is no room: nobody waits for ever for room to answer the dead.
+/// A peer dies and leaves a frame for which there is no room: the survivor does not wait for ever for room to answer the dead.
 pub(crate) fn before_a_frame_that_is_deferred<F: Fixture>() {
     let mut pair = Pair::<F>::new();
     for number in 0..3 {
@@ -99,11 +99,11 @@ fn assert_stays_lost<F: Fixture>(survivor: &mut Survivor<F>) {
     let sent = frame(1, 10);
     for _ in 0..3 {
         let now = survivor.clock.now();
-        assert!(matches!(survivor.link.send(sent.head, &sent.payload), Err(SendError::Lost(_))));
+        assert!(matches!(survivor.link.send(sent.head, &sent.payload), Err(FrameSendError::Lost(_))));
         assert!(survivor.link.flush().is_err());
         assert!(survivor.link.progress(now).is_err());
         assert!(receive_into(&mut survivor.link, 1, &mut Vec::new()).is_err());
-        assert!(!survivor.link.prepare_to_wait(), "nobody sleeps on a lost link");
+        assert!(!survivor.link.prepare_to_wait(), "no side sleeps on a lost link");
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn with_a_goodbye<F: Fixture>() {
     pair.ada.close("the work is done");
     let here = pair.ada.progress(pair.clock.now()).unwrap_err();
     assert_eq!(here.loss, Loss::ClosedHere, "{here}");
-    assert!(matches!(pair.ada.send(flushed[0].head, &[]), Err(SendError::Lost(_))));
+    assert!(matches!(pair.ada.send(flushed[0].head, &[]), Err(FrameSendError::Lost(_))));
     let Pair { ada, ben, clock } = pair;
     let mut survivor = Survivor::<F> { link: ben, clock };
     let (received, lost) = receive_to_the_end(&mut survivor);
@@ -139,7 +139,7 @@ pub(crate) fn ends_operations<F: Fixture>() {
     let opened = pair.open(&grant, Rights::ALL).unwrap();
     let buffer = Buffer::allocate(4096).unwrap();
     let Pair { mut ada, ben, clock } = pair;
-    // Ben makes no progress any more: whoever needs it for an operation waits for him.
+    // Ben makes no progress any more: a peer that needs it for an operation waits for him.
     for token in 0..8 {
         ada.read(opened, token * 64, &buffer, 0, 64, Token(token)).unwrap();
     }

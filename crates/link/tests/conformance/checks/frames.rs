@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use outboard_link::{Link, SendError};
+use outboard_link::{FrameSendError, Link};
 
 use crate::fixture::Fixture;
 use crate::pair::{Pair, Patience, Sent, frame, receive_into};
@@ -31,14 +31,14 @@ impl Talk {
         if self.random.bool() {
             match link.send_batch(frames.iter().map(|next| (next.head, &next.payload[..]))) {
                 Ok(sent) => self.sent += sent as u32,
-                Err(SendError::Full) => {}
+                Err(FrameSendError::Full) => {}
                 Err(error) => panic!("{error}"),
             }
         } else {
             for next in frames {
                 match link.send(next.head, &next.payload) {
                     Ok(()) => self.sent += 1,
-                    Err(SendError::Full) => break,
+                    Err(FrameSendError::Full) => break,
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -67,7 +67,7 @@ pub(crate) fn end_a_batch_before_what_is_too_long<F: Fixture>() {
     let batch = [(good.head, &good.payload[..]), (good.head, &long[..]), (good.head, &good.payload[..])];
     assert_eq!(pair.ada.send_batch(batch).unwrap(), 1);
     let refused = pair.ada.send_batch(batch.into_iter().skip(1)).unwrap_err();
-    assert!(matches!(refused, SendError::TooLong { len, max: most } if len == max + 1 && most == max));
+    assert!(matches!(refused, FrameSendError::TooLong { len, max: most } if len == max + 1 && most == max));
     pair.ada.flush().unwrap();
     assert_eq!(pair.take(1), [good]);
     assert_eq!(pair.ada.counters().frames_sent, 1);
@@ -179,12 +179,12 @@ pub(crate) fn have_any_length_up_to_the_limit<F: Fixture>() {
     for len in [max + 1, max * 2, usize::MAX - 64, usize::MAX] {
         let refused = pair.ada.reserve(frame(0, 0).head, len).map(drop).unwrap_err();
         assert!(
-            matches!(refused, SendError::TooLong { len: was, max: limit } if (was, limit) == (len, max)),
+            matches!(refused, FrameSendError::TooLong { len: was, max: limit } if (was, limit) == (len, max)),
             "{refused}"
         );
         assert!(refused.to_string().contains(&max.to_string()), "{refused}");
     }
     let oversize = vec![0; max + 1];
-    assert!(matches!(pair.ada.send(frame(0, 0).head, &oversize), Err(SendError::TooLong { .. })));
+    assert!(matches!(pair.ada.send(frame(0, 0).head, &oversize), Err(FrameSendError::TooLong { .. })));
     pair.assert_alive();
 }

@@ -1,15 +1,15 @@
-//! A peer that writes nonsense is reported or survived, never believed, and nobody waits for it.
+//! A peer that writes nonsense is reported or survived, never believed, and its peer does not wait for it.
 
 use std::time::{Duration, Instant};
 
 use outboard_link::memory::Buffer;
 use outboard_link::{
-    AccessError, Disposition, Link, LinkError, Loss, Outcome, RemoteMemory, SendError, Token, Violation,
-    Waiter,
+    AccessError, AccessOutcome, Disposition, FrameSendError, Link, LinkError, Loss, RemoteMemory, Token,
+    Violation, Waiter,
 };
-use outboard_wire::access::{Reply, Status};
+use outboard_wire::access::{AccessReply, AccessStatus};
 use outboard_wire::liveness::Liveness;
-use outboard_wire::{FrameHead, FrameHeader, Kind, Rights, Room, Text};
+use outboard_wire::{FrameHead, FrameHeader, FrameKind, Rights, Room, Text};
 
 use crate::fixture::{Fixture, Sides, TestClock, Vandal};
 use crate::pair::{ALL, LIMIT, Patience, frame, region};
@@ -41,8 +41,8 @@ impl<L: Link + RemoteMemory> Victim<L> {
         for _ in 0..random.usize(0..6) {
             let sent = frame(random.u32(..), random.usize(0..3000));
             match self.link.send(sent.head, &sent.payload) {
-                Ok(()) | Err(SendError::Full) => {}
-                Err(SendError::Lost(lost)) => return Err(lost),
+                Ok(()) | Err(FrameSendError::Full) => {}
+                Err(FrameSendError::Lost(lost)) => return Err(lost),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -69,7 +69,7 @@ impl<L: Link + RemoteMemory> Victim<L> {
         }
         let mut opened = self.opened;
         self.link.completions(|completion| {
-            if let Ok(Outcome::Opened(region)) = completion.result {
+            if let Ok(AccessOutcome::Opened(region)) = completion.result {
                 opened = Some(region);
             }
         });
@@ -96,7 +96,7 @@ fn one_round<F: Fixture>(seed: u64) -> bool {
             return true;
         }
     }
-    // It may carry on, but nobody may hang on to it.
+    // It may carry on, but the survivor may not hang on to it.
     if victim.link.wait_on().is_some() {
         let waiter = Waiter::new().with_spin(Duration::ZERO);
         let limit = Duration::from_millis(2);
@@ -151,10 +151,10 @@ pub(crate) fn is_not_waited_for<F: Fixture>() {
 
 /// Messages that a correct peer never sends end the link with a word on what was wrong.
 pub(crate) fn is_called_by_its_name<F: Fixture>() {
-    let reply = Reply::Done { status: Status::Done, old: 0 };
+    let reply = AccessReply::Done { status: AccessStatus::Done, old: 0 };
     let messages = [
         ("a reply to nothing", reply.kind(), reply.encode().as_bytes().to_vec()),
-        ("a message of no known kind", Kind::new(Room::Link, 250), vec![0; 8]),
+        ("a message of no known kind", FrameKind::new(Room::Link, 250), vec![0; 8]),
         ("a ping of the wrong length", Liveness::Ping(1).kind(), vec![0; 5]),
         (
             "a goodbye that is no text",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outboard_link::memory::{Buffer, Segment};
-use outboard_link::{AccessError, Link, OpenRegion, Outcome, RemoteMemory, SendError, Token};
+use outboard_link::{AccessError, AccessOutcome, FrameSendError, Link, OpenRegion, RemoteMemory, Token};
 use outboard_wire::Rights;
 
 use crate::fixture::{Fixture, Sides};
@@ -12,7 +12,7 @@ use crate::pair::{ALL, Pair, Patience, REGION_BYTES, Sent, frame, receive_into, 
 /// What a buffer holds before anything is read into it.
 const UNTOUCHED: u8 = 0xee;
 
-/// A region with random contents, which nobody changes.
+/// A region with random contents, which does not change.
 fn fill(memory: &Segment, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; REGION_BYTES];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -21,7 +21,7 @@ fn fill(memory: &Segment, seed: u64) -> Vec<u8> {
 }
 
 /// Every alignment at both ends brings exactly the bytes that were asked for, and touches no others; whether or not
-/// the owner says that nobody writes there.
+/// the owner says that no process writes there.
 pub(crate) fn have_any_alignment<F: Fixture>() {
     let sides = Sides::default();
     let export = region(1);
@@ -43,7 +43,7 @@ pub(crate) fn have_any_alignment<F: Fixture>() {
         let buffer = Buffer::allocate(to + len + 64).unwrap();
         buffer.window_mut().write(0, &vec![UNTOUCHED; buffer.len()]);
         let outcome = pair.run(|ada, token| ada.read(opened, from as u64, &buffer, to, len, token));
-        assert_eq!(outcome.unwrap(), Outcome::Read);
+        assert_eq!(outcome.unwrap(), AccessOutcome::Read);
         let found = buffer.window().to_vec();
         assert!(found[to..to + len] == bytes[from..from + len], "{len} bytes {from}->{to}");
         let around = found[..to].iter().chain(&found[to + len..]);
@@ -102,7 +102,7 @@ impl<L: Link + RemoteMemory> Busy<L> {
                 let next = frame(self.sent.len() as u32, self.random.usize(0..5000));
                 match self.link.send(next.head, &next.payload) {
                     Ok(()) => self.sent.push(next),
-                    Err(SendError::Full) => {}
+                    Err(FrameSendError::Full) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -115,7 +115,7 @@ impl<L: Link + RemoteMemory> Busy<L> {
         receive_into(&mut self.link, self.random.usize(0..4), &mut self.received).unwrap();
         let reads = &mut self.reads;
         self.link.completions(|completion| {
-            assert_eq!(completion.result.unwrap(), Outcome::Read);
+            assert_eq!(completion.result.unwrap(), AccessOutcome::Read);
             let UnderWay { from, len, buffer } =
                 reads[completion.token.0 as usize].take().expect("ends once");
             assert!(
@@ -192,7 +192,7 @@ pub(crate) fn end_with_the_link<F: Fixture>() {
                 let buffer = buffers[completion.token.0 as usize].take().expect("each read ends once");
                 match completion.result {
                     Ok(outcome) => {
-                        assert_eq!(outcome, Outcome::Read);
+                        assert_eq!(outcome, AccessOutcome::Read);
                         assert!(buffer.window().part(0, len).to_vec() == bytes[..len]);
                     }
                     Err(error) => assert!(matches!(error, AccessError::Lost(_)), "{error}"),

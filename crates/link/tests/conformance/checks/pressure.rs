@@ -1,6 +1,6 @@
 //! Full is an ordinary answer, and nothing is lost over it.
 
-use outboard_link::{Disposition, Link, SendError};
+use outboard_link::{Disposition, FrameSendError, Link};
 
 use crate::fixture::Fixture;
 use crate::pair::{Pair, Patience, Sent, frame, receive_into};
@@ -20,7 +20,7 @@ fn fill<F: Fixture>(pair: &mut Pair<F>, next: &mut u32) {
                 refusals = 0;
                 assert!((*next as usize) * LEN < SWALLOW_MAX, "never full");
             }
-            Err(SendError::Full) => {
+            Err(FrameSendError::Full) => {
                 refusals += 1;
                 pair.ada.flush().unwrap();
                 pair.settle();
@@ -116,7 +116,7 @@ pub(crate) fn defers_frames<F: Fixture>() {
             Disposition::Deferred
         });
         assert_eq!((taken.unwrap(), offered), (0, vec![sent[0].head]), "nothing overtakes it");
-        assert!(pair.ben.prepare_to_wait(), "what was deferred keeps nobody awake");
+        assert!(pair.ben.prepare_to_wait(), "a deferred frame keeps no side awake");
     }
 
     let mut received = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) fn of_roundabout_reads<F: Fixture>() {
     let mut pair = Pair::<F>::with(&sides);
     let is_mapped = pair.ada.capabilities().one_sided == OneSided::Mapped;
     match pair.open(&call, Rights::CALL) {
-        // Whoever maps memory can read it, whatever it promises.
+        // A process that maps memory can read it, whatever it promises.
         Err(AccessError::NoRight { .. }) => {}
         Err(other) => panic!("{other}"),
         Ok(region) => {
@@ -63,7 +63,7 @@ pub(crate) fn beyond_the_grant<F: Fixture>() {
     let refused = pair.read(region, 4993, 8).unwrap_err();
     assert!(matches!(refused, AccessError::OutOfBounds { size: 5000, .. }), "{refused}");
     pair.assert_alive();
-    // A grant that says more than there is opens nothing, and costs nobody the link.
+    // A grant that says more than there is opens nothing, and costs neither side the link.
     let refused = pair.open(&longer, Rights::READ).unwrap_err();
     assert!(matches!(refused, AccessError::OutOfBounds { .. }), "{refused}");
     pair.assert_alive();

@@ -1,9 +1,9 @@
-//! A side that sleeps is woken, and nobody waits longer than he said.
+//! A side that sleeps is woken, and no side waits longer than it said.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use outboard_link::{Disposition, Link, LinkError, Loss, SendError, Waiter};
+use outboard_link::{Disposition, FrameSendError, Link, LinkError, Loss, Waiter};
 
 use crate::fixture::{ADA, BEN, Fixture, Sides};
 use crate::pair::{LIMIT, Sent, frame, receive_into};
@@ -24,8 +24,8 @@ fn wait_for_frame(waiter: &Waiter, link: &mut impl Link, limit: Duration) -> Res
 fn wait_for_room(waiter: &Waiter, link: &mut impl Link, sent: &Sent) -> Result<(), LinkError> {
     waiter.until(link, LIMIT, "room", |link| match link.send(sent.head, &sent.payload) {
         Ok(()) => link.flush().map(Some),
-        Err(SendError::Full) => Ok(None),
-        Err(SendError::Lost(lost)) => Err(lost),
+        Err(FrameSendError::Full) => Ok(None),
+        Err(FrameSendError::Lost(lost)) => Err(lost),
         Err(error) => panic!("{error}"),
     })
 }
@@ -89,12 +89,12 @@ fn wait_for_room_or_tell(
 ) -> Result<(), LinkError> {
     waiter.until(link, LIMIT, "room", |link| match link.send(sent.head, &sent.payload) {
         Ok(()) => link.flush().map(Some),
-        Err(SendError::Full) => {
+        Err(FrameSendError::Full) => {
             link.flush()?;
             let _ = full.send(());
             Ok(None)
         }
-        Err(SendError::Lost(lost)) => Err(lost),
+        Err(FrameSendError::Lost(lost)) => Err(lost),
         Err(error) => panic!("{error}"),
     })
 }

@@ -8,7 +8,7 @@ fn sample(cpu: &str) -> Characterization {
         [(Party::Agent, "shm", 9.0), (Party::MemoryServer, "tcp", 2.0), (Party::MemoryServer, "shm", 8.0)]
     {
         for (number, size) in SIZES.into_iter().enumerate() {
-            for operation in Operation::ALL {
+            for operation in MeasuredOperation::ALL {
                 let bandwidth = speed * 1e9 * (1.0 - 0.5f64.powi(number as i32 + 1));
                 let latency_ns = 900.0 + size as f64 / speed;
                 measurements.push(Measurement {
@@ -88,7 +88,7 @@ fn the_picture_is_well_formed_whatever_the_machine_is_called() {
 fn every_operation_of_every_leg_is_a_line_with_a_point_for_every_size() {
     let elements = elements(&chart(&sample("a processor")));
     let count = |name: &str| elements.iter().filter(|element| *element == name).count();
-    let (legs, quantities, operations) = (3, 2, Operation::ALL.len());
+    let (legs, quantities, operations) = (3, 2, MeasuredOperation::ALL.len());
     assert_eq!(count("polyline"), legs * quantities * operations);
     // The legend has a point for each operation.
     assert_eq!(count("circle"), legs * quantities * operations * SIZES.len() + operations);

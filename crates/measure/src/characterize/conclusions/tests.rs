@@ -3,7 +3,7 @@ use super::*;
 /// Figures of one operation, for sizes that double from 4 KiB: GB/s and µs.
 fn figures(
     (party, link): (Party, &'static str),
-    operation: Operation,
+    operation: MeasuredOperation,
     node: Option<u32>,
     values: &[(f64, f64)],
 ) -> Vec<Measurement> {
@@ -29,10 +29,10 @@ fn usual() -> Vec<Measurement> {
     let agent_read = [(3.0, 1.0), (6.0, 1.0), (7.0, 2.0), (8.0, 4.0), (7.6, 8.0)];
     let agent_send = [(2.0, 3.0), (4.0, 3.0), (5.7, 6.0), (5.8, 9.0), (5.7, 18.0)];
     [
-        figures(SERVER, Operation::Read, None, &server_read),
-        figures(SERVER, Operation::Ask, None, &server_send),
-        figures(AGENT, Operation::Ask, None, &agent_send),
-        figures(AGENT, Operation::Read, None, &agent_read),
+        figures(SERVER, MeasuredOperation::Read, None, &server_read),
+        figures(SERVER, MeasuredOperation::Ask, None, &server_send),
+        figures(AGENT, MeasuredOperation::Ask, None, &agent_send),
+        figures(AGENT, MeasuredOperation::Read, None, &agent_read),
     ]
     .concat()
 }
@@ -44,9 +44,9 @@ fn a_chunk_is_the_smallest_size_with_nine_tenths_of_the_peak() {
     assert_eq!(sizes, [(Party::MemoryServer, 16 << 10), (Party::Agent, 16 << 10)]);
     assert_eq!(conclusions.chunks[0].peak_bytes_per_s, 2e9);
     // Exactly nine tenths are enough; a peak at a small size needs no larger one.
-    let exact = figures(SERVER, Operation::Read, None, &[(1.7, 1.0), (1.8, 1.0), (2.0, 1.0)]);
+    let exact = figures(SERVER, MeasuredOperation::Read, None, &[(1.7, 1.0), (1.8, 1.0), (2.0, 1.0)]);
     assert_eq!(Conclusions::draw(&exact).chunks[0].size_bytes, 8 << 10);
-    let falling = figures(SERVER, Operation::Read, None, &[(9.0, 1.0), (5.0, 1.0)]);
+    let falling = figures(SERVER, MeasuredOperation::Read, None, &[(9.0, 1.0), (5.0, 1.0)]);
     assert_eq!(Conclusions::draw(&falling).chunks[0].size_bytes, 4 << 10);
 }
 
@@ -76,8 +76,10 @@ fn one_disturbed_figure_does_not_change_the_verdict() {
     let calm = [(1.0, 10.0); 5];
     let mut disturbed = [(1.0, 20.0); 5];
     disturbed[2].1 = 1.0;
-    let measurements =
-        [figures(SERVER, Operation::Read, None, &calm), figures(SERVER, Operation::Ask, None, &disturbed)];
+    let measurements = [
+        figures(SERVER, MeasuredOperation::Read, None, &calm),
+        figures(SERVER, MeasuredOperation::Ask, None, &disturbed),
+    ];
     let conclusions = Conclusions::draw(&measurements.concat());
     assert_eq!(conclusions.protocols[0].spans.len(), 1, "{conclusions:?}");
     assert_eq!(conclusions.protocols[0].spans[0].faster, Some(Sides::One));
@@ -96,9 +98,9 @@ fn the_hit_rate_needed_is_the_ratio_of_the_bandwidths() {
 #[test]
 fn an_agent_that_is_no_faster_than_the_server_cannot_cache_dynamically() {
     let slow = [
-        figures(SERVER, Operation::Read, None, &[(4.0, 1.0); 5]),
-        figures(AGENT, Operation::Ask, None, &[(4.0, 1.0); 5]),
-        figures(AGENT, Operation::Read, None, &[(3.0, 1.0); 5]),
+        figures(SERVER, MeasuredOperation::Read, None, &[(4.0, 1.0); 5]),
+        figures(AGENT, MeasuredOperation::Ask, None, &[(4.0, 1.0); 5]),
+        figures(AGENT, MeasuredOperation::Read, None, &[(3.0, 1.0); 5]),
     ]
     .concat();
     let conclusions = Conclusions::draw(&slow);
@@ -110,7 +112,7 @@ fn an_agent_that_is_no_faster_than_the_server_cannot_cache_dynamically() {
 #[test]
 fn without_one_of_the_two_there_is_no_word_of_caching() {
     for party in [AGENT, SERVER] {
-        let alone = figures(party, Operation::Read, None, &[(4.0, 1.0), (5.0, 2.0)]);
+        let alone = figures(party, MeasuredOperation::Read, None, &[(4.0, 1.0), (5.0, 2.0)]);
         assert_eq!(Conclusions::draw(&alone).caching, []);
     }
     assert_eq!(Conclusions::draw(&[]), Conclusions::default());
@@ -118,7 +120,8 @@ fn without_one_of_the_two_there_is_no_word_of_caching() {
 
 #[test]
 fn nodes_are_compared_where_there_are_several() {
-    let node = |number, gigabytes| figures(SERVER, Operation::Read, Some(number), &[(gigabytes, 1.0); 6]);
+    let node =
+        |number, gigabytes| figures(SERVER, MeasuredOperation::Read, Some(number), &[(gigabytes, 1.0); 6]);
     let conclusions = Conclusions::draw(&[node(0, 3.0), node(2, 9.0), node(3, 2.0)].concat());
     let [advice] = &conclusions.nodes[..] else { panic!("{:?}", conclusions.nodes) };
     assert_eq!((advice.best, advice.worst), (2, 3));

@@ -13,11 +13,11 @@ pub struct CacheConfig {
     pub entry_log2: u8,
     /// How many regions are known at once; default 1024, some 300 bytes each.
     pub regions_max: u32,
-    /// What is read ahead.
+    /// The settings of reading ahead.
     pub prefetch: PrefetchConfig,
 }
 
-/// What is read ahead of the requests.
+/// The settings of reading ahead of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchConfig {
     /// How many entries ahead of a movement at most; default 8. Zero reads nothing ahead.
@@ -72,7 +72,7 @@ impl CacheConfig {
 pub enum Forwarding {
     /// One request at a time: the next begins when the one before is done.
     Serial,
-    /// What has arrived forms a batch, whose requests go out merged and in parallel; the next batch begins when this
+    /// The requests that have arrived form a batch, whose requests go out merged and in parallel; the next batch begins when this
     /// one is done.
     Batched,
     /// As batched, but nothing waits for what went before.

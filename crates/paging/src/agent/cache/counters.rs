@@ -1,8 +1,8 @@
-//! What a cache counts.
+//! The counts of a cache.
 
 use core::ops::AddAssign;
 
-use outboard_wire::paging::{Source, Urgency};
+use outboard_wire::paging::{FetchSource, Urgency};
 
 /// How many requests were answered from where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn count(&mut self, source: Source) {
+    pub(crate) fn count(&mut self, source: FetchSource) {
         match source {
-            Source::Hit => self.hits += 1,
-            Source::Late => self.late += 1,
-            Source::Miss => self.misses += 1,
-            Source::Uncached => self.uncached += 1,
+            FetchSource::Hit => self.hits += 1,
+            FetchSource::Late => self.late += 1,
+            FetchSource::Miss => self.misses += 1,
+            FetchSource::Uncached => self.uncached += 1,
         }
     }
 
@@ -47,7 +47,7 @@ impl AddAssign for Sources {
     }
 }
 
-/// What a cache has done so far.
+/// The counts of a cache so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Requests that a thread waits for.
@@ -65,7 +65,7 @@ pub struct CacheCounters {
 }
 
 impl CacheCounters {
-    pub(crate) fn count(&mut self, urgency: Urgency, source: Source) {
+    pub(crate) fn count(&mut self, urgency: Urgency, source: FetchSource) {
         match urgency {
             Urgency::Demand => self.demand.count(source),
             Urgency::Background => self.background.count(source),

@@ -8,21 +8,21 @@ use super::replacement::Usage;
 /// The end of a list that is linked by numbers.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
-/// Which stretch of which region.
+/// Which range of which region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EntryKey {
     pub(crate) region: u32,
     pub(crate) entry: u64,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenancy {
     /// For nothing.
     Free,
-    /// For the stretch that the table finds here.
+    /// For the range that the table finds here.
     Resident(EntryKey),
-    /// For nobody new: what lay here was dropped while bytes still moved in or out.
+    /// For no new request: what lay here was dropped while bytes still moved in or out.
     Leaving,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A slot that nobody uses.
+    /// A slot without a user.
     pub(crate) fn free() -> Self {
         Self {
             tenancy: Tenancy::Free,

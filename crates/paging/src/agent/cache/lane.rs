@@ -25,7 +25,7 @@ impl Transfer {
     }
 }
 
-/// What a transfer is for.
+/// The purpose of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// A load of the cache.
@@ -52,15 +52,15 @@ pub struct ReadId(pub u32);
 /// A read to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// What to call it when it ends.
+    /// Its name when it ends.
     pub id: ReadId,
-    /// What to read.
+    /// The bytes to read.
     pub transfer: Transfer,
 }
 
-/// What waits for one server, and what is under way to it.
+/// The transfers that wait for one server, and those under way to it.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct ReadQueue {
     forwarding: Forwarding,
     waiting: VecDeque<(Transfer, Purpose)>,
     groups: Vec<Group>,
@@ -72,7 +72,7 @@ pub struct Lane {
     under_way: usize,
 }
 
-impl Lane {
+impl ReadQueue {
     /// A lane on which nothing waits.
     pub fn new(forwarding: Forwarding) -> Self {
         Self {
@@ -227,8 +227,8 @@ mod tests {
         Transfer { region: RegionNumber(1), offset, at, len }
     }
 
-    fn lane(forwarding: Forwarding, transfers: &[(u64, u64)]) -> Lane {
-        let mut lane = Lane::new(forwarding);
+    fn lane(forwarding: Forwarding, transfers: &[(u64, u64)]) -> ReadQueue {
+        let mut lane = ReadQueue::new(forwarding);
         for (number, (offset, at)) in transfers.iter().enumerate() {
             lane.push(transfer(*offset, *at, 10), Purpose::Uncached(number as u32));
         }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     /// Begins all that may begin.
-    fn begin(lane: &mut Lane, len_max: u64) -> Vec<Read> {
+    fn begin(lane: &mut ReadQueue, len_max: u64) -> Vec<Read> {
         lane.open_batch(0);
         let mut begun = Vec::new();
         while let Some(read) = lane.next_read(len_max) {
@@ -246,7 +246,7 @@ mod tests {
         begun
     }
 
-    fn end(lane: &mut Lane, read: Read) -> Vec<(Purpose, bool)> {
+    fn end(lane: &mut ReadQueue, read: Read) -> Vec<(Purpose, bool)> {
         let mut over = Vec::new();
         lane.read_ended(read.id, true, |purpose, is_done| over.push((purpose, is_done)));
         over

@@ -3,15 +3,15 @@
 use core::ops::Range;
 
 use outboard_wire::mutant;
-use outboard_wire::paging::Source;
+use outboard_wire::paging::FetchSource;
 
 use super::entry::NO_NUMBER;
 use super::region::RegionNumber;
 use super::slab::Slab;
 
-/// A stretch of the cache's memory.
+/// A range of the cache's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CacheSpan {
     /// Which slot.
     pub slot: u32,
     /// Where in the slot it begins.
@@ -24,35 +24,35 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoadId(pub(crate) u32);
 
-/// What to read from a server, and where to put it.
+/// The bytes to read from a server, and where to put them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOrder {
-    /// What to call it when it is done.
+    /// Its name when it is done.
     pub load: LoadId,
     /// Which region to read.
     pub region: RegionNumber,
     /// From where.
     pub offset: u64,
     /// To where, and how much.
-    pub place: Place,
-    /// Whether nobody has asked for the bytes yet.
+    pub place: CacheSpan,
+    /// Whether no application has asked for the bytes yet.
     pub is_ahead: bool,
 }
 
 /// The caller's own name for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Waiter(pub u64);
+pub struct WaiterId(pub u64);
 
 /// The end of a request that had to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedWait {
     /// Which request.
-    pub waiter: Waiter,
+    pub waiter: WaiterId,
     /// Where its bytes are. The slot stays until it is [released](super::PageCache::release), also if the load
     /// failed.
-    pub place: Place,
+    pub place: CacheSpan,
     /// Where the bytes came from; `None` if they did not come.
-    pub source: Option<Source>,
+    pub source: Option<FetchSource>,
 }
 
 /// A load under way.
@@ -76,9 +76,9 @@ impl Load {
 /// A request that waits for one load or several.
 #[derive(Clone, Debug)]
 struct Wait {
-    waiter: Waiter,
-    place: Place,
-    source: Source,
+    waiter: WaiterId,
+    place: CacheSpan,
+    source: FetchSource,
     pending: u32,
     has_failed: bool,
 }
@@ -120,8 +120,8 @@ impl Loads {
     }
 
     /// A request that will wait for loads.
-    pub(crate) fn open_wait(&mut self, waiter: Waiter, place: Place) -> u32 {
-        let wait = Wait { waiter, place, source: Source::Late, pending: 0, has_failed: false };
+    pub(crate) fn open_wait(&mut self, waiter: WaiterId, place: CacheSpan) -> u32 {
+        let wait = Wait { waiter, place, source: FetchSource::Late, pending: 0, has_failed: false };
         self.waits.insert(wait)
     }
 
@@ -132,7 +132,7 @@ impl Loads {
         };
         waiting.pending += 1;
         if !load.is_ahead {
-            waiting.source = Source::Miss;
+            waiting.source = FetchSource::Miss;
         }
         if !load.is_awaited() {
             self.awaited += 1;
@@ -143,12 +143,17 @@ impl Loads {
     }
 
     /// Where the bytes of a waiting request come from.
-    pub(crate) fn source_of(&self, wait: u32) -> Source {
-        self.waits.get(wait).map_or(Source::Miss, |wait| wait.source)
+    pub(crate) fn source_of(&self, wait: u32) -> FetchSource {
+        self.waits.get(wait).map_or(FetchSource::Miss, |wait| wait.source)
     }
 
     /// A load is over. Tells of the requests that waited for nothing else.
-    pub(crate) fn end(&mut self, number: u32, is_done: bool, mut tell: impl FnMut(Ended)) -> Option<Load> {
+    pub(crate) fn end(
+        &mut self,
+        number: u32,
+        is_done: bool,
+        mut tell: impl FnMut(EndedWait),
+    ) -> Option<Load> {
         let load = self.loads.remove(number)?;
         if load.is_ahead {
             self.ahead_bytes -= load.bytes;
@@ -165,7 +170,7 @@ impl Loads {
             if wait.pending == 0 {
                 let Wait { waiter, place, source, has_failed, .. } = *wait;
                 self.waits.remove(link.wait);
-                tell(Ended { waiter, place, source: (!has_failed).then_some(source) });
+                tell(EndedWait { waiter, place, source: (!has_failed).then_some(source) });
             }
         }
         Some(load)

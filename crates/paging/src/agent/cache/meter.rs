@@ -3,12 +3,12 @@
 use core::fmt;
 use core::time::Duration;
 
-use outboard_steering::{Config, Estimate, Signal};
+use outboard_steering::{Estimate, Signal, SteeringConfig};
 use outboard_wire::Time;
 
 /// Bytes over this are one sample: single transfers are too short to be timed well.
 const SAMPLE_BYTES: u64 = 256 << 10;
-/// What costs are given for: the usual chunk.
+/// The bytes that costs are given for: the usual chunk.
 const UNIT_BYTES: f64 = 65536.0;
 
 /// How long bytes have been moving, however many transfers were under way at once.
@@ -45,7 +45,7 @@ impl BusyTime {
 
 /// How fast bytes move while any do.
 #[derive(Clone, Debug)]
-pub struct Meter {
+pub struct ServerMeter {
     signal: Signal,
     bytes: u64,
     busy: Duration,
@@ -53,9 +53,9 @@ pub struct Meter {
 
 /// Bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Bandwidth(pub f64);
+pub struct ByteRate(pub f64);
 
-impl fmt::Display for Bandwidth {
+impl fmt::Display for ByteRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             rate if rate >= 1e9 => write!(f, "{:.1} GB/s", rate / 1e9),
@@ -65,9 +65,9 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-impl Meter {
+impl ServerMeter {
     /// A meter that has measured nothing.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &SteeringConfig) -> Self {
         Self { signal: Signal::new(config), bytes: 0, busy: Duration::ZERO }
     }
 
@@ -88,8 +88,8 @@ impl Meter {
     }
 
     /// How many bytes move in a second; `None` before enough were moved.
-    pub fn bandwidth(&self) -> Option<Bandwidth> {
-        self.cost().map(|cost| Bandwidth(UNIT_BYTES * 1e9 / cost.value.max(1.0)))
+    pub fn bandwidth(&self) -> Option<ByteRate> {
+        self.cost().map(|cost| ByteRate(UNIT_BYTES * 1e9 / cost.value.max(1.0)))
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn time_in_which_nothing_moves_does_not_count() {
-        let mut meter = Meter::new(&Config::default());
+        let mut meter = ServerMeter::new(&SteeringConfig::default());
         assert_eq!(meter.bandwidth(), None);
         let (mut now, mut busy) = (Time::ZERO, BusyTime::default());
         for _ in 0..1000 {
@@ -114,8 +114,8 @@ mod tests {
             let (bytes, took) = busy.take();
             meter.add(now, bytes, took);
         }
-        let Bandwidth(rate) = meter.bandwidth().unwrap();
+        let ByteRate(rate) = meter.bandwidth().unwrap();
         assert!((rate / 2.048e9 - 1.0).abs() < 0.01, "{rate}");
-        assert_eq!(Bandwidth(rate).to_string(), "2.0 GB/s");
+        assert_eq!(ByteRate(rate).to_string(), "2.0 GB/s");
     }
 }

@@ -4,7 +4,7 @@
 //! the *entry* (1 MiB by default), which lies in a *slot* and is filled by *pieces* (chunks, mostly). What has to be
 //! read becomes a [`LoadOrder`] that the thread which found it missing carries out on its own link to the server.
 //!
-//! What belongs to one thread has no lock: a [`Lane`] for each of its links to a server merges orders, passes them
+//! State of one thread has no lock: a [`ReadQueue`] for each of its links to a server merges orders, passes them
 //! on as [`Forwarding`] says, and combines write-backs.
 //!
 //! A [`CacheSwitch`] decides for one region whether all this pays. While it does not, a [`Shadow`] plays the cache
@@ -35,14 +35,14 @@ mod writes;
 
 pub use config::{CacheConfig, ENTRY_LOG2_MAX, ENTRY_LOG2_MIN, Forwarding, PrefetchConfig};
 pub use counters::{CacheCounters, Sources};
-pub use lane::{Lane, Purpose, Read, ReadId, Transfer};
-pub use load::{Ended, LoadId, LoadOrder, Place, Waiter};
-pub use meter::{Bandwidth, BusyTime, Meter};
-pub use page_cache::{Ask, PageCache, Verdict};
-pub use region::{AttachError, Attachment, RegionName, RegionNumber};
+pub use lane::{Purpose, Read, ReadId, ReadQueue, Transfer};
+pub use load::{CacheSpan, EndedWait, LoadId, LoadOrder, WaiterId};
+pub use meter::{BusyTime, ByteRate, ServerMeter};
+pub use page_cache::{CacheRequest, CacheVerdict, PageCache};
+pub use region::{AttachError, RegionAttachment, RegionIdentity, RegionNumber};
 pub use shadow::Shadow;
 pub use slab::Slab;
-pub use static_copy::{StaticCopy, Stretch};
+pub use static_copy::{CopySpan, StaticCopy};
 pub use switch::{CacheSwitch, Caching, SwitchReport};
 pub use write_queue::{CombinedWrite, WriteItem, WriteQueue};
-pub use writes::WriteId;
+pub use writes::WriteBackId;

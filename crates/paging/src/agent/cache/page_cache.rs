@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 
 use outboard_wire::mutant;
-use outboard_wire::paging::{Source, Urgency};
+use outboard_wire::paging::{FetchSource, Urgency};
 
 use super::config::CacheConfig;
 use super::counters::{CacheCounters, Sources};
 use super::entry::{Entry, EntryKey};
-use super::load::{Ended, LoadId, LoadOrder, LoadPlan, Loads, Place, Waiter};
+use super::load::{CacheSpan, EndedWait, LoadId, LoadOrder, LoadPlan, Loads, WaiterId};
 use super::pieces::PieceSet;
 use super::prefetch::Targets;
 use super::recent::RecentList;
-use super::region::{AttachError, Attachment, Found, Region, RegionName, RegionNumber, Regions};
+use super::region::{AttachError, Found, Region, RegionAttachment, RegionIdentity, RegionNumber, Regions};
 use super::replacement::Replacement;
 use super::writes::Writes;
 
 /// Bytes that an application wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct CacheRequest {
     /// Which region.
     pub region: RegionNumber,
     /// Where they begin.
@@ -27,15 +27,15 @@ pub struct Ask {
     pub len: u32,
     /// How soon they are needed.
     pub urgency: Urgency,
-    /// What to call the request when it had to wait.
-    pub waiter: Waiter,
+    /// The name of the request when it had to wait.
+    pub waiter: WaiterId,
 }
 
-/// What comes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CacheVerdict {
     /// The bytes are here. The slot stays until it is [released](PageCache::release).
-    Hit(Place),
+    Hit(CacheSpan),
     /// The bytes are on their way, or will be when the orders are carried out. [`PageCache::finish`] tells of the
     /// end.
     Waits,
@@ -94,9 +94,9 @@ impl PageCache {
         &self.config
     }
 
-    /// An application attaches a region. Whoever attaches the same one shares its entries; entries of an earlier
+    /// An application attaches a region. Applications that attach the same one share its entries; entries of an earlier
     /// write epoch are dropped.
-    pub fn attach(&mut self, attachment: &Attachment) -> Result<RegionNumber, AttachError> {
+    pub fn attach(&mut self, attachment: &RegionAttachment) -> Result<RegionNumber, AttachError> {
         let piece_log2 = self.config.piece_log2(attachment.chunk_log2);
         match self.regions.attach(attachment, piece_log2, self.config.regions_max) {
             Err(AttachError::TooMany { .. }) if self.forget_one() => self.attach(attachment),
@@ -110,7 +110,7 @@ impl PageCache {
     }
 
     /// An application detaches a region. When the last one does, the entries of a writable region are dropped:
-    /// whoever writes it next may do so without this cache.
+    /// its next writer may do so without this cache.
     pub fn detach(&mut self, region: RegionNumber) {
         let Some(known) = self.regions.get_mut(region) else { return };
         known.attachments = known.attachments.saturating_sub(1);
@@ -123,7 +123,7 @@ impl PageCache {
         self.regions.forget_if_unused(region);
     }
 
-    /// The server has told of a region's write epoch. If that is a new one, somebody may have written past this
+    /// The server has told of a region's write epoch. If that is a new one, another process may have written past this
     /// cache: what it has of the region is dropped. Returns whether it is.
     pub fn advance_epoch(&mut self, region: RegionNumber, epoch: u64) -> bool {
         let Some(known) = self.regions.get_mut(region).filter(|known| epoch > known.epoch) else {
@@ -146,16 +146,16 @@ impl PageCache {
     }
 
     /// The number of a region that is attached or cached.
-    pub fn find(&self, name: &RegionName) -> Option<RegionNumber> {
+    pub fn find(&self, name: &RegionIdentity) -> Option<RegionNumber> {
         self.regions.find(name)
     }
 
     /// The name, size in bytes and counts of every region that is attached or cached.
-    pub fn regions(&self) -> impl Iterator<Item = (RegionNumber, RegionName, u64, Sources)> {
+    pub fn regions(&self) -> impl Iterator<Item = (RegionNumber, RegionIdentity, u64, Sources)> {
         self.regions.iter().map(|(number, region)| (number, region.name, region.size, region.sources))
     }
 
-    /// What it has done so far.
+    /// The counts so far.
     pub fn counters(&self) -> &CacheCounters {
         &self.counters
     }
@@ -177,21 +177,21 @@ impl PageCache {
     }
 
     /// An application wants bytes. What has to be read first is added to `orders`.
-    pub fn request(&mut self, ask: &Ask, orders: &mut Vec<LoadOrder>) -> Verdict {
+    pub fn request(&mut self, ask: &CacheRequest, orders: &mut Vec<LoadOrder>) -> CacheVerdict {
         let end = ask.offset.checked_add(ask.len.into());
-        let Some(region) = self.regions.get(ask.region) else { return Verdict::OutOfBounds };
+        let Some(region) = self.regions.get(ask.region) else { return CacheVerdict::OutOfBounds };
         if ask.len == 0 || end.is_none_or(|end| end > region.size) {
-            return Verdict::OutOfBounds;
+            return CacheVerdict::OutOfBounds;
         }
-        let verdict = self.find_place(ask).map_or(Verdict::Uncached, |(key, place)| {
+        let verdict = self.find_place(ask).map_or(CacheVerdict::Uncached, |(key, place)| {
             self.entries[place.slot as usize].pins += 1;
             self.answer_from(ask, key, place, orders)
         });
         let source = match verdict {
-            Verdict::Hit(_) => Source::Hit,
-            Verdict::Uncached => Source::Uncached,
+            CacheVerdict::Hit(_) => FetchSource::Hit,
+            CacheVerdict::Uncached => FetchSource::Uncached,
             // Counted when it began to wait.
-            Verdict::Waits | Verdict::OutOfBounds => return verdict,
+            CacheVerdict::Waits | CacheVerdict::OutOfBounds => return verdict,
         };
         self.count(ask, source);
         verdict
@@ -199,11 +199,11 @@ impl PageCache {
 
     /// A request that does not go through the cache is counted all the same.
     pub fn bypassed(&mut self, region: RegionNumber, urgency: Urgency) {
-        let ask = Ask { region, offset: 0, len: 0, urgency, waiter: Waiter(0) };
-        self.count(&ask, Source::Uncached);
+        let ask = CacheRequest { region, offset: 0, len: 0, urgency, waiter: WaiterId(0) };
+        self.count(&ask, FetchSource::Uncached);
     }
 
-    fn count(&mut self, ask: &Ask, source: Source) {
+    fn count(&mut self, ask: &CacheRequest, source: FetchSource) {
         self.counters.count(ask.urgency, source);
         if let Some(region) = self.regions.get_mut(ask.region) {
             region.sources.count(source);
@@ -212,7 +212,7 @@ impl PageCache {
 
     /// The slot for a request, made if it is new; `None` if the bytes cannot be cached: they cross the border
     /// between two entries, a write-back to them is under way or was a moment ago, or every slot is in use.
-    fn find_place(&mut self, ask: &Ask) -> Option<(EntryKey, Place)> {
+    fn find_place(&mut self, ask: &CacheRequest) -> Option<(EntryKey, CacheSpan)> {
         let entry_log2 = self.config.entry_log2;
         let entry = ask.offset >> entry_log2;
         let offset = (ask.offset - (entry << entry_log2)) as u32;
@@ -224,13 +224,13 @@ impl PageCache {
             Some(slot) => *slot,
             None => self.admit(key, false)?,
         };
-        let place = Place { slot, offset, len: ask.len };
+        let place = CacheSpan { slot, offset, len: ask.len };
         let is_barred = self.entries[slot as usize].is_barred(self.pieces_of(ask.region, place));
         (!is_barred).then_some((key, place))
     }
 
     /// The pieces that a place in a slot touches.
-    pub(super) fn pieces_of(&self, region: RegionNumber, place: Place) -> PieceSet {
+    pub(super) fn pieces_of(&self, region: RegionNumber, place: CacheSpan) -> PieceSet {
         let piece_log2 = self.regions.get(region).map_or(self.config.entry_log2, |region| region.piece_log2);
         let end = u64::from(place.offset) + u64::from(place.len);
         PieceSet::range(place.offset >> piece_log2..end.div_ceil(1 << piece_log2) as u32)
@@ -238,17 +238,17 @@ impl PageCache {
 
     fn answer_from(
         &mut self,
-        ask: &Ask,
+        ask: &CacheRequest,
         key: EntryKey,
-        place: Place,
+        place: CacheSpan,
         orders: &mut Vec<LoadOrder>,
-    ) -> Verdict {
+    ) -> CacheVerdict {
         let needed = self.pieces_of(ask.region, place);
         let entry = &self.entries[place.slot as usize];
         let (is_here, missing) = (entry.valid.includes(needed), entry.missing(needed));
         self.visit(key, place.slot, needed);
         if is_here {
-            return Verdict::Hit(place);
+            return CacheVerdict::Hit(place);
         }
         for pieces in missing.runs() {
             orders.push(self.begin_load(key, place.slot, pieces, false));
@@ -263,13 +263,13 @@ impl PageCache {
             number = next;
         }
         let source = self.loads.source_of(wait);
-        if source == Source::Late
+        if source == FetchSource::Late
             && let Some(region) = self.regions.get_mut(ask.region)
         {
             region.read_ahead_paid(self.config.prefetch.depth_max);
         }
         self.count(ask, source);
-        Verdict::Waits
+        CacheVerdict::Waits
     }
 
     pub(super) fn begin_load(
@@ -299,19 +299,19 @@ impl PageCache {
     }
 
     /// Where pieces lie in a slot; the last one of a region may be short.
-    pub(super) fn place_of(&self, key: EntryKey, slot: u32, pieces: core::ops::Range<u32>) -> Place {
+    pub(super) fn place_of(&self, key: EntryKey, slot: u32, pieces: core::ops::Range<u32>) -> CacheSpan {
         let Some(region) = self.regions.get(RegionNumber(key.region)) else {
-            return Place { slot, offset: 0, len: 0 };
+            return CacheSpan { slot, offset: 0, len: 0 };
         };
         let start = u64::from(pieces.start) << region.piece_log2;
         let end = u64::from(pieces.end) << region.piece_log2;
         let end = end.min(region.entry_len(key.entry, self.config.entry_log2));
-        Place { slot, offset: start as u32, len: end.saturating_sub(start) as u32 }
+        CacheSpan { slot, offset: start as u32, len: end.saturating_sub(start) as u32 }
     }
 
     /// A load is over, well or not. Tells of the requests that waited for nothing else; each keeps its slot until
     /// it is released.
-    pub fn finish(&mut self, load: LoadId, is_done: bool, ended: &mut Vec<Ended>) {
+    pub fn finish(&mut self, load: LoadId, is_done: bool, ended: &mut Vec<EndedWait>) {
         let entries = &self.entries;
         let is_leaving = |slot: u32| entries[slot as usize].tenancy == super::entry::Tenancy::Leaving;
         let is_lost = self.loads.get(load.0).is_none_or(|load| is_leaving(load.slot));

@@ -1,4 +1,4 @@
-//! What follows from a visit: the entry is remembered, and what comes next is read ahead.
+//! The consequences of a visit: the entry is remembered, and the next ones are read ahead.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::pieces::{PIECES_MAX, PieceSet};
 use super::prefetch::Target;
 use super::region::RegionNumber;
 
-/// What a visit tells of the future.
+/// The forecast that a visit gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outlook {
     /// Nothing.
@@ -108,7 +108,7 @@ impl PageCache {
         run.start >> log2 << log2..end.min(PIECES_MAX)
     }
 
-    /// What a movement by larger steps takes of every entry: what it took of the one before.
+    /// The part of every entry that a movement by larger steps takes: that which it took of the one before.
     fn pattern(&self, key: EntryKey, slot: u32, step: i64, all: PieceSet) -> PieceSet {
         if step.abs() == 1 {
             return all;

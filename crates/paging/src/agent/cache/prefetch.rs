@@ -1,4 +1,4 @@
-//! What to read ahead of the requests.
+//! The choice of entries to read ahead of the requests.
 //!
 //! A movement through a region (piece after piece, entry after entry, or by equal steps) has the rest of its entry
 //! read ahead, and the next entries. How many, grows with every entry that was read ahead and then used, and is
@@ -67,7 +67,7 @@ impl Targets {
 }
 
 impl Region {
-    /// What was read ahead has been used.
+    /// An entry that was read ahead has been used.
     pub(crate) fn read_ahead_paid(&mut self, depth_max: u32) {
         self.depth = (self.depth + 1).min(depth_max.max(1));
     }

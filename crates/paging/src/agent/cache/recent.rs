@@ -15,11 +15,11 @@ pub(crate) struct RecentList {
 }
 
 /// No region has this number.
-const NOBODY: (u32, u64) = (u32::MAX, 0);
+const NONE: (u32, u64) = (u32::MAX, 0);
 
 impl RecentList {
     pub(crate) fn new() -> Self {
-        Self { ring: [NOBODY; LENGTH], next: 0 }
+        Self { ring: [NONE; LENGTH], next: 0 }
     }
 
     /// Notes a request.
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(after(&[3, 4, 5, 6, 7, 6], 5), Some(-1), "it has turned round");
         assert_eq!(after(&[7, 6, 5, 4, 3, 4], 5), Some(1), "and again");
         assert_eq!(after(&[], 5), None);
-        assert_eq!(after(&[u64::MAX], 0), Some(1), "wrapping around harms nobody");
+        assert_eq!(after(&[u64::MAX], 0), Some(1), "wrapping around does no harm");
     }
 
     #[test]

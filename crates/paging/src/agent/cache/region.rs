@@ -8,9 +8,9 @@ use thiserror::Error;
 use super::counters::Sources;
 use super::slab::Slab;
 
-/// What names a region beyond doubt: which life of which server, and which life of which id there.
+/// The name of a region beyond doubt: which life of which server, and which life of which id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RegionName {
+pub struct RegionIdentity {
     /// The life of the server that owns it.
     pub server: Incarnation,
     /// Its id there.
@@ -25,11 +25,11 @@ pub struct RegionName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionNumber(pub(crate) u32);
 
-/// What an application says of a region when it attaches it.
+/// The words of an application about a region when it attaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attachment {
+pub struct RegionAttachment {
     /// Which region.
-    pub name: RegionName,
+    pub name: RegionIdentity,
     /// Its size in bytes.
     pub size: u64,
     /// Its unit of movement, as a power of two.
@@ -53,17 +53,17 @@ pub enum AttachError {
     /// Others have attached it with another size.
     #[error("the region has {known} bytes for others, not {size}; present the grant that the server gave")]
     OtherSize {
-        /// What is known.
+        /// The known value.
         known: u64,
-        /// What was said.
+        /// The value that was said.
         size: u64,
     },
     /// Others have attached it in a later write epoch.
     #[error("write epoch {epoch} of the region is over, it is in epoch {known}; open it again")]
     StaleEpoch {
-        /// What is known.
+        /// The known value.
         known: u64,
-        /// What was said.
+        /// The value that was said.
         epoch: u64,
     },
 }
@@ -72,7 +72,7 @@ pub enum AttachError {
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     number: RegionNumber,
-    pub(crate) name: RegionName,
+    pub(crate) name: RegionIdentity,
     pub(crate) size: u64,
     pub(crate) piece_log2: u8,
     /// How many pieces a chunk has, as a power of two. Those of one chunk are asked for together, in their order, which
@@ -94,7 +94,7 @@ pub(crate) struct Region {
     pub(crate) sources: Sources,
 }
 
-/// What reading ahead begins with: the benefit of the doubt.
+/// The state that reading ahead begins with: the benefit of the doubt.
 const USEFULNESS_START: u32 = 128;
 
 impl Region {
@@ -112,7 +112,7 @@ impl Region {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Regions {
     known: Slab<Region>,
-    numbers: HashMap<RegionName, RegionNumber>,
+    numbers: HashMap<RegionIdentity, RegionNumber>,
     /// How many there have been.
     serial: u32,
 }
@@ -121,12 +121,12 @@ pub(crate) struct Regions {
 const PLACE_BITS: u32 = 16;
 const PLACE: u32 = (1 << PLACE_BITS) - 1;
 
-/// What attaching a region found.
+/// The finding when a region is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Nothing, or the same as before.
     Usable(RegionNumber),
-    /// What is cached belongs to the past and must be dropped.
+    /// The cached bytes belong to the past and must be dropped.
     Outdated(RegionNumber),
 }
 
@@ -139,7 +139,7 @@ impl Regions {
         self.known.get_mut(number.0 & PLACE).filter(|region| region.number == number)
     }
 
-    pub(crate) fn find(&self, name: &RegionName) -> Option<RegionNumber> {
+    pub(crate) fn find(&self, name: &RegionIdentity) -> Option<RegionNumber> {
         self.numbers.get(name).copied()
     }
 
@@ -149,11 +149,11 @@ impl Regions {
 
     pub(crate) fn attach(
         &mut self,
-        attachment: &Attachment,
+        attachment: &RegionAttachment,
         piece_log2: u8,
         regions_max: u32,
     ) -> Result<Found, AttachError> {
-        let Attachment { name, size, is_writable, epoch, .. } = *attachment;
+        let RegionAttachment { name, size, is_writable, epoch, .. } = *attachment;
         let Some(number) = self.find(&name) else {
             let regions_max = regions_max.min(PLACE);
             if self.known.len() >= regions_max as usize {

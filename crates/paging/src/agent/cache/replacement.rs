@@ -44,7 +44,7 @@ pub(crate) struct Usage {
 enum Distance {
     /// So many entries from now, by experience.
     Expected(u64),
-    /// Nobody knows; of two such entries the younger goes.
+    /// Unknown; of two such entries the younger goes.
     Unknown { youth: u64 },
     /// Not worth its place.
     Hopeless { age: u64 },
@@ -72,7 +72,7 @@ impl Replacement {
         self.slots / 16 + 1
     }
 
-    /// How long an entry that nobody came back to is kept in case that somebody does.
+    /// How long an entry that no application came back to is kept in case that one does.
     fn tenure(&self) -> u64 {
         self.slots * 8
     }
@@ -106,7 +106,7 @@ impl Replacement {
         is_visit
     }
 
-    /// The entry that may go: for a request the best of all, for reading ahead only one that nobody is known to need
+    /// The entry that may go: for a request the best of all, for reading ahead only one that no application is known to need
     /// before what is read ahead, which is soon.
     pub(crate) fn victim(&mut self, entries: &[Entry], is_ahead: bool) -> Option<usize> {
         let drawn: [usize; SAMPLES] = core::array::from_fn(|_| self.draw(entries.len()));

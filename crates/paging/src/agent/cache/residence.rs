@@ -1,4 +1,4 @@
-//! Who lives in which slot.
+//! The entries that live in the slots.
 
 use outboard_wire::mutant;
 
@@ -72,7 +72,7 @@ impl PageCache {
         }
     }
 
-    /// Makes room for another region by forgetting one that nobody has attached.
+    /// Makes room for another region by forgetting one that no application has attached.
     pub(super) fn forget_one(&mut self) -> bool {
         let idle = self.regions.iter().find(|(_, region)| region.attachments == 0 && region.writes == 0);
         let Some(number) = idle.map(|(number, _)| number) else { return false };

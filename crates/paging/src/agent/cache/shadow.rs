@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use outboard_wire::Time;
 
 use super::config::CacheConfig;
-use super::load::{Ended, LoadId, LoadOrder};
-use super::page_cache::{Ask, PageCache, Verdict};
-use super::region::{Attachment, RegionNumber};
+use super::load::{EndedWait, LoadId, LoadOrder};
+use super::page_cache::{CacheRequest, CacheVerdict, PageCache};
+use super::region::{RegionAttachment, RegionNumber};
 
 /// How long a round trip takes in the model.
 const ROUND_TRIP: Duration = Duration::from_micros(20);
@@ -23,7 +23,7 @@ pub struct Shadow {
     arriving: VecDeque<(Time, LoadId)>,
     wire_free_at: Time,
     orders: Vec<LoadOrder>,
-    ended: Vec<Ended>,
+    ended: Vec<EndedWait>,
 }
 
 impl Shadow {
@@ -40,7 +40,7 @@ impl Shadow {
     }
 
     /// A region is to be played too, under the number that it has in the real cache.
-    pub fn attach(&mut self, number: RegionNumber, attachment: &Attachment) {
+    pub fn attach(&mut self, number: RegionNumber, attachment: &RegionAttachment) {
         self.detach(number);
         if let Ok(played) = self.cache.attach(attachment) {
             self.regions.insert(number, played);
@@ -64,11 +64,11 @@ impl Shadow {
     }
 
     /// Plays a request; returns whether it would have hit. `ns_per_byte` is what the server needs at present.
-    pub fn request(&mut self, now: Time, ask: &Ask, ns_per_byte: f64) -> bool {
+    pub fn request(&mut self, now: Time, ask: &CacheRequest, ns_per_byte: f64) -> bool {
         let Some(region) = self.regions.get(&ask.region).copied() else { return false };
         self.arrive(now);
-        let verdict = self.cache.request(&Ask { region, ..*ask }, &mut self.orders);
-        if let Verdict::Hit(place) = verdict {
+        let verdict = self.cache.request(&CacheRequest { region, ..*ask }, &mut self.orders);
+        if let CacheVerdict::Hit(place) = verdict {
             self.cache.release(place.slot);
         }
         while let Some(order) = self.orders.pop() {
@@ -77,7 +77,7 @@ impl Shadow {
         while let Some(order) = self.cache.next_ahead(|_| true) {
             self.send(now, &order, ns_per_byte);
         }
-        matches!(verdict, Verdict::Hit(_))
+        matches!(verdict, CacheVerdict::Hit(_))
     }
 
     fn send(&mut self, now: Time, order: &LoadOrder, ns_per_byte: f64) {
@@ -101,7 +101,7 @@ impl Shadow {
 mod tests {
     use outboard_wire::{Generation, Incarnation, RegionId};
 
-    use super::super::region::RegionName;
+    use super::super::region::RegionIdentity;
     use super::*;
 
     #[test]
@@ -110,8 +110,9 @@ mod tests {
         let (mut cache, mut shadow) = (PageCache::new(config), Shadow::new(config));
         for region in 0..1000 {
             let (server, generation) = (Incarnation(1), Generation(1));
-            let name = RegionName { server, region: RegionId(region), generation };
-            let attachment = Attachment { name, size: 1 << 16, chunk_log2: 12, is_writable: true, epoch: 1 };
+            let name = RegionIdentity { server, region: RegionId(region), generation };
+            let attachment =
+                RegionAttachment { name, size: 1 << 16, chunk_log2: 12, is_writable: true, epoch: 1 };
             let number = cache.attach(&attachment).unwrap();
             shadow.attach(number, &attachment);
             assert_eq!(shadow.regions.len(), 1);

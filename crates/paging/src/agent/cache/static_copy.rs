@@ -2,7 +2,7 @@
 
 use outboard_wire::mutant;
 
-use super::load::Waiter;
+use super::load::WaiterId;
 
 /// One reading of a static copy asks for so many bytes at most.
 const READ_MAX: u64 = 256 << 10;
@@ -17,20 +17,20 @@ pub struct StaticCopy {
     /// Everything before has been asked for.
     next: u64,
     reads: u32,
-    /// Stretches that must be read once more.
+    /// Ranges that must be read once more.
     again: Vec<(u64, u64)>,
-    /// Stretches that are being read.
+    /// Ranges that are being read.
     reading: Vec<Reading>,
     /// Write-backs that the server has not acknowledged.
     writing: Vec<Writing>,
-    waiters: Vec<Waiter>,
+    waiters: Vec<WaiterId>,
     next_number: u32,
 }
 
-/// A stretch of a copy to read.
+/// A range of a copy to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// What to call it when it is over: stretches that are read at one time may overlap.
+pub struct CopySpan {
+    /// Its name when it is over: ranges that are read at one time may overlap.
     pub number: u32,
     /// Where it begins.
     pub offset: u64,
@@ -40,7 +40,7 @@ pub struct Stretch {
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    stretch: Stretch,
+    range: CopySpan,
     is_spoiled: bool,
 }
 
@@ -80,19 +80,19 @@ impl StaticCopy {
         self.next
     }
 
-    /// Someone waits for all of it.
-    pub fn wait(&mut self, waiter: Waiter) {
+    /// A client waits for all of it.
+    pub fn wait(&mut self, waiter: WaiterId) {
         self.waiters.push(waiter);
     }
 
-    /// Whoever waits, if the wait is over.
-    pub fn take_waiters(&mut self) -> Vec<Waiter> {
+    /// The clients that wait, if the wait is over.
+    pub fn take_waiters(&mut self) -> Vec<WaiterId> {
         std::mem::take(&mut self.waiters)
     }
 
-    /// The next stretch to read, of at most `len_max` bytes; `None` if enough are under way, nothing is left, or it
+    /// The next range to read, of at most `len_max` bytes; `None` if enough are under way, nothing is left, or it
     /// is being written.
-    pub fn next_read(&mut self, len_max: u64) -> Option<Stretch> {
+    pub fn next_read(&mut self, len_max: u64) -> Option<CopySpan> {
         if self.reads >= READS_MAX {
             return None;
         }
@@ -112,20 +112,20 @@ impl StaticCopy {
         }
         self.reads += 1;
         self.next_number = self.next_number.wrapping_add(1);
-        let stretch = Stretch { number: self.next_number, offset, len };
-        self.reading.push(Reading { stretch, is_spoiled: false });
-        Some(stretch)
+        let range = CopySpan { number: self.next_number, offset, len };
+        self.reading.push(Reading { range, is_spoiled: false });
+        Some(range)
     }
 
     /// A reading is over, or could not begin. What did not come well, or was overtaken by a write-back, is read again.
     pub fn finish(&mut self, number: u32, is_done: bool) {
-        let Some(index) = self.reading.iter().position(|reading| reading.stretch.number == number) else {
+        let Some(index) = self.reading.iter().position(|reading| reading.range.number == number) else {
             return;
         };
-        let Reading { stretch, is_spoiled } = self.reading.swap_remove(index);
+        let Reading { range, is_spoiled } = self.reading.swap_remove(index);
         self.reads -= 1;
         if !is_done || is_spoiled {
-            self.again.push((stretch.offset, stretch.len));
+            self.again.push((range.offset, range.len));
         }
     }
 
@@ -134,7 +134,7 @@ impl StaticCopy {
     pub fn write_begins(&mut self, offset: u64, len: u64) -> bool {
         let place = (offset, len);
         let mut is_copied = true;
-        for reading in self.reading.iter_mut().filter(|r| meets((r.stretch.offset, r.stretch.len), place)) {
+        for reading in self.reading.iter_mut().filter(|r| meets((r.range.offset, r.range.len), place)) {
             reading.is_spoiled = true;
             is_copied = false;
         }
@@ -159,27 +159,27 @@ mod tests {
 
     /// Begins the next reading, and tells where it is.
     fn read(copy: &mut StaticCopy, len_max: u64) -> Option<(u64, u64)> {
-        copy.next_read(len_max).map(|stretch| (stretch.offset, stretch.len))
+        copy.next_read(len_max).map(|range| (range.offset, range.len))
     }
 
     /// Ends the readings that are under way, the oldest first.
     fn finish(copy: &mut StaticCopy, is_done: bool) {
-        let numbers: Vec<u32> = copy.reading.iter().map(|reading| reading.stretch.number).collect();
+        let numbers: Vec<u32> = copy.reading.iter().map(|reading| reading.range.number).collect();
         numbers.into_iter().for_each(|number| copy.finish(number, is_done));
     }
 
     #[test]
     fn all_of_it_is_read_once() {
         let mut copy = StaticCopy::new(1_000_000);
-        let mut stretches = Vec::new();
+        let mut ranges = Vec::new();
         while !copy.is_complete() {
-            while let Some(stretch) = copy.next_read(300_000) {
-                stretches.push((stretch.offset, stretch.len));
+            while let Some(range) = copy.next_read(300_000) {
+                ranges.push((range.offset, range.len));
             }
             finish(&mut copy, true);
         }
-        stretches.sort_unstable();
-        let end = stretches.iter().fold(0, |end, (offset, len)| {
+        ranges.sort_unstable();
+        let end = ranges.iter().fold(0, |end, (offset, len)| {
             assert_eq!(*offset, end);
             offset + len
         });

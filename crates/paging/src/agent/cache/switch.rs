@@ -7,11 +7,11 @@
 use core::fmt;
 
 use outboard_steering::{
-    Chooser, Config, Cost, Estimate, Evidence, Explanation, Preference, Signal, Standing, UnknownOption,
+    Chooser, Cost, Estimate, Evidence, Explanation, Preference, Review, Signal, SteeringConfig, UnknownOption,
 };
 use outboard_wire::Time;
 
-use super::meter::{Bandwidth, Meter};
+use super::meter::{ByteRate, ServerMeter};
 
 /// So many requests are one sample of the hit rate.
 const SAMPLE_REQUESTS: u32 = 32;
@@ -47,7 +47,7 @@ pub struct CacheSwitch {
 
 impl CacheSwitch {
     /// A switch that is off.
-    pub fn new(config: Config, now: Time) -> Self {
+    pub fn new(config: SteeringConfig, now: Time) -> Self {
         let options = [Caching::Off, Caching::On];
         let chooser = match Chooser::new(options, Preference::Auto, config, now) {
             Ok(chooser) => chooser,
@@ -79,23 +79,23 @@ impl CacheSwitch {
     }
 
     /// Weighs what was measured. Returns the new choice if it is another than before.
-    pub fn review(&mut self, now: Time, net: &Meter, intra: &Meter) -> Option<Caching> {
+    pub fn review(&mut self, now: Time, net: &ServerMeter, intra: &ServerMeter) -> Option<Caching> {
         (self.net, self.intra) = (net.cost(), intra.cost());
         let (Some(net), Some(intra), Some(hits)) = (self.net, self.intra, self.hits.estimate()) else {
             return None;
         };
         let from_server = Cost::from(net);
         let misses = Estimate { value: (1.0 - hits.value).clamp(0.0, 1.0), ..hits };
-        // What does not fail for want of a hit has to be fresh as well: a cache that always hits reads nothing.
+        // A measurement that does not fail for want of a hit has to be fresh as well: a cache that always hits reads nothing.
         let from_server = if misses.value == 0.0 { Cost::known(from_server.ns()) } else { from_server };
         let cached = Cost::from(intra) + from_server.scaled_by(misses);
         let evidence = [Evidence::Measured(from_server), Evidence::Measured(cached)];
         self.chooser.review(now, &evidence).map(|decision| decision.chosen)
     }
 
-    /// The standing choice with its figures.
+    /// The present choice with its figures.
     pub fn report(&self, now: Time) -> SwitchReport {
-        let rate = |cost: Option<Estimate>| cost.map(|cost| Bandwidth(65536.0 * 1e9 / cost.value.max(1.0)));
+        let rate = |cost: Option<Estimate>| cost.map(|cost| ByteRate(65536.0 * 1e9 / cost.value.max(1.0)));
         SwitchReport {
             hit_rate: self.hits.estimate().map(|hits| hits.value),
             net: rate(self.net),
@@ -112,9 +112,9 @@ pub struct SwitchReport {
     /// The share of requests that are hits, or would be.
     pub hit_rate: Option<f64>,
     /// How fast bytes come from the server.
-    pub net: Option<Bandwidth>,
+    pub net: Option<ByteRate>,
     /// How fast bytes go to applications.
-    pub intra: Option<Bandwidth>,
+    pub intra: Option<ByteRate>,
     /// How often the choice has changed.
     pub switches: u64,
     /// The choice.
@@ -130,7 +130,7 @@ impl SwitchReport {
 
 impl fmt::Display for SwitchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { chosen, former, standing, .. } = &self.explanation;
+        let Explanation { chosen, former, review, .. } = &self.explanation;
         let (Some(hit_rate), Some(net), Some(intra), Some(threshold)) =
             (self.hit_rate, self.net, self.intra, self.threshold())
         else {
@@ -143,9 +143,9 @@ impl fmt::Display for SwitchReport {
             Caching::Off => "would hit",
         };
         write!(f, "{chosen}: {what} {hit_rate:.2} {sign} {threshold:.2} = {net} / {intra}")?;
-        match (former, standing) {
-            (_, Standing::Weighing { .. } | Standing::WithinMargin | Standing::Throttled) => {
-                write!(f, ", {standing}")
+        match (former, review) {
+            (_, Review::Weighing { .. } | Review::WithinMargin | Review::Throttled) => {
+                write!(f, ", {review}")
             }
             (Some(former), _) => write!(f, ", was {former}"),
             (None, _) => Ok(()),
@@ -161,8 +161,8 @@ mod tests {
 
     /// A second of requests with this hit rate, 64 KiB each, at these bandwidths.
     fn run(switch: &mut CacheSwitch, from: Time, hit_percent: u64, net_ns: u64, intra_ns: u64) -> Time {
-        let config = Config::default();
-        let (mut net, mut intra) = (Meter::new(&config), Meter::new(&config));
+        let config = SteeringConfig::default();
+        let (mut net, mut intra) = (ServerMeter::new(&config), ServerMeter::new(&config));
         let mut now = from;
         for request in 0..20_000u64 {
             now += Duration::from_micros(50);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn it_is_on_while_the_hit_rate_is_above_the_ratio_of_the_bandwidths() {
-        let mut switch = CacheSwitch::new(Config::default(), Time::ZERO);
+        let mut switch = CacheSwitch::new(SteeringConfig::default(), Time::ZERO);
         assert!(switch.report(Time::ZERO).to_string().contains("too little"));
         let now = run(&mut switch, Time::ZERO, 93, 60_000, 20_000);
         assert!(switch.is_on());
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn it_does_not_move_for_little() {
-        let mut switch = CacheSwitch::new(Config::default(), Time::ZERO);
+        let mut switch = CacheSwitch::new(SteeringConfig::default(), Time::ZERO);
         let now = run(&mut switch, Time::ZERO, 38, 60_000, 20_000);
         assert!(!switch.is_on(), "{}", switch.report(now));
         assert!(switch.report(now).to_string().contains("within margin"), "{}", switch.report(now));

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 
 use outboard_wire::{Generation, RegionId, RegionKey, mutant};
 
-use super::load::Waiter;
+use super::load::WaiterId;
 use super::region::RegionNumber;
-use super::slab::Slab;
-use super::writes::WriteId;
+use super::writes::WriteBackId;
 
 /// How many waiting write-backs are looked at for one that continues another.
 const WINDOW: usize = 64;
@@ -15,12 +14,12 @@ const WINDOW: usize = 64;
 /// A write-back on its way from an application to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteItem {
-    /// Whom to answer.
-    pub waiter: Waiter,
+    /// The client to answer.
+    pub waiter: WaiterId,
     /// Which region, for the cache.
     pub number: RegionNumber,
-    /// What the cache calls it.
-    pub write: WriteId,
+    /// The cache's name for it.
+    pub write: WriteBackId,
     /// Which region, for the server.
     pub region: RegionId,
     /// Which life of it.
@@ -63,7 +62,7 @@ struct Staged {
 /// Write-backs that go to the server as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CombinedWrite {
-    /// What the server is told, but for the offset and the length.
+    /// The request to the server, but for the offset and the length.
     pub first: WriteItem,
     /// How many bytes there are in all, from the first one's offset.
     pub len: u32,
@@ -78,9 +77,12 @@ pub struct WriteQueue {
     next_at: u64,
     waiting: VecDeque<Staged>,
     unsent: usize,
-    /// What the next frame consists of, by the positions in `waiting`.
+    /// The write-backs of the next frame, by their positions in `waiting`.
     chosen: Vec<usize>,
-    sent: Slab<Vec<WriteItem>>,
+    /// Frames that the server has not answered, by numbers that do not come again soon: an answer that comes twice answers one
+    /// frame.
+    sent: VecDeque<(u32, Vec<WriteItem>)>,
+    next_number: u32,
     spare: Vec<Vec<WriteItem>>,
 }
 
@@ -94,7 +96,8 @@ impl WriteQueue {
             waiting: VecDeque::new(),
             unsent: 0,
             chosen: Vec::new(),
-            sent: Slab::default(),
+            sent: VecDeque::new(),
+            next_number: 0,
             spare: Vec::new(),
         }
     }
@@ -132,7 +135,7 @@ impl WriteQueue {
         Some(at)
     }
 
-    /// What to send next: the oldest write-back and those that continue it, `len_max` bytes at most.
+    /// The write-backs to send next: the oldest write-back and those that continue it, `len_max` bytes at most.
     pub fn next_frame(&mut self, len_max: u32) -> Option<CombinedWrite> {
         self.chosen.clear();
         let first = self.waiting.iter().position(|staged| !staged.is_sent)?;
@@ -171,7 +174,7 @@ impl WriteQueue {
 
     /// The number that the frame will have when it is sent, for its tag.
     pub fn next_number(&self) -> u32 {
-        self.sent.next_number()
+        self.next_number
     }
 
     /// The frame is sent. Returns its number.
@@ -189,12 +192,16 @@ impl WriteQueue {
         if self.used == 0 {
             self.next_at = 0;
         }
-        self.sent.insert(items)
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        self.sent.push_back((number, items));
+        number
     }
 
     /// The server has answered a frame. Tells of its write-backs; returns false if there is no such frame.
     pub fn acknowledged(&mut self, number: u32, tell: impl FnMut(&WriteItem)) -> bool {
-        let Some(mut items) = self.sent.remove(number) else { return false };
+        let at = self.sent.iter().position(|(sent, _)| *sent == number);
+        let Some((_, mut items)) = at.and_then(|at| self.sent.remove(at)) else { return false };
         items.iter().for_each(tell);
         items.clear();
         self.spare.push(items);
@@ -203,7 +210,7 @@ impl WriteQueue {
 
     /// The link is lost: everything fails.
     pub fn fail_all(&mut self, mut tell: impl FnMut(&WriteItem)) {
-        let numbers: Vec<u32> = self.sent.iter().map(|(number, _)| number).collect();
+        let numbers: Vec<u32> = self.sent.iter().map(|(number, _)| *number).collect();
         for number in numbers {
             self.acknowledged(number, &mut tell);
         }
@@ -220,9 +227,9 @@ mod tests {
 
     fn item(waiter: u64, offset: u64, len: u32) -> WriteItem {
         WriteItem {
-            waiter: Waiter(waiter),
+            waiter: WaiterId(waiter),
             number: RegionNumber(0),
-            write: WriteId(waiter as u32),
+            write: WriteBackId(waiter as u32),
             region: RegionId(1),
             generation: Generation(1),
             key: RegionKey([1; 16]),
@@ -260,6 +267,17 @@ mod tests {
         assert!(!queue.acknowledged(0, |_| panic!("once is enough")));
         queue.fail_all(|item| told.push(item.waiter.0));
         assert_eq!(told, [1, 4, 2, 3, 5]);
+    }
+
+    #[test]
+    fn an_answer_that_comes_twice_answers_one_frame() {
+        let mut queue = queue(&[item(1, 0, 10), item(2, 50, 10)]);
+        send(&mut queue).unwrap();
+        assert!(queue.acknowledged(0, |item| assert_eq!(item.waiter.0, 1)));
+        send(&mut queue).unwrap();
+        assert!(!queue.acknowledged(0, |_| panic!("the server has not answered the second")));
+        assert_eq!(queue.under_way(), 1);
+        assert!(queue.acknowledged(1, |item| assert_eq!(item.waiter.0, 2)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use outboard_wire::mutant;
 
 use super::entry::{EntryKey, Tenancy};
-use super::load::Place;
+use super::load::CacheSpan;
 use super::page_cache::PageCache;
 use super::pieces::PieceSet;
 use super::region::RegionNumber;
@@ -16,7 +16,7 @@ use super::slab::Slab;
 
 /// A write-back by its number, from its arrival until it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WriteId(pub(crate) u32);
+pub struct WriteBackId(pub(crate) u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Write {
@@ -33,8 +33,13 @@ pub(crate) struct Writes(Slab<Write>);
 
 impl PageCache {
     /// A write-back has come. If a place is returned, copy its bytes there before it ends: they are valid once it is
-    /// acknowledged, and nobody else touches the place until then.
-    pub fn write_begins(&mut self, region: RegionNumber, offset: u64, len: u32) -> (WriteId, Option<Place>) {
+    /// acknowledged, and no other write touches the place until then.
+    pub fn write_begins(
+        &mut self,
+        region: RegionNumber,
+        offset: u64,
+        len: u32,
+    ) -> (WriteBackId, Option<CacheSpan>) {
         let entry_log2 = self.config.entry_log2;
         let len = u64::from(len);
         let end = offset.saturating_add(len);
@@ -44,7 +49,7 @@ impl PageCache {
             let Some(slot) = self.table.get(&key).copied() else { continue };
             let base = entry << entry_log2;
             let from = offset.max(base) - base;
-            let place = Place {
+            let place = CacheSpan {
                 slot,
                 offset: from as u32,
                 len: (end - base - from).min(self.config.entry_bytes() - from) as u32,
@@ -55,13 +60,18 @@ impl PageCache {
         if let Some(region) = self.regions.get_mut(region) {
             region.writes += 1;
         }
-        let pieces = held.map(|(place, pieces): (Place, PieceSet)| (place.slot, pieces));
+        let pieces = held.map(|(place, pieces): (CacheSpan, PieceSet)| (place.slot, pieces));
         let number = self.writes.0.insert(Write { region, offset, len, held: pieces });
-        (WriteId(number), held.map(|(place, _)| place))
+        (WriteBackId(number), held.map(|(place, _)| place))
     }
 
     /// Updates one entry for a write-back; returns where its bytes go if they can be kept.
-    fn write_over(&mut self, key: EntryKey, place: Place, is_inside: bool) -> Option<(Place, PieceSet)> {
+    fn write_over(
+        &mut self,
+        key: EntryKey,
+        place: CacheSpan,
+        is_inside: bool,
+    ) -> Option<(CacheSpan, PieceSet)> {
         let region = RegionNumber(key.region);
         let touched = self.pieces_of(region, place);
         let covered = self.covered_by(key, place);
@@ -84,7 +94,7 @@ impl PageCache {
     }
 
     /// The pieces that lie completely within a place.
-    fn covered_by(&self, key: EntryKey, place: Place) -> PieceSet {
+    fn covered_by(&self, key: EntryKey, place: CacheSpan) -> PieceSet {
         let Some(region) = self.regions.get(RegionNumber(key.region)) else { return PieceSet::NONE };
         let piece = 1u64 << region.piece_log2;
         let end = u64::from(place.offset) + u64::from(place.len);
@@ -94,7 +104,7 @@ impl PageCache {
     }
 
     /// A write-back is over: acknowledged by the server, or not.
-    pub fn write_ends(&mut self, write: WriteId, is_done: bool) {
+    pub fn write_ends(&mut self, write: WriteBackId, is_done: bool) {
         let Some(over) = self.writes.0.remove(write.0) else { return };
         if let Some((slot, pieces)) = over.held {
             let others = self.writes.0.iter().filter_map(|(_, other)| other.held);
@@ -125,7 +135,7 @@ impl PageCache {
     }
 
     /// The pieces of a load that write-backs under way touch.
-    pub(super) fn writes_over(&self, region: RegionNumber, offset: u64, place: Place) -> PieceSet {
+    pub(super) fn writes_over(&self, region: RegionNumber, offset: u64, place: CacheSpan) -> PieceSet {
         if self.regions.get(region).is_none_or(|region| region.writes == 0) {
             return PieceSet::NONE;
         }
@@ -135,7 +145,7 @@ impl PageCache {
         touching.fold(PieceSet::NONE, |all, (_, write)| {
             let from = write.offset.max(offset) - offset;
             let len = (write.offset + write.len).min(end) - offset - from;
-            let part = Place { slot: place.slot, offset: place.offset + from as u32, len: len as u32 };
+            let part = CacheSpan { slot: place.slot, offset: place.offset + from as u32, len: len as u32 };
             all.with(self.pieces_of(region, part))
         })
     }

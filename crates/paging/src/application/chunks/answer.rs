@@ -1,18 +1,19 @@
-//! What a [`Shard`](super::Shard) answers, counts and is built with.
+//! The answers, counts and settings of a [`Shard`](super::Shard).
 
 use super::chunk::SeatId;
 use super::state::TRANSITIONS;
 
-/// What to do about a fault.
+/// The step to take about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is in the region: wake whoever waits.
+    /// It is in the region: wake the threads that wait.
     Here,
-    /// It is on its way: whoever waits is woken when it arrives.
+    /// It is on its way: the threads that wait are woken when it arrives.
     Joined,
     /// It is in its seat: move it in and say [`Shard::rescued`](super::Shard::rescued).
     Rescue(SeatId),
-    /// Fill its seat, then say [`Shard::filled`](super::Shard::filled).
+    /// Fill its seat, then say [`Shard::filled`](super::Shard::filled); or with zeros, if it is known to be zero, then say
+    /// [`Shard::blanked`](super::Shard::blanked).
     Fetch(SeatId),
     /// All seats are in the region: move out [`Shard::oldest`](super::Shard::oldest), say so, and ask again.
     MakeRoom,
@@ -20,7 +21,7 @@ pub enum Answer {
     Parked,
 }
 
-/// What to do with bytes that have arrived.
+/// The step to take with bytes that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Move them in and say [`Shard::arrived`](super::Shard::arrived).
@@ -29,7 +30,7 @@ pub enum Placement {
     Stay,
 }
 
-/// What a shard has done.
+/// The counts of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Faults that found their chunk in the region already.
@@ -38,10 +39,14 @@ pub struct Counts {
     pub joined: u64,
     /// Faults on chunks in their seats.
     pub rescued: u64,
-    /// Faults on absent chunks.
+    /// Faults on absent chunks that were asked for.
     pub fetched: u64,
+    /// How many of these asked for one page of their chunk.
+    pub pages: u64,
     /// Chunks asked for before they were needed.
     pub ahead: u64,
+    /// Absent chunks that were known to be zero, and not asked for.
+    pub blank: u64,
     /// Seats taken from one chunk for another.
     pub evicted: u64,
     /// Chunks sent to the server.
@@ -50,22 +55,4 @@ pub struct Counts {
     pub parked: u64,
     /// How often each way of [`TRANSITIONS`] was gone.
     pub edges: [u64; TRANSITIONS.len()],
-}
-
-/// The settings of a shard.
-#[derive(Clone, Copy, Debug)]
-pub struct ShardConfig {
-    /// How many bytes of seats there may be.
-    pub budget: usize,
-    /// Below this many bytes that can be taken at once, chunks are moved out.
-    pub low: usize,
-    /// Until there are this many.
-    pub high: usize,
-}
-
-impl ShardConfig {
-    /// Moves out below a sixteenth of the budget, until an eighth can be taken.
-    pub const fn with_budget(budget: usize) -> Self {
-        Self { budget, low: budget / 16, high: budget / 8 }
-    }
 }

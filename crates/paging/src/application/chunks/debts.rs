@@ -1,6 +1,6 @@
-//! What a flush waits for.
+//! The debts that a flush waits for.
 //!
-//! Whoever flushes wants the server to have all that was written before. Chunks that may be newer here are owed to it
+//! A thread that flushes wants the server to have all that was written before. Chunks that may be newer here are owed to it
 //! from then on, whatever becomes of them meanwhile: one that is moved out, touched and moved in again before it was
 //! sent is still owed.
 
@@ -44,7 +44,7 @@ impl Debt {
 }
 
 impl Shard {
-    /// What may be newer here than at the server is owed to it from now on.
+    /// Chunks that may be newer here than at the server are owed to it from now on.
     pub fn owe(&mut self, region: u32) {
         for seat in self.seats.iter_mut().filter(|seat| seat.key.region == region) {
             match seat.state {

@@ -1,10 +1,25 @@
 //! Chunks that stay in the region for a moment, and chunks that are given up.
 
-use super::chunk::ChunkKey;
-use super::shard::Shard;
+use std::ops::Range;
+
+use super::chunk::{ChunkKey, SeatFrame, SeatId};
+use super::shard::{Seat, Shard};
 use super::state::{Event, State};
 
 impl Shard {
+    /// Keeps a chunk in the region, or no longer. Returns whether it is there.
+    pub fn pin(&mut self, key: ChunkKey, is_pinned: bool) -> bool {
+        let Some(&index) = self.chunks.get(&key) else { return false };
+        let seat = self.seat_mut(index);
+        seat.is_pinned = is_pinned;
+        matches!(seat.state, State::Resident | State::Returned)
+    }
+
+    /// Whether a chunk is to be kept in the region.
+    pub fn is_pinned(&self, seat: SeatId) -> bool {
+        self.seat(seat.0).is_pinned
+    }
+
     /// Keeps a chunk that is in the region there, until [`release`](Shard::release) was said as often. Returns whether it is
     /// there.
     pub fn hold(&mut self, key: ChunkKey) -> bool {
@@ -50,9 +65,82 @@ impl Shard {
         None
     }
 
+    /// Drops what can be dropped of a region that is unmapped, changed or not. Returns how many chunks are still
+    /// under way; when they have ended, ask again.
+    pub fn forget(&mut self, region: u32) -> usize {
+        self.parked.retain(|fault| fault.key.region != region);
+        self.ghosts.forget(region);
+        let mut under_way = 0;
+        for index in 0..self.seats.len() as u32 {
+            let seat = *self.seat(index);
+            if seat.key.region != region || self.chunks.get(&seat.key) != Some(&index) {
+                continue;
+            }
+            match seat.state {
+                State::Resident => {
+                    self.drop_resident(index);
+                    continue;
+                }
+                State::Aside => self.leave_aside(index),
+                State::Dirty => self.dirty.remove(&mut self.links, index),
+                State::Fetching | State::Saving | State::Returned => {
+                    under_way += 1;
+                    continue;
+                }
+                State::Absent => continue,
+            }
+            self.go(index, Event::Evict);
+            self.set_free(index);
+        }
+        // Other shards may need what is free now.
+        while let Some(index) = self.pop_free() {
+            self.abolish(index);
+        }
+        under_way
+    }
+
+    /// The seats from this number on that hold chunks of a region that are in a range.
+    pub(in super::super) fn in_range(
+        &self,
+        region: u32,
+        chunks: &Range<u32>,
+        from: u32,
+    ) -> impl Iterator<Item = (SeatId, ChunkKey, State)> {
+        let seats = self.seats.iter().enumerate().skip(from as usize);
+        let seats = seats.map(|(at, seat)| (SeatId(at as u32), seat.key, seat.state));
+        let chunks = chunks.clone();
+        seats.filter(move |(_, key, state)| {
+            key.region == region && chunks.contains(&key.index) && *state != State::Absent
+        })
+    }
+
+    /// Whether the bytes of a chunk can be given up now: it is here, and neither pinned, held nor on its way.
+    pub fn may_be_discarded(&self, seat: SeatId) -> bool {
+        let Seat { state, is_pinned, holds, .. } = *self.seat(seat.0);
+        matches!(state, State::Resident | State::Aside | State::Dirty) && !is_pinned && holds == 0
+    }
+
+    /// A chunk is zero here and at the server. If it was in its region, its pages there were thrown away.
+    pub fn discard(&mut self, seat: SeatId) {
+        match self.seat(seat.0).state {
+            State::Resident => self.leave_region(seat.0),
+            State::Aside => self.leave_aside(seat.0),
+            _ => self.dirty.remove(&mut self.links, seat.0),
+        }
+        self.go(seat.0, Event::Discard);
+        self.set_free(seat.0);
+    }
+
+    /// Frames whose memory is to be given back to the system.
+    pub fn discarded(&mut self) -> Option<SeatFrame> {
+        let frame = self.discarded.pop()?;
+        self.spare_frames.push(frame);
+        Some(frame)
+    }
+
     /// Takes a chunk out of the region, and its seat from it.
     pub(super) fn drop_resident(&mut self, index: u32) {
-        self.resident.remove(&mut self.links, index);
+        self.leave_region(index);
         self.go(index, Event::LeaveClean);
         self.go(index, Event::Evict);
         self.set_free(index);
@@ -67,18 +155,18 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Access, Answer, Placement, ShardConfig, SizeClass};
+    use super::super::{Access, Answer, Placement, SizeClass};
     use super::*;
 
     const CLASS: SizeClass = SizeClass(12);
 
     fn key(region: u32, index: u32) -> ChunkKey {
-        ChunkKey { region, index }
+        ChunkKey::new(region, index)
     }
 
     /// A shard with room for two chunks, both of which are in the region.
     fn full() -> Shard {
-        let mut shard = Shard::new(ShardConfig::with_budget(2 << 12));
+        let mut shard = Shard::new(2 << 12);
         for region in 0..2 {
             let Answer::Fetch(seat) = shard.fault(key(region, 0), CLASS, Access::Write) else {
                 panic!("there is room");
@@ -90,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_stays_until_everybody_lets_go() {
+    fn what_is_held_stays_until_all_let_go() {
         let mut shard = full();
         assert!(shard.hold(key(0, 0)) && shard.hold(key(0, 0)) && !shard.hold(key(0, 1)));
         shard.owe(0);
@@ -113,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_will_take_is_given_up() {
+    fn only_what_no_server_will_take_is_given_up() {
         let mut shard = full();
         while let Some(seat) = shard.oldest() {
             shard.left(seat, true);

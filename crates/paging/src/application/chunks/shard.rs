@@ -2,32 +2,41 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use outboard_wire::mutant;
 
-use super::answer::{Answer, Counts, Placement, ShardConfig};
-use super::chunk::{Access, ChunkKey, Frame, KeyHasher, SeatId, SizeClass};
+use super::answer::{Answer, Counts, Placement};
+use super::chunk::{Access, ChunkKey, KeyHasher, SeatFrame, SeatId, SizeClass};
 use super::debts::Debt;
+use super::ghosts::Ghosts;
 use super::lists::{Links, Queue};
+use super::need::Need;
+use super::pool::Pool;
+use super::replacement::Replacement;
 use super::state::{Event, State, TRANSITIONS, edge};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seat {
     pub(super) key: ChunkKey,
-    pub(super) frame: Frame,
+    pub(super) frame: SeatFrame,
     pub(super) state: State,
-    /// Rescued since it was last the oldest.
-    pub(super) is_hot: bool,
+    /// It is not on trial.
+    pub(super) is_kept: bool,
+    /// It was moved out to see whether it is used, or waits for its first use.
+    pub(super) is_sample: bool,
+    /// When it was last seen to be touched, counted in chunks that came.
+    pub(super) since: u64,
     pub(super) is_pinned: bool,
     /// How many threads read or write it in the region just now.
     pub(super) holds: u32,
     /// Differs from the server's in unknown places.
     pub(super) is_changed: bool,
-    /// What it was at the server is known by its fingerprints.
+    /// Its bytes at the server are known by its fingerprints.
     pub(super) has_baseline: bool,
-    /// Somebody waits for it.
+    /// A thread waits for it.
     pub(super) is_awaited: bool,
-    /// Whoever waits wants to write.
+    /// A thread that waits wants to write.
     pub(super) is_for_writing: bool,
     /// Its bytes are being read out of the seat, where they must stay until that is done.
     pub(super) is_sending: bool,
@@ -44,14 +53,25 @@ pub(super) struct ParkedFault {
 
 /// The state of a share of all chunks.
 pub struct Shard {
-    pub(super) config: ShardConfig,
+    pub(super) pool: Arc<Pool>,
+    /// How many bytes of seats it may have while others leave them to it.
+    pub(super) most: usize,
+    /// How many bytes of its share it has asked others for.
+    pub(super) claimed: usize,
+    pub(super) is_starving: bool,
     pub(super) seats: Vec<Seat>,
     pub(super) links: Vec<Links>,
     pub(super) chunks: HashMap<ChunkKey, u32, BuildHasherDefault<KeyHasher>>,
-    /// In the region, by the time they came.
-    pub(super) resident: Queue,
+    /// How many of these are pages of divided chunks.
+    pub(super) pages: usize,
+    /// In the region and kept, by the time they came.
+    pub(super) kept: Queue,
+    /// In the region and on trial, by the time they came.
+    pub(super) on_trial: Queue,
     /// Clean and in their seats, by the time they left.
     pub(super) aside: Queue,
+    /// Clean and in their seats, moved out to see whether they are used, by the time they left.
+    pub(super) samples: Queue,
     /// Changed and in their seats.
     pub(super) dirty: Queue,
     /// Seats without a chunk, whose frames hold old bytes.
@@ -59,27 +79,49 @@ pub struct Shard {
     /// Places in `seats` without a frame.
     pub(super) vacant: Vec<u32>,
     /// Frames that were given back, to be used again; and to be emptied by the caller.
-    pub(super) spare_frames: Vec<Frame>,
-    pub(super) discarded: Vec<Frame>,
+    pub(super) spare_frames: Vec<SeatFrame>,
+    pub(super) discarded: Vec<SeatFrame>,
     pub(super) next_slot: [u32; 32],
     pub(super) used: usize,
-    aside_bytes: usize,
+    /// Bytes of seats that can be taken, of samples not counted, and of chunks on trial in the region.
+    pub(super) aside_bytes: usize,
+    pub(super) trial_used: usize,
+    /// Whether the seat that was taken last was a new one.
+    pub(super) has_grown: bool,
+    pub(super) replacement: Replacement,
     pub(super) free_bytes: usize,
-    is_moving_out: bool,
+    /// Bytes of changed chunks in their seats, which can be taken when the server has them.
+    pub(super) unsaved_bytes: usize,
+    /// How many of these are on their way to the server.
+    pub(super) saving: usize,
+    pub(super) need: Need,
+    /// Chunks that have left their seats lately.
+    pub(super) ghosts: Ghosts,
     pub(super) parked: VecDeque<ParkedFault>,
     pub(super) counts: Counts,
 }
 
 impl Shard {
-    /// A shard without chunks.
-    pub fn new(config: ShardConfig) -> Self {
+    /// A shard without chunks, with a budget of its own.
+    pub fn new(budget: usize) -> Self {
+        Self::of(Arc::new(Pool::new(budget, budget, 1)))
+    }
+
+    /// A shard without chunks, with a share of a budget that others have the rest of.
+    pub fn of(pool: Arc<Pool>) -> Self {
         Self {
-            config,
+            most: pool.most_of_shard(),
+            pool,
+            claimed: 0,
+            is_starving: false,
             seats: Vec::new(),
             links: Vec::new(),
             chunks: HashMap::default(),
-            resident: Queue::default(),
+            pages: 0,
+            kept: Queue::default(),
+            on_trial: Queue::default(),
             aside: Queue::default(),
+            samples: Queue::default(),
             dirty: Queue::default(),
             free: Vec::new(),
             vacant: Vec::new(),
@@ -88,31 +130,44 @@ impl Shard {
             next_slot: [0; 32],
             used: 0,
             aside_bytes: 0,
+            trial_used: 0,
+            has_grown: false,
+            replacement: Replacement::default(),
             free_bytes: 0,
-            is_moving_out: false,
+            unsaved_bytes: 0,
+            saving: 0,
+            need: Need::default(),
+            ghosts: Ghosts::default(),
             parked: VecDeque::with_capacity(64),
             counts: Counts::default(),
         }
     }
 
+    /// How many bytes of seats it can always have.
+    pub(super) fn share(&self) -> usize {
+        self.pool.share()
+    }
+
     /// Makes room for the records of as many chunks of this size as fit, so that no fault allocates.
     pub fn prepare(&mut self, class: SizeClass) {
-        let most = self.config.budget / class.bytes();
+        let most = self.most / class.bytes();
         self.seats.reserve(most);
         self.links.reserve(most);
-        self.chunks.reserve(most);
+        // A map that is at most half full clears what was removed without growing.
+        self.chunks.reserve(2 * most);
+        self.ghosts.prepare(self.most.div_ceil(2) / class.bytes());
         self.free.reserve(most);
         self.vacant.reserve(most);
         self.spare_frames.reserve(most);
         self.discarded.reserve(most);
     }
 
-    /// What it has done.
+    /// The counts.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Bytes of seats that exist. Never more than the budget.
+    /// Bytes of seats that exist. Those of all shards grow to the budget at most.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -135,7 +190,7 @@ impl Shard {
     }
 
     /// Where a seat's bytes lie.
-    pub fn frame(&self, seat: SeatId) -> Frame {
+    pub fn frame(&self, seat: SeatId) -> SeatFrame {
         self.seat(seat.0).frame
     }
 
@@ -160,7 +215,7 @@ impl Shard {
         (seat.is_changed, seat.has_baseline) = (true, false);
     }
 
-    /// Whether whoever waits for a chunk wants to write it.
+    /// Whether a thread that waits for a chunk wants to write it.
     pub fn is_for_writing(&self, seat: SeatId) -> bool {
         self.seat(seat.0).is_for_writing
     }
@@ -170,21 +225,25 @@ impl Shard {
         if let Some(&index) = self.chunks.get(&key) {
             return self.fault_on_known(index, access);
         }
+        if self.spares_a_sample(class) {
+            return Answer::MakeRoom;
+        }
         let Some(index) = self.take_seat(class) else {
-            if self.oldest().is_some() {
+            if self.may_make_room(class) && self.oldest().is_some() {
                 return Answer::MakeRoom;
             }
             self.park(key, class, access);
             return Answer::Parked;
         };
         self.counts.fetched += 1;
+        self.counts.pages += u64::from(key.page.is_some());
         self.begin_fetch(index, key, Some(access));
         Answer::Fetch(SeatId(index))
     }
 
     /// How many chunks are in the region.
     pub fn residents(&self) -> usize {
-        self.resident.len()
+        self.kept.len() + self.on_trial.len()
     }
 
     fn fault_on_known(&mut self, index: u32, access: Access) -> Answer {
@@ -192,7 +251,6 @@ impl Shard {
         let seat = self.seat_mut(index);
         match seat.state {
             State::Resident | State::Returned => {
-                seat.is_hot = true;
                 self.counts.here += 1;
                 Answer::Here
             }
@@ -213,7 +271,7 @@ impl Shard {
         }
     }
 
-    /// Takes a seat for a chunk that nobody waits for, unless it is known or that would cost another its place in
+    /// Takes a seat for a chunk that no thread waits for, unless it is known or that would cost another its place in
     /// the region.
     pub fn fetch_ahead(&mut self, key: ChunkKey, class: SizeClass) -> Option<SeatId> {
         if self.chunks.contains_key(&key) {
@@ -227,11 +285,15 @@ impl Shard {
 
     fn begin_fetch(&mut self, index: u32, key: ChunkKey, access: Option<Access>) {
         let frame = self.seat(index).frame;
+        let last_seen = self.ghosts.remove(key);
+        let is_kept = self.judge(last_seen);
         self.seats[index as usize] = Seat {
             key,
             frame,
             state: State::Absent,
-            is_hot: false,
+            is_kept,
+            is_sample: false,
+            since: self.replacement.clock,
             is_pinned: false,
             holds: 0,
             is_changed: false,
@@ -243,26 +305,49 @@ impl Shard {
         };
         self.go(index, Event::Fetch);
         self.chunks.insert(key, index);
+        self.pages += usize::from(key.page.is_some());
     }
 
-    /// The bytes of a chunk are in its seat. With `stay`, it is not moved in unless somebody waits for it.
+    /// The bytes of a chunk are in its seat. With `stay`, it is not moved in unless a thread waits for it.
     pub fn filled(&mut self, seat: SeatId, stay: bool) -> Placement {
         if self.seat(seat.0).is_awaited || !stay {
             return Placement::MoveIn;
         }
         self.go(seat.0, Event::Wait);
+        // Those that came before it and were used can leave before it.
+        let waiting = self.seat_mut(seat.0);
+        (waiting.is_sample, waiting.is_kept) = (true, false);
         self.enter_aside(seat.0);
         Placement::Stay
     }
 
-    /// A chunk that was filled is in the region.
-    pub fn arrived(&mut self, seat: SeatId) {
-        self.go(seat.0, Event::Arrive);
-        self.seat_mut(seat.0).is_awaited = false;
-        self.resident.push_newest(&mut self.links, seat.0);
+    /// A chunk that is known to be zero was filled with zeros, and is not asked for. The rest is as of one that was
+    /// [`filled`](Shard::filled), but that [`came_blank`](Shard::came_blank) is said when it is in the region.
+    pub fn blanked(&mut self, seat: SeatId, stay: bool) -> Placement {
+        let asked =
+            if self.seat(seat.0).is_awaited { &mut self.counts.fetched } else { &mut self.counts.ahead };
+        *asked -= 1;
+        self.counts.blank += 1;
+        self.filled(seat, stay)
     }
 
-    /// The bytes of a chunk cannot be had. Returns whether somebody waits for it.
+    /// A chunk that was filled with zeros is in the region.
+    pub fn came_blank(&mut self, seat: SeatId) {
+        self.enter_region(seat, Event::Blank);
+    }
+
+    /// A chunk that was filled is in the region.
+    pub fn arrived(&mut self, seat: SeatId) {
+        self.enter_region(seat, Event::Arrive);
+    }
+
+    fn enter_region(&mut self, seat: SeatId, event: Event) {
+        self.go(seat.0, event);
+        self.seat_mut(seat.0).is_awaited = false;
+        self.enter_region_newest(seat.0);
+    }
+
+    /// The bytes of a chunk cannot be had. Returns whether a thread waits for it.
     pub fn failed(&mut self, seat: SeatId) -> bool {
         self.go(seat.0, Event::Fail);
         let was_awaited = self.seat(seat.0).is_awaited;
@@ -278,50 +363,9 @@ impl Shard {
             _ => {}
         }
         self.go(seat.0, Event::Rescue);
-        self.seat_mut(seat.0).is_hot = true;
         self.counts.rescued += 1;
-        self.resident.push_newest(&mut self.links, seat.0);
-    }
-
-    /// Keeps a chunk in the region, or no longer. Returns whether it is there.
-    pub fn pin(&mut self, key: ChunkKey, is_pinned: bool) -> bool {
-        let Some(&index) = self.chunks.get(&key) else { return false };
-        let seat = self.seat_mut(index);
-        seat.is_pinned = is_pinned;
-        matches!(seat.state, State::Resident | State::Returned)
-    }
-
-    /// Whether a chunk is to be kept in the region.
-    pub fn is_pinned(&self, seat: SeatId) -> bool {
-        self.seat(seat.0).is_pinned
-    }
-
-    /// Whether chunks should be moved out now, so that the next faults find seats.
-    pub fn wants_room(&mut self) -> bool {
-        let ready = self.config.budget - self.used + self.aside_bytes + self.free_bytes;
-        if ready < self.config.low {
-            self.is_moving_out = true;
-        } else if ready >= self.config.high {
-            self.is_moving_out = false;
-        }
-        self.is_moving_out
-    }
-
-    /// The chunk to be moved out next: the oldest in the region that was not rescued since it was last looked at.
-    /// None if all are pinned or on their way. Say [`left`](Shard::left) or [`stuck`](Shard::stuck).
-    pub fn oldest(&mut self) -> Option<SeatId> {
-        // Each may be passed over once because it is hot and once because it cannot go.
-        for _ in 0..2 * self.resident.len() {
-            let oldest = self.resident.oldest()?;
-            let seat = self.seat(oldest);
-            if !seat.is_hot && !seat.is_pinned && self.may_leave(oldest) {
-                return Some(SeatId(oldest));
-            }
-            self.seat_mut(oldest).is_hot = false;
-            self.resident.remove(&mut self.links, oldest);
-            self.resident.push_newest(&mut self.links, oldest);
-        }
-        None
+        self.judge_rescued(seat.0);
+        self.enter_region_newest(seat.0);
     }
 
     /// The chunk of this key, if it is in the region and can be moved out.
@@ -332,7 +376,10 @@ impl Shard {
 
     /// A chunk was moved out of the region into its seat.
     pub fn left(&mut self, seat: SeatId, is_changed: bool) {
-        self.resident.remove(&mut self.links, seat.0);
+        self.leave_region(seat.0);
+        if self.seat(seat.0).is_sample {
+            self.seat_mut(seat.0).since = self.replacement.clock;
+        }
         if is_changed {
             self.go(seat.0, Event::LeaveDirty);
             self.dirty.push_newest(&mut self.links, seat.0);
@@ -345,14 +392,19 @@ impl Shard {
 
     /// A chunk cannot be moved out, because the kernel holds its pages. It counts as new.
     pub fn stuck(&mut self, seat: SeatId) {
-        self.resident.remove(&mut self.links, seat.0);
-        self.resident.push_newest(&mut self.links, seat.0);
+        self.leave_region(seat.0);
+        self.seat_mut(seat.0).is_sample = false;
+        self.replacement.is_held = true;
+        self.enter_region_newest(seat.0);
     }
 
     /// A chunk in its seat will hardly be needed again: its seat is the next to be taken.
     pub fn demote(&mut self, key: ChunkKey) {
         let Some(&index) = self.chunks.get(&key) else { return };
         if self.seat(index).state == State::Aside {
+            self.leave_aside(index);
+            self.seat_mut(index).is_sample = false;
+            self.enter_aside(index);
             self.aside.remove(&mut self.links, index);
             self.aside.push_oldest(&mut self.links, index);
         }
@@ -383,7 +435,7 @@ impl Shard {
         self.dirty.len()
     }
 
-    /// The bytes of a chunk on its way to the server have been read. Returns whether somebody waits for it: then move
+    /// The bytes of a chunk on its way to the server have been read. Returns whether a thread waits for it: then move
     /// it in and say [`rescued`](Shard::rescued).
     pub fn sent(&mut self, seat: SeatId) -> bool {
         let seat = self.seat_mut(seat.0);
@@ -401,7 +453,7 @@ impl Shard {
         }
     }
 
-    /// The server may not have a chunk. It stays here, changed in unknown places. Returns whether somebody waits for
+    /// The server may not have a chunk. It stays here, changed in unknown places. Returns whether a thread waits for
     /// it, as [`sent`](Shard::sent) does.
     pub fn save_failed(&mut self, seat: SeatId) -> bool {
         self.go(seat.0, Event::SaveFail);
@@ -413,59 +465,20 @@ impl Shard {
         self.sent(seat)
     }
 
-    /// Drops what can be dropped of a region that is unmapped, changed or not. Returns how many chunks are still
-    /// under way; when they have ended, ask again.
-    pub fn forget(&mut self, region: u32) -> usize {
-        self.parked.retain(|fault| fault.key.region != region);
-        let mut under_way = 0;
-        for index in 0..self.seats.len() as u32 {
-            let seat = *self.seat(index);
-            if seat.key.region != region || self.chunks.get(&seat.key) != Some(&index) {
-                continue;
-            }
-            match seat.state {
-                State::Resident => {
-                    self.drop_resident(index);
-                    continue;
-                }
-                State::Aside => self.leave_aside(index),
-                State::Dirty => self.dirty.remove(&mut self.links, index),
-                State::Fetching | State::Saving | State::Returned => {
-                    under_way += 1;
-                    continue;
-                }
-                State::Absent => continue,
-            }
-            self.go(index, Event::Evict);
-            self.set_free(index);
-        }
-        under_way
-    }
-
-    /// Frames whose memory is to be given back to the system.
-    pub fn discarded(&mut self) -> Option<Frame> {
-        let frame = self.discarded.pop()?;
-        self.spare_frames.push(frame);
-        Some(frame)
-    }
-
-    fn enter_aside(&mut self, index: u32) {
-        self.aside_bytes += self.seat(index).frame.class.bytes();
-        self.aside.push_newest(&mut self.links, index);
-    }
-
-    pub(super) fn leave_aside(&mut self, index: u32) {
-        self.aside_bytes -= self.seat(index).frame.class.bytes();
-        self.aside.remove(&mut self.links, index);
-    }
-
     pub(super) fn go(&mut self, index: u32, event: Event) {
         let seat = self.seat_mut(index);
         let Some(way) = edge(seat.state, event) else {
             unreachable!("{event:?} of a chunk that is {:?}", seat.state);
         };
-        seat.state = TRANSITIONS[way].2;
+        let (before, after) = (seat.state, TRANSITIONS[way].2);
+        seat.state = after;
+        let bytes = seat.frame.class.bytes();
         self.counts.edges[way] += 1;
+        let is_unsaved = |state| matches!(state, State::Dirty | State::Saving);
+        self.unsaved_bytes += usize::from(is_unsaved(after)) * bytes;
+        self.unsaved_bytes -= usize::from(is_unsaved(before)) * bytes;
+        self.saving += usize::from(after == State::Saving);
+        self.saving -= usize::from(before == State::Saving);
     }
 
     pub(super) fn seat(&self, index: u32) -> &Seat {

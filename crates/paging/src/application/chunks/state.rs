@@ -19,20 +19,22 @@ pub enum State {
     Returned,
 }
 
-/// What happens to a chunk.
+/// The events of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// It gets a seat and is asked for.
     Fetch,
     /// It arrived and was moved in.
     Arrive,
-    /// It arrived before anybody needed it, and stays in its seat.
+    /// It arrived before any thread needed it, and stays in its seat.
     Wait,
+    /// It is known to be zero at the server, and was moved in as zeros without being asked for.
+    Blank,
     /// It did not arrive.
     Fail,
     /// It was touched in its seat and moved in.
     Rescue,
-    /// It was moved out, and nobody had changed it.
+    /// It was moved out, and no thread had changed it.
     LeaveClean,
     /// It was moved out, and it had been changed.
     LeaveDirty,
@@ -44,15 +46,20 @@ pub enum Event {
     SaveFail,
     /// Its seat is taken for another.
     Evict,
+    /// It is made zero here and at the server, whatever it was.
+    Discard,
 }
 
-use Event::{Arrive, Evict, Fail, Fetch, LeaveClean, LeaveDirty, Rescue, Save, SaveFail, Saved, Wait};
+use Event::{
+    Arrive, Blank, Discard, Evict, Fail, Fetch, LeaveClean, LeaveDirty, Rescue, Save, SaveFail, Saved, Wait,
+};
 use State::{Absent, Aside, Dirty, Fetching, Resident, Returned, Saving};
 
 /// Every way from one state to another. What is not here cannot happen.
-pub const TRANSITIONS: [(State, Event, State); 16] = [
+pub const TRANSITIONS: [(State, Event, State); 20] = [
     (Absent, Fetch, Fetching),
     (Fetching, Arrive, Resident),
+    (Fetching, Blank, Resident),
     (Fetching, Wait, Aside),
     (Fetching, Fail, Absent),
     (Resident, LeaveClean, Aside),
@@ -66,7 +73,10 @@ pub const TRANSITIONS: [(State, Event, State); 16] = [
     (Saving, Rescue, Returned),
     (Returned, Saved, Resident),
     (Returned, SaveFail, Resident),
-    // Whoever frees a region or is told that its server is lost for good gives up what only it has.
+    (Resident, Discard, Absent),
+    (Aside, Discard, Absent),
+    (Dirty, Discard, Absent),
+    // A process that frees a region, or is told that its server is lost for good, gives up what only it has.
     (Dirty, Evict, Absent),
 ];
 

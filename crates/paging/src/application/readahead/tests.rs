@@ -109,6 +109,6 @@ fn threads_that_take_turns_in_one_pass_are_one_stream() {
             }
         }
         assert!(faults < 300, "{faults} of 3000 chunks were not asked for in time");
-        assert!(wasted < 150, "{wasted} chunks were asked for by steps that nobody takes");
+        assert!(wasted < 150, "{wasted} chunks were asked for by steps that no thread takes");
     }
 }

@@ -103,7 +103,7 @@ fn a_grid_of_agents_needs_two_hops() {
 }
 
 #[test]
-fn without_relays_nobody_is_used_who_did_not_offer_it() {
+fn without_relays_no_agent_is_used_that_did_not_offer_it() {
     let mut net = Net::new(3, false, |a, b| a.abs_diff(b) == 1);
     (0..3).for_each(|rank| net.attach(rank as usize, rank));
     net.settle();
@@ -129,7 +129,7 @@ fn who_is_lost_is_lost_for_all_and_comes_back() {
 }
 
 #[test]
-fn whoever_is_reached_by_another_way_was_lost_in_between() {
+fn a_rank_that_is_reached_by_another_route_was_lost_in_between() {
     // 0 reaches the ranks of 3 by 1 and by 2.
     let mut net = Net::new(4, true, |a, b| (a, b) != (3, 0));
     net.attach(0, 0);
@@ -175,7 +175,7 @@ fn what_has_changed_is_what_was_told_whatever_the_numbers_of_ranks_are() {
     assert_eq!(routes.take_changed().into_iter().map(|(job, _)| job.job).collect::<Vec<_>>(), [JobId(7)]);
     assert!(routes.take_changed().is_empty());
     routes.on_announcement(1, &announcement(500, 0, false));
-    assert_eq!(routes.jobs.len(), 99, "nobody hears of a job by not reaching it");
+    assert_eq!(routes.jobs.len(), 99, "no agent hears of a job by not reaching it");
 }
 
 #[test]

@@ -7,13 +7,13 @@ use super::*;
 /// A small job: what is under way, and what every rank knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
-    ranks: Vec<(Quiescence, Counts)>,
+    ranks: Vec<(Quiescence, SentAndHandled)>,
     /// Messages: for whom, and how many times more they are sent on.
     messages: Vec<(u32, u32)>,
     /// Handlers that have not sent yet what they send.
     handlers: Vec<(u32, u32)>,
     /// Signals: from whom, for whom.
-    signals: Vec<(u32, u32, Signal)>,
+    signals: Vec<(u32, u32, AgreementSignal)>,
     /// How many rounds each rank still comes to.
     rounds: Vec<u32>,
 }
@@ -24,7 +24,7 @@ enum Mistake {
     None,
     /// Rank 0 believes a single wave.
     OneWave,
-    /// Somebody looks at the counts of a rank while its handler runs.
+    /// Rank 0 looks at the counts of a rank while its handler runs.
     InHandler,
 }
 
@@ -40,7 +40,7 @@ impl World {
             if let Some(census) = &mut machine.census {
                 census.believes_one_wave = mistake == Mistake::OneWave;
             }
-            (machine, Counts::default())
+            (machine, SentAndHandled::default())
         };
         let rounds = vec![rounds; ranks as usize];
         let ranks = (0..ranks).map(rank).collect();

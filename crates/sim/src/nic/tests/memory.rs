@@ -1,12 +1,12 @@
-//! Whatever is decided, and whoever dies, the target's memory is what a plain array holds: at the NIC's own pace.
+//! Whatever is decided, and whichever node dies, the target's memory is what a plain array holds: at the NIC's own pace.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use outboard_wire::access::Status;
+use outboard_wire::access::AccessStatus;
 use outboard_wire::writing::{Batch, Drained, WriterId};
 use outboard_wire::{Incarnation, Time};
-use outboard_writing::{Begun, Drainer, Hint, Path, Write, Writer, WriterConfig};
+use outboard_writing::{Begun, Drainer, Hint, Write, WritePath, WriteSequencer, WriterConfig};
 
 use super::super::Parameters;
 use super::super::hardware::Target;
@@ -28,7 +28,7 @@ struct Play {
     target: Target,
     drainer: Drainer<()>,
     memory: Vec<u8>,
-    writer: Writer,
+    writer: WriteSequencer,
     now: f64,
     agenda: BTreeMap<Reverse<(u64, u64)>, News>,
     number: u64,
@@ -40,7 +40,7 @@ impl Play {
             target: Target::new(Parameters::default()),
             drainer: Drainer::new(WRITER),
             memory: vec![0; SIZE],
-            writer: Writer::new(WRITER, config, Time::ZERO),
+            writer: WriteSequencer::new(WRITER, config, Time::ZERO),
             now: 0.0,
             agenda: BTreeMap::new(),
             number: 0,
@@ -106,7 +106,7 @@ impl Play {
                 let answer = self.drainer.drain(&batch, entries[..].into(), |arrival| {
                     let offset = arrival.offset as usize;
                     arrival.bytes.read(0, &mut memory[offset..offset + arrival.bytes.len()]);
-                    Status::Done
+                    AccessStatus::Done
                 });
                 let answer = answer.expect("the writer's batches are well formed");
                 self.expect(self.now + 800.0, News::Answered(answer));
@@ -130,7 +130,7 @@ fn any_decisions_give_the_same_memory() {
             let len = random.usize(..300);
             let offset = if random.bool() { random.usize(..400) } else { random.usize(..SIZE - len) };
             let bytes: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
-            let path = [None, Some(Path::Offload), Some(Path::Unload)][random.usize(..3)];
+            let path = [None, Some(WritePath::Offload), Some(WritePath::Unload)][random.usize(..3)];
             let (offset, signal) = (offset as u64, false);
             let write = Write { slot: 0, offset, bytes: &bytes, hint: Hint::None, path, signal };
             while !play.begin(&write) {
@@ -153,6 +153,6 @@ fn any_decisions_give_the_same_memory() {
             play.advance();
         }
         assert!(play.memory == expected, "seed {seed}: memory differs");
-        assert!(play.writer.counts().resent > 0, "seed {seed}: nobody died in the middle of something");
+        assert!(play.writer.counts().resent > 0, "seed {seed}: no node died in the middle of something");
     }
 }

@@ -26,7 +26,7 @@ fn drain(
 ) -> Result<Drained, Malformed> {
     drainer.drain(batch, bytes.into(), |arrival| {
         applied.push((arrival.region.copied(), arrival.offset, arrival.bytes.to_vec()));
-        if arrival.region.is_some() { Status::Done } else { Status::NotOpen }
+        if arrival.region.is_some() { AccessStatus::Done } else { AccessStatus::NotOpen }
     })
 }
 
@@ -60,7 +60,7 @@ fn what_an_earlier_attempt_still_brings_is_not_applied() {
     let answer = drain(&mut drainer, &batch(2, 1, 1), &bytes, &mut applied).unwrap();
     assert_eq!(
         answer.refusals,
-        [Refusal { sequence: 1, status: Status::NotOpen }],
+        [RefusedEntry { sequence: 1, status: AccessStatus::NotOpen }],
         "regions are presented anew"
     );
 }
@@ -72,12 +72,12 @@ fn refusals_are_told_until_the_writer_says_that_it_knows() {
     drainer.present(1, 0, "region");
     let mut applied = Vec::new();
     let bytes = entries(&[(5, 0, b"nowhere"), (0, 0, b"here")]);
-    let refusals = vec![Refusal { sequence: 1, status: Status::NotOpen }];
+    let refusals = vec![RefusedEntry { sequence: 1, status: AccessStatus::NotOpen }];
     assert_eq!(drain(&mut drainer, &batch(1, 1, 2), &bytes, &mut applied).unwrap().refusals, refusals);
     assert_eq!(drainer.attach(2).refusals, refusals);
     let later = Batch { settled: 2, ..batch(2, 3, 1) };
     let answer = drain(&mut drainer, &later, &entries(&[(5, 0, b"")]), &mut applied).unwrap();
-    assert_eq!(answer.refusals, [Refusal { sequence: 3, status: Status::NotOpen }]);
+    assert_eq!(answer.refusals, [RefusedEntry { sequence: 3, status: AccessStatus::NotOpen }]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use outboard_wire::Time;
 
 use super::slot::{Slot, fault_of};
 use super::{BeginError, Initiator, PASSED};
-use crate::{Begun, BegunAtOnce, Fault, NotYet, Path, Write, WriteId};
+use crate::{Begun, BegunAtOnce, NotYet, Write, WriteFault, WriteId, WritePath};
 
 /// Writes in passing after which the link is asked for completions.
 pub(super) const UNCOLLECTED_MAX: u64 = 32;
@@ -53,13 +53,13 @@ impl Initiator {
 
     /// A link that has lost its peer says so when it is asked next.
     #[inline]
-    fn suspect(&mut self, result: Result<(), Fault>) {
-        if result == Err(Fault::Lost) {
+    fn suspect(&mut self, result: Result<(), WriteFault>) {
+        if result == Err(WriteFault::Lost) {
             self.look_at = 0;
         }
     }
 
-    /// Whether a turn should be made before the next write: somebody who only writes must hear of what has ended too, or
+    /// Whether a turn should be made before the next write: a program that only writes must hear of ends too, or
     /// everything to the same bytes would have to follow; and that the server is gone, though mapped memory can be written.
     #[inline]
     pub fn wants_turn(&mut self) -> bool {
@@ -71,7 +71,7 @@ impl Initiator {
         wants
     }
 
-    /// Whether nobody has looked for long whether the server lives.
+    /// Whether the writer has not looked for long whether the server lives.
     #[inline]
     pub fn is_look_due(&self) -> bool {
         self.writer.next_id().0 >= self.look_at
@@ -84,7 +84,7 @@ impl Initiator {
         link: &mut L,
         write: &Write<'_>,
         clock: impl Fn() -> Time,
-    ) -> Result<(WriteId, Path), BeginError> {
+    ) -> Result<(WriteId, WritePath), BeginError> {
         if let Some(lost) = &self.lost {
             return Err(BeginError::Access(AccessError::Lost(lost.clone())));
         }
@@ -108,17 +108,17 @@ impl Initiator {
                     let result = written.map_err(|error| fault_of(&error));
                     self.suspect(result);
                     self.writer.offloaded_at_once(self.now, at_once, result);
-                    return Ok((id, Path::Offload));
+                    return Ok((id, WritePath::Offload));
                 }
             }
         } else {
             self.writer.begin(self.now, write).map_err(BeginError::NotYet)?
         };
         match begun {
-            Begun::Unload { id } => Ok((id, Path::Unload)),
+            Begun::Unload { id } => Ok((id, WritePath::Unload)),
             Begun::Offload { id, token } => {
                 self.offload(link, open, write, token)?;
-                Ok((id, Path::Offload))
+                Ok((id, WritePath::Offload))
             }
         }
     }

@@ -37,6 +37,7 @@ impl Initiator {
     /// Has what is unloaded drained by another agent from now on, or by the server itself.
     pub fn drain_by(&mut self, has_relay: bool) {
         self.has_relay = has_relay;
+        self.has_relay_answered = false;
         self.awaited_since = None;
         // If the server does not know the writer, that comes first.
         if !self.writer.is_stranded() {
@@ -86,7 +87,7 @@ impl Initiator {
         self.attach();
     }
 
-    /// Tells whoever drains that the writer is done, if it is.
+    /// Tells the drainer that the writer is done, if it is.
     pub fn leave<K: Link>(&self, link: &mut K) {
         if self.lost.is_none() && self.writer.is_idle() {
             let leave = Leave { writer: self.identity, attempt: self.writer.attempt() };
@@ -95,7 +96,7 @@ impl Initiator {
         }
     }
 
-    /// When something has to be done even if nobody says anything.
+    /// When something has to be done even if no peer says anything.
     pub fn next_deadline(&self) -> Option<Time> {
         let is_waiting = self.writer.is_stranded() && !self.writer.has_unloaded();
         let silent = self.awaited_since.map(|since| since + self.relay_patience);

@@ -1,12 +1,12 @@
 //! The regions that a writer has open.
 
-use outboard_contract::{AccessError, OpenRegion, Outcome, RemoteMemory};
-use outboard_wire::access::Status;
+use outboard_contract::{AccessError, AccessOutcome, OpenRegion, RemoteMemory};
+use outboard_wire::access::AccessStatus;
 use outboard_wire::writing::{Present, SLOTS_MAX, WriterId};
 use outboard_wire::{Grant, Rights};
 
 use super::{Initiator, OPENING};
-use crate::{Fault, Span};
+use crate::{WriteFault, WriteSpan};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -36,15 +36,16 @@ impl Slot {
     }
 
     /// What the target's bare status means for a write.
-    pub(super) fn refusal(&self, status: Status, span: &Span) -> AccessError {
+    pub(super) fn refusal(&self, status: AccessStatus, span: &WriteSpan) -> AccessError {
         let (offset, len, size) = (span.offset, span.len, self.grant.size);
         match status {
-            Status::OutOfBounds => AccessError::OutOfBounds { offset, len, size },
-            Status::NoRight => AccessError::NoRight { needed: Rights::WRITE },
-            Status::Busy => AccessError::Busy,
-            Status::NoDescriptors => AccessError::OwnerLacksDescriptors,
-            Status::Misaligned => AccessError::Misaligned { offset },
-            Status::NotOpen | Status::Done => AccessError::NotOpen,
+            AccessStatus::OutOfBounds => AccessError::OutOfBounds { offset, len, size },
+            AccessStatus::NoRight => AccessError::NoRight { needed: Rights::WRITE },
+            AccessStatus::Busy => AccessError::Busy,
+            AccessStatus::NoDescriptors => AccessError::OwnerLacksDescriptors,
+            AccessStatus::NoMemory => AccessError::OwnerLacksMemory,
+            AccessStatus::Misaligned => AccessError::Misaligned { offset },
+            AccessStatus::NotOpen | AccessStatus::Done => AccessError::NotOpen,
         }
     }
 }
@@ -65,7 +66,7 @@ impl Initiator {
         let outcome = self.opened.take()?;
         let (grant, rights) = self.opening.take()?;
         Some(outcome.and_then(|outcome| {
-            let Outcome::Opened(open) = outcome else { return Err(AccessError::NotOpen) };
+            let AccessOutcome::Opened(open) = outcome else { return Err(AccessError::NotOpen) };
             let free = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
             if free >= SLOTS_MAX as usize {
                 link.close_region(open);
@@ -90,14 +91,15 @@ impl Initiator {
 }
 
 /// What an error of the one-sided path means for a write.
-pub(super) fn fault_of(error: &AccessError) -> Fault {
-    Fault::Refused(match error {
-        AccessError::OutOfBounds { .. } => Status::OutOfBounds,
-        AccessError::NoRight { .. } => Status::NoRight,
-        AccessError::Misaligned { .. } => Status::Misaligned,
-        AccessError::Lost(_) => return Fault::Lost,
-        AccessError::Busy => Status::Busy,
-        AccessError::OwnerLacksDescriptors => Status::NoDescriptors,
-        _ => Status::NotOpen,
+pub(super) fn fault_of(error: &AccessError) -> WriteFault {
+    WriteFault::Refused(match error {
+        AccessError::OutOfBounds { .. } => AccessStatus::OutOfBounds,
+        AccessError::NoRight { .. } => AccessStatus::NoRight,
+        AccessError::Misaligned { .. } => AccessStatus::Misaligned,
+        AccessError::Lost(_) => return WriteFault::Lost,
+        AccessError::Busy => AccessStatus::Busy,
+        AccessError::OwnerLacksDescriptors => AccessStatus::NoDescriptors,
+        AccessError::OwnerLacksMemory => AccessStatus::NoMemory,
+        _ => AccessStatus::NotOpen,
     })
 }

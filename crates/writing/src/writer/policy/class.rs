@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use outboard_steering::{Chooser, Config, Evidence, Explanation, Preference, Signal};
+use outboard_steering::{Chooser, Evidence, Explanation, Preference, Signal, SteeringConfig};
 use outboard_wire::Time;
 
-use crate::Path;
+use crate::WritePath;
 
 /// Lessons between two reviews.
 const REVIEW: u32 = 32;
@@ -27,8 +27,8 @@ pub(super) struct Class {
     cold: Signal,
     unload: Signal,
     /// What becomes of writes to pages that are not hot.
-    chooser: Chooser<Path, 2>,
-    pub(super) chosen: Path,
+    chooser: Chooser<WritePath, 2>,
+    pub(super) chosen: WritePath,
     /// Follows the lowest that warm writes take: quickly down, slowly up. Zero before the first.
     warm_ns: u64,
     known: Option<Costs>,
@@ -36,8 +36,8 @@ pub(super) struct Class {
 }
 
 impl Class {
-    pub(super) fn new(config: &Config, preference: Preference<Path>, now: Time) -> Self {
-        let chooser = Chooser::new(Path::ALL, preference, *config, now);
+    pub(super) fn new(config: &SteeringConfig, preference: Preference<WritePath>, now: Time) -> Self {
+        let chooser = Chooser::new(WritePath::ALL, preference, *config, now);
         let chooser = chooser.expect("both paths are among the options");
         Self {
             cold: Signal::new(config),
@@ -52,7 +52,7 @@ impl Class {
 
     /// The path of a write to a page that is not hot: the chosen one, or now and then the other to measure it.
     #[inline]
-    pub(super) fn pick(&mut self) -> Path {
+    pub(super) fn pick(&mut self) -> WritePath {
         self.chooser.pick()
     }
 
@@ -108,14 +108,14 @@ impl Class {
         Some((self.cold.estimate()?.value, self.unload.estimate()?.value))
     }
 
-    pub(super) fn explain(&self, now: Time) -> Explanation<Path> {
+    pub(super) fn explain(&self, now: Time) -> Explanation<WritePath> {
         self.chooser.explain(now)
     }
 }
 
 /// How readily the choice for cold pages follows the measurements. A lead of a few percent is worth following, because
 /// changing one's mind costs nothing here.
-pub(super) const STEERING: Config = Config {
+pub(super) const STEERING: SteeringConfig = SteeringConfig {
     window: Duration::from_micros(50),
     min_samples: 8,
     stale_after: Duration::from_secs(5),

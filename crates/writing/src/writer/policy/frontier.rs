@@ -25,7 +25,7 @@ pub(super) fn warmer(warmth: u8) -> u8 {
 
 /// Where a page stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Zone {
     /// Below the frontier: not to be offloaded.
     Beyond,
     /// Below the frontier, but one of the few that try what it would be like if it were lower. A page that was touched once
@@ -92,27 +92,27 @@ impl Frontier {
 
     /// Where a page of this heat stands. One that was offloaded stays so until it is a good deal colder.
     #[inline]
-    pub(super) fn standing(&self, heat: u32, warmth: u8, hash: u64) -> Standing {
+    pub(super) fn zone(&self, heat: u32, warmth: u8, hash: u64) -> Zone {
         let counted = match warmth {
             0 => heat,
             BURNT => heat / 2,
             _ => 2 * heat,
         };
         if counted >= self.heat {
-            if warmth > self.probation && warmth != BURNT { Standing::Core } else { Standing::Edge }
+            if warmth > self.probation && warmth != BURNT { Zone::Core } else { Zone::Edge }
         } else if (hash >> 20) & 31 == 0 && 2 * counted >= self.heat && heat > LEAST {
-            Standing::Scout
+            Zone::Scout
         } else {
-            Standing::Beyond
+            Zone::Beyond
         }
     }
 
     /// An offloaded write has ended. `was_warm` says whether the page's former write was offloaded.
-    pub(super) fn learn(&mut self, standing: Standing, was_warm: bool, is_miss: bool, costs: Costs) {
-        match standing {
-            Standing::Scout => self.scouts.add(is_miss),
-            Standing::Edge => self.edge.add(is_miss),
-            Standing::Core | Standing::Beyond => {}
+    pub(super) fn learn(&mut self, zone: Zone, was_warm: bool, is_miss: bool, costs: Costs) {
+        match zone {
+            Zone::Scout => self.scouts.add(is_miss),
+            Zone::Edge => self.edge.add(is_miss),
+            Zone::Core | Zone::Beyond => {}
         }
         if was_warm {
             self.again.add(is_miss);

@@ -1,6 +1,6 @@
 //! What a write will teach when it has ended.
 
-use super::frontier::Standing;
+use super::frontier::Zone;
 use super::heat::HASH_UNUSED;
 
 /// What a write will teach when it has ended, in one word: a decision returns it with every write.
@@ -26,12 +26,12 @@ pub(super) enum Kind {
 
 /// How many bits say of which size a write is.
 pub(super) const CLASS_BITS: u32 = 2;
-const STANDING_BITS: u32 = 2;
+const ZONE_BITS: u32 = 2;
 const KIND_BITS: u32 = 3;
 
 const CLASS_AT: u32 = HASH_UNUSED.start;
-const STANDING_AT: u32 = CLASS_AT + CLASS_BITS;
-const KIND_AT: u32 = STANDING_AT + STANDING_BITS;
+const ZONE_AT: u32 = CLASS_AT + CLASS_BITS;
+const KIND_AT: u32 = ZONE_AT + ZONE_BITS;
 const END: u32 = KIND_AT + KIND_BITS;
 const OURS: u64 = (1 << END) - (1 << CLASS_AT);
 const _: () = assert!(END <= HASH_UNUSED.end);
@@ -41,13 +41,13 @@ impl Lesson {
 
     /// What is learnt of writes of a size, and of no page.
     pub(super) const fn of_size(class: usize, kind: Kind) -> Self {
-        Self::of_page(0, class, kind, Standing::Beyond)
+        Self::of_page(0, class, kind, Zone::Beyond)
     }
 
     #[inline]
-    pub(super) const fn of_page(hash: u64, class: usize, kind: Kind, standing: Standing) -> Self {
+    pub(super) const fn of_page(hash: u64, class: usize, kind: Kind, zone: Zone) -> Self {
         debug_assert!(class < 1 << CLASS_BITS);
-        let ours = (class as u64) << CLASS_AT | (standing as u64) << STANDING_AT | (kind as u64) << KIND_AT;
+        let ours = (class as u64) << CLASS_AT | (zone as u64) << ZONE_AT | (kind as u64) << KIND_AT;
         Self { bits: hash & !OURS | ours }
     }
 
@@ -73,12 +73,12 @@ impl Lesson {
     }
 
     #[inline]
-    pub(super) const fn standing(self) -> Standing {
-        match self.part(STANDING_AT, STANDING_BITS) {
-            1 => Standing::Scout,
-            2 => Standing::Edge,
-            3 => Standing::Core,
-            _ => Standing::Beyond,
+    pub(super) const fn zone(self) -> Zone {
+        match self.part(ZONE_AT, ZONE_BITS) {
+            1 => Zone::Scout,
+            2 => Zone::Edge,
+            3 => Zone::Core,
+            _ => Zone::Beyond,
         }
     }
 
@@ -97,14 +97,14 @@ mod tests {
     #[test]
     fn everything_comes_out_as_it_went_in() {
         let kinds = [Kind::Nothing, Kind::Unload, Kind::Cold, Kind::Warm, Kind::Sample];
-        let standings = [Standing::Beyond, Standing::Scout, Standing::Edge, Standing::Core];
+        let zones = [Zone::Beyond, Zone::Scout, Zone::Edge, Zone::Core];
         for hash in [0, u64::MAX, 0x0123_4567_89AB_CDEF] {
             for kind in kinds {
-                for standing in standings {
+                for zone in zones {
                     for class in 0..1 << CLASS_BITS {
-                        let lesson = Lesson::of_page(hash, class, kind, standing);
+                        let lesson = Lesson::of_page(hash, class, kind, zone);
                         assert_eq!((lesson.class(), lesson.kind()), (class, kind));
-                        assert_eq!(lesson.standing(), standing);
+                        assert_eq!(lesson.zone(), zone);
                         assert!(same_home(lesson.hash(), hash));
                     }
                 }

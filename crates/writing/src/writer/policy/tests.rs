@@ -18,21 +18,21 @@ impl World {
         Self { policy, now: Time::ZERO, random, at_hand: Default::default(), costs }
     }
 
-    fn write(&mut self, page: u64, hint: Hint) -> Path {
+    fn write(&mut self, page: u64, hint: Hint) -> WritePath {
         self.write_bytes(64, page, hint)
     }
 
-    fn write_bytes(&mut self, len: u64, page: u64, hint: Hint) -> Path {
-        let span = Span { slot: 0, offset: page << PAGE_LOG2, len };
+    fn write_bytes(&mut self, len: u64, page: u64, hint: Hint) -> WritePath {
+        let span = WriteSpan { slot: 0, offset: page << PAGE_LOG2, len };
         let (path, lesson) = self.policy.choose(&span, hint);
         let found = self.at_hand.iter().position(|held| *held == page);
         let [unload, warm, cold] = self.costs;
         let took = match (path, found) {
-            (Path::Unload, _) => unload,
-            (Path::Offload, Some(_)) => warm,
-            (Path::Offload, None) => cold,
+            (WritePath::Unload, _) => unload,
+            (WritePath::Offload, Some(_)) => warm,
+            (WritePath::Offload, None) => cold,
         };
-        if path == Path::Offload {
+        if path == WritePath::Offload {
             found.map(|at| self.at_hand.remove(at));
             self.at_hand.push_front(page);
             self.at_hand.truncate(ENTRIES);
@@ -49,7 +49,7 @@ impl World {
             let is_cold = self.random.bool();
             let page = if is_cold { self.random.u64(1 << 20..1 << 40) } else { hot + self.random.u64(..256) };
             let path = self.write(page, Hint::None);
-            counts[usize::from(is_cold)][usize::from(path == Path::Offload)] += 1.0;
+            counts[usize::from(is_cold)][usize::from(path == WritePath::Offload)] += 1.0;
         }
         counts.map(|[unloaded, offloaded]| offloaded / (offloaded + unloaded))
     }
@@ -100,9 +100,9 @@ fn where_misses_cost_no_more_than_the_ring_everything_is_offloaded() {
 fn hints_are_believed() {
     let mut world = World::new(USUAL);
     world.mixed(40_000, 0);
-    assert!((0..500).all(|page| world.write((1 << 50) + page, Hint::Hot) == Path::Offload));
-    assert!((0..500).all(|page| world.write((1 << 50) + page, Hint::Streaming) == Path::Offload));
-    let unloaded = (0..500).filter(|_| world.write(3, Hint::Cold) == Path::Unload).count();
+    assert!((0..500).all(|page| world.write((1 << 50) + page, Hint::Hot) == WritePath::Offload));
+    assert!((0..500).all(|page| world.write((1 << 50) + page, Hint::Streaming) == WritePath::Offload));
+    let unloaded = (0..500).filter(|_| world.write(3, Hint::Cold) == WritePath::Unload).count();
     assert!(unloaded > 480, "{unloaded}");
 }
 

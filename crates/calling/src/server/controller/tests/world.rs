@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use outboard_steering::Site;
 use outboard_wire::Time;
-use outboard_wire::calling::{Load, Observed, Seen};
+use outboard_wire::calling::{Observed, Seen, SiteLoad};
 
 use crate::{CallerNumber, Controller, ControllerConfig};
 
@@ -46,7 +46,7 @@ struct Station {
     /// Since when another process has the core, for so long out of so long.
     competitor: Option<(u64, u64, u64)>,
     is_silent: bool,
-    load: Load,
+    load: SiteLoad,
     reported_at: u64,
 }
 
@@ -95,7 +95,7 @@ impl World {
             serving: None,
             competitor: None,
             is_silent: false,
-            load: Load::default(),
+            load: SiteLoad::default(),
             reported_at: 0,
         };
         let mut world = Self {
@@ -339,9 +339,9 @@ impl World {
                 station.reported_at = self.now;
                 self.controller.on_load(now, site, &load);
             } else if site == Site::Server {
-                // Whoever steers runs by itself and sees that a worker does not get on.
+                // The controller runs by itself and sees that a worker does not get on.
                 let oldest_ns = station.queue.front().map_or(0, |(arrived, _)| self.now - arrived);
-                self.controller.on_load(now, site, &Load { oldest_ns, ..Load::default() });
+                self.controller.on_load(now, site, &SiteLoad { oldest_ns, ..SiteLoad::default() });
             }
         }
         let (before, epoch) = (self.controller.shifts_total(), self.controller.table().epoch());

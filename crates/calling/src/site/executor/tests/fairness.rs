@@ -1,4 +1,4 @@
-//! Whoever takes much keeps nobody else waiting.
+//! A client that takes much keeps no other waiting.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn a_greedy_client_does_not_run_whenever_others_calls_are_still_in_their_link() 
     }
     let served = |who| world.order.iter().filter(|client| **client == who).count();
     let (calls, modest_calls) = (served(greedy), served(modest));
-    assert_eq!(modest_calls, 4 * ROUNDS, "nobody who asks for little waits");
+    assert_eq!(modest_calls, 4 * ROUNDS, "no client that asks for little waits");
     // One or two quanta of 8192 for every turn of the others.
     assert!((17..=40).contains(&calls), "{calls} long calls were served meanwhile");
     let before = world.order.len();
@@ -63,7 +63,7 @@ fn a_greedy_client_does_not_run_whenever_others_calls_are_still_in_their_link() 
 }
 
 #[test]
-fn nobody_gets_rid_of_a_debt_while_it_is_paused() {
+fn a_paused_queue_keeps_its_debt() {
     let mut world = World::new();
     let (greedy, modest) = (world.client(), world.client());
     for client in [greedy, modest] {
@@ -206,7 +206,7 @@ fn functions_whose_calls_were_taken_back_have_no_turns_left_over() {
 }
 
 #[test]
-fn rooms_keep_nothing_alive_of_whoever_has_gone() {
+fn rooms_keep_nothing_alive_of_a_client_that_has_gone() {
     let mut world = World::new();
     world.site.is_far = true;
     let (client, other) = (world.client(), world.client());
@@ -246,7 +246,10 @@ fn a_length_that_is_refused_is_not_paid_for() {
             assert_eq!(submitted, Submitted::Taken, "{text}");
             let spent = world.executor.run(Time::ZERO, &mut world.site, 1_000_000, |outcome| {
                 assert_eq!((outcome.client, outcome.call), (greedy, call), "{text}");
-                assert!(matches!(outcome.result, Err(NoReply::Failed(Failure::Trapped { .. }))), "{text}");
+                assert!(
+                    matches!(outcome.result, Err(NoReply::Failed(CallFailure::Trapped { .. }))),
+                    "{text}"
+                );
             });
             assert!(spent <= 2 * 10_000, "{text}: {spent} of fuel for a call that may spend 10000");
             assert_eq!(world.call(honest, 0, &[]), Ok((7, Vec::new())), "{text}");

@@ -64,11 +64,11 @@ fn going_on_is_bounded_and_needs_a_function() {
         world.bind(client, 3, STEP);
         world.bind(other, 5, STEP);
         let reason = |given: Given| match given {
-            Err(Failure::Trapped { reason, .. }) => reason,
+            Err(CallFailure::Trapped { reason, .. }) => reason,
             other => panic!("{other:?}"),
         };
         for next in [4, 5, 4095, 4096, u64::MAX] {
-            let at_the_call = Failure::Trapped { index: 20, reason: TrapReason::NoForward, address: 0 };
+            let at_the_call = CallFailure::Trapped { index: 20, reason: TrapReason::NoForward, address: 0 };
             assert_eq!(world.call(client, 3, &arguments(1, next)), Err(at_the_call), "{next}");
         }
         assert_eq!(reason(world.call(client, 3, &arguments(1000, 3))), TrapReason::ReplyTooLong);
@@ -122,7 +122,7 @@ fn words(words: [u64; 3]) -> Vec<u8> {
 
 impl World {
     /// Calls what goes on at another server, and returns how.
-    fn leave(&mut self, client: Client, handle: u32, arguments: &[u8]) -> Vec<u8> {
+    fn leave(&mut self, client: ExecutorClient, handle: u32, arguments: &[u8]) -> Vec<u8> {
         self.forwarded.clear();
         assert_eq!(self.submit(client, handle, arguments).1, Submitted::Taken);
         self.finish();
@@ -131,7 +131,7 @@ impl World {
     }
 
     /// A call that comes from another server.
-    fn go_on(&mut self, client: Client, leaving: &Forwarded<'_>) -> (u64, Submitted) {
+    fn go_on(&mut self, client: ExecutorClient, leaving: &Forwarded<'_>) -> (u64, Submitted) {
         let call = Call { call: self.next, handle: leaving.handle, patience_us: 0 };
         self.next += 1;
         let rest = Continue { call, fuel: leaving.fuel };
@@ -165,7 +165,8 @@ fn a_call_goes_on_at_another_server_with_what_is_left_of_its_fuel() {
                 None => (bytes, hops) = (std::mem::take(&mut other.forwarded), hops + 1),
             }
         };
-        let out_of_fuel = Failure::Trapped { index: LEAVES_AT, reason: TrapReason::OutOfFuel, address: 0 };
+        let out_of_fuel =
+            CallFailure::Trapped { index: LEAVES_AT, reason: TrapReason::OutOfFuel, address: 0 };
         assert_eq!((trapped, hops), (Err(out_of_fuel), 9));
         assert!(one.executor.is_idle() && other.executor.is_idle());
     }
@@ -183,7 +184,7 @@ fn what_no_caller_would_take_does_not_leave() {
         (0, 4096, TrapReason::NoForward),
         (0, 1 << 32, TrapReason::NoForward),
     ] {
-        let at_the_call = Failure::Trapped { index: LEAVES_AT, reason: why, address: 0 };
+        let at_the_call = CallFailure::Trapped { index: LEAVES_AT, reason: why, address: 0 };
         assert_eq!(world.call(client, 3, &words([1, server, function])), Err(at_the_call));
     }
     // More than one frame brings: what is fetched is as long as arguments may be.
@@ -191,7 +192,7 @@ fn what_no_caller_would_take_does_not_leave() {
         mov r3, r0\nmov r1, 0\nmov r2, 0\nlddw r4, 16384\ncall forward_to\nexit";
     world.regions[1] = Rc::new(RefCell::new(vec![0; 16384]));
     world.bind_with(client, 4, long, 100_000);
-    let too_long = Failure::Trapped { index: 11, reason: TrapReason::NoForward, address: 0 };
+    let too_long = CallFailure::Trapped { index: 11, reason: TrapReason::NoForward, address: 0 };
     assert_eq!(world.call(client, 4, &[]), Err(too_long));
 }
 
@@ -226,9 +227,9 @@ fn a_call_that_comes_from_another_server_runs_once() {
     let submit =
         |world: &mut World, rest: &Continue| world.executor.submit_rest(Time::ZERO, client, rest, &arguments);
     assert_eq!(submit(&mut world, &rest), Submitted::Taken);
-    assert_eq!(submit(&mut world, &rest), Submitted::Failed(Failure::Repeated));
+    assert_eq!(submit(&mut world, &rest), Submitted::Failed(CallFailure::Repeated));
     let unknown = Continue { call: Call { call: 10, handle: 3, patience_us: 0 }, fuel: 500 };
-    assert_eq!(submit(&mut world, &unknown), Submitted::Failed(Failure::NoFunction));
+    assert_eq!(submit(&mut world, &unknown), Submitted::Failed(CallFailure::NoFunction));
     world.finish();
     assert_eq!(world.regions[0].borrow()[16], 3);
 }

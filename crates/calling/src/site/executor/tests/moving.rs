@@ -26,12 +26,12 @@ impl Travelling {
     }
 }
 
-fn functions(object: &[u8], entries: [&str; 3]) -> Vec<Arc<Function>> {
+fn functions(object: &[u8], entries: [&str; 3]) -> Vec<Arc<PreparedFunction>> {
     let image = |entry| FunctionImage::from_object(object, entry).unwrap();
-    entries.map(|entry| Arc::new(Function::prepare(&image(entry)).unwrap())).to_vec()
+    entries.map(|entry| Arc::new(PreparedFunction::prepare(&image(entry)).unwrap())).to_vec()
 }
 
-fn kv() -> Vec<Arc<Function>> {
+fn kv() -> Vec<Arc<PreparedFunction>> {
     functions(KV, ["kv_get", "kv_put", "kv_delete"])
 }
 
@@ -55,7 +55,7 @@ fn arguments(key: u64, value: Option<u64>) -> Vec<u8> {
 }
 
 /// A site on the same memory as others, with the same functions.
-fn site(memory: &Words, functions: &[Arc<Function>], is_far: bool) -> (World, Client) {
+fn site(memory: &Words, functions: &[Arc<PreparedFunction>], is_far: bool) -> (World, ExecutorClient) {
     let mut world = World::new();
     world.site.is_far = is_far;
     world.regions = vec![Rc::clone(memory)];
@@ -69,7 +69,7 @@ fn site(memory: &Words, functions: &[Arc<Function>], is_far: bool) -> (World, Cl
 }
 
 /// Takes the only call of a site back, if it waits for a read.
-fn take_back(world: &mut World, client: Client, call: u64) -> Option<Travelling> {
+fn take_back(world: &mut World, client: ExecutorClient, call: u64) -> Option<Travelling> {
     let mut taken = None;
     world.executor.recall(client, &[call], |recalled| match recalled {
         Recalled::Suspended(Moving { call, handle, spent, reply, state, .. }) => {
@@ -84,7 +84,7 @@ fn take_back(world: &mut World, client: Client, call: u64) -> Option<Travelling>
 /// What a call gives that moves to a new site before it has ended `stay` accesses, again and again; and how often it did.
 fn wander(
     memory: &Words,
-    functions: &[Arc<Function>],
+    functions: &[Arc<PreparedFunction>],
     (handle, arguments): (u32, &[u8]),
     plan: &[(usize, bool)],
 ) -> (Given, usize) {
@@ -100,13 +100,13 @@ fn wander(
         }
         let Some(travelling) = take_back(&mut world, client, call) else { continue };
         moves += 1;
-        // The old answer comes, and is for nobody.
+        // The old answer comes, and is dropped.
         world.finish();
         assert!(world.ended.is_empty() && world.executor.is_idle(), "it is gone from here");
         let (mut next, next_client) = site(memory, functions, *next_is_far);
         assert_eq!(next_client, client);
         let mut admit = || next.executor.admit(Time::ZERO, client, &travelling.moving());
-        assert_eq!((admit(), admit()), (Submitted::Taken, Submitted::Failed(Failure::Repeated)));
+        assert_eq!((admit(), admit()), (Submitted::Taken, Submitted::Failed(CallFailure::Repeated)));
         world = next;
     }
     world.finish();
@@ -131,7 +131,7 @@ fn history() -> Vec<(u32, Vec<u8>)> {
 
 /// Runs the calls of a history at home, and those that `is_moved` names with a move at every suspension as well.
 fn moved_everywhere(
-    functions: &[Arc<Function>],
+    functions: &[Arc<PreparedFunction>],
     empty: Vec<u8>,
     history: Vec<(u32, Vec<u8>)>,
     is_moved: impl Fn(usize) -> bool,
@@ -235,7 +235,7 @@ fn what_a_stranger_sends_is_looked_at() {
         let mut bad = good.clone();
         change(&mut bad);
         let admitted = world.executor.admit(Time::ZERO, client, &bad.moving());
-        assert_eq!(admitted, Submitted::Failed(Failure::NotResumed));
+        assert_eq!(admitted, Submitted::Failed(CallFailure::NotResumed));
         assert!(world.executor.is_idle());
     };
     refused(&|bad| bad.handle = 7);
@@ -276,6 +276,6 @@ fn a_call_that_comes_too_late_does_not_go_on() {
         next.run(late, FUEL);
         next.finish();
         let given = next.ended.remove(&(client, call)).expect("it ended");
-        assert_eq!(given == Err(Failure::Expired), is_late, "{given:?}");
+        assert_eq!(given == Err(CallFailure::Expired), is_late, "{given:?}");
     }
 }

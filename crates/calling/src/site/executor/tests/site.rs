@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use outboard_wire::calling::TrapReason;
 
-use crate::{Access, Answered, Executor, Operation, Site, Ticket};
+use crate::{AccessProgress, Answered, Executor, SiteHost, SiteOperation, Ticket};
 
 /// A region of words that tests can look at.
 pub(super) type Words = Rc<RefCell<Vec<u8>>>;
@@ -66,11 +66,11 @@ fn swap(expected: u64, desired: u64) -> impl FnOnce(u64) -> u64 {
 }
 
 impl Here {
-    fn say(&self, result: impl FnOnce() -> Result<u64, TrapReason>) -> Access {
+    fn say(&self, result: impl FnOnce() -> Result<u64, TrapReason>) -> AccessProgress {
         if self.is_far {
-            return Access::Pending;
+            return AccessProgress::Pending;
         }
-        result().map_or_else(Access::Refused, Access::Done)
+        result().map_or_else(AccessProgress::Refused, AccessProgress::Done)
     }
 
     /// Ends the access that was begun first.
@@ -97,34 +97,39 @@ impl Here {
     }
 }
 
-impl Site for Here {
+impl SiteHost for Here {
     type Region = Words;
 
-    fn read(&mut self, region: &Words, offset: u64, into: &mut [u8]) -> Access {
+    fn read(&mut self, region: &Words, offset: u64, into: &mut [u8]) -> AccessProgress {
         self.announced = self.announced.saturating_sub(1);
         self.say(|| read(region, offset, into))
     }
 
-    fn write(&mut self, region: &Words, offset: u64, from: &[u8]) -> Access {
+    fn write(&mut self, region: &Words, offset: u64, from: &[u8]) -> AccessProgress {
         self.say(|| write(region, offset, from))
     }
 
-    fn compare_swap(&mut self, region: &Words, offset: u64, (expected, desired): (u64, u64)) -> Access {
+    fn compare_swap(
+        &mut self,
+        region: &Words,
+        offset: u64,
+        (expected, desired): (u64, u64),
+    ) -> AccessProgress {
         self.say(|| change(region, offset, swap(expected, desired)))
     }
 
-    fn fetch_add(&mut self, region: &Words, offset: u64, addend: u64) -> Access {
+    fn fetch_add(&mut self, region: &Words, offset: u64, addend: u64) -> AccessProgress {
         self.say(|| change(region, offset, |was| was.wrapping_add(addend)))
     }
 
-    fn begin(&mut self, ticket: Ticket, region: &Words, operation: Operation<'_>) {
+    fn begin(&mut self, ticket: Ticket, region: &Words, operation: SiteOperation<'_>) {
         let begun = match operation {
-            Operation::Read { offset, length } => Begun::Read(offset, length),
-            Operation::Write { offset, bytes } => Begun::Write(offset, bytes.to_vec()),
-            Operation::CompareSwap { offset, expected, desired } => {
+            SiteOperation::Read { offset, length } => Begun::Read(offset, length),
+            SiteOperation::Write { offset, bytes } => Begun::Write(offset, bytes.to_vec()),
+            SiteOperation::CompareSwap { offset, expected, desired } => {
                 Begun::CompareSwap(offset, expected, desired)
             }
-            Operation::FetchAdd { offset, addend } => Begun::FetchAdd(offset, addend),
+            SiteOperation::FetchAdd { offset, addend } => Begun::FetchAdd(offset, addend),
         };
         self.begun.push_back((ticket, Rc::clone(region), begun));
     }

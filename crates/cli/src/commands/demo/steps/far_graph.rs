@@ -3,22 +3,24 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use super::super::stage::By;
 use anyhow::{Context, Result, bail, ensure};
-use outboard::{Buffer, CacheMode, FarError, FarMemory, FarOptions, FarStats, Path};
-use outboard_driver::paging::PagingError;
-use outboard_graph::far::{FarGraph, Placement};
-use outboard_graph::{self as graph, CsrView, Dram, GraphView, Progress, Run, Sweeps, Workers, pagerank};
-use outboard_graph_format::{Cleaning, Csr, Kind, Recipe, Skew};
+use outboard::{BufferSize, CacheMode, FarError, FarMemory, FarOptions, FarStats, Path};
+use outboard_graph::far::{FarGraph, FarLayout};
+use outboard_graph::{
+    self as graph, CsrView, Dram, GraphView, RunContext, StepProgress, Sweeps, Workers, pagerank,
+};
+use outboard_graph_format::{Cleaning, Csr, GeneratorKind, Recipe, Skew};
 
 use super::{Finding, times};
 use crate::commands::demo::stage::{Stage, Victim};
 use crate::numbers;
 
 /// A third of the graph is here at a time.
-const BUFFER: Buffer = Buffer::Fraction { numerator: 1, denominator: 3 };
+const BUFFER: BufferSize = BufferSize::Fraction { numerator: 1, denominator: 3 };
 /// A few mebibytes, made and computed on in a moment.
 const RECIPE: Recipe = Recipe {
-    kind: Kind::Rmat { skew: Skew { a: 0.57, b: 0.19, c: 0.19 }, permuted: false },
+    kind: GeneratorKind::Rmat { skew: Skew { a: 0.57, b: 0.19, c: 0.19 }, permuted: false },
     scale: 14,
     degree: 16,
     seed: 1,
@@ -31,7 +33,7 @@ pub(super) fn pagerank(stage: &mut Stage) -> Result<Finding> {
     let (here, bytes) = view(graph.out())?;
     let Some(far) = connect(stage, bytes)? else { return Ok(Finding::text(NO_USERFAULTFD)) };
     let (expected, first) = ranks(here, Sweeps::Upwards, &())?;
-    let placed = FarGraph::upload(&far, here, &Placement::cached(CacheMode::Auto))?;
+    let placed = FarGraph::upload(&far, here, &FarLayout::cached(CacheMode::Auto))?;
     stage.go_on()?;
     let before = far.stats();
     let (found, took) = ranks(placed.view()?, Sweeps::BackAndForth, &())?;
@@ -66,13 +68,13 @@ pub(super) fn pagerank(stage: &mut Stage) -> Result<Finding> {
         .with("dram_graph_seconds", in_memory.as_secs_f64()))
 }
 
-/// The same with every chunk by the agent, which is killed in the fourth iteration.
+/// Runs with every chunk by the agent, which is killed in the fourth iteration.
 pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
     let graph = RECIPE.make(&()).context("cannot make a graph")?;
     let (here, bytes) = view(graph.out())?;
     let Some(far) = connect(stage, bytes)? else { return Ok(Finding::text(NO_USERFAULTFD)) };
     let (expected, _) = ranks(here, Sweeps::Upwards, &())?;
-    let placement = Placement { path: Path::Agent, ..Placement::cached(CacheMode::Auto) };
+    let placement = FarLayout { path: Path::Agent, ..FarLayout::cached(CacheMode::Auto) };
     let placed = FarGraph::upload(&far, here, &placement)?;
     let killer = Killer { victim: stage.victim()?, far: &far, killed: OnceLock::new() };
     let (found, _) = ranks(placed.view()?, Sweeps::BackAndForth, &killer)?;
@@ -109,7 +111,7 @@ struct Killer<'a> {
     killed: OnceLock<Result<u64>>,
 }
 
-impl Progress for Killer<'_> {
+impl StepProgress for Killer<'_> {
     fn step(&self, step: graph::Step) {
         if step.number == KILLED_IN {
             let faults = faults(&self.far.stats());
@@ -120,14 +122,10 @@ impl Progress for Killer<'_> {
 
 /// Far memory with a buffer for a third of so many bytes; nothing where the kernel does not allow it.
 fn connect(stage: &mut Stage, bytes: u64) -> Result<Option<FarMemory>> {
-    let agent = stage.agent_address()?;
-    let options = FarOptions {
-        buffer: BUFFER,
-        footprint: bytes,
-        ..FarOptions::at(stage.memory()?.local()?.clone()).with_agent(Some(agent))
-    };
-    match FarMemory::connect(options) {
-        Err(FarError::Paging(PagingError::NoUserfaultfd(_))) => Ok(None),
+    let outboard = stage.outboard(By::Shm)?.with_agent(stage.agent_address()?);
+    let options = FarOptions::default().with_buffer(BUFFER).with_footprint(bytes);
+    match outboard.far_with(options) {
+        Err(FarError::Paging(outboard::PagingError::NoUserfaultfd(_))) => Ok(None),
         other => Ok(Some(other?)),
     }
 }
@@ -149,11 +147,11 @@ fn view(rows: &Csr) -> Result<(GraphView<'_>, u64)> {
 fn ranks(
     graph: GraphView<'_>,
     sweeps: Sweeps,
-    progress: &dyn Progress,
-) -> Result<(pagerank::Summary, Duration)> {
+    progress: &dyn StepProgress,
+) -> Result<(pagerank::PagerankSummary, Duration)> {
     let workers = Workers::new(2)?;
-    let run = Run { workers: &workers, arrays: &Dram, progress, sweeps };
+    let run = RunContext { workers: &workers, arrays: &Dram, progress, sweeps };
     let began = Instant::now();
-    let ranks = pagerank::run(graph, pagerank::Options::default(), &run)?;
+    let ranks = pagerank::run(graph, pagerank::PagerankOptions::default(), &run)?;
     Ok((ranks.summary(), began.elapsed()))
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use outboard::{CallError, CallPlacement, CallSite, Caller, CallerOptions, FunctionImage, FunctionOptions};
-use outboard_kv::ycsb::{Distribution, Load, Mix, Operation, trace};
-use outboard_kv::{Kv, KvError, Table, TableOptions};
+use outboard_kv::ycsb::{Distribution, Mix, YcsbLoad, YcsbOperation, trace};
+use outboard_kv::{Kv, KvError, KvTable, TableOptions};
 
 use super::{Finding, per_second, times};
 use crate::commands::demo::stage::{By, PATIENCE, Stage};
@@ -31,8 +31,8 @@ const SLOTS: usize = 256;
 /// Gets by functions at each site; then at the server while others load it, and wherever the calls move meanwhile.
 pub(super) fn three_sites(stage: &mut Stage) -> Result<Finding> {
     let mut memory = stage.connect_memory(By::Shm)?;
-    let table = Table::create(&mut memory, TABLE, &OPTIONS)?;
-    Load::new(kv(stage, &table, CallPlacement::Fixed(CallSite::Server))?, VALUE, DEPTH).fill(KEYS)?;
+    let table = KvTable::create(&mut memory, TABLE, &OPTIONS)?;
+    YcsbLoad::new(kv(stage, &table, CallPlacement::Fixed(CallSite::Server))?, VALUE, DEPTH).fill(KEYS)?;
     let mut free = [0.0; 3];
     for site in CallSite::ALL {
         let mut load = load(stage, &table, CallPlacement::Fixed(site))?;
@@ -83,7 +83,7 @@ pub(super) fn three_sites(stage: &mut Stage) -> Result<Finding> {
         .with("moving_ms", moving.unwrap_or_default().as_secs_f64() * 1e3))
 }
 
-/// What was measured while the server was loaded.
+/// The measurements while the server was loaded.
 struct Loaded {
     at_server: f64,
     moved: f64,
@@ -92,10 +92,10 @@ struct Loaded {
     slots: [usize; 3],
 }
 
-fn while_loaded(stage: &Stage, fixed: &mut Load, steered: &mut Load) -> Result<Loaded> {
+fn while_loaded(stage: &Stage, fixed: &mut YcsbLoad, steered: &mut YcsbLoad) -> Result<Loaded> {
     let began = Instant::now();
-    let slots = |load: &Load| load.kv().caller().slots();
-    let has_moved = |load: &Load| slots(load)[CallSite::Server as usize] <= SLOTS / 4;
+    let slots = |load: &YcsbLoad| load.kv().caller().slots();
+    let has_moved = |load: &YcsbLoad| slots(load)[CallSite::Server as usize] <= SLOTS / 4;
     let had_moved = has_moved(steered);
     while !has_moved(steered) {
         if began.elapsed() > PATIENCE {
@@ -114,7 +114,7 @@ fn while_loaded(stage: &Stage, fixed: &mut Load, steered: &mut Load) -> Result<L
     Ok(Loaded { at_server, moved, moving, slots })
 }
 
-/// Somebody whose functions compute for long at the server.
+/// A client whose functions compute for long at the server.
 struct Spender {
     caller: Caller,
     spend: outboard::FunctionHandle,
@@ -135,9 +135,8 @@ const SPENDING: usize = 16;
 
 impl Spender {
     fn start(stage: &Stage) -> Result<Self> {
-        let options = CallerOptions::default().at(CallSite::Server);
-        let server = stage.memory()?.local()?;
-        let mut caller = Caller::connect(server, stage.identity(), &stage.settings.link, options)?;
+        let options = CallerOptions::default().with_placement(CallSite::Server);
+        let mut caller = stage.outboard(By::Shm)?.caller_with(options)?;
         let image = FunctionImage::from_text(SPEND, "main")?;
         let spend = caller.register(&image, FunctionOptions::default().with_fuel(FUEL))?;
         Ok(Self { caller, spend })
@@ -160,7 +159,7 @@ impl Spender {
 /// Puts by functions at an agent that is killed in the middle.
 pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
     let mut memory = stage.connect_memory(By::Shm)?;
-    let table = Table::create(&mut memory, TABLE, &OPTIONS)?;
+    let table = KvTable::create(&mut memory, TABLE, &OPTIONS)?;
     let mut puts = Puts::new(kv(stage, &table, CallPlacement::Hinted(CallSite::Agent))?);
     let (victim, half) = (stage.victim()?, u64::from(KEYS / 2));
     let mut at_agent = 0;
@@ -228,7 +227,7 @@ impl Puts {
                 let number = under_way.remove(&id);
                 match answer {
                     Ok(_) => {}
-                    Err(KvError::Busy | KvError::Call(CallError::SiteLost { .. })) => unclear.extend(number),
+                    Err(KvError::Busy | KvError::Call(CallError::Lost { .. })) => unclear.extend(number),
                     Err(error) => failed = Some(error),
                 }
             });
@@ -244,28 +243,26 @@ impl Puts {
 }
 
 /// A user of the table whose functions run there.
-fn kv(stage: &mut Stage, table: &Table, placement: CallPlacement) -> Result<Kv> {
-    let agent = Some(stage.agent_address()?);
-    let options = CallerOptions { placement, agent, ..CallerOptions::default() };
-    let server = stage.memory()?.local()?;
-    let caller = Caller::connect(server, stage.identity(), &stage.settings.link, options)?;
-    Ok(Kv::new(caller.also_here(), table)?)
+fn kv(stage: &mut Stage, table: &KvTable, placement: CallPlacement) -> Result<Kv> {
+    let outboard = stage.outboard(By::Shm)?.with_agent(stage.agent_address()?);
+    let options = CallerOptions::default().with_placement(placement).with_calls_here();
+    Ok(Kv::new(outboard.caller_with(options)?, table)?)
 }
 
-fn load(stage: &mut Stage, table: &Table, placement: CallPlacement) -> Result<Load> {
-    Ok(Load::new(kv(stage, table, placement)?, VALUE, DEPTH))
+fn load(stage: &mut Stage, table: &KvTable, placement: CallPlacement) -> Result<YcsbLoad> {
+    Ok(YcsbLoad::new(kv(stage, table, placement)?, VALUE, DEPTH))
 }
 
 /// Gets some keys, and checks their values.
-fn get(load: &mut Load) -> Result<u64> {
-    let operations: Vec<Operation> = trace(KEYS, Mix::C, Distribution::Uniform, CHUNK, 1);
+fn get(load: &mut YcsbLoad) -> Result<u64> {
+    let operations: Vec<YcsbOperation> = trace(KEYS, Mix::C, Distribution::Uniform, CHUNK, 1);
     let tally = load.run(operations)?;
     ensure!(tally.wrong == 0, "{} of {} values were wrong", tally.wrong, tally.done);
     Ok(tally.done)
 }
 
 /// Gets in a second.
-fn rate(stage: &Stage, load: &mut Load) -> Result<f64> {
+fn rate(stage: &Stage, load: &mut YcsbLoad) -> Result<f64> {
     let (began, mut done) = (Instant::now(), 0);
     while began.elapsed() < SPAN {
         stage.go_on()?;

@@ -14,7 +14,7 @@ const LARGE: usize = 64 << 10;
 const ECHOES: usize = 200;
 const ATTACHES: usize = 9;
 
-/// What was measured of one kind of link, medians.
+/// The measurements of one kind of link, medians.
 struct Measured {
     attach: Duration,
     small: Duration,

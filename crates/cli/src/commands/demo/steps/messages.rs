@@ -6,8 +6,8 @@ use std::thread;
 use anyhow::{Context, Result, bail, ensure};
 use outboard_limits::ProcessorLimits;
 use outboard_link::Address;
-use outboard_messages::{App, Histogram, Report};
-use outboard_settings::{Placement, Settings};
+use outboard_messages::{App, ApplicationReport, Histogram};
+use outboard_settings::{MessagesPlacement, Settings};
 
 use super::{Finding, per_second, times};
 use crate::commands::app::launch;
@@ -24,21 +24,21 @@ const SECONDS_LEAST: f64 = 0.1;
 /// The most that are tried.
 const UPDATES_MAX: u64 = UPDATES << 8;
 
-/// What an agent counts bundles by that ranks have given it.
+/// The name under which an agent counts bundles that ranks have given it.
 const CARRIED: &str = "routed_runs_total";
 
-/// The same updates inline and by the agent.
+/// The updates inline and by the agent.
 pub(super) fn inline_and_by_agent(stage: &mut Stage) -> Result<Finding> {
     let agent = stage.agent_address()?;
     let mut updates = UPDATES;
     let inline = loop {
-        let report = play(stage, &agent, Placement::Inline, updates)?;
+        let report = play(stage, &agent, MessagesPlacement::Inline, updates)?;
         if report.seconds >= SECONDS_LEAST || updates >= UPDATES_MAX {
             break report;
         }
         updates *= 4;
     };
-    let by_agent = play(stage, &agent, Placement::Agent, updates)?;
+    let by_agent = play(stage, &agent, MessagesPlacement::Agent, updates)?;
     let text = format!(
         "{RANKS} ranks count {} updates of 8 bytes in each other's tables: {} inline, {} by the agent; the counts are \
          those of a serial run",
@@ -73,7 +73,7 @@ pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
         let mut survey = Survey::new(vec![agent.clone()], link);
         let (report, killed) = thread::scope(|scope| {
             let killer = scope.spawn(|| kill_while_carrying(&mut survey, victim, &is_over));
-            let report = play(stage, &agent, Placement::Agent, updates);
+            let report = play(stage, &agent, MessagesPlacement::Agent, updates);
             is_over.store(true, Ordering::Release);
             (report, killer.join())
         });
@@ -109,7 +109,12 @@ fn kill_while_carrying(survey: &mut Survey, victim: Victim, is_over: &AtomicBool
 }
 
 /// Plays a histogram, and compares it with a serial run.
-fn play(stage: &Stage, agent: &Address, placement: Placement, updates: u64) -> Result<Report> {
+fn play(
+    stage: &Stage,
+    agent: &Address,
+    placement: MessagesPlacement,
+    updates: u64,
+) -> Result<ApplicationReport> {
     stage.go_on()?;
     let mut settings: Settings = stage.settings.clone();
     settings.messages.placement = placement;

@@ -13,12 +13,12 @@ use crate::numbers;
 
 /// How much is written and read back.
 const SIZE: usize = 16 << 20;
-/// What each of two clients adds, one at a time.
+/// The number that each of two clients adds, one at a time.
 const INCREMENTS: u64 = 2_000;
 /// A region that two clients open.
 const SHARED: &str = "demo-atomics";
 
-/// What one kind of link carries, in bytes per second.
+/// The bytes per second that one kind of link carries.
 struct Speed {
     writing: f64,
     reading: f64,

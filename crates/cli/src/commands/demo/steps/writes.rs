@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use outboard::{FarRegion, Memory, WriteOptions, WritePath, WriteTarget, Writer, WriterOptions};
+use outboard::{
+    Address, FarRegion, Memory, Outboard, WriteOptions, WritePath, WriteTarget, Writer, WriterOptions,
+};
 
 use super::{Finding, per_second, times};
 use crate::commands::demo::stage::{By, Stage};
 
-/// What is written, and how large the region is.
+/// The length of a write, and the size of the region.
 const WRITE: usize = 64;
 const REGION: usize = 1 << 20;
 /// Writes between two flushes.
@@ -51,8 +53,9 @@ pub(super) fn both_links(stage: &mut Stage) -> Result<Finding> {
 fn measure(stage: &Stage, by: By) -> Result<([f64; 3], f64)> {
     let mut scribes = Vec::with_capacity(PATHS.len());
     for path in PATHS {
-        let mut scribe = Scribe::new(stage, by, WriterOptions { path, ..WriterOptions::default() })?;
-        // What is learnt at the beginning, and the first touch of fresh memory, are not what is measured.
+        let options = WriterOptions { path, ..WriterOptions::default() };
+        let mut scribe = Scribe::new(stage, (by, None), options)?;
+        // Learning at the beginning, and the first touch of fresh memory, are not to be measured.
         scribe.write(4 * CHUNK, None)?;
         scribes.push(scribe);
     }
@@ -63,7 +66,7 @@ fn measure(stage: &Stage, by: By) -> Result<([f64; 3], f64)> {
             *rate = rate.max(scribe.rate(stage)?);
         }
     }
-    let counts = scribes[0].writer.counts();
+    let counts = scribes[0].writer.stats();
     scribes.into_iter().try_for_each(Scribe::check)?;
     Ok((rates, counts.offloaded as f64 / (counts.offloaded + counts.unloaded).max(1) as f64))
 }
@@ -72,8 +75,8 @@ fn measure(stage: &Stage, by: By) -> Result<([f64; 3], f64)> {
 pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
     const WRITES: usize = 20_000;
     let (agent, victim) = (stage.agent_address()?, stage.victim()?);
-    let options = WriterOptions { agent: Some(agent), ..WriterOptions::default() };
-    let mut scribe = Scribe::new(stage, By::Shm, options)?;
+    let options = WriterOptions::default().with_writes_by_agent();
+    let mut scribe = Scribe::new(stage, (By::Shm, Some(agent)), options)?;
     let drained_by = scribe.writer.drained_by();
     ensure!(drained_by.contains("agent"), "the writer did without the agent: {drained_by}");
     scribe.write(WRITES / 2, Some(WritePath::Unload))?;
@@ -83,7 +86,7 @@ pub(super) fn without_agent(stage: &mut Stage) -> Result<Finding> {
     stage.go_on()?;
     scribe.write(WRITES / 2 - CHUNK, None)?;
     stage.bury_agent()?;
-    let resent = scribe.writer.counts().resent;
+    let resent = scribe.writer.stats().resent;
     scribe.check()?;
     let text = format!(
         "{WRITES} writes; killed after half of them; {resent} that it had not settled were sent again, to the memory \
@@ -105,11 +108,12 @@ struct Scribe {
 }
 
 impl Scribe {
-    fn new(stage: &Stage, by: By, options: WriterOptions) -> Result<Self> {
+    fn new(stage: &Stage, (by, agent): (By, Option<Address>), options: WriterOptions) -> Result<Self> {
         let mut memory = stage.connect_memory(by)?;
         let region = memory.reserve(REGION as u64, None)?;
-        let address = by.address(stage.memory()?)?;
-        let mut writer = Writer::connect(address, stage.identity(), &stage.settings.link, options)?;
+        let outboard = stage.outboard(by)?;
+        let outboard = agent.into_iter().fold(outboard, Outboard::with_agent);
+        let mut writer = outboard.writer_with(options)?;
         let target = writer.open(&region)?;
         let (expected, random) = (vec![0; REGION], fastrand::Rng::with_seed(1));
         Ok(Self { memory, region, writer, target, expected, random })

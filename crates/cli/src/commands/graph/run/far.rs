@@ -11,12 +11,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use outboard::{CacheMode, FarMemory, FarOptions, FarStats, Path};
-use outboard_graph::far::{FarArrays, Placement};
-use outboard_graph::{Dram, GraphView, Run, Sweeps, Workers};
+use outboard::{CacheMode, FarMemory, FarOptions, FarStats, Outboard, Path};
+use outboard_graph::far::{FarArrays, FarLayout};
+use outboard_graph::{Dram, GraphView, RunContext, Sweeps, Workers};
 use outboard_limits::Allowance;
 use outboard_link::Address;
-use outboard_settings::{Configuration, LossChoice, Origin, Settings, Whereabouts, default_socket};
+use outboard_settings::{AddressChoice, Configuration, LossChoice, Origin, Settings, default_socket};
 
 use self::daemons::Daemons;
 pub(super) use self::facts::Facts;
@@ -39,7 +39,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The least that an agent copies in a second.
 const COPIED_PER_SECOND: u64 = 50 << 20;
 
-/// What the steps of a run share.
+/// The state that the steps of a run share.
 struct Task<'a> {
     args: &'a Args,
     wanted: Wanted<'a>,
@@ -73,7 +73,7 @@ pub(super) fn run(
     // The addresses are not known yet; whether the rest fits together is.
     let trial = plan.far_options(footprint, &at(configuration, &[default_socket("memory")], None))?;
     if let Err(large) = trial.check_memory() {
-        // Whoever does not read the standard error misses it; it may be known, and right.
+        // A user who does not read the standard error misses it; it may be known, and right.
         let _ = writeln!(std::io::stderr(), "outboard: warning: {large}");
     }
     if plan.servers.is_empty() {
@@ -94,7 +94,8 @@ pub(super) fn run(
     }
     let far_options = plan.far_options(footprint, &settings)?;
     let task = Task { args, wanted, workers, plan, daemons: &daemons, began };
-    let text = task.perform(source, far_options, bar)?;
+    let outboard = Outboard::from_settings(&settings).with_name("graph run");
+    let text = task.perform(source, (&outboard, far_options), bar)?;
     daemons.stop();
     Ok(text)
 }
@@ -103,8 +104,8 @@ pub(super) fn run(
 fn at(configuration: &Configuration, servers: &[Address], agent: Option<Address>) -> Settings {
     let mut settings = configuration.settings.clone();
     settings.far.servers = servers.to_vec();
-    settings.job.agent = agent.map_or(Whereabouts::None, Whereabouts::At);
-    // Nobody here could go on without what is lost.
+    settings.job.agent = agent.map_or(AddressChoice::None, AddressChoice::At);
+    // No application here could go on without what is lost.
     if children::is_default(configuration, "far.on_loss") {
         settings.far.on_loss = LossChoice::Exit;
     }
@@ -158,13 +159,18 @@ fn require_room(footprint: u64, configuration: &Configuration) -> Result<()> {
 
 impl Task<'_> {
     /// Brings the graph into far memory, computes, and puts what came out into words.
-    fn perform(&self, source: Source, far_options: FarOptions, bar: Bar) -> Result<String> {
+    fn perform(
+        &self,
+        source: Source,
+        (outboard, far_options): (&Outboard, FarOptions),
+        bar: Bar,
+    ) -> Result<String> {
         let (footprint, is_served) = (far_options.footprint, source.is_served());
         let chunk = far_options.chunk;
-        let far = FarMemory::connect(far_options)?;
-        let cached = Placement::cached(self.plan.cache);
+        let far = outboard.far_with(far_options)?;
+        let cached = FarLayout::cached(self.plan.cache);
         let state_chunk = self.plan.chunk.unwrap_or(cached.state_chunk);
-        let placement = Placement { chunk, state_chunk, path: self.plan.path, ..cached };
+        let placement = FarLayout { chunk, state_chunk, path: self.plan.path, ..cached };
         bar.say(source.way());
         let bytes = source.bytes();
         let placed = source.place(&far, &placement)?;
@@ -229,7 +235,7 @@ impl Task<'_> {
                 show(servers)
             ),
             _ => {
-                // Whoever does not read the standard error misses it; the result is the same.
+                // A user who does not read the standard error misses it; the result does not change.
                 let _ = writeln!(
                     std::io::stderr(),
                     "outboard: warning: the agent at {agent} does not know the memory server at {}: what lies there goes \
@@ -246,9 +252,9 @@ impl Task<'_> {
         &self,
         graph: GraphView<'_>,
         far: &FarMemory,
-        placement: &Placement,
+        placement: &FarLayout,
     ) -> Result<(Measured, FarStats, Vec<String>)> {
-        // What the summary reads afterwards is not the application's.
+        // Reads of the summary, afterwards, are not the application's.
         let after = Cell::new(FarStats::default());
         let note = || after.set(far.stats());
         // The part of the graph that is here at the end of one pass is what the next one begins with.
@@ -256,12 +262,12 @@ impl Task<'_> {
         let (wanted, workers) = (self.wanted, self.workers);
         let (measured, state) = match self.plan.state {
             Memory::Dram => {
-                let run = Run { workers, arrays: &Dram, progress: &(), sweeps };
+                let run = RunContext { workers, arrays: &Dram, progress: &(), sweeps };
                 (self.args.measure(graph, wanted, run, note)?, Vec::new())
             }
             Memory::Far => {
                 let arrays = FarArrays::new(far, placement);
-                let run = Run { workers, arrays: &arrays, progress: &(), sweeps };
+                let run = RunContext { workers, arrays: &arrays, progress: &(), sweeps };
                 let measured = self.args.measure(graph, wanted, run, note)?;
                 (measured, arrays.explain_past())
             }
@@ -269,7 +275,7 @@ impl Task<'_> {
         Ok((measured, after.get(), state))
     }
 
-    /// What was chosen and why, here, for state that is gone by now, and at the agent.
+    /// The choices and their reasons, here, for state that is gone by now, and at the agent.
     fn explain(&self, far: &FarMemory, state: Vec<String>) -> Vec<String> {
         let mut lines = far.explain();
         lines.extend(state);

@@ -1,4 +1,4 @@
-//! What an application came to, for people and for programs.
+//! The result of an application, for people and for programs.
 
 use std::time::Duration;
 

@@ -5,13 +5,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use outboard_graph::application::Outcome;
+use outboard_graph::application::ApplicationOutcome;
 use outboard_graph::{Arrays, ValueFormat};
 
 /// A file for one value per vertex. It is there as a whole or not at all.
 pub(super) struct ValuesFile {
     path: PathBuf,
-    /// What is renamed to `path` in the end; `None` for the standard output.
+    /// The draft that is renamed to `path` in the end; `None` for the standard output.
     begun: Option<(PathBuf, File)>,
 }
 
@@ -36,7 +36,7 @@ impl ValuesFile {
     }
 
     /// Writes the values of all vertices.
-    pub(super) fn write<A: Arrays>(&self, outcome: &Outcome<A>) -> Result<()> {
+    pub(super) fn write<A: Arrays>(&self, outcome: &ApplicationOutcome<A>) -> Result<()> {
         let is_npy = self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
         let format = if is_npy { ValueFormat::Npy } else { ValueFormat::Text };
         let written = match &self.begun {

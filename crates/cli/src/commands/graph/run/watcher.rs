@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use outboard_graph::{Progress, Step};
+use outboard_graph::{Step, StepProgress};
 
 /// Counts edges, and draws a bar on the standard error if that is a terminal.
 pub(super) struct Watcher {
@@ -32,7 +32,7 @@ fn set_style(bar: &ProgressBar, template: &str) {
     }
 }
 
-impl Progress for Watcher {
+impl StepProgress for Watcher {
     fn step(&self, step: Step) {
         match (step.of, step.edges) {
             (Some(of), Some(edges)) => {

@@ -8,11 +8,12 @@ use outboard_wire::{Generation, RegionId, RegionKey};
 
 use super::support::attachment;
 use crate::agent::cache::{
-    Ask, Attachment, CacheConfig, Ended, Forwarding, Lane, LoadOrder, PageCache, Place, PrefetchConfig,
-    Purpose, Read, RegionNumber, Transfer, Verdict, Waiter, WriteItem, WriteQueue,
+    CacheConfig, CacheRequest, CacheSpan, CacheVerdict, EndedWait, Forwarding, LoadOrder, PageCache,
+    PrefetchConfig, Purpose, Read, ReadQueue, RegionAttachment, RegionNumber, Transfer, WaiterId, WriteItem,
+    WriteQueue,
 };
 
-/// What an application moves at once: four of them share a piece, and sixteen an entry.
+/// The grain that an application moves at once: four of them share a piece, and sixteen an entry.
 pub(super) const GRAIN: usize = 1 << 10;
 pub(super) const GRAINS: usize = 60;
 const ENTRY_LOG2: u8 = 14;
@@ -25,7 +26,7 @@ const STAGE: usize = 8 * GRAIN;
 /// Where bytes that were fetched lie.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    Slot(Place),
+    Slot(CacheSpan),
     Bounce(u32),
 }
 
@@ -45,17 +46,17 @@ struct Sent {
 
 pub(super) struct Miniature {
     cache: PageCache,
-    lane: Lane,
+    lane: ReadQueue,
     writes: WriteQueue,
     /// Slots, then bounces.
     memory: Vec<u8>,
     stage: Vec<u8>,
     server: Vec<u8>,
-    /// What applications know the server to have.
+    /// The values that applications know the server to have.
     acknowledged: Vec<u8>,
-    attached: Attachment,
+    attached: RegionAttachment,
     region: RegionNumber,
-    /// By waiter: which grain is fetched, unless nobody waits for it any more.
+    /// By waiter: which grain is fetched, unless the waiter has gone.
     fetching: BTreeMap<u64, Option<usize>>,
     answers: Vec<(u64, Answer)>,
     bounces: Vec<u32>,
@@ -76,11 +77,11 @@ impl Miniature {
         let config =
             CacheConfig { slots: SLOTS as u32, entry_log2: ENTRY_LOG2, prefetch, ..CacheConfig::default() };
         let mut cache = PageCache::new(config);
-        let attached = Attachment { is_writable: true, ..attachment(1, SIZE as u64) };
+        let attached = RegionAttachment { is_writable: true, ..attachment(1, SIZE as u64) };
         let region = cache.attach(&attached).unwrap();
         Self {
             cache,
-            lane: Lane::new(forwarding),
+            lane: ReadQueue::new(forwarding),
             writes: WriteQueue::new(STAGE as u64),
             memory: vec![0xee; (SLOTS << ENTRY_LOG2) + BOUNCES * GRAIN],
             stage: vec![0xdd; STAGE],
@@ -114,22 +115,22 @@ impl Miniature {
         }
         let (ticket, span) = (self.ticket(), span(grain..grain + 1));
         let (offset, len) = (span.start as u64, span.len() as u32);
-        let ask = Ask { region: self.region, offset, len, urgency, waiter: Waiter(ticket) };
+        let ask = CacheRequest { region: self.region, offset, len, urgency, waiter: WaiterId(ticket) };
         let mut orders = Vec::new();
         let verdict = self.cache.request(&ask, &mut orders);
         orders.iter().for_each(|order| self.order(order));
         self.fetching.insert(ticket, Some(grain));
         match verdict {
-            Verdict::Hit(place) => self.answers.push((ticket, Answer::Slot(place))),
-            Verdict::Waits => {}
-            Verdict::Uncached => {
+            CacheVerdict::Hit(place) => self.answers.push((ticket, Answer::Slot(place))),
+            CacheVerdict::Waits => {}
+            CacheVerdict::Uncached => {
                 let bounce = self.bounces.pop().unwrap();
                 let at = (SLOTS << ENTRY_LOG2) as u64 + u64::from(bounce) * GRAIN as u64;
                 let transfer = Transfer { region: self.region, offset, at, len: len.into() };
                 self.lane.push(transfer, Purpose::Uncached(bounce));
                 self.answers.push((ticket, Answer::Bounce(bounce)));
             }
-            Verdict::OutOfBounds => panic!("{grain} is inside"),
+            CacheVerdict::OutOfBounds => panic!("{grain} is inside"),
         }
     }
 
@@ -176,7 +177,7 @@ impl Miniature {
         }
     }
 
-    /// What was read arrives, as the server saw it.
+    /// A read arrives, with the bytes that the server saw.
     pub(super) fn arrive(&mut self, choice: usize) {
         if self.reads.is_empty() {
             return;
@@ -202,7 +203,7 @@ impl Miniature {
             Purpose::Load(load) => {
                 let mut ended = Vec::new();
                 self.cache.finish(load, is_done, &mut ended);
-                for Ended { waiter, place, source } in ended {
+                for EndedWait { waiter, place, source } in ended {
                     if source.is_some() {
                         self.answers.push((waiter.0, Answer::Slot(place)));
                     } else {
@@ -267,7 +268,7 @@ impl Miniature {
             self.memory[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         let item = WriteItem {
-            waiter: Waiter(ticket),
+            waiter: WaiterId(ticket),
             number: self.region,
             write,
             region: RegionId(1),
@@ -308,7 +309,7 @@ impl Miniature {
         }
     }
 
-    /// The server refuses a frame of write-backs: its bytes are nobody's.
+    /// The server refuses a frame of write-backs: its bytes belong to no write-back.
     pub(super) fn refuse(&mut self, choice: usize) {
         let count = self.sent.len().max(1);
         if self.sent.get(choice % count).is_none_or(|sent| sent.is_applied) {

@@ -1,13 +1,14 @@
-//! What is read ahead, and what is not.
+//! The entries that are read ahead, and those that are not.
 
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use outboard_wire::paging::{Source, Urgency};
+use outboard_wire::paging::{FetchSource, Urgency};
 
 use super::support::attachment;
 use crate::agent::cache::{
-    Ask, CacheConfig, Ended, LoadOrder, PageCache, PrefetchConfig, RegionNumber, Verdict, Waiter,
+    CacheConfig, CacheRequest, CacheVerdict, EndedWait, LoadOrder, PageCache, PrefetchConfig, RegionNumber,
+    WaiterId,
 };
 
 const CHUNK: u64 = 1 << 12;
@@ -32,9 +33,9 @@ impl Bench {
         Self { cache, region, arriving: VecDeque::new(), requests: 0, delay }
     }
 
-    fn ask(&self, chunk: u64) -> Ask {
+    fn ask(&self, chunk: u64) -> CacheRequest {
         let (offset, len) = (chunk * CHUNK, CHUNK as u32);
-        Ask { region: self.region, offset, len, urgency: Urgency::Demand, waiter: Waiter(chunk) }
+        CacheRequest { region: self.region, offset, len, urgency: Urgency::Demand, waiter: WaiterId(chunk) }
     }
 
     /// Asks for a chunk, and for more when it is there: as a thread does that touches one after the other.
@@ -42,15 +43,15 @@ impl Bench {
         self.requests += 1;
         let mut orders = Vec::new();
         let verdict = self.cache.request(&self.ask(chunk), &mut orders);
-        if let Verdict::Hit(place) = verdict {
+        if let CacheVerdict::Hit(place) = verdict {
             self.cache.release(place.slot);
         }
         let at = self.requests + self.delay;
         self.arriving.extend(orders.drain(..).map(|order| (at, order)));
-        let mut is_waiting = verdict == Verdict::Waits;
+        let mut is_waiting = verdict == CacheVerdict::Waits;
         while is_waiting {
             let (_, order) = self.arriving.pop_front().expect("it waits for something");
-            is_waiting = !self.finish(&order).iter().any(|end| end.waiter == Waiter(chunk));
+            is_waiting = !self.finish(&order).iter().any(|end| end.waiter == WaiterId(chunk));
         }
         while let Some(order) = self.cache.next_ahead(|_| true) {
             self.arriving.push_back((at, order));
@@ -61,7 +62,7 @@ impl Bench {
         }
     }
 
-    fn finish(&mut self, order: &LoadOrder) -> Vec<Ended> {
+    fn finish(&mut self, order: &LoadOrder) -> Vec<EndedWait> {
         let mut ended = Vec::new();
         self.cache.finish(order.load, true, &mut ended);
         ended.iter().for_each(|end| self.cache.release(end.place.slot));
@@ -151,15 +152,15 @@ fn requests_go_first_and_little_is_under_way_ahead_of_them() {
     let mut bench = Bench::new(64, 4, prefetch);
     let (mut orders, mut ended) = (Vec::new(), Vec::new());
     for chunk in [0, 1] {
-        assert_eq!(bench.cache.request(&bench.ask(chunk), &mut orders), Verdict::Waits);
+        assert_eq!(bench.cache.request(&bench.ask(chunk), &mut orders), CacheVerdict::Waits);
     }
     for chunk in [400, 800, 1600] {
         bench.cache.request(&bench.ask(chunk), &mut orders);
     }
     assert_eq!(bench.cache.next_ahead(|_| true), None, "five loads are awaited");
     orders.iter().for_each(|order| bench.cache.finish(order.load, true, &mut ended));
-    assert!(ended.iter().all(|end| end.source == Some(Source::Miss)));
-    assert_eq!(bench.cache.next_ahead(|_| false), None, "nobody can read the region");
+    assert!(ended.iter().all(|end| end.source == Some(FetchSource::Miss)));
+    assert_eq!(bench.cache.next_ahead(|_| false), None, "no client can read the region");
     let ahead: Vec<LoadOrder> = std::iter::from_fn(|| bench.cache.next_ahead(|_| true)).collect();
     assert_eq!(ahead.iter().map(|order| order.offset / CHUNK).collect::<Vec<_>>(), [2, 3, 4]);
 }

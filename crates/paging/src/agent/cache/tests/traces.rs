@@ -6,7 +6,9 @@ use fastrand::Rng;
 use outboard_wire::paging::Urgency;
 
 use super::support::attachment;
-use crate::agent::cache::{Ask, CacheConfig, PageCache, PrefetchConfig, RegionNumber, Verdict, Waiter};
+use crate::agent::cache::{
+    CacheConfig, CacheRequest, CacheVerdict, PageCache, PrefetchConfig, RegionNumber, WaiterId,
+};
 
 const SLOTS: usize = 64;
 /// A request asks for a quarter of an entry.
@@ -88,20 +90,20 @@ impl Ours {
 impl Policy for Ours {
     fn is_hit(&mut self, entry: u64, piece: u64) -> bool {
         let (mut orders, mut ended) = (Vec::new(), Vec::new());
-        let ask = Ask {
+        let ask = CacheRequest {
             region: self.region,
             offset: (entry * PIECES + piece) << 12,
             len: 1 << 12,
             urgency: Urgency::Demand,
-            waiter: Waiter(0),
+            waiter: WaiterId(0),
         };
         let verdict = self.cache.request(&ask, &mut orders);
         orders.iter().for_each(|order| self.cache.finish(order.load, true, &mut ended));
         match verdict {
-            Verdict::Hit(place) => self.cache.release(place.slot),
+            CacheVerdict::Hit(place) => self.cache.release(place.slot),
             _ => self.cache.release(ended[0].place.slot),
         }
-        matches!(verdict, Verdict::Hit(_))
+        matches!(verdict, CacheVerdict::Hit(_))
     }
 }
 

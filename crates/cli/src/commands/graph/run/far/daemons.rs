@@ -77,7 +77,7 @@ impl Daemons {
         Some(AgentCount { life: (status.pid, status.started), bytes })
     }
 
-    /// What the agent has to say about the regions that it serves.
+    /// The agent's words about the regions that it serves.
     pub(super) fn agent_lines(&self) -> Vec<String> {
         match self.status() {
             None => Vec::new(),
@@ -86,10 +86,10 @@ impl Daemons {
         }
     }
 
-    /// What the agent shows of itself, if there is one.
+    /// The agent's status page, if there is an agent.
     fn status(&self) -> Option<Result<StatusView>> {
         let agent = self.agent.as_ref()?;
-        // tidy: allow(sleep) it puts in writing what it did some time after it has done so, and tells nobody
+        // tidy: allow(sleep) it puts in writing what it did some time after it has done so, and gives no sign
         std::thread::sleep(PAUSE);
         Some(status(agent, &self.link))
     }
@@ -146,6 +146,6 @@ fn status(agent: &Address, link: &LinkSettings) -> Result<StatusView> {
 /// Passes on what daemons have to say, which is only what went wrong.
 fn tell(piece: Piece<'_>) {
     let text = format!("[{}] {}\n", piece.from, String::from_utf8_lossy(piece.bytes));
-    // Whoever does not read the standard error misses it.
+    // A user who does not read the standard error misses it.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

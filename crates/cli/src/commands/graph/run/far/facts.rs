@@ -10,7 +10,7 @@ use super::flags::Plan;
 use crate::daemon_ready::show;
 use crate::numbers;
 
-/// What there is to say about far memory after a run.
+/// The facts about far memory after a run.
 pub(in super::super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
     /// The size of chunks of the graph's arrays.
@@ -51,7 +51,7 @@ impl Facts<'_> {
         rows
     }
 
-    /// What was chosen and why, a line each.
+    /// The choices and their reasons, a line each.
     pub(in super::super) fn explanation(&self) -> &[String] {
         &self.explanation
     }

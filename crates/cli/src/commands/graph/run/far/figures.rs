@@ -1,4 +1,4 @@
-//! What far memory did during a run, for people and for programs.
+//! The work of far memory during a run, for people and for programs.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::numbers;
 
-/// What the agent at one address has read from memory servers so far.
+/// The bytes that the agent at one address has read from memory servers so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AgentCount {
     /// Which agent: its process, and since when that runs.
@@ -24,7 +24,7 @@ pub(super) struct AgentRead {
 }
 
 impl AgentRead {
-    /// What was read between two looks, the first of which may have found nobody.
+    /// The bytes that were read between two looks, the first of which may have found no agent.
     pub(super) fn between(before: Option<AgentCount>, after: AgentCount) -> Self {
         match before {
             Some(before) if before.life == after.life => {
@@ -43,15 +43,15 @@ impl AgentRead {
     }
 }
 
-/// What far memory did between two looks at it.
+/// The work of far memory between two looks at it.
 pub(super) struct Figures {
     stats: FarStats,
-    /// What the agent has read meanwhile, if it says so.
+    /// The bytes that the agent has read meanwhile, if it says so.
     read_by_agent: Option<AgentRead>,
 }
 
 impl Figures {
-    /// What was done between `before` and `after`; what is in use is that of the end.
+    /// The work between `before` and `after`; memory in use is that of the end.
     pub(super) fn between(before: &FarStats, after: &FarStats, read_by_agent: Option<AgentRead>) -> Self {
         let traffic = Traffic {
             demand: after.traffic.demand - before.traffic.demand,
@@ -175,7 +175,7 @@ impl Figures {
         })
     }
 
-    /// The share of fetched chunks that nobody had to wait for.
+    /// The share of fetched chunks that no thread had to wait for.
     fn ahead_rate(&self) -> Option<f64> {
         let FarStats { faults_fetched, chunks_ahead, .. } = self.stats;
         let fetched = faults_fetched + chunks_ahead;
@@ -183,7 +183,7 @@ impl Figures {
     }
 
     /// The shares of faults whose chunk was still here, was on its way, and had to be fetched. An access that finds its
-    /// page in place is no fault, and nobody counts it.
+    /// page in place is no fault, and is not counted.
     fn buffer_rates(&self) -> Option<[f64; 3]> {
         let FarStats { faults_fetched, faults_joined, faults_rescued, .. } = self.stats;
         shares([faults_rescued, faults_joined, faults_fetched], self.faults())

@@ -1,14 +1,13 @@
-//! What can be said about far memory, and what of it makes sense together.
+//! The flags of far memory, and which of them make sense together.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use outboard::{Buffer, CacheMode, FarOptions, Path, RegionOptions};
-use outboard_graph::far::Placement;
+use outboard::{BufferSize, CacheMode, FarOptions, Path, RegionOptions};
+use outboard_graph::far::FarLayout;
 use outboard_limits::Allowance;
+use outboard_link::Address;
 use outboard_link::shaped::Wire;
-use outboard_link::{Address, Identity};
-use outboard_settings::{ByteSize, Configuration, NodeChoice, Settings, default_socket};
-use outboard_wire::Role;
+use outboard_settings::{ByteSize, Configuration, Settings};
 
 use super::super::Memory;
 use crate::children::is_default;
@@ -16,7 +15,7 @@ use crate::failure::wrong_usage;
 use crate::numbers;
 
 /// The part of far memory that is here unless the user says otherwise.
-const BUFFER: Buffer = Buffer::Fraction { numerator: 1, denominator: 3 };
+const BUFFER: BufferSize = BufferSize::Fraction { numerator: 1, denominator: 3 };
 
 /// How a graph lies in far memory.
 #[derive(clap::Args)]
@@ -25,7 +24,7 @@ pub(in super::super) struct Flags {
     /// How much may be here at once: bytes (256MiB), or a fraction of the graph's arrays and of the state, if that is
     /// far [default: 1/3, and room for a few chunks at least]
     #[arg(long, value_name = "AMOUNT")]
-    buffer: Option<Buffer>,
+    buffer: Option<BufferSize>,
     /// What moves at once: a power of two from a page to 2MiB [default: a 32nd of the buffer,
     /// from 64KiB to 1MiB, and 64KiB for far state]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
@@ -100,13 +99,13 @@ pub(super) enum LinkName {
     Ofi,
 }
 
-/// What was asked for, and makes sense.
+/// The wishes of the user that make sense together.
 pub(super) struct Plan {
     /// None is the default.
-    pub(super) buffer: Option<Buffer>,
+    pub(super) buffer: Option<BufferSize>,
     /// None is what suits the buffer.
     pub(super) chunk: Option<usize>,
-    /// Whether somebody has said how much to read ahead.
+    /// Whether the user has said how much to read ahead.
     has_ahead: bool,
     pub(super) path: Path,
     pub(super) cache: CacheMode,
@@ -150,7 +149,7 @@ impl Flags {
             Some(PathName::Direct) => Path::Direct,
             Some(PathName::Agent) => Path::Agent,
             Some(PathName::Auto) => Path::Auto,
-            // Whoever asks for a certain cache wants it used, also where the direct path would be faster.
+            // A user who asks for a certain cache wants it used, also where the direct path would be faster.
             None if matches!(self.cache, Some(CacheName::Static | CacheName::Dynamic)) => Path::Agent,
             None => configured.path,
         };
@@ -167,19 +166,19 @@ impl Flags {
         let is_configured = !is_default(configuration, "far.buffer");
         let configured_buffer =
             || configuration.settings.far.plan(&Allowance::of_this_process()).buffer as usize;
-        let buffer = self.buffer.or_else(|| is_configured.then(|| Buffer::Bytes(configured_buffer())));
-        // What can be known to fail without the graph is said before anything is read.
+        let buffer = self.buffer.or_else(|| is_configured.then(|| BufferSize::Bytes(configured_buffer())));
+        // Mistakes that show without the graph are told before anything is read.
         let trial = match buffer {
-            Some(Buffer::Bytes(bytes)) => bytes,
+            Some(BufferSize::Bytes(bytes)) => bytes,
             _ => FarOptions::buffer_min(chunk.unwrap_or(configured.chunk)),
         };
         let trial_chunk = chunk.unwrap_or(configured.chunk);
-        let node = match configuration.settings.far.node {
-            NodeChoice::Number(node) => Some(node),
-            NodeChoice::Auto | NodeChoice::None => None,
-        };
-        let options = FarOptions { chunk: trial_chunk, node, ..FarOptions::at(default_socket("memory")) };
-        options.with_buffer(Buffer::Bytes(trial)).check().map_err(|error| wrong_usage(&error.to_string()))?;
+        let node = FarOptions::from_settings(&configuration.settings).node;
+        let options = FarOptions { chunk: trial_chunk, node, ..FarOptions::default() };
+        options
+            .with_buffer(BufferSize::Bytes(trial))
+            .check()
+            .map_err(|error| wrong_usage(&error.to_string()))?;
         Ok(Plan {
             buffer,
             chunk,
@@ -201,7 +200,7 @@ impl Flags {
     fn agree(&self) -> Result<(), &'static str> {
         let is_direct = self.path == Some(PathName::Direct);
         let has_server = !self.server.is_empty();
-        let starts_nobody = has_server && (self.agent.is_some() || is_direct);
+        let starts_no_daemon = has_server && (self.agent.is_some() || is_direct);
         match self {
             Self { cache: Some(cache), .. } if is_direct && *cache != CacheName::Off => Err(
                 "the agent keeps the cache, and --path direct goes without it: leave out --cache or --path",
@@ -219,7 +218,7 @@ impl Flags {
             Self { served: Some(_), .. } if !has_server => {
                 Err("--served needs --server: name the memory server in whose data directory the graph lies")
             }
-            Self { link: Some(_), .. } if starts_nobody => Err(
+            Self { link: Some(_), .. } if starts_no_daemon => Err(
                 "--link is for daemons that are started here: an address says by which link it is reached",
             ),
             _ => Ok(()),
@@ -230,21 +229,20 @@ impl Flags {
 impl Plan {
     /// The settings of far memory for so many bytes of it.
     pub(super) fn far_options(&self, footprint: u64, settings: &Settings) -> Result<FarOptions> {
-        let configured = FarOptions::from_settings(settings)?;
+        let configured = FarOptions::from_settings(settings);
         let smallest = FarOptions::buffer_min(self.chunk.unwrap_or(configured.chunk));
-        let buffer = self.buffer.unwrap_or(Buffer::Bytes(BUFFER.of(footprint).max(smallest)));
-        let chunk = self.chunk.unwrap_or_else(|| Placement::chunk_for(buffer.of(footprint)));
+        let buffer = self.buffer.unwrap_or(BufferSize::Bytes(BUFFER.of(footprint).max(smallest)));
+        let chunk = self.chunk.unwrap_or_else(|| FarLayout::chunk_for(buffer.of(footprint)));
         let options = FarOptions {
             buffer,
             footprint,
             threads: self.pager_threads.or(configured.threads),
             chunk,
-            ahead: if self.has_ahead { configured.ahead } else { Placement::ahead_for(chunk) },
+            ahead: if self.has_ahead { configured.ahead } else { FarLayout::ahead_for(chunk) },
             wire: self.wire,
-            identity: Identity::new(Role::Application, "graph run"),
             ..configured
         };
-        let part = |buffer: &Buffer| matches!(buffer, Buffer::Fraction { .. });
+        let part = |buffer: &BufferSize| matches!(buffer, BufferSize::Fraction { .. });
         options.check().with_context(|| match self.buffer.filter(part) {
             Some(_) => format!("--buffer is a part of {}", numbers::bytes(footprint)),
             None => "no far memory with these settings".to_owned(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use outboard::FarMemory;
-use outboard_graph::far::{FarGraph, Placement};
+use outboard_graph::far::{FarGraph, FarLayout};
 use outboard_graph_format::{Format, Graph, GraphImage, Note, ReadError, load};
 use outboard_link::Address;
 use outboard_settings::LinkSettings;
@@ -120,7 +120,7 @@ impl Source {
         matches!(self, Self::Served(_))
     }
 
-    /// What brings it into far memory, for people who wait.
+    /// The step that brings it into far memory, for people who wait.
     pub(super) fn way(&self) -> &'static str {
         match self {
             Self::Image(_) | Self::Served(_) => "the memory server loads the graph",
@@ -129,7 +129,7 @@ impl Source {
     }
 
     /// Brings it into far memory.
-    pub(super) fn place(self, far: &FarMemory, placement: &Placement) -> Result<Placed> {
+    pub(super) fn place(self, far: &FarMemory, placement: &FarLayout) -> Result<Placed> {
         // Within its own data directory.
         const HERE: &str = ".";
         let opened = |image: &GraphImage, name: &str| -> Result<FarGraph> {
