@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::path::Path;
 
 use outboard_paging::application::Recording;
-use outboard_paging::application::chunks::{Access, Answer, ChunkKey, Placement, Shard, SizeClass, State};
+use outboard_paging::application::chunks::{Access, Answer, ArrivalStep, ChunkKey, Shard, SizeClass, State};
 
 use super::programs::{PROGRAMS, Program, Touches};
 use crate::BenchError;
@@ -106,7 +106,7 @@ fn by_shard(chunks: &[u32], room: usize) -> (u64, u64) {
         while shard.state(key) != State::Resident {
             match shard.fault(key, CLASS, Access::Read) {
                 Answer::Fetch(seat) => {
-                    if shard.filled(seat, false) == Placement::MoveIn {
+                    if shard.filled(seat, false) == ArrivalStep::MoveIn {
                         shard.arrived(seat);
                     }
                 }

@@ -4,15 +4,15 @@
 //! same run.
 
 mod bare;
+mod cores;
 mod far;
 mod in_flight;
-mod placement;
 mod touches;
 
 use bare::{BareFaults, BareFetches, OwnFaults};
+use cores::best_placed;
 use far::{FarFaults, User};
 use in_flight::LinkReads;
-use placement::best_placed;
 #[cfg(test)]
 pub(crate) use touches::{Touches, word};
 

@@ -32,7 +32,7 @@ pub use ambient::Ambient;
 pub use caller::{
     Begin, CallBeginError, CallEnded, CallFault, CallOutcome, CallPlacement, Calls, Crossing, CrossingError,
     CrossingServer, Dispatcher, DispatcherConfig, FunctionNeeds, Leaving, NoRoom, NotCrossed, RegisterError,
-    SiteLink, SiteReport,
+    SiteLink, SiteReport, TellEnded,
 };
 pub use helpers::helpers;
 pub use image::{FunctionImage, ImageError};

@@ -103,7 +103,7 @@ pub enum AccessError {
         /// The limit.
         max: usize,
     },
-    /// As much is under way as the link can hold; try again after [`RemoteMemory::completions`].
+    /// As much is under way as the link can hold; try again when some of it has ended.
     #[error("too many operations are under way")]
     Full,
     /// The peer has no room for another open region.
@@ -122,10 +122,10 @@ pub enum AccessError {
     )]
     OwnerLacksMemory,
     /// The region is open at the peer and cannot be mapped here.
-    #[error("the region cannot be mapped: {}", explain(*source))]
+    #[error("the region cannot be mapped: {}", explain(Errno::from_raw_os_error(*errno)))]
     Unmappable {
-        /// Why.
-        source: Errno,
+        /// Why, as the system numbers it.
+        errno: i32,
     },
     /// The link is gone, and whether the operation was done is not known.
     #[error(transparent)]

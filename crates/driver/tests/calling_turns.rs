@@ -126,7 +126,7 @@ impl World {
             desk.run(*now, &mut Plain, outbox);
             outbox.send(CALLER, link).unwrap();
             link.flush().unwrap();
-            dispatcher.turn(|| *now, |call, result| ended.push((call, result.unwrap().0)));
+            dispatcher.turn(&|| *now, &mut |call, result| ended.push((call, result.unwrap().0)));
         }
     }
 

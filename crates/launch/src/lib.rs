@@ -9,7 +9,7 @@
 //! | start an agent or a memory server and know when it is ready | [`DaemonProcess`] |
 //! | show output, whole lines only, each with its origin | [`Console`], or any other [`Sink`] |
 //! | end a job on Ctrl-C | [`Interrupts`] |
-//! | choose the processors of ranks and agent | [`CorePlacement`] |
+//! | choose the processors of ranks and agent | [`CorePlan`] |
 //! | hold a process to a share of a processor | [`Quota`] |
 //!
 //! ```
@@ -35,18 +35,18 @@
 //! had started in turn. A daemon has no guard: it is expected to start nothing. A process that leaves its group
 //! (`setsid`) leaves the job: nothing here follows it.
 
+mod cores;
 mod daemon;
 mod interrupts;
 mod job;
 mod output;
-mod placement;
 mod process;
 mod quota;
 
+pub use cores::{AgentCores, CoreError, CorePlan, CoreRequest, allowed_cpus};
 pub use daemon::{DaemonConfig, DaemonError, DaemonProcess, READY_FD_VARIABLE};
 pub use interrupts::{InterruptError, Interrupts};
 pub use job::{JobOutcome, Launch, LaunchError, RankEnd, RankFailure, Running, StdinTo, WaitError};
 pub use output::{Acceptance, Console, OutputSource, Piece, Sink, Stream, Style};
-pub use placement::{AgentCores, CorePlacement, PlacementError, PlacementRequest, allowed_cpus};
 pub use process::{End, ProgramNotFound, find_program, signal_name};
 pub use quota::{Limit, Quota, QuotaError};

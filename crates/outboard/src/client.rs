@@ -237,7 +237,7 @@ impl Client {
                 peer: daemon,
                 loss: Loss::Stalled { silent: waited, awaited },
             }) if self.connection().client_mut().is_there() => AskError::Deadline { daemon, waited, awaited },
-            error => AskError::of_access(error),
+            error => error.into(),
         }
     }
 

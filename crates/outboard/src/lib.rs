@@ -94,7 +94,7 @@ pub use messenger::{
 #[doc(inline)]
 pub use outboard_limits::{LimitSetter, MemoryLimit};
 #[doc(inline)]
-pub use outboard_link::{Address, AddressError, LinkError, Peer};
+pub use outboard_link::{AccessError, Address, AddressError, LinkError, Peer};
 #[doc(inline)]
 pub use outboard_settings::MessagesPlacement;
 #[doc(hidden)]

@@ -347,10 +347,10 @@ impl Memory {
     ) -> AskError {
         match status {
             PagingStatus::StaleEpoch => AskError::StaleEpoch { epoch, now },
-            PagingStatus::NoRight => AskError::NoRight { needed: Rights::WRITE },
-            PagingStatus::OutOfBounds => AskError::OutOfBounds { offset, len, size: region.size() },
-            PagingStatus::NotOpen => AskError::NotOpen,
-            PagingStatus::Busy => AskError::of_access(AccessError::Busy),
+            PagingStatus::NoRight => AccessError::NoRight { needed: Rights::WRITE }.into(),
+            PagingStatus::OutOfBounds => AccessError::OutOfBounds { offset, len, size: region.size() }.into(),
+            PagingStatus::NotOpen => AccessError::NotOpen.into(),
+            PagingStatus::Busy => AccessError::Busy.into(),
             PagingStatus::NoRoom => AskError::NoRoom { daemon: self.client.peer().clone() },
             PagingStatus::Done | PagingStatus::Unavailable | PagingStatus::Malformed => self.unexpected(),
         }

@@ -11,7 +11,7 @@ use outboard_wire::trial::ECHO;
 use super::flight::{Flight, bit, patience_us, recycle};
 use super::register::Known;
 use super::silence::{FAR, Verdict, place_of};
-use super::{CallBeginError, CallOutcome, CallPlacement, Dispatcher, NoRoom, SiteLink};
+use super::{CallBeginError, CallPlacement, Dispatcher, NoRoom, SiteLink, TellEnded};
 use crate::CallFault;
 
 /// In which order sites are tried when the one that was meant cannot be used.
@@ -86,7 +86,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Looks whether sites are silent or gone, and has calls begin again elsewhere that may.
-    pub(super) fn look_after_sites(&mut self, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+    pub(super) fn look_after_sites(&mut self, tell: &mut TellEnded<'_>) {
         let silent = self.watch.look(self.now);
         for site in Site::ALL {
             if self.watch.under_way(site) > 0 && self.lost_of(site).is_some() {
@@ -118,7 +118,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
 
     /// Leaves a site: calls that only read begin again elsewhere. If it is gone, the others have no answer.
     #[cold]
-    fn leave(&mut self, site: Site, is_gone: bool, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+    fn leave(&mut self, site: Site, is_gone: bool, tell: &mut TellEnded<'_>) {
         let mut hopeless = Vec::new();
         self.is_wanted_here |= site != Site::Application;
         for (call, flight) in self.calls.all().filter(|(_, flight)| flight.site == site) {
@@ -136,7 +136,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
 
     /// Waits no longer for a site that lives and says nothing. The caller drops what it answers later.
     #[cold]
-    fn forsake(&mut self, site: Site, silent: Duration, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+    fn forsake(&mut self, site: Site, silent: Duration, tell: &mut TellEnded<'_>) {
         let there = self.calls.all().filter(|(_, flight)| flight.site == site);
         let waiting: Vec<u64> = there.map(|(call, _)| call).collect();
         self.watch.given_up(site, self.now);
@@ -184,12 +184,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
         self.server_given_up
     }
 
-    pub(super) fn give_up(
-        &mut self,
-        call: u64,
-        fault: CallFault,
-        tell: &mut impl FnMut(u64, CallOutcome<'_>),
-    ) {
+    pub(super) fn give_up(&mut self, call: u64, fault: CallFault, tell: &mut TellEnded<'_>) {
         if let Some(flight) = self.calls.end(call) {
             self.watch.ended(flight.site, call, None);
             if matches!(fault, CallFault::Lost { .. }) {
@@ -210,12 +205,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Begins a call at a site where it is not. If there is none, it ends with the failure that it had.
-    fn begin_again(
-        &mut self,
-        call: u64,
-        failure: Option<CallFailure>,
-        tell: &mut impl FnMut(u64, CallOutcome<'_>),
-    ) {
+    fn begin_again(&mut self, call: u64, failure: Option<CallFailure>, tell: &mut TellEnded<'_>) {
         let Some(flight) = self.calls.get_mut(call) else { return };
         if failure == Some(CallFailure::NotResumed)
             && let Some(travelled) = flight.travelled.take()

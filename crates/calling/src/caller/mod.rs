@@ -45,6 +45,9 @@ use watch::Watch;
 /// How a call ended: what the function returned and replied, or why not.
 pub type CallOutcome<'a> = Result<(u64, &'a [u8]), CallFault>;
 
+/// Hears of a call that has ended.
+pub type TellEnded<'a> = dyn FnMut(u64, CallOutcome<'_>) + 'a;
+
 /// How a call ended, kept until the program asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallEnded {
@@ -256,7 +259,9 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
 
     /// Does what there is to do now, and tells which calls have ended. Returns whether anything moved. The clock is looked at
     /// once, and again where a call ends that runs here and is timed: it takes its time within the turn.
-    pub fn turn(&mut self, clock: impl Fn() -> Time, mut tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+    ///
+    /// One function for all that listen: with a type for each of them, there would be a copy of all that a caller does.
+    pub fn turn(&mut self, clock: &dyn Fn() -> Time, tell: &mut TellEnded<'_>) -> bool {
         let now = clock();
         self.now = now;
         let mut moved = !self.kept.is_empty();
@@ -264,8 +269,8 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
             let result = result.as_ref().map(|(value, reply)| (*value, reply.as_slice()));
             tell(call, result.map_err(|fault| *fault));
         }
-        moved |= self.hear(now, &clock, &mut tell);
-        self.look_after_sites(&mut tell);
+        moved |= self.hear(now, clock, tell);
+        self.look_after_sites(tell);
         self.introduce_here();
         self.look_for_agent();
         moved |= self.remind_agent();
@@ -283,12 +288,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Hears what all sites say.
-    fn hear(
-        &mut self,
-        now: Time,
-        clock: &impl Fn() -> Time,
-        tell: &mut impl FnMut(u64, CallOutcome<'_>),
-    ) -> bool {
+    fn hear(&mut self, now: Time, clock: &dyn Fn() -> Time, tell: &mut TellEnded<'_>) -> bool {
         let Self { server, agent, here, calls, functions, watch, reminder, silences, .. } = self;
         let (again, spare, leaving) = (&mut self.again, &mut self.spare, &mut self.leaving);
         let mut cut_at = None;
@@ -357,10 +357,10 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// As [`turn`](Self::turn), while the program waits for something else: calls that end are kept.
-    pub fn turn_and_keep(&mut self, clock: impl Fn() -> Time) -> bool {
+    pub fn turn_and_keep(&mut self, clock: &dyn Fn() -> Time) -> bool {
         let mut ended = std::mem::take(&mut self.kept);
         let before = ended.len();
-        let mut moved = self.turn(clock, |call, result| {
+        let mut moved = self.turn(clock, &mut |call, result| {
             let result = result.map(|(value, reply)| (value, reply.to_vec()));
             ended.push_back(CallEnded { call, result });
         });

@@ -7,7 +7,7 @@ use outboard_wire::{FrameHead, mutant};
 
 use super::elsewhere::ORDER;
 use super::flight::{bit, patience_us};
-use super::{CallOutcome, CallPlacement, Dispatcher};
+use super::{CallPlacement, Dispatcher, TellEnded};
 use crate::{CallFault, Recalled, Submitted};
 
 /// What became of a call that was to go on somewhere.
@@ -53,7 +53,7 @@ impl<L: Link + RemoteMemory, A: Link> Dispatcher<L, A> {
     }
 
     /// Has calls go on that were given back.
-    pub(super) fn pass_on(&mut self, tell: &mut impl FnMut(u64, CallOutcome<'_>)) {
+    pub(super) fn pass_on(&mut self, tell: &mut TellEnded<'_>) {
         while let Some(returned) = self.heard(Site::Agent).and_then(|heard| heard.returned.pop_front()) {
             let call = Moving::decode(&returned).map(|moving| moving.call);
             let flight = call.as_ref().ok().copied().and_then(|call| self.calls.get_mut(call));

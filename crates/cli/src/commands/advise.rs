@@ -18,7 +18,7 @@ use outboard_launch::Interrupts;
 use outboard_link::Address;
 use outboard_settings::{AddressChoice, Settings, default_socket};
 
-use self::trial::{Placement, Trial};
+use self::trial::{COMPARED, Trial};
 use self::verdict::Verdict;
 use crate::children::{self, Child, GRACE};
 use crate::config_flags::{About, ConfigFlags};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let interrupts = Interrupts::catch()?;
     let agent = own_agent(&mut settings)?;
     let limit = Duration::from_secs(args.seconds);
-    let mut trials = Placement::ALL.map(|placement| Trial::new(placement, limit));
+    let mut trials = COMPARED.map(|placement| Trial::new(placement, limit));
     // By turns, so that what else the machine does disturbs all of them.
     for _ in 0..RUNS_MAX {
         for trial in trials.iter_mut().filter(|trial| trial.has_time()) {

@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use outboard_calling::{
-    Begin, CallBeginError, CallOutcome, Dispatcher, FunctionImage, FunctionNeeds, Leaving, PreparedFunction,
-    Refused, RegisterError, SiteLink,
+    Begin, CallBeginError, Dispatcher, FunctionImage, FunctionNeeds, Leaving, PreparedFunction, Refused,
+    RegisterError, SiteLink, TellEnded,
 };
 use outboard_link::{Clock, Link, LinkError, RemoteMemory, WaitOn, sleep_on};
 use outboard_wire::calling::{CallerId, FunctionName, RegisterRefusal};
@@ -61,9 +61,9 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
     }
 
     /// As [`Dispatcher::turn`].
-    pub fn turn(&mut self, tell: impl FnMut(u64, CallOutcome<'_>)) -> bool {
+    pub fn turn(&mut self, tell: &mut TellEnded<'_>) -> bool {
         let clock = self.clock;
-        let moved = self.dispatcher.turn(|| clock.now(), tell);
+        let moved = self.dispatcher.turn(&|| clock.now(), tell);
         self.look_after_threads();
         moved
     }
@@ -71,7 +71,7 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> CallerThread<L, A> {
     /// As [`Dispatcher::turn_and_keep`].
     pub fn turn_and_keep(&mut self) -> bool {
         let clock = self.clock;
-        let moved = self.dispatcher.turn_and_keep(|| clock.now());
+        let moved = self.dispatcher.turn_and_keep(&|| clock.now());
         self.look_after_threads();
         moved
     }

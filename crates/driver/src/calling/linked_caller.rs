@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outboard_calling::{
-    Begin, CallBeginError, CallEnded, CallOutcome, CallPlacement, CrossingServer, FunctionImage,
-    FunctionNeeds, Leaving, RegisterError, SiteReport, SlotTable,
+    Begin, CallBeginError, CallEnded, CallPlacement, CrossingServer, FunctionImage, FunctionNeeds, Leaving,
+    RegisterError, SiteReport, SlotTable, TellEnded,
 };
 use outboard_link::{Clock, Link, LinkError, Peer, RemoteMemory, WaitOn};
 use outboard_steering::Site;
@@ -29,9 +29,8 @@ pub trait LinkedCaller: CrossingServer {
     /// As [`Dispatcher::flush`](outboard_calling::Dispatcher::flush).
     fn flush(&mut self);
 
-    /// As [`CallerThread::turn`]. One function for all that listen: with a type for each of them, applications would have a copy
-    /// of all that a caller does.
-    fn turn(&mut self, tell: &mut dyn FnMut(u64, CallOutcome<'_>)) -> bool;
+    /// As [`CallerThread::turn`].
+    fn turn(&mut self, tell: &mut TellEnded<'_>) -> bool;
 
     /// As [`CallerThread::turn_and_keep`].
     fn turn_and_keep(&mut self) -> bool;
@@ -94,7 +93,7 @@ impl<L: Link + RemoteMemory, A: Link + Send + 'static> LinkedCaller for CallerTh
         self.dispatcher.flush();
     }
 
-    fn turn(&mut self, tell: &mut dyn FnMut(u64, CallOutcome<'_>)) -> bool {
+    fn turn(&mut self, tell: &mut TellEnded<'_>) -> bool {
         self.turn(tell)
     }
 

@@ -10,59 +10,11 @@ use outboard::{
     Address, Advice, FarError, FarLoss, FarLosses, FarMapping, FarMemory, LossReason, OnLoss, Path,
     RegionOptions,
 };
-use outboard_e2e::{Daemon, PATIENCE, Place, Process};
+use outboard_e2e::{Daemon, PATIENCE, Place};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::{FarSetup, connect, options, words};
-
-/// The program in the documents, which is run as it stands there.
-#[allow(unreachable_pub, reason = "it is a program of its own")]
-#[path = "../../../outboard/examples/living_on.rs"]
-mod example;
-
-const VARIABLE: &str = "PROOF_LIVING_ON";
-
-/// A process that runs the program in the documents.
-pub(crate) struct Example;
-
-impl Example {
-    pub(crate) fn from_environment() -> Option<Self> {
-        std::env::var_os(VARIABLE).map(|_| Self)
-    }
-
-    /// Plays it; returns the exit code.
-    pub(crate) fn run(&self) -> i32 {
-        match example::main() {
-            Ok(()) => 0,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-#[test]
-fn the_program_in_the_documents_lives_on() {
-    let place = Place::new();
-    let at = place.socket();
-    let first = serve(&place, &at);
-    let mut command = outboard_child::again();
-    command.arg(&at).env(VARIABLE, "");
-    place.mark(&mut command);
-    let mut program = Process::start_told(command);
-    program.await_line(["counting"]);
-    first.process.kill();
-    // One that has been started anew need not be waited for.
-    let second = serve(&place, &at);
-    let told = program.await_line(["is lost", "with it"]);
-    assert!(told.contains("proof-memory") && told.contains(&at), "{told}");
-    let (status, said) = program.exit();
-    assert_eq!(status.code(), Some(0), "{said:?}");
-    let saved = said.iter().find_map(|line| line.strip_prefix("saved ")?.strip_suffix(" counters"));
-    let saved: usize = saved.and_then(|count| count.parse().ok()).expect("it says what it has saved");
-    assert!(saved > 0 && saved * size_of::<u64>() <= 16 << 20, "{saved}");
-    second.end();
-    place.assert_nothing_left();
-}
 
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 64;
@@ -70,7 +22,7 @@ const SEATS: usize = 32;
 const SHORT: Duration = Duration::from_millis(200);
 const NONE: Duration = Duration::ZERO;
 
-fn serve(place: &Place, at: &str) -> Daemon {
+pub(super) fn serve(place: &Place, at: &str) -> Daemon {
     // How long its peers on tcp wait for a sign of life.
     Daemon::memory(place, at, &["--link-deadline", "400ms", "--link-heartbeat", "50ms"])
 }
@@ -264,7 +216,7 @@ fn what_is_here_outlives_its_server() {
     let place = Place::new();
     for (by_tcp, has_agent, on_loss) in WAYS {
         let world = World::new(&place, by_tcp, has_agent, on_loss);
-        let mapping = world.object(None);
+        let mut mapping = world.object(None);
         let mut losses = world.far.losses().unwrap();
         // What is only here: in its place, and set aside.
         (0..4).for_each(|chunk| words(&mapping).write(chunk * CHUNK + 8, &value(chunk)));
@@ -305,7 +257,7 @@ fn spans_end_where_they_must() {
     let place = Place::new();
     for (by_tcp, has_agent, on_loss) in WAYS {
         let world = World::new(&place, by_tcp, has_agent, on_loss);
-        let mapping = world.object(None);
+        let mut mapping = world.object(None);
         // More than there is room for, from the middle of a chunk to the middle of another.
         let mut bytes = vec![1; (CHUNKS - 1) * CHUNK];
         mapping.try_read(100, &mut bytes, PATIENCE).unwrap();
@@ -328,7 +280,7 @@ fn spans_end_where_they_must() {
             assert!(outside(mapping.try_read(start, &mut vec![0; len], PATIENCE)));
             assert!(outside(mapping.try_write(start, &vec![0; len], PATIENCE)));
         }
-        let frozen = mapping.freeze().unwrap();
+        let mut frozen = mapping.freeze().unwrap();
         let error = frozen.try_write(0, &[1], PATIENCE).unwrap_err();
         assert!(matches!(error, FarError::ReadOnly { .. }), "{error}");
         frozen.try_read(77, &mut bytes, PATIENCE).unwrap();

@@ -11,6 +11,7 @@ mod caveats;
 mod charge;
 mod discards;
 mod edges;
+mod examples;
 mod files;
 mod flush;
 mod grain;
@@ -32,21 +33,19 @@ mod setup;
 mod sizes;
 mod sparse;
 mod striped;
-mod survivor;
 mod tasks;
 mod trying;
 mod user;
 
 use bytes::Bytes;
 use charge::Charged;
+use examples::Example;
 use held::Locked;
-use living_on::Example;
 use misuse::Misuse;
 use outboard::{Address, FarMapping, FarMemory, FarVec, RegionOptions};
 use outboard_e2e::await_state;
 use outboard_paging::application::chunks::{Event, State, edge};
 use setup::FarSetup;
-use survivor::Survivor;
 use user::User;
 
 /// Far memory at `server`, patient enough for a busy machine.
@@ -101,9 +100,6 @@ fn play() {
     }
     if let Some(charged) = Charged::from_environment() {
         std::process::exit(charged.run());
-    }
-    if let Some(survivor) = Survivor::from_environment() {
-        std::process::exit(survivor.run());
     }
     if let Some(misuse) = Misuse::from_environment() {
         std::process::exit(misuse.run());

@@ -1,6 +1,6 @@
 //! Processes whose links are lost, and what they find when they come back.
 
-use outboard::{Address, AskError, Client};
+use outboard::{AccessError, Address, AskError, Client};
 use outboard_e2e::{Daemon, PATIENCE, Place, await_state, connect_memory};
 use outboard_link::tcp::TcpLink;
 use outboard_link::{Clock, Disposition, Exports, Identity, Link, Loss, Waiter, tcp};
@@ -152,7 +152,7 @@ fn whoever_comes_too_late_is_refused() {
     for grant in [&traveller.own, &traveller.named] {
         for rights in [Rights::READ, BOTH] {
             let refused = client.open(grant, rights);
-            assert!(matches!(refused, Err(AskError::NotOpen)), "{refused:?}");
+            assert!(matches!(refused, Err(AskError::Access(AccessError::NotOpen))), "{refused:?}");
         }
     }
     observer.release(region).unwrap();

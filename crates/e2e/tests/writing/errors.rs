@@ -1,6 +1,6 @@
 //! What must not be written is refused in the same words on both paths, and nothing of it is written.
 
-use outboard::{WriteError, WriteOptions, WritePath, Writer, WriterOptions};
+use outboard::{AccessError, WriteError, WriteOptions, WritePath, Writer, WriterOptions};
 use outboard_wire::Rights;
 
 use crate::world::{Daemons, PART, memory, writer};
@@ -60,7 +60,7 @@ fn a_region_that_may_only_be_read_is_refused_alike() {
         let target = writer.open(&region).unwrap();
         let [one, other] = PATHS.map(|path| outcome(&mut writer, target, path, 0, b"other").unwrap_err());
         assert_eq!(one.to_string(), other.to_string());
-        assert!(matches!(one, WriteError::NoRight { .. }), "{one}");
+        assert!(matches!(one, WriteError::Access(AccessError::NoRight { .. })), "{one}");
         let mut bytes = [0; 9];
         memory.read(&region, 0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"as it was");
@@ -75,11 +75,11 @@ fn a_key_that_is_wrong_or_stale_opens_nothing_on_either_path() {
     let mut descriptor = region.descriptor().clone();
     descriptor.grant.key.0[0] ^= 1;
     let forged = region.clone().with_descriptor(descriptor);
-    assert!(matches!(writer.open(&forged), Err(WriteError::NotOpen)));
+    assert!(matches!(writer.open(&forged), Err(WriteError::Access(AccessError::NotOpen))));
     let mut descriptor = region.descriptor().clone();
     descriptor.grant.generation.0 += 1;
     let stale = region.clone().with_descriptor(descriptor);
-    assert!(matches!(writer.open(&stale), Err(WriteError::NotOpen)));
+    assert!(matches!(writer.open(&stale), Err(WriteError::Access(AccessError::NotOpen))));
     let target = writer.open(&region).unwrap();
     for path in PATHS {
         outcome(&mut writer, target, path, 0, b"while it lives").unwrap();
@@ -87,7 +87,7 @@ fn a_key_that_is_wrong_or_stale_opens_nothing_on_either_path() {
     memory.free(region).unwrap();
     for path in PATHS {
         let refused = outcome(&mut writer, target, path, 0, b"afterwards").unwrap_err();
-        assert!(matches!(refused, WriteError::NotOpen), "{path}: {refused}");
+        assert!(matches!(refused, WriteError::Access(AccessError::NotOpen)), "{path}: {refused}");
     }
 }
 
@@ -104,7 +104,7 @@ fn a_flush_tells_of_the_first_write_that_failed_since_the_one_before() {
         memory.free(region).unwrap();
         writer.write(target, 0, b"too late").unwrap();
         writer.write(lasting, 0, b"in time").unwrap();
-        assert!(matches!(writer.flush(), Err(WriteError::NotOpen)), "by {path}");
+        assert!(matches!(writer.flush(), Err(WriteError::Access(AccessError::NotOpen))), "by {path}");
         writer.flush().expect("nothing has failed since");
         assert!(writer.poll().expect("it is told").result.is_err());
     }

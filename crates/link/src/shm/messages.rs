@@ -153,7 +153,7 @@ impl ShmLink {
                     Err(AdoptError::System(source)) => {
                         // The peer counts it as open.
                         self.tell_closed(Slot(0));
-                        Err(AccessError::Unmappable { source })
+                        Err(AccessError::Unmappable { errno: source.raw_os_error() })
                     }
                 }
             }

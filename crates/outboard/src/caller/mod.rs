@@ -301,7 +301,7 @@ impl Caller {
     #[inline]
     pub fn drain(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) -> usize {
         let mut count = 0;
-        self.site.turn(|id, result| {
+        self.site.turn(&mut |id, result| {
             count += 1;
             tell(id, result);
         });

@@ -14,6 +14,9 @@ use outboard_wire::Time;
 use super::connect::Calling;
 use super::{CallCompletion, CallError, CallId, CallReply};
 
+/// Hears of a call that has ended.
+pub(super) type Tell<'a> = dyn FnMut(CallId, Result<(u64, &[u8]), CallError>) + 'a;
+
 /// A caller of functions at one memory server.
 pub(super) type Server = Connection<Calling>;
 
@@ -87,7 +90,8 @@ impl Servers {
         Ok(handle)
     }
 
-    #[inline]
+    /// Not inlined, as [`turn`](Self::turn) is not: what is compiled into an application has a copy of all that a caller does.
+    #[inline(never)]
     pub(super) fn begin(&mut self, server: u8, begin: &Begin<'_>) -> Result<u64, CallBeginError> {
         if self.crossing.is_full() && self.wanderers.contains(&(server.into(), begin.handle)) {
             return Err(CallBeginError::Full(NoRoom::UnderWay));
@@ -111,9 +115,9 @@ impl Servers {
     }
 
     /// Does what there is to do now, and tells which calls have ended.
-    #[inline]
-    pub(super) fn turn(&mut self, mut tell: impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) {
-        self.tell_ended(&mut tell);
+    #[inline(never)]
+    pub(super) fn turn(&mut self, tell: &mut Tell<'_>) {
+        self.tell_ended(tell);
         for server in &mut self.all {
             let mut failed = Vec::new();
             server.client_mut().turn(&mut |call, result| match result {
@@ -126,11 +130,10 @@ impl Servers {
             }
         }
         self.cross();
-        self.tell_ended(&mut tell);
+        self.tell_ended(tell);
     }
 
-    #[inline]
-    fn tell_ended(&mut self, tell: &mut impl FnMut(CallId, Result<(u64, &[u8]), CallError>)) {
+    fn tell_ended(&mut self, tell: &mut Tell<'_>) {
         for CallCompletion { id, result } in self.ended.drain(..) {
             match result {
                 Ok(CallReply { value, bytes }) => tell(id, Ok((value, &bytes))),
@@ -149,7 +152,6 @@ impl Servers {
     }
 
     /// Has calls go on that are between two servers. Returns whether any does.
-    #[inline]
     fn cross(&mut self) -> bool {
         let mut ashore = Vec::new();
         let moved = self.crossing.cross(&mut self.all, |call| ashore.push(call));

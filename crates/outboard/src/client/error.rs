@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use outboard_limits::show_size;
 use outboard_link::{AccessError, LinkError, Peer};
 use outboard_wire::control::ControlFailure;
-use outboard_wire::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError, Rights};
+use outboard_wire::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, DecodeError};
 use thiserror::Error;
 
 /// Why a daemon did not do what it was asked.
@@ -81,34 +80,9 @@ pub enum AskError {
         /// How many can be open at once.
         most: usize,
     },
-    /// The span is not inside the region.
-    #[error("bytes {offset}..{} are outside a region of {}", offset.saturating_add(*len), show_size(*size))]
-    OutOfBounds {
-        /// Where the access begins.
-        offset: u64,
-        /// How long it is.
-        len: u64,
-        /// How large the region is.
-        size: u64,
-    },
-    /// The region was opened without this right, or its key does not carry it.
-    #[error("no right to {needed} this region")]
-    NoRight {
-        /// What the access needs.
-        needed: Rights,
-    },
-    /// The region is not open here, or the daemon knows no such region any more.
-    #[error("the region is not open: unknown region, stale generation or wrong key")]
-    NotOpen,
-    /// Atomics work on words aligned to 8 bytes.
-    #[error("offset {offset} of an atomic is not a multiple of 8")]
-    Misaligned {
-        /// Where the access begins.
-        offset: u64,
-    },
-    /// This machine or that of the daemon lacks what the access needs.
+    /// The access to a region was refused, or a machine lacks what it needs. It is never [`AccessError::Lost`].
     #[error(transparent)]
-    Access(Box<dyn std::error::Error + Send + Sync>),
+    Access(AccessError),
     /// No local memory for the transfer.
     #[error("no memory for a transfer: {0}")]
     NoMemory(String),
@@ -132,19 +106,16 @@ pub enum AskError {
 
 outboard_wire::debug_with_causes!(AskError);
 
-impl AskError {
-    /// Why an access to a region was refused.
-    pub(crate) fn of_access(error: AccessError) -> Self {
+impl From<AccessError> for AskError {
+    fn from(error: AccessError) -> Self {
         match error {
-            AccessError::OutOfBounds { offset, len, size } => Self::OutOfBounds { offset, len, size },
-            AccessError::NoRight { needed } => Self::NoRight { needed },
-            AccessError::NotOpen => Self::NotOpen,
-            AccessError::Misaligned { offset } => Self::Misaligned { offset },
             AccessError::Lost(lost) => Self::Lost(lost),
-            other => Self::Access(other.into()),
+            other => Self::Access(other),
         }
     }
+}
 
+impl AskError {
     /// Whether the daemon has no region or file of the name that was asked for.
     pub fn is_not_there(&self) -> bool {
         matches!(

@@ -114,7 +114,27 @@ impl FarMapping {
     }
 
     /// As [`try_write`](Self::try_write), for a task of an executor, in the same way.
-    pub async fn write_async(&self, start: usize, from: &[u8], deadline: Duration) -> Result<(), FarError> {
+    pub async fn write_async(
+        &mut self,
+        start: usize,
+        from: &[u8],
+        deadline: Duration,
+    ) -> Result<(), FarError> {
+        // SAFETY: the object is borrowed for as long as the future lives, so no reference into it does.
+        unsafe { self.write_async_shared(start, from, deadline) }.await
+    }
+
+    /// Writes bytes of an object of which other bytes are used meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// As for [`try_write_shared`](Self::try_write_shared), as long as the future lives.
+    pub(super) async unsafe fn write_async_shared(
+        &self,
+        start: usize,
+        from: &[u8],
+        deadline: Duration,
+    ) -> Result<(), FarError> {
         if !self.is_writable() {
             return Err(FarError::ReadOnly { name: self.name().to_owned() });
         }
@@ -122,8 +142,8 @@ impl FarMapping {
         self.allows(&span, PageProtection::can_write)?;
         self.await_each(span, deadline, |place, done, len| {
             let from = &from[done..done + len];
-            // SAFETY: the chunk is here and stays while this runs, and may be written. Others may use it, for which this copy
-            // is made; no thread writes to `from` while it is borrowed.
+            // SAFETY: the chunk is here and stays while this runs, and may be written; by the contract above no reference to these
+            // bytes lives. Others may use them, for which this copy is made; no thread writes to `from` while it is borrowed.
             unsafe { copy_to_shared(from.as_ptr(), place, len) }
         })
         .await

@@ -32,7 +32,23 @@ impl FarMapping {
 
     /// Copies bytes into far memory from `start` on, in the same way. What is written to an object whose memory server is
     /// lost stays here and can be read, but never reaches a server.
-    pub fn try_write(&self, start: usize, from: &[u8], deadline: Duration) -> Result<(), FarError> {
+    pub fn try_write(&mut self, start: usize, from: &[u8], deadline: Duration) -> Result<(), FarError> {
+        // SAFETY: the object is borrowed for this alone, so no reference into it lives.
+        unsafe { self.try_write_shared(start, from, deadline) }
+    }
+
+    /// As [`try_write`](Self::try_write), for threads that share an object and divide its bytes among themselves.
+    ///
+    /// # Safety
+    ///
+    /// As for a store by [pointer](Self::as_ptr): no reference to these bytes lives, and meanwhile other threads access them only
+    /// by [`try_read`](Self::try_read), by this, or as they may access bytes that another process writes.
+    pub unsafe fn try_write_shared(
+        &self,
+        start: usize,
+        from: &[u8],
+        deadline: Duration,
+    ) -> Result<(), FarError> {
         if !self.is_writable() {
             return Err(FarError::ReadOnly { name: self.name().to_owned() });
         }
@@ -40,8 +56,9 @@ impl FarMapping {
         self.allows(&span, PageProtection::can_write)?;
         self.try_each(span, deadline, |place, done, len| {
             let from = &from[done..done + len];
-            // SAFETY: the chunk is here and stays while this runs, and may be written. Others may use it, for which this
-            // copy is made; no thread writes to `from` while it is borrowed.
+            // SAFETY: the chunk is here and stays while this runs, and may be written; by the contract above no reference to
+            // these bytes lives. Others may use them, for which this copy is made; no thread writes to `from` while it is
+            // borrowed.
             unsafe { copy_to_shared(from.as_ptr(), place, len) }
         })
     }
@@ -164,7 +181,8 @@ impl<T: Plain, H: FarHome> FarVec<T, H> {
     /// would raise a signal.
     pub fn try_write(&mut self, start: usize, from: &[T], deadline: Duration) -> Result<(), FarError> {
         let start = self.byte(start, from.len())?;
-        self.region().0.try_write(start, from.as_bytes(), deadline)
+        // SAFETY: these bytes are elements of this array, which is borrowed for this alone.
+        unsafe { self.region().0.try_write_shared(start, from.as_bytes(), deadline) }
     }
 
     /// As [`try_write`](Self::try_write), for a task of an executor, whose thread goes on with other tasks meanwhile.
@@ -175,6 +193,7 @@ impl<T: Plain, H: FarHome> FarVec<T, H> {
         deadline: Duration,
     ) -> Result<(), FarError> {
         let start = self.byte(start, from.len())?;
-        self.region().0.write_async(start, from.as_bytes(), deadline).await
+        // SAFETY: these bytes are elements of this array, which is borrowed for as long as the future lives.
+        unsafe { self.region().0.write_async_shared(start, from.as_bytes(), deadline) }.await
     }
 }

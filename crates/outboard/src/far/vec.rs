@@ -70,7 +70,16 @@ impl<T: Plain> FarVec<T> {
         Ok(Self::new(mapping, len))
     }
 
-    /// The region beneath, for what concerns bytes.
+    /// The region beneath, for what concerns bytes. They are not written by it, since slices of the array may live:
+    ///
+    /// ```compile_fail,E0596
+    /// # fn write(array: &outboard::FarVec<u64>) -> Result<(), outboard::FarError> {
+    /// let first = &array[0];
+    /// array.mapping().try_write(0, &[7; 8], std::time::Duration::MAX)?;
+    /// assert_eq!(*first, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn mapping(&self) -> &FarMapping {
         &self.place
     }

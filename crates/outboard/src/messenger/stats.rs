@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use outboard_routing::Carried;
-use outboard_settings::MessagesPlacement;
 
 use super::messages::Messenger;
 
@@ -164,7 +163,7 @@ impl Messenger {
             "{{\"rank\":{},\"ranks\":{},\"placement\":\"{}\",\"is_over\":{is_over},\"seconds\":{:.6},\"bundle_bytes\":{}",
             self.rank,
             self.ranks,
-            self.placement_name(),
+            self.placement().name(),
             lasted.as_secs_f64(),
             self.bundle_bytes
         );
@@ -174,14 +173,5 @@ impl Messenger {
         }
         let _ = writeln!(text, ",\"waited_seconds\":{:.6}}}", self.stats.waited.as_secs_f64());
         text
-    }
-
-    /// The process that bundles and moves.
-    fn placement_name(&self) -> &'static str {
-        match self.placement() {
-            MessagesPlacement::Inline => "inline",
-            MessagesPlacement::Agent => "agent",
-            MessagesPlacement::Auto => "auto",
-        }
     }
 }

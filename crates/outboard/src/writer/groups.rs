@@ -78,6 +78,7 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
+    use outboard_link::AccessError;
     use outboard_writing::WritePath;
 
     use super::super::WriteError;
@@ -95,7 +96,7 @@ mod tests {
         groups.go_on(WriteId(5));
         assert!(groups.filter(end(5, Ok(()))).is_none());
         assert_eq!(groups.filter(end(9, Ok(()))).unwrap().id, WriteId(9));
-        assert!(groups.filter(end(4, Err(WriteError::NotOpen))).is_none());
+        assert!(groups.filter(end(4, Err(AccessError::NotOpen.into()))).is_none());
         let told = groups.filter(end(3, Ok(()))).unwrap();
         assert!(told.id == WriteId(5) && told.result.is_err(), "{told:?}");
         assert!(groups.groups.is_empty());
@@ -123,7 +124,7 @@ mod tests {
     fn parts_may_end_before_others_begin_and_a_part_may_never_begin() {
         let mut groups = Groups::default();
         groups.begin(WriteId(1), 2);
-        assert!(groups.filter(end(1, Err(WriteError::NotOpen))).is_none());
+        assert!(groups.filter(end(1, Err(AccessError::NotOpen.into()))).is_none());
         groups.go_on(WriteId(2));
         assert!(groups.filter(end(2, Ok(()))).is_none(), "the third has not begun");
         let told = groups.give_up().unwrap();

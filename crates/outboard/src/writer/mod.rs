@@ -84,7 +84,7 @@ pub struct WriteCompletion {
 
 impl WriteCompletion {
     fn new(Completed { id, path, result }: Completed) -> Self {
-        Self { id, path, result: result.map_err(WriteError::new) }
+        Self { id, path, result: result.map_err(WriteError::from) }
     }
 }
 
@@ -109,7 +109,7 @@ impl Writer {
     /// Opens a region for writing.
     pub fn open(&mut self, region: &FarRegion) -> Result<WriteTarget, WriteError> {
         let opened = self.connection.client_mut().open(&region.descriptor().grant, self.deadline);
-        let slot = opened.map_err(|error| self.told(WriteError::new(error)))?;
+        let slot = opened.map_err(|error| self.told(WriteError::from(error)))?;
         Ok(WriteTarget { slot })
     }
 
@@ -160,7 +160,7 @@ impl Writer {
         let write = Write { slot: target.slot, offset, bytes, hint, path, signal };
         match connect::begin(&mut self.connection, &write) {
             Ok(id) => Ok(id),
-            Err(BeginError::Access(error)) => Err(WriteError::new(error)),
+            Err(BeginError::Access(error)) => Err(WriteError::from(error)),
             Err(BeginError::NotYet(why)) => self.begin_later(write, why),
         }
     }
@@ -175,7 +175,7 @@ impl Writer {
         };
         self.until(self.deadline, awaited, |writer| match connect::begin(&mut writer.connection, &write) {
             Ok(id) => Some(Ok(id)),
-            Err(BeginError::Access(error)) => Some(Err(WriteError::new(error))),
+            Err(BeginError::Access(error)) => Some(Err(WriteError::from(error))),
             Err(BeginError::NotYet(NotYet::Untold)) => {
                 writer.look_and_gather();
                 // Only the caller can ask for them, so that waiting would be in vain.
@@ -200,7 +200,7 @@ impl Writer {
         };
         for (offset, bytes) in parts {
             let judged = self.connection.client().initiator().judge(target.slot, *offset, bytes.len());
-            judged.map_err(WriteError::new)?;
+            judged.map_err(WriteError::from)?;
         }
         let mut last = self.write_with(target, *offset, bytes, options)?;
         self.groups.begin(last, others.len());

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use outboard_wire::{Time, mutant};
 
 use super::OnLoss;
-use super::chunks::{ChunkKey, Placement, SeatId};
+use super::chunks::{ArrivalStep, ChunkKey, SeatId};
 use super::fingerprint::PAGE;
 use super::grain::Grain;
 use super::jobs::{Errand, Job, PageSet};
@@ -71,7 +71,7 @@ impl<S: PageSpace> Pages<S> {
             cell.shard.set_baseline(seat);
         }
         let stay = matches!(errand, Errand::Ahead { stay: true });
-        if cell.shard.blanked(seat, stay) == Placement::MoveIn {
+        if cell.shard.blanked(seat, stay) == ArrivalStep::MoveIn {
             match region.place(key, cell) {
                 Some(place) => {
                     self.move_in(cell, shard, (region, key), seat, place);
@@ -159,7 +159,7 @@ impl<S: PageSpace> Pages<S> {
             }
         }
         let stay = matches!(job.errand, Errand::Ahead { stay: true });
-        if cell.shard.filled(*seat, stay) == Placement::MoveIn {
+        if cell.shard.filled(*seat, stay) == ArrivalStep::MoveIn {
             match region.place(*key, &cell) {
                 Some(place) => {
                     self.move_in(&cell, *shard, (region, *key), *seat, place);

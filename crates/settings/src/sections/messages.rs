@@ -38,11 +38,26 @@ pub enum MessagesPlacement {
     Auto,
 }
 
+impl MessagesPlacement {
+    /// As the setting `messages.placement` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Agent => "agent",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 impl Choice for MessagesPlacement {
     const KIND: &'static str = "placement";
     const EXAMPLE: &'static str = "inline, agent or auto";
     const ALL: &'static [(&'static str, Self)] =
-        &[("inline", Self::Inline), ("agent", Self::Agent), ("auto", Self::Auto)];
+        &[named(Self::Inline), named(Self::Agent), named(Self::Auto)];
+}
+
+const fn named(placement: MessagesPlacement) -> (&'static str, MessagesPlacement) {
+    (placement.name(), placement)
 }
 
 fn bundle_size(bundle: &ByteSize) -> Result<(), &'static str> {

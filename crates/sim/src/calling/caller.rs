@@ -182,7 +182,7 @@ impl Caller {
             post.now = now;
             let Some(session) = &mut post.session else { continue };
             moved |= session.register(now);
-            moved |= session.dispatcher.turn(|| now, |id, outcome| tell(&mut ended, id, outcome));
+            moved |= session.dispatcher.turn(&|| now, &mut |id, outcome| tell(&mut ended, id, outcome));
             let epoch = session.dispatcher.table().epoch();
             self.recorder.expect(epoch >= session.epoch, || {
                 format!("a newer table replaces an older one, but {epoch} came after {}", session.epoch)

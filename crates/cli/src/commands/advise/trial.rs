@@ -10,32 +10,15 @@ use anyhow::{Context, Result, anyhow, bail};
 use outboard_launch::{Interrupts, Launch, Piece, Stream};
 use outboard_link::Address;
 use outboard_probe::CacheMisses;
+use outboard_settings::MessagesPlacement;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::reports::{Summary, Traffic, traffic};
 use crate::children::GRACE;
 use crate::ranks::draw_number;
 
-/// The process that moves messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placement {
-    /// Every rank its own.
-    Inline,
-    /// An agent.
-    Agent,
-}
-
-impl Placement {
-    pub(super) const ALL: [Self; 2] = [Self::Inline, Self::Agent];
-
-    /// As the setting `messages.placement` has it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Inline => "inline",
-            Self::Agent => "agent",
-        }
-    }
-}
+/// The placements that are compared.
+pub(super) const COMPARED: [MessagesPlacement; 2] = [MessagesPlacement::Inline, MessagesPlacement::Agent];
 
 /// The best of several runs.
 #[derive(Clone, Debug)]
@@ -51,7 +34,7 @@ pub(super) struct Tried {
 
 /// Runs with one placement.
 pub(super) struct Trial {
-    placement: Placement,
+    placement: MessagesPlacement,
     left: Duration,
     runs: usize,
     best: Option<Tried>,
@@ -79,7 +62,7 @@ impl Drop for Folder {
 }
 
 impl Trial {
-    pub(super) fn new(placement: Placement, limit: Duration) -> Self {
+    pub(super) fn new(placement: MessagesPlacement, limit: Duration) -> Self {
         Self { placement, left: limit, runs: 0, best: None, failure: None }
     }
 
@@ -129,7 +112,7 @@ impl Trial {
             ("OUTBOARD_REPORT".to_owned(), report.to_owned()),
             ("OUTBOARD_MESSAGES_PLACEMENT".to_owned(), self.placement.name().to_owned()),
         ];
-        let agent = agent.filter(|_| self.placement == Placement::Agent);
+        let agent = agent.filter(|_| self.placement == MessagesPlacement::Agent);
         env.extend(agent.map(|address| ("OUTBOARD_JOB_AGENT".to_owned(), address.to_string())));
         let running = Launch::new(program).args(args).env(|_| env.clone()).grace(GRACE).start()?;
         let pid = running.pids().first().and_then(|pid| Pid::from_raw(pid.cast_signed()));

@@ -1,13 +1,14 @@
 //! Which placement to use, and why.
 
 use outboard_messages::Category;
+use outboard_settings::MessagesPlacement;
 
-use super::trial::{Placement, Tried};
+use super::trial::Tried;
 
 /// Which placement to use, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Verdict {
-    pub(super) placement: Placement,
+    pub(super) placement: MessagesPlacement,
     pub(super) why: String,
     /// The bytes that an agent moved in a second over those that ranks moved themselves, if both were measured.
     pub(super) gain: Option<f64>,
@@ -27,19 +28,22 @@ impl Verdict {
         let category = ratio.and_then(|(ratio, _)| Category::of(ratio));
         let gain = agent.as_ref().ok().map(|agent| agent.summary.rate() / inline.summary.rate().max(1e-9));
         let (placement, mut why) = match (gain, agent) {
-            (Some(gain), _) if gain > 1.0 + CHANCE => {
-                (Placement::Agent, format!("with an agent, messages are handled {gain:.2} times as fast"))
-            }
+            (Some(gain), _) if gain > 1.0 + CHANCE => (
+                MessagesPlacement::Agent,
+                format!("with an agent, messages are handled {gain:.2} times as fast"),
+            ),
             (Some(gain), _) if gain < 1.0 - CHANCE => (
-                Placement::Inline,
+                MessagesPlacement::Inline,
                 format!("with an agent on these processors, messages are handled {gain:.2} times as fast"),
             ),
             (Some(_), _) => (
-                Placement::Inline,
+                MessagesPlacement::Inline,
                 "an agent makes no difference here, and is one more thing to run".to_owned(),
             ),
-            (None, Err(failure)) => (Placement::Inline, format!("nothing is known of an agent: {failure}")),
-            (None, Ok(_)) => (Placement::Inline, "no agent was tried".to_owned()),
+            (None, Err(failure)) => {
+                (MessagesPlacement::Inline, format!("nothing is known of an agent: {failure}"))
+            }
+            (None, Ok(_)) => (MessagesPlacement::Inline, "no agent was tried".to_owned()),
         };
         if let Some(category) = category {
             why = format!("{why}. {}", elsewhere(category));
@@ -83,16 +87,19 @@ mod tests {
     #[test]
     fn the_faster_one_is_used_and_inline_if_there_is_no_difference() {
         let verdict = |agent| reach(1000, Ok(agent), None);
-        assert_eq!(verdict(1200).placement, Placement::Agent);
+        assert_eq!(verdict(1200).placement, MessagesPlacement::Agent);
         assert!(verdict(1200).why.contains("1.20 times"), "{:?}", verdict(1200));
-        assert_eq!((verdict(1020).placement, verdict(500).placement), (Placement::Inline, Placement::Inline));
+        assert_eq!(
+            (verdict(1020).placement, verdict(500).placement),
+            (MessagesPlacement::Inline, MessagesPlacement::Inline)
+        );
         assert!(verdict(1020).why.contains("no difference") && verdict(500).why.contains("0.50 times"));
     }
 
     #[test]
     fn a_placement_that_does_not_work_is_no_choice_and_the_reason_is_told() {
         let verdict = reach(1000, Err("it exited with code 1"), None);
-        assert_eq!((verdict.placement, verdict.gain), (Placement::Inline, None));
+        assert_eq!((verdict.placement, verdict.gain), (MessagesPlacement::Inline, None));
         assert!(verdict.why.contains("exited with code 1"), "{verdict:?}");
     }
 

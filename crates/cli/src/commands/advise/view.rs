@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use anyhow::Error;
 use outboard_messages::Category;
+use outboard_settings::MessagesPlacement;
 use serde_json::{Value, json};
 
 use super::reports::Summary;
-use super::trial::{Placement, Tried};
+use super::trial::{COMPARED, Tried};
 use super::verdict::Verdict;
 use crate::{numbers, terminal};
 
 /// A table, and what to do.
 pub(super) fn to_table(verdict: &Verdict, tried: &[Result<&Tried, &Error>]) -> String {
     let mut table = terminal::table(["placement", "handled", "waited", "average bundle", "network", "runs"]);
-    for (placement, tried) in Placement::ALL.iter().zip(tried) {
+    for (placement, tried) in COMPARED.iter().zip(tried) {
         match tried {
             Ok(Tried { summary, runs, was_cut, utilisation, .. }) => table.add_row([
                 placement.name().to_owned(),
@@ -47,7 +48,7 @@ fn bundles(summary: &Summary) -> String {
 /// One object in one line.
 pub(super) fn to_json(verdict: &Verdict, tried: &[Result<&Tried, &Error>]) -> String {
     let placements: Vec<Value> =
-        Placement::ALL.iter().zip(tried).map(|(placement, tried)| one(*placement, tried)).collect();
+        COMPARED.iter().zip(tried).map(|(placement, tried)| one(*placement, tried)).collect();
     json!({
         "use": verdict.placement.name(),
         "why": verdict.why,
@@ -60,7 +61,7 @@ pub(super) fn to_json(verdict: &Verdict, tried: &[Result<&Tried, &Error>]) -> St
     .to_string()
 }
 
-fn one(placement: Placement, tried: &Result<&Tried, &Error>) -> Value {
+fn one(placement: MessagesPlacement, tried: &Result<&Tried, &Error>) -> Value {
     let Tried { summary, runs, was_cut, utilisation, .. } = match tried {
         Ok(tried) => tried,
         Err(error) => return json!({ "placement": placement.name(), "failure": format!("{error:#}") }),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use outboard::Client;
-use outboard_launch::{AgentCores, Console, CorePlacement, PlacementRequest, Stream, allowed_cpus};
+use outboard_launch::{AgentCores, Console, CorePlan, CoreRequest, Stream, allowed_cpus};
 use outboard_link::{Address, ConnectError, Identity};
 use outboard_settings::{AddressChoice, Settings};
 use outboard_wire::Role;
@@ -22,7 +22,7 @@ pub(in crate::commands) enum Beside {
     /// One that another process has started.
     Running { address: Address, who: String },
     /// One of the job's own.
-    Own { child: Child, address: Address, placement: CorePlacement },
+    Own { child: Child, address: Address, cores: CorePlan },
 }
 
 /// Sees to it that there is an agent, if one is wanted, and says which.
@@ -45,9 +45,8 @@ pub(in crate::commands) fn find_or_start(
     {
         bail!("no agent at {address} (job.agent), and it would not listen there: see --agent-listen");
     }
-    let placement =
-        CorePlacement::plan(&allowed_cpus()?, PlacementRequest { ranks, cpus_per_rank: 1, agent })?;
-    let child = match Child::agent(settings, placement.agent.clone(), console.clone()) {
+    let cores = CorePlan::plan(&allowed_cpus()?, CoreRequest { ranks, cpus_per_rank: 1, agent })?;
+    let child = match Child::agent(settings, cores.agent.clone(), console.clone()) {
         Ok(child) => child,
         // Another job may have started one at the same moment.
         Err(error) => return use_running(settings, console)?.ok_or_else(|| children::seen(error)),
@@ -55,13 +54,13 @@ pub(in crate::commands) fn find_or_start(
     let address = child.local().or_else(|_| child.remote())?.clone();
     let (pid, at) = (child.process.pid(), daemon_ready::show(&child.listening));
     let limit = child.process.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
-    let shared = if placement.agent == placement.ranks { SHARED } else { "" };
-    let started = format!("started an agent (process {pid}) at {at}: {placement}{limit}{shared}");
+    let shared = if cores.agent == cores.ranks { SHARED } else { "" };
+    let started = format!("started an agent (process {pid}) at {at}: {cores}{limit}{shared}");
     console.say(Stream::Err, &format!("outboard: {started}"));
     if let Some(warning) = child.process.warning() {
         console.say(Stream::Err, &format!("outboard: warning: {warning}"));
     }
-    Ok(Beside::Own { child, address, placement })
+    Ok(Beside::Own { child, address, cores })
 }
 
 /// The note for the user of an agent on the ranks' processors.
@@ -116,7 +115,7 @@ impl Beside {
     /// The processors that are left to the ranks; none for all.
     pub(in crate::commands) fn cpus_of_ranks(&self) -> Option<Vec<usize>> {
         match self {
-            Self::Own { placement, .. } => placement.ranks.clone(),
+            Self::Own { cores, .. } => cores.ranks.clone(),
             Self::Unsaid | Self::NoAgent | Self::Running { .. } => None,
         }
     }
@@ -128,9 +127,9 @@ impl Beside {
             Self::Running { address, who } => {
                 json!({"started": false, "address": address.to_string(), "who": who})
             }
-            Self::Own { child, address, placement } => json!({
+            Self::Own { child, address, cores } => json!({
                 "started": true, "address": address.to_string(), "pid": child.process.pid(),
-                "placement": placement.to_string(), "limit": child.process.limit(),
+                "cores": cores.to_string(), "limit": child.process.limit(),
             }),
         }
     }

@@ -23,7 +23,7 @@ pub enum Answer {
 
 /// The step to take with bytes that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum ArrivalStep {
     /// Move them in and say [`Shard::arrived`](super::Shard::arrived).
     MoveIn,
     /// Leave them in the seat; nothing else to say.

@@ -70,7 +70,7 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Access, Answer, Placement, SizeClass};
+    use super::super::{Access, Answer, ArrivalStep, SizeClass};
     use super::*;
 
     const CHUNK: SizeClass = SizeClass(14);
@@ -82,7 +82,7 @@ mod tests {
         loop {
             match shard.fault(key, class, Access::Read) {
                 Answer::Fetch(seat) => {
-                    assert_eq!(shard.filled(seat, false), Placement::MoveIn);
+                    assert_eq!(shard.filled(seat, false), ArrivalStep::MoveIn);
                     return shard.arrived(seat);
                 }
                 Answer::MakeRoom => {

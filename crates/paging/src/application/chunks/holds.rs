@@ -155,7 +155,7 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Access, Answer, Placement, SizeClass};
+    use super::super::{Access, Answer, ArrivalStep, SizeClass};
     use super::*;
 
     const CLASS: SizeClass = SizeClass(12);
@@ -171,7 +171,7 @@ mod tests {
             let Answer::Fetch(seat) = shard.fault(key(region, 0), CLASS, Access::Write) else {
                 panic!("there is room");
             };
-            assert_eq!(shard.filled(seat, false), Placement::MoveIn);
+            assert_eq!(shard.filled(seat, false), ArrivalStep::MoveIn);
             shard.arrived(seat);
         }
         shard

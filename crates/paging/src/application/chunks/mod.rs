@@ -25,7 +25,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Counts, Placement};
+pub use answer::{Answer, ArrivalStep, Counts};
 pub use chunk::{Access, ChunkKey, SeatFrame, SeatId, SizeClass};
 pub use pool::{Pool, SEATS_MIN};
 pub use shard::Shard;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use outboard_wire::mutant;
 
-use super::answer::{Answer, Counts, Placement};
+use super::answer::{Answer, ArrivalStep, Counts};
 use super::chunk::{Access, ChunkKey, KeyHasher, SeatFrame, SeatId, SizeClass};
 use super::debts::Debt;
 use super::ghosts::Ghosts;
@@ -309,21 +309,21 @@ impl Shard {
     }
 
     /// The bytes of a chunk are in its seat. With `stay`, it is not moved in unless a thread waits for it.
-    pub fn filled(&mut self, seat: SeatId, stay: bool) -> Placement {
+    pub fn filled(&mut self, seat: SeatId, stay: bool) -> ArrivalStep {
         if self.seat(seat.0).is_awaited || !stay {
-            return Placement::MoveIn;
+            return ArrivalStep::MoveIn;
         }
         self.go(seat.0, Event::Wait);
         // Those that came before it and were used can leave before it.
         let waiting = self.seat_mut(seat.0);
         (waiting.is_sample, waiting.is_kept) = (true, false);
         self.enter_aside(seat.0);
-        Placement::Stay
+        ArrivalStep::Stay
     }
 
     /// A chunk that is known to be zero was filled with zeros, and is not asked for. The rest is as of one that was
     /// [`filled`](Shard::filled), but that [`came_blank`](Shard::came_blank) is said when it is in the region.
-    pub fn blanked(&mut self, seat: SeatId, stay: bool) -> Placement {
+    pub fn blanked(&mut self, seat: SeatId, stay: bool) -> ArrivalStep {
         let asked =
             if self.seat(seat.0).is_awaited { &mut self.counts.fetched } else { &mut self.counts.ahead };
         *asked -= 1;

@@ -45,7 +45,7 @@ impl Prompt {
                 match self.shard.fault(key(index), CLASS, access) {
                     Answer::Fetch(seat) => {
                         self.fetches += 1;
-                        assert_eq!(self.shard.filled(seat, true), Placement::MoveIn);
+                        assert_eq!(self.shard.filled(seat, true), ArrivalStep::MoveIn);
                         self.shard.arrived(seat);
                         break;
                     }
@@ -359,7 +359,7 @@ impl Slow {
                 Answer::Rescue(seat) => shard.rescued(seat),
                 Answer::Fetch(seat) if !self.sent.contains(&index) => {
                     self.local.remove(&index);
-                    assert_eq!(shard.blanked(seat, false), Placement::MoveIn);
+                    assert_eq!(shard.blanked(seat, false), ArrivalStep::MoveIn);
                     shard.came_blank(seat);
                 }
                 Answer::Fetch(seat) => self.fetching.push(seat),
@@ -416,7 +416,7 @@ impl Slow {
                     Some(version) => self.local.insert(index, *version),
                     None => self.local.remove(&index),
                 };
-                if shard.filled(seat, stay) == Placement::MoveIn {
+                if shard.filled(seat, stay) == ArrivalStep::MoveIn {
                     shard.arrived(seat);
                 }
             }

@@ -16,7 +16,7 @@ fn with_sample() -> (Prompt, SeatId) {
                 answer => panic!("{answer:?}"),
             }
         };
-        assert_eq!(prompt.shard.filled(seat, false), Placement::MoveIn);
+        assert_eq!(prompt.shard.filled(seat, false), ArrivalStep::MoveIn);
         prompt.shard.arrived(seat);
     };
     for index in 0.. {
@@ -40,7 +40,7 @@ fn a_sample_stays_while_others_can_leave() {
         let Answer::Fetch(seat) = prompt.shard.fault(key(index), CLASS, Access::Read) else {
             panic!("there is a seat");
         };
-        assert_eq!(prompt.shard.filled(seat, false), Placement::MoveIn);
+        assert_eq!(prompt.shard.filled(seat, false), ArrivalStep::MoveIn);
         prompt.shard.arrived(seat);
         assert_eq!(prompt.shard.state(sampled), State::Aside);
     }

@@ -21,7 +21,7 @@ fn touch(shard: &mut Shard, chunks: std::ops::Range<u32>) {
         loop {
             match shard.fault(key(index), CLASS, Access::Write) {
                 Answer::Fetch(seat) => {
-                    assert_eq!(shard.filled(seat, false), Placement::MoveIn);
+                    assert_eq!(shard.filled(seat, false), ArrivalStep::MoveIn);
                     shard.arrived(seat);
                 }
                 Answer::Rescue(seat) => shard.rescued(seat),

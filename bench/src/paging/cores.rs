@@ -13,24 +13,24 @@ use crate::harness::Round;
 
 /// Where the threads of this process run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placement {
+enum Cores {
     /// Where the scheduler puts them.
     Anywhere,
     /// All on the core of the one that asks.
     Together,
 }
 
-/// Runs `round` in each placement, with all threads that there are here and in the processes of `others`; the one
+/// Runs `round` on both choices of cores, with all threads that there are here and in the processes of `others`; the one
 /// with the shorter time counts.
 pub(crate) fn best_placed(
     others: &[u32],
     mut round: impl FnMut() -> Result<Round, BenchError>,
 ) -> Result<Round, BenchError> {
-    let mut placed = |placement| {
-        let _placed = Placed::take(placement, others)?;
+    let mut placed = |cores| {
+        let _placed = Placed::take(cores, others)?;
         round()
     };
-    let (anywhere, together) = (placed(Placement::Anywhere)?, placed(Placement::Together)?);
+    let (anywhere, together) = (placed(Cores::Anywhere)?, placed(Cores::Together)?);
     Ok(if anywhere.score <= together.score { anywhere } else { together })
 }
 
@@ -40,9 +40,9 @@ struct Placed {
 }
 
 impl Placed {
-    fn take(placement: Placement, others: &[u32]) -> Result<Self, BenchError> {
+    fn take(cores: Cores, others: &[u32]) -> Result<Self, BenchError> {
         let mut placed = Self { before: Vec::new() };
-        if placement == Placement::Anywhere {
+        if cores == Cores::Anywhere {
             return Ok(placed);
         }
         let mut here = CpuSet::new();
@@ -105,7 +105,7 @@ mod tests {
             Ok(Round { score: scores.next().unwrap(), samples_ns: Vec::new() })
         });
         assert_eq!(best.unwrap().score, 5.0);
-        let [anywhere, [ours, others]] = places[..] else { panic!("there are two placements") };
+        let [anywhere, [ours, others]] = places[..] else { panic!("there are two") };
         assert_eq!(anywhere[1], before);
         assert_eq!((ours.count(), ours), (1, others));
         assert_eq!(sched_getaffinity(Some(other_id)).unwrap(), before);

@@ -39,17 +39,17 @@ impl fmt::Display for AgentCores {
 }
 
 impl FromStr for AgentCores {
-    type Err = PlacementError;
+    type Err = CoreError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|cores| cores.name() == text);
-        found.ok_or_else(|| PlacementError::Unknown { text: text.to_owned() })
+        found.ok_or_else(|| CoreError::Unknown { text: text.to_owned() })
     }
 }
 
 /// What is to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacementRequest {
+pub struct CoreRequest {
     /// How many ranks the job has.
     pub ranks: u32,
     /// How many processors each rank is meant to have; default 1.
@@ -60,7 +60,7 @@ pub struct PlacementRequest {
 
 /// Processors for ranks and agent. Its `Display` explains the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CorePlacement {
+pub struct CorePlan {
     /// The ranks', all of them for all ranks; `None` if they are not restricted.
     pub ranks: Option<Vec<usize>>,
     /// The agent's, if there is one.
@@ -71,7 +71,7 @@ pub struct CorePlacement {
 
 /// Why ranks and agent cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PlacementError {
+pub enum CoreError {
     /// Not one of the known places.
     #[error("`{text}` is no place for an agent; use none, same-cores or other-cores")]
     Unknown {
@@ -89,17 +89,17 @@ pub enum PlacementError {
     },
 }
 
-impl CorePlacement {
+impl CorePlan {
     /// Gives the ranks the first of the `allowed` processors, as many as they need, and the agent the rest, or
     /// the same.
-    pub fn plan(allowed: &[usize], request: PlacementRequest) -> Result<Self, PlacementError> {
-        let PlacementRequest { ranks, cpus_per_rank, agent } = request;
+    pub fn plan(allowed: &[usize], request: CoreRequest) -> Result<Self, CoreError> {
+        let CoreRequest { ranks, cpus_per_rank, agent } = request;
         let wanted = (ranks.max(1) as usize).saturating_mul(cpus_per_rank.max(1));
         let for_ranks = match agent {
             AgentCores::None => return Ok(Self { ranks: None, agent: None, warning: None }),
             AgentCores::Same => allowed.len(),
             AgentCores::Other if allowed.len() < 2 => {
-                return Err(PlacementError::TooFewCores { allowed: allowed.len() });
+                return Err(CoreError::TooFewCores { allowed: allowed.len() });
             }
             AgentCores::Other => allowed.len() - 1,
         };
@@ -116,7 +116,7 @@ fn ranks_text(ranks: u32) -> String {
     if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }
 
-impl fmt::Display for CorePlacement {
+impl fmt::Display for CorePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.ranks {
             None => f.write_str("ranks on any processor")?,
@@ -160,38 +160,38 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 mod tests {
     use super::*;
 
-    fn plan(allowed: &[usize], ranks: u32, agent: AgentCores) -> Result<CorePlacement, PlacementError> {
-        CorePlacement::plan(allowed, PlacementRequest { ranks, cpus_per_rank: 1, agent })
+    fn plan(allowed: &[usize], ranks: u32, agent: AgentCores) -> Result<CorePlan, CoreError> {
+        CorePlan::plan(allowed, CoreRequest { ranks, cpus_per_rank: 1, agent })
     }
 
     #[test]
     fn an_agent_on_other_cores_gets_what_the_ranks_leave() {
-        let placement = plan(&[0, 1, 2, 5, 6, 7], 2, AgentCores::Other).unwrap();
-        assert_eq!(placement.to_string(), "ranks on processors 0-1, the agent on processors 2,5-7");
-        let placement = plan(&[0, 1], 4, AgentCores::Other).unwrap();
-        assert_eq!((&placement.ranks, &placement.agent), (&Some(vec![0]), &Some(vec![1])));
+        let cores = plan(&[0, 1, 2, 5, 6, 7], 2, AgentCores::Other).unwrap();
+        assert_eq!(cores.to_string(), "ranks on processors 0-1, the agent on processors 2,5-7");
+        let cores = plan(&[0, 1], 4, AgentCores::Other).unwrap();
+        assert_eq!((&cores.ranks, &cores.agent), (&Some(vec![0]), &Some(vec![1])));
         let text =
             "ranks on processor 0, the agent on processor 1 (4 ranks should have 4 processors and share 1)";
-        assert_eq!(placement.to_string(), text);
+        assert_eq!(cores.to_string(), text);
     }
 
     #[test]
     fn an_agent_on_the_same_cores_shares_with_the_ranks() {
-        let placement = plan(&[0, 1, 2, 3], 2, AgentCores::Same).unwrap();
-        assert_eq!(placement.to_string(), "ranks on processors 0-1, the agent on the same");
+        let cores = plan(&[0, 1, 2, 3], 2, AgentCores::Same).unwrap();
+        assert_eq!(cores.to_string(), "ranks on processors 0-1, the agent on the same");
         let one = plan(&[7], 1, AgentCores::Same).unwrap();
         assert_eq!((one.ranks, one.agent, one.warning), (Some(vec![7]), Some(vec![7]), None));
     }
 
     #[test]
     fn several_processors_per_rank_are_counted() {
-        let request = PlacementRequest { ranks: 2, cpus_per_rank: 3, agent: AgentCores::Other };
-        let placement = CorePlacement::plan(&[0, 1, 2, 3, 4, 5, 6, 7], request).unwrap();
-        assert_eq!((placement.ranks.unwrap().len(), placement.agent.unwrap()), (6, vec![6, 7]));
+        let request = CoreRequest { ranks: 2, cpus_per_rank: 3, agent: AgentCores::Other };
+        let cores = CorePlan::plan(&[0, 1, 2, 3, 4, 5, 6, 7], request).unwrap();
+        assert_eq!((cores.ranks.unwrap().len(), cores.agent.unwrap()), (6, vec![6, 7]));
     }
 
     #[test]
-    fn one_processor_is_too_few_for_other_cores_and_no_agent_needs_no_placement() {
+    fn one_processor_is_too_few_for_other_cores_and_no_agent_needs_no_plan() {
         let error = plan(&[3], 1, AgentCores::Other).unwrap_err();
         assert!(error.to_string().contains("may use 1"), "{error}");
         assert_eq!(plan(&[], 1, AgentCores::None).unwrap().to_string(), "ranks on any processor, no agent");
