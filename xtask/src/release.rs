@@ -1,5 +1,6 @@
 //! `cargo xtask release`: the list of what has to hold before a release, as a command.
 
+mod build;
 mod checks;
 
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use crate::workspace::Workspace;
 #[command(after_help = "Examples:
   cargo xtask release --dry-run                     what is missing for a release of the version in Cargo.toml
   cargo xtask release --dry-run --version 0.2.0     the same for another version
+  cargo xtask release --dry-run --build             builds everything anew too: how large it is, what that cost
   cargo xtask release --dry-run --deb               packs a Debian package too, which takes a build of minutes")]
 pub(crate) struct Args {
     /// Only check and show, which is all that this command does: releasing is left to a person
@@ -27,6 +29,9 @@ pub(crate) struct Args {
     /// The version to be released; without it, the one in Cargo.toml
     #[arg(long, value_name = "X.Y.Z")]
     version: Option<checks::Version>,
+    /// Build everything anew as well, and compare its size and the work of the build with the most that both may be
+    #[arg(long)]
+    build: bool,
     /// Pack a Debian package as well, as `cargo xtask deb` does
     #[arg(long)]
     deb: bool,
@@ -56,6 +61,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
         Line { what: "lock file", found: checks::lock(&has.lock, version) },
         Line { what: "contents", found: checks::contents(&has.contents) },
     ];
+    if args.build {
+        let build::Findings { size, build } = build::check(workspace)?;
+        lines.extend([Line { what: "size", found: size }, Line { what: "build", found: build }]);
+    }
     if args.deb {
         let packed = crate::deb::run(workspace, &crate::deb::Args::release())?;
         let found = match packed {

@@ -62,7 +62,9 @@ impl FindRegion for StoreRegions<'_> {
         };
         let wanted = allowed.rights.and(Rights::CALL);
         if !held.includes(wanted) {
-            let detail = format!("the key to {region} allows {held}, and {wanted} is needed");
+            let detail = format!(
+                "the key to {region} allows {held}, and {wanted} is needed: open the region with these rights"
+            );
             return Err((RegisterRefusal::NoRight, detail));
         }
         // A site that reaches it by a link believes what is said of its size.

@@ -109,7 +109,7 @@ fn calls_that_an_agent_cannot_run_or_go_on_with_end_well_elsewhere() {
                 thread.begin(&Begin { handle, slot: begun as u8, arguments, patience }).unwrap();
                 begun += 1;
             }
-            thread.turn(|call, result| {
+            thread.turn(&mut |call, result| {
                 let (_, reply) = result.unwrap_or_else(|fault| panic!("{call}: {fault:?}"));
                 assert_eq!(reply, 7u64.to_le_bytes().repeat(4));
                 ended += 1;

@@ -106,7 +106,7 @@ fn wander<L: Link + RemoteMemory>(link: L, agent: &Address, region: &FarRegion) 
             }
         }
         if is_full || begun.is_multiple_of(16) {
-            thread.turn(|_, result| {
+            thread.turn(&mut |_, result| {
                 let (_, reply) = result.unwrap();
                 assert_eq!(reply, 7u64.to_le_bytes().repeat(4));
                 ended += 1;
@@ -162,7 +162,7 @@ fn a_call_that_is_given_back_late_begins_elsewhere_by_a_number_that_nobody_takes
             thread.begin(&begin).unwrap();
             calls += 1;
         }
-        thread.turn(|_, result| assert!(result.is_ok()));
+        thread.turn(&mut |_, result| assert!(result.is_ok()));
     }
     agent.stop();
     let old: Vec<u64> = (0..3).map(|_| thread.begin(&begin).unwrap()).collect();
@@ -172,7 +172,7 @@ fn a_call_that_is_given_back_late_begins_elsewhere_by_a_number_that_nobody_takes
     // Until it is known that the agent says nothing, calls go there while the server is slow, and stay there.
     while !thread.dispatcher.sites()[Site::Agent as usize].is_silent {
         assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
-        thread.turn(|call, result| panic!("{call} has ended: {result:?}"));
+        thread.turn(&mut |call, result| panic!("{call} has ended: {result:?}"));
     }
     let mut ended = Vec::new();
     while ended.len() < 2 * outboard_calling::WINDOW as usize {
@@ -180,7 +180,7 @@ fn a_call_that_is_given_back_late_begins_elsewhere_by_a_number_that_nobody_takes
         while thread.begin(&begin).is_ok() {
             calls += 1;
         }
-        thread.turn(|call, result| {
+        thread.turn(&mut |call, result| {
             assert!(result.is_ok(), "{call}: {result:?}");
             ended.push(call);
         });
@@ -189,7 +189,7 @@ fn a_call_that_is_given_back_late_begins_elsewhere_by_a_number_that_nobody_takes
     agent.go_on();
     while thread.dispatcher.under_way() > 0 {
         assert!(Instant::now() < until, "{:?}", thread.dispatcher.sites());
-        thread.turn(|call, result| {
+        thread.turn(&mut |call, result| {
             assert!(result.is_ok(), "{call}: {result:?}");
             ended.push(call);
         });
@@ -221,7 +221,7 @@ fn an_agent_that_finds_its_server_late_is_used_then() {
             thread.begin(&Begin { handle, slot: 0, arguments: &[0; 8], patience: None }).unwrap();
             calls += 1;
         }
-        thread.turn(|_, result| assert!(result.is_ok()));
+        thread.turn(&mut |_, result| assert!(result.is_ok()));
     }
     assert_eq!(memory.fetch_add(&region, 16, 0).unwrap(), calls);
 }
@@ -298,7 +298,7 @@ fn whoever_lies_about_a_region_costs_others_nothing() {
         let until = Instant::now() + PATIENCE;
         while honest.dispatcher.under_way() > 0 {
             assert!(Instant::now() < until, "{:?}", honest.dispatcher.sites());
-            honest.turn(|_, result| assert!(result.is_ok(), "{result:?}"));
+            honest.turn(&mut |_, result| assert!(result.is_ok(), "{result:?}"));
         }
     }
 }

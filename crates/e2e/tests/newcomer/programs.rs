@@ -37,6 +37,7 @@ programs! {
     survivor in "../../../outboard/examples/survivor.rs";
     word_count in "../../../outboard/examples/word_count.rs";
     writer in "../../../outboard/examples/writer.rs";
+    job_table in "../../../../apps/kv/examples/job_table.rs";
     table in "../../../../apps/kv/examples/table.rs";
     tree in "../../../../apps/btree/examples/tree.rs";
 }

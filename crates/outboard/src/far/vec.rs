@@ -72,6 +72,7 @@ impl<T: Plain> FarVec<T> {
 
     /// The region beneath, for what concerns bytes. They are not written by it, since slices of the array may live:
     ///
+    // tidy: allow(no_run) it shows what does not compile
     /// ```compile_fail,E0596
     /// # fn write(array: &outboard::FarVec<u64>) -> Result<(), outboard::FarError> {
     /// let first = &array[0];

@@ -86,7 +86,9 @@ pub enum RegisterRefusal {
     OverQuota = 7,
     /// A region is not there, or the key does not open it.
     NoRegion = 8,
-    /// The key to a region does not allow calls, or not what the function may do.
+    /// The key to a region does not carry the right to call, or another one that the function is to have there. A key carries the
+    /// rights that its region was opened with, so open it with [`Rights::ALL`](crate::Rights::ALL), or with
+    /// [`Rights::CALL`](crate::Rights::CALL) and those that the function is registered with.
     NoRight = 9,
 }
 
