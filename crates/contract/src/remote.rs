@@ -134,6 +134,7 @@ pub enum AccessError {
 
 outboard_wire::debug_with_causes!(AccessError);
 
+#[doc(hidden)]
 impl From<FrameSendError> for AccessError {
     fn from(error: FrameSendError) -> Self {
         match error {
