@@ -1,0 +1,3 @@
+//! The library for C and C++.
+#[test]
+fn nothing() {}
