@@ -12,8 +12,21 @@ use crate::workspace::Workspace;
 pub(crate) const HEADER: &str = "crates/c/include/outboard.h";
 const SOURCES: &str = "crates/c/src";
 /// The files with functions of C, in the order in which the header has them.
-const FILES: &[&str] =
-    &["status", "arguments", "daemons", "job", "far", "mapping", "memory", "messenger", "caller", "writer"];
+const FILES: &[&str] = &[
+    "status",
+    "arguments",
+    "daemons",
+    "job",
+    "far",
+    "mapping",
+    "bytes",
+    "memory",
+    "region",
+    "messenger",
+    "caller",
+    "function",
+    "writer",
+];
 
 /// Make the header of the library for C, and compare it with the committed one
 ///

@@ -84,9 +84,12 @@ pub(crate) fn archive(workspace: &Workspace, is_trial: bool) -> Result<PathBuf> 
 fn archive_in(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let files = |message: Value| message["filenames"].as_array().cloned().unwrap_or_default();
-    let names = messages.flat_map(files).filter_map(|name| name.as_str().map(PathBuf::from));
-    let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name == "liboutboard_c.a");
-    names.filter(is_it).last()
+    let mut names = messages.flat_map(files).filter_map(|name| name.as_str().map(PathBuf::from));
+    let is_it = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("liboutboard_c") && name.ends_with(".a")
+    };
+    names.rfind(is_it)
 }
 
 /// Installs everything and returns where each file is.
@@ -161,11 +164,11 @@ mod tests {
     #[test]
     fn the_archive_is_found_among_what_cargo_has_built() {
         let messages = [
-            r#"{"filenames":["/t/deps/liboutboard_c.rlib","/t/deps/liboutboard_c.a"]}"#,
+            r#"{"filenames":["/t/deps/liboutboard_c-1a.rlib","/t/deps/liboutboard_c-1a.a"]}"#,
             r#"{"filenames":["/t/liboutboard.rlib"]}"#,
             "no message",
         ];
-        assert_eq!(archive_in(&messages.join("\n")), Some(PathBuf::from("/t/deps/liboutboard_c.a")));
+        assert_eq!(archive_in(&messages.join("\n")), Some(PathBuf::from("/t/deps/liboutboard_c-1a.a")));
         assert_eq!(archive_in(messages[1]), None);
     }
 

@@ -19,10 +19,22 @@ pub(crate) const PAGES: &[Page] = &[
     },
     Page { name: "outboard_job", about: "the ranks of a job", files: &["job"] },
     Page { name: "outboard_far", about: "memory of other machines behind plain pointers", files: &["far"] },
-    Page { name: "outboard_mapping", about: "regions of far memory at addresses", files: &["mapping"] },
-    Page { name: "outboard_memory", about: "regions of a memory server, by calls", files: &["memory"] },
+    Page {
+        name: "outboard_mapping",
+        about: "regions of far memory at addresses",
+        files: &["mapping", "bytes"],
+    },
+    Page {
+        name: "outboard_memory",
+        about: "regions of a memory server, by calls",
+        files: &["memory", "region"],
+    },
     Page { name: "outboard_messenger", about: "small messages between ranks", files: &["messenger"] },
-    Page { name: "outboard_caller", about: "functions that run beside the data", files: &["caller"] },
+    Page {
+        name: "outboard_caller",
+        about: "functions that run beside the data",
+        files: &["caller", "function"],
+    },
     Page { name: "outboard_writer", about: "remote writes that choose their path", files: &["writer"] },
 ];
 
@@ -98,7 +110,7 @@ fn defines(root: &Path, files: &[&str], name: &str) -> Result<bool> {
             let word = format!("{head}{name}");
             text.match_indices(&word).any(|(at, _)| ends(&text[at + word.len()..]))
         };
-        if heads.iter().any(|head| is_there(&head)) {
+        if heads.iter().any(is_there) {
             return Ok(true);
         }
     }

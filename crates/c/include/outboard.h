@@ -382,40 +382,6 @@ typedef struct outboard_caller_options {
     uint32_t flags;
 } outboard_caller_options;
 
-// A region that a function may use.
-typedef struct outboard_function_region {
-    // The region. It was opened with these rights and OUTBOARD_CALL.
-    struct outboard_region *region;
-    // OUTBOARD_READ, OUTBOARD_WRITE and OUTBOARD_CALL, added up.
-    uint32_t rights;
-    // Zero.
-    uint32_t reserved;
-} outboard_function_region;
-
-// A function: its code, as text or as an object file, and what it may use.
-typedef struct outboard_function_options {
-    // sizeof(outboard_function_options)
-    size_t size;
-    // In the text form of the eBPF engine, or NULL.
-    const char *text;
-    // The bytes of an object file that clang has made of C with -target bpf, or NULL.
-    const void *object;
-    // How many bytes it has.
-    size_t object_length;
-    // The name of the function in it. NULL: "main".
-    const char *entry;
-    // How many instructions each call may take. 0: 100000.
-    uint64_t fuel;
-    // The longest reply in bytes, at most 16 KiB. 0: 4 KiB.
-    uint32_t reply_max;
-    // Zero.
-    uint32_t reserved;
-    // The regions that it may use, which it knows by their places in this list.
-    const struct outboard_function_region *regions;
-    // How many there are.
-    size_t regions_count;
-} outboard_function_options;
-
 // The number of a function that a caller has registered.
 typedef uint32_t outboard_function;
 
@@ -450,6 +416,40 @@ typedef struct outboard_reply {
     // 1 if the function may have run, in part or as a whole; 0 if it has not.
     uint32_t may_have_run;
 } outboard_reply;
+
+// A region that a function may use.
+typedef struct outboard_function_region {
+    // The region. It was opened with these rights and OUTBOARD_CALL.
+    struct outboard_region *region;
+    // OUTBOARD_READ, OUTBOARD_WRITE and OUTBOARD_CALL, added up.
+    uint32_t rights;
+    // Zero.
+    uint32_t reserved;
+} outboard_function_region;
+
+// A function: its code, as text or as an object file, and what it may use.
+typedef struct outboard_function_options {
+    // sizeof(outboard_function_options)
+    size_t size;
+    // In the text form of the eBPF engine, or NULL.
+    const char *text;
+    // The bytes of an object file that clang has made of C with -target bpf, or NULL.
+    const void *object;
+    // How many bytes it has.
+    size_t object_length;
+    // The name of the function in it. NULL: "main".
+    const char *entry;
+    // How many instructions each call may take. 0: 100000.
+    uint64_t fuel;
+    // The longest reply in bytes, at most 16 KiB. 0: 4 KiB.
+    uint32_t reply_max;
+    // Zero.
+    uint32_t reserved;
+    // The regions that it may use, which it knows by their places in this list.
+    const struct outboard_function_region *regions;
+    // How many there are.
+    size_t regions_count;
+} outboard_function_options;
 
 // How a writer works. All zero: the defaults.
 typedef struct outboard_writer_options {
@@ -725,6 +725,50 @@ outboard_status outboard_mapping_address(struct outboard_mapping *mapping,
                                          void **address,
                                          size_t *bytes);
 
+// Waits until the memory server has all that was written to a mapping before the call.
+//
+// Threads: any, at the same time.
+outboard_status outboard_mapping_flush(struct outboard_mapping *mapping);
+
+// Flushes, and has the memory server write a mapping to the file that it was opened from.
+//
+// deadline_ms: how long the server may take.
+// bytes: is given how many bytes the file has; may be NULL.
+//
+// Threads: any, at the same time.
+outboard_status outboard_mapping_sync(struct outboard_mapping *mapping,
+                                      uint64_t deadline_ms,
+                                      uint64_t *bytes);
+
+// Flushes a mapping and makes it read-only from now on, which makes faults cheaper. It lies at another address afterwards. After a
+// failure it can only be closed.
+//
+// address: is given the new address; may be NULL.
+//
+// Threads: any; it waits for other calls with this mapping. No thread may touch it meanwhile.
+outboard_status outboard_mapping_freeze(struct outboard_mapping *mapping,
+                                        void **address);
+
+// Says what was chosen for a mapping and why, in lines for people.
+//
+// text, room, length: as in outboard_explain().
+//
+// Threads: any, at the same time.
+outboard_status outboard_mapping_explain(struct outboard_mapping *mapping,
+                                         char *text,
+                                         size_t room,
+                                         size_t *length);
+
+// Gives a mapping's region back to the memory server with all that is in it, whether it has a name or not, and ends the handle.
+//
+// Threads: any, but not while another is in a call with this handle. No thread may touch the mapping any more.
+outboard_status outboard_mapping_free(struct outboard_mapping *mapping);
+
+// Ends a mapping. What it holds is given up if it has no name, and written back if it has; flush it before, to know that it was.
+//
+// Threads: any, but not while another is in a call with this handle. No thread may touch the mapping any more.
+outboard_status outboard_mapping_close(struct outboard_mapping *mapping);
+
 // Says how bytes will be used, from now on or until it is said otherwise.
 //
 // start, length: which bytes.
@@ -816,50 +860,6 @@ outboard_status outboard_mapping_write(struct outboard_mapping *mapping,
                                        const void *from,
                                        size_t length,
                                        uint64_t deadline_ms);
-
-// Waits until the memory server has all that was written to a mapping before the call.
-//
-// Threads: any, at the same time.
-outboard_status outboard_mapping_flush(struct outboard_mapping *mapping);
-
-// Flushes, and has the memory server write a mapping to the file that it was opened from.
-//
-// deadline_ms: how long the server may take.
-// bytes: is given how many bytes the file has; may be NULL.
-//
-// Threads: any, at the same time.
-outboard_status outboard_mapping_sync(struct outboard_mapping *mapping,
-                                      uint64_t deadline_ms,
-                                      uint64_t *bytes);
-
-// Flushes a mapping and makes it read-only from now on, which makes faults cheaper. It lies at another address afterwards. After a
-// failure it can only be closed.
-//
-// address: is given the new address; may be NULL.
-//
-// Threads: any; it waits for other calls with this mapping. No thread may touch it meanwhile.
-outboard_status outboard_mapping_freeze(struct outboard_mapping *mapping,
-                                        void **address);
-
-// Says what was chosen for a mapping and why, in lines for people.
-//
-// text, room, length: as in outboard_explain().
-//
-// Threads: any, at the same time.
-outboard_status outboard_mapping_explain(struct outboard_mapping *mapping,
-                                         char *text,
-                                         size_t room,
-                                         size_t *length);
-
-// Gives a mapping's region back to the memory server with all that is in it, whether it has a name or not, and ends the handle.
-//
-// Threads: any, but not while another is in a call with this handle. No thread may touch the mapping any more.
-outboard_status outboard_mapping_free(struct outboard_mapping *mapping);
-
-// Ends a mapping. What it holds is given up if it has no name, and written back if it has; flush it before, to know that it was.
-//
-// Threads: any, but not while another is in a call with this handle. No thread may touch the mapping any more.
-outboard_status outboard_mapping_close(struct outboard_mapping *mapping);
 
 // Connects to the memory server, to reserve, open, read, write and update its regions.
 //
@@ -1137,16 +1137,6 @@ outboard_status outboard_caller_connect(struct outboard_t *outboard,
                                         const struct outboard_caller_options *options,
                                         struct outboard_caller **caller);
 
-// Makes a function known, which is sent to where it runs unless it is there.
-//
-// options: the function.
-// function: is given its number.
-//
-// Threads: any, one at a time.
-outboard_status outboard_caller_register(struct outboard_caller *caller,
-                                         const struct outboard_function_options *options,
-                                         outboard_function *function);
-
 // Calls a function and waits for what it gives. Other calls that end meanwhile are told by outboard_caller_wait().
 //
 // function: its number.
@@ -1214,6 +1204,16 @@ outboard_status outboard_caller_explain(struct outboard_caller *caller,
 //
 // Threads: any, but not while another is in a call with this handle.
 outboard_status outboard_caller_close(struct outboard_caller *caller);
+
+// Makes a function known, which is sent to where it runs unless it is there.
+//
+// options: the function.
+// function: is given its number.
+//
+// Threads: any, one at a time.
+outboard_status outboard_caller_register(struct outboard_caller *caller,
+                                         const struct outboard_function_options *options,
+                                         outboard_function *function);
 
 // Connects to the memory server for writes.
 //

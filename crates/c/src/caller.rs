@@ -4,13 +4,11 @@ use std::ffi::{c_char, c_void};
 
 use outboard::{
     CallError, CallId, CallPlacement, CallReply, CallSite, Caller, CallerOptions, FunctionHandle,
-    FunctionImage, FunctionOptions,
 };
 
 use crate::arguments::{Promise, choice, deadline, duration, flags, size};
 use crate::daemons::outboard_t;
 use crate::handles::{self, Handle};
-use crate::memory::{outboard_region, rights};
 use crate::status::{
     Failure, OUTBOARD_NOT_THERE, OUTBOARD_NOTHING, OUTBOARD_OK, OUTBOARD_TOO_SHORT, outboard_status, remember,
 };
@@ -21,8 +19,8 @@ pub struct outboard_caller;
 
 /// A caller, and what it has registered, by number.
 pub(crate) struct Calls {
-    caller: Caller,
-    functions: Vec<FunctionHandle>,
+    pub(crate) caller: Caller,
+    pub(crate) functions: Vec<FunctionHandle>,
 }
 
 impl Handle for outboard_caller {
@@ -57,44 +55,6 @@ pub struct outboard_caller_options {
     pub site: u32,
     /// 0 or OUTBOARD_CALLER_HERE.
     pub flags: u32,
-}
-
-/// A region that a function may use.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct outboard_function_region {
-    /// The region. It was opened with these rights and OUTBOARD_CALL.
-    pub region: *mut outboard_region,
-    /// OUTBOARD_READ, OUTBOARD_WRITE and OUTBOARD_CALL, added up.
-    pub rights: u32,
-    /// Zero.
-    pub reserved: u32,
-}
-
-/// A function: its code, as text or as an object file, and what it may use.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct outboard_function_options {
-    /// sizeof(outboard_function_options)
-    pub size: usize,
-    /// In the text form of the eBPF engine, or NULL.
-    pub text: *const c_char,
-    /// The bytes of an object file that clang has made of C with -target bpf, or NULL.
-    pub object: *const c_void,
-    /// How many bytes it has.
-    pub object_length: usize,
-    /// The name of the function in it. NULL: "main".
-    pub entry: *const c_char,
-    /// How many instructions each call may take. 0: 100000.
-    pub fuel: u64,
-    /// The longest reply in bytes, at most 16 KiB. 0: 4 KiB.
-    pub reply_max: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// The regions that it may use, which it knows by their places in this list.
-    pub regions: *const outboard_function_region,
-    /// How many there are.
-    pub regions_count: usize,
 }
 
 /// How one call is made. All zero: the defaults.
@@ -133,7 +93,7 @@ pub struct outboard_reply {
     pub may_have_run: u32,
 }
 
-sized!(outboard_caller_options, outboard_function_options, outboard_call_options, outboard_reply);
+sized!(outboard_caller_options, outboard_call_options, outboard_reply);
 
 /// Gives a caller how its call has ended. The failure is that of the call, or that the reply did not fit.
 fn give(
@@ -213,54 +173,6 @@ pub unsafe extern "C" fn outboard_caller_connect(
         }
         let caller = handles::shared(outboard, |outboard| Ok(outboard.caller_with(options)?))?;
         out.put(handles::open(Calls { caller, functions: Vec::new() })?);
-        Ok(())
-    })
-}
-
-/// Makes a function known, which is sent to where it runs unless it is there.
-///
-/// options: the function.
-/// function: is given its number.
-///
-/// Threads: any, one at a time.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn outboard_caller_register(
-    caller: *mut outboard_caller,
-    options: *const outboard_function_options,
-    function: *mut outboard_function,
-) -> outboard_status {
-    body!(|promise| {
-        let out = promise.out("function", function)?;
-        let given = promise.options(options)?;
-        let text = promise.optional_text("outboard_function_options.text", given.text)?;
-        let object = promise.bytes("outboard_function_options.object", given.object, given.object_length)?;
-        let entry = promise.optional_text("outboard_function_options.entry", given.entry)?.unwrap_or("main");
-        flags("outboard_function_options.reserved", given.reserved, 0)?;
-        let image = match (text, object) {
-            (Some(text), []) => FunctionImage::from_text(text, entry)?,
-            (None, [_, ..]) => FunctionImage::from_object(object, entry)?,
-            _ => return Err(Failure::invalid("a function is given as a text or as an object")),
-        };
-        let mut options = FunctionOptions::default();
-        if given.fuel > 0 {
-            options = options.with_fuel(given.fuel);
-        }
-        if given.reply_max > 0 {
-            options = options.with_reply_max(given.reply_max);
-        }
-        let regions =
-            promise.items("outboard_function_options.regions", given.regions, given.regions_count)?;
-        for outboard_function_region { region, rights: allowed, reserved } in regions {
-            flags("outboard_function_region.reserved", *reserved, 0)?;
-            let allowed = rights("outboard_function_region.rights", *allowed)?;
-            options = handles::shared(*region, |opened| Ok(options.with_region(&opened.region, allowed)))?;
-        }
-        let number = handles::alone(caller, |calls| {
-            let handle = calls.caller.register(&image, options)?;
-            calls.functions.push(handle);
-            Ok(calls.functions.len() as u32 - 1)
-        })?;
-        out.put(number);
         Ok(())
     })
 }

@@ -246,7 +246,9 @@ mod tests {
 
     #[test]
     fn numbers_that_never_were_handles_are_refused() {
-        for number in [1, 64, usize::MAX, 1 << 32, (3 << 32) | 70_000_000, status as usize] {
+        let somewhere = Box::new(0);
+        let address = std::ptr::from_ref(&*somewhere) as usize;
+        for number in [1, 64, usize::MAX, 1 << 32, (3 << 32) | 70_000_000, address] {
             assert_eq!(status(shared(number as *mut Number, |_| Ok(()))), OUTBOARD_CLOSED, "{number:x}");
         }
         let null = alone(std::ptr::null_mut::<Number>(), |_| Ok(())).unwrap_err();

@@ -20,25 +20,31 @@
 
 #[macro_use]
 mod arguments;
+mod bytes;
 mod caller;
 mod daemons;
 mod far;
+mod function;
 mod handles;
 mod job;
 mod mapping;
 mod memory;
 mod messenger;
+mod region;
 mod status;
 mod structures;
 mod writer;
 
 pub use arguments::*;
+pub use bytes::*;
 pub use caller::*;
 pub use daemons::*;
 pub use far::*;
+pub use function::*;
 pub use job::*;
 pub use mapping::*;
 pub use memory::*;
 pub use messenger::*;
+pub use region::*;
 pub use status::*;
 pub use writer::*;
