@@ -220,6 +220,11 @@ mod tests {
         const NAME: &'static str = "word";
     }
 
+    fn add_one(number: &mut u64) -> Result<(), Failure> {
+        *number += 1;
+        Ok(())
+    }
+
     fn status<T>(result: Result<T, Failure>) -> i32 {
         result.err().unwrap().status
     }
@@ -234,7 +239,7 @@ mod tests {
     fn a_handle_is_good_until_it_is_closed_and_only_for_its_kind() {
         let handle = open::<Number>(7).unwrap();
         assert_eq!(shared(handle, |number| Ok(*number)).unwrap(), 7);
-        alone(handle, |number| Ok(*number += 1)).unwrap();
+        alone(handle, add_one).unwrap();
         assert_eq!(status(shared(handle.cast::<Word>(), |_| Ok(()))), OUTBOARD_CLOSED);
         assert_eq!(status(close(handle.cast::<Word>())), OUTBOARD_CLOSED);
         assert_eq!(close(handle).unwrap(), 8);
@@ -275,7 +280,7 @@ mod tests {
         let refused = AtomicUsize::new(0);
         let add = |_: usize| {
             for _ in 0..1000 {
-                while alone(as_handle(), |number| Ok(*number += 1)).is_err() {
+                while alone(as_handle(), add_one).is_err() {
                     refused.fetch_add(1, Ordering::Relaxed);
                     std::thread::yield_now();
                 }
