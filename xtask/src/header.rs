@@ -81,7 +81,7 @@ const HEAD: &str = "\
  * - Every call ends within a deadline. No exception and no panic leaves a function.
  * - Handles may be used by any thread. Where it says \"one at a time\", a call while another is under way with the same handle ends at
  *   once with OUTBOARD_BUSY, and has done nothing.
- * - After fork() the child opens everything anew; what its parent has opened is the parent's.
+ * - After fork() the child opens everything anew; handles of its parent are refused there with OUTBOARD_CLOSED.
  */";
 
 /// The header as its source gives it.

@@ -65,7 +65,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
 
 /// The archive that the shared library is made of: of a release, or the one that tests have made.
 pub(crate) fn archive(workspace: &Workspace, is_trial: bool) -> Result<PathBuf> {
-    let release = ["build", "--release", "-p", "outboard-c", "--message-format=json"];
+    // Together with the program, as `cargo build --release` builds it, so that nothing is built once more.
+    let release = ["build", "--release", "-p", "outboard-cli", "-p", "outboard-c", "--message-format=json"];
     let trial = [
         "test",
         "--no-run",

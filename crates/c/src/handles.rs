@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use crate::status::{Failure, OUTBOARD_BUSY, OUTBOARD_CLOSED, OUTBOARD_NO_ROOM};
 
@@ -25,6 +25,8 @@ struct Slot {
     generation: AtomicU32,
     /// How many calls have the object now, or [`ALONE`].
     calls: AtomicU32,
+    /// How often this process had been forked from another when the object was made.
+    forks: AtomicU32,
     object: UnsafeCell<Option<Object>>,
 }
 
@@ -65,13 +67,42 @@ fn slot(index: u32) -> Option<&'static Slot> {
 
 fn made_slot(index: u32) -> Option<&'static Slot> {
     let (part, at) = place(index);
-    let empty =
-        || Slot { generation: AtomicU32::new(0), calls: AtomicU32::new(0), object: UnsafeCell::new(None) };
+    let empty = || Slot {
+        generation: AtomicU32::new(0),
+        calls: AtomicU32::new(0),
+        forks: AtomicU32::new(0),
+        object: UnsafeCell::new(None),
+    };
     TABLE.get(part)?.get_or_init(|| (0..FIRST << part).map(|_| empty()).collect()).get(at)
+}
+
+/// How often this process, and those that it was forked from, have been forked from another since handles are used.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn after_fork_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Has the child of every fork know that what is open here is its parent's: links are, and threads are not there at all.
+fn watch_forks() {
+    unsafe extern "C" {
+        fn pthread_atfork(
+            prepare: Option<extern "C" fn()>,
+            parent: Option<extern "C" fn()>,
+            child: Option<extern "C" fn()>,
+        ) -> i32;
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: a function of the C library, as POSIX declares it; the handler adds to a number, which is allowed after any fork. Without
+        // memory for it there is no handler, and children are not told.
+        let _ = unsafe { pthread_atfork(None, None, Some(after_fork_in_child)) };
+    });
 }
 
 /// Makes an object one of C's.
 pub(crate) fn open<H: Handle>(object: H::Object) -> Result<*mut H, Failure> {
+    watch_forks();
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     let index = free.slots.pop().unwrap_or(free.next);
     let full =
@@ -81,6 +112,7 @@ pub(crate) fn open<H: Handle>(object: H::Object) -> Result<*mut H, Failure> {
     drop(free);
     // SAFETY: no call has this slot: it has no generation that a handle could have, and no other call of `open` was given it.
     unsafe { *slot.object.get() = Some(Object { kind: H::NAME, it: Box::new(object) }) };
+    slot.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
     let generation = slot.generation.fetch_add(1, Ordering::Release).wrapping_add(1);
     Ok(((generation as usize) << 32 | (index as usize + 1)) as *mut H)
 }
@@ -93,7 +125,17 @@ fn find<H: Handle>(handle: *mut H) -> Result<(&'static Slot, u32), Failure> {
     }
     let (index, generation) = ((number as u32).wrapping_sub(1), (number >> 32) as u32);
     let slot = slot(index).filter(|slot| is_open(slot, generation)).ok_or_else(gone::<H>)?;
+    if slot.forks.load(Ordering::Relaxed) != FORKS.load(Ordering::Relaxed) {
+        let text =
+            format!("the {} was opened by the process that has forked this one: open it anew", H::NAME);
+        return Err(Failure::new(OUTBOARD_CLOSED, text));
+    }
     Ok((slot, generation))
+}
+
+/// Refuses a handle of the process that has forked this one, and one that is not open.
+pub(crate) fn check<H: Handle>(handle: *mut H) -> Result<(), Failure> {
+    find(handle).map(|_| ())
 }
 
 fn is_open(slot: &Slot, generation: u32) -> bool {
@@ -181,11 +223,25 @@ pub(crate) fn alone<H: Handle, R>(
 
 /// Takes an object back. The handle means nothing from then on.
 pub(crate) fn close<H: Handle>(handle: *mut H) -> Result<H::Object, Failure> {
+    close_after(handle, |_| Ok(()))
+}
+
+/// Takes an object back when something was done with it for the last time. If that fails it stays.
+pub(crate) fn close_after<H: Handle>(
+    handle: *mut H,
+    last: impl FnOnce(&mut H::Object) -> Result<(), Failure>,
+) -> Result<H::Object, Failure> {
     let turn = Turn::alone(handle)?;
     // SAFETY: this call has the slot alone.
     let place = unsafe { &mut *turn.slot.object.get() };
-    let Some(object) = place.take() else { return Err(gone::<H>()) };
+    let Some(mut object) = place.take() else { return Err(gone::<H>()) };
     let kind = object.kind;
+    if let Some(it) = object.it.downcast_mut()
+        && let Err(failure) = last(it)
+    {
+        *place = Some(object);
+        return Err(failure);
+    }
     match object.it.downcast() {
         Ok(object) => {
             turn.slot.generation.fetch_add(1, Ordering::Release);

@@ -4,11 +4,11 @@
 //! `include/outboard.h` is made of these files by `cargo xtask header`, and so are the manual pages of section 3: a comment of a
 //! function here is what its users read. `link.sh` makes the shared library of the archive that cargo builds.
 //!
-//! - A handle is a number that looks like a pointer ([`handles`]): it is looked up and never followed, so one that was closed, or is
+//! - A handle is a number that looks like a pointer (`handles`): it is looked up and never followed, so one that was closed, or is
 //!   of another kind, is refused.
-//! - A structure of options begins with its size ([`structures`]): it can become longer, and programs that know less of it go on.
-//! - No panic leaves a function ([`status`]).
-//! - What C promises with its pointers, all functions take as granted in one place ([`arguments`]).
+//! - A structure of options begins with its size (`structures`): it can become longer, and programs that know less of it go on.
+//! - No panic leaves a function (`status`).
+//! - What C promises with its pointers, all functions take as granted in one place (`arguments`).
 #![allow(
     non_camel_case_types,
     reason = "types have the names here that they have in C, which is what cbindgen reads"

@@ -104,10 +104,13 @@ fn send<R>(
     let of_handle = |lent: &&(usize, *mut Messenger)| lent.0 == handle as usize;
     let lent = LENT.with_borrow(|lent| lent.iter().rev().find(of_handle).map(|(_, messenger)| *messenger));
     match lent {
-        // SAFETY: it was lent by the call that runs a handler in this thread, which uses it again only when that returns; sending calls
-        // nothing of the program.
-        Some(messenger) => send(unsafe { &mut *messenger }),
-        None => handles::alone(handle, send),
+        // A handler may have forked.
+        Some(messenger) if handles::check(handle).is_ok() => {
+            // SAFETY: it was lent by the call that runs a handler in this thread, which uses it again only when that returns; sending
+            // calls nothing of the program.
+            send(unsafe { &mut *messenger })
+        }
+        _ => handles::alone(handle, send),
     }
 }
 

@@ -6,8 +6,8 @@ use outboard::{FarRegion, Memory};
 
 use crate::arguments::duration;
 use crate::handles;
-use crate::memory::{OpenedRegion, outboard_memory, outboard_region};
-use crate::status::{Failure, OUTBOARD_CLOSED, outboard_status};
+use crate::memory::{outboard_memory, outboard_region};
+use crate::status::{Failure, OUTBOARD_BUSY, OUTBOARD_CLOSED, outboard_status};
 
 /// Uses a region and the connection that it is open by.
 fn with<R>(
@@ -163,8 +163,10 @@ pub unsafe extern "C" fn outboard_region_populate(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outboard_region_free(region: *mut outboard_region) -> outboard_status {
     body!(|_promise| {
-        with(region, |memory, region| Ok(memory.free(region.clone())?))?;
-        drop(handles::close(region)?);
+        handles::close_after(region, |opened| {
+            let memory = opened.memory as *mut outboard_memory;
+            handles::alone(memory, |memory| Ok(memory.free(opened.region.clone())?))
+        })?;
         Ok(())
     })
 }
@@ -175,11 +177,18 @@ pub unsafe extern "C" fn outboard_region_free(region: *mut outboard_region) -> o
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outboard_region_close(region: *mut outboard_region) -> outboard_status {
     body!(|_promise| {
-        let OpenedRegion { memory, region } = handles::close(region)?;
-        match handles::alone(memory as *mut outboard_memory, |memory| Ok(memory.release(region)?)) {
-            // With its connection it has been given up already.
-            Err(failure) if failure.status == OUTBOARD_CLOSED => Ok(()),
-            released => released,
-        }
+        let mut released = Ok(());
+        handles::close_after(region, |opened| {
+            let memory = opened.memory as *mut outboard_memory;
+            let done = handles::alone(memory, |memory| Ok(memory.release(opened.region.clone())?));
+            match done {
+                Err(failure) if failure.status == OUTBOARD_BUSY => return Err(failure),
+                // With its connection it has been given up already.
+                Err(failure) if failure.status == OUTBOARD_CLOSED => {}
+                done => released = done,
+            }
+            Ok(())
+        })?;
+        released
     })
 }

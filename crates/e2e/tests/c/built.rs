@@ -133,7 +133,7 @@ impl Library {
         let program = self.folder.join(name);
         let mut compile = Command::new(compiler.name);
         compile
-            .args([compiler.standard, "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
+            .args([compiler.standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-I"])
             .arg(room().join("include"));
         compiled(compile.arg(source).arg("-o").arg(&program).args(libraries));
         program.to_str().unwrap().to_owned()

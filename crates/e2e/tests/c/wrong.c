@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int checks, failures;
 
@@ -623,6 +625,30 @@ static void writes(outboard_t *outboard) {
     MUST(outboard_memory_close(memory));
 }
 
+// A child that was forked has none of what its parent has opened, and opens it anew.
+static void forks(outboard_t *outboard) {
+    outboard_memory *memory, *anew;
+    MUST(outboard_memory_connect(outboard, &memory));
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        outboard_t *own;
+        checks = failures = 0;
+        ENDS(outboard_memory_list(memory, ignore, NULL), OUTBOARD_CLOSED, "forked this one");
+        ENDS(outboard_memory_close(memory), OUTBOARD_CLOSED, "forked this one");
+        MUST(outboard_find(NULL, &own));
+        MUST(outboard_memory_connect(own, &anew));
+        MUST(outboard_memory_list(anew, ignore, NULL));
+        MUST(outboard_memory_close(anew));
+        _exit(failures);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    ENDS(child > 0 && status == 0 ? OUTBOARD_OK : OUTBOARD_INTERNAL, OUTBOARD_OK, "");
+    MUST(outboard_memory_list(memory, ignore, NULL));
+    MUST(outboard_memory_close(memory));
+}
+
 static outboard_region *contended;
 
 // Every update of a thread is done once, or refused because another thread is in a call.
@@ -681,6 +707,7 @@ int main(void) {
     other = memory;
     calls(outboard);
     writes(outboard);
+    forks(outboard);
     threads(outboard);
     if (getenv("WITHOUT_FAR") == NULL) {
         mappings(outboard);
