@@ -10,7 +10,7 @@ use crate::tally::Tally;
 use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 use crate::{
-    attack, bpf, deb, fuzz, loom, miri, mutants, nodes, process, sanitize, setup, simulate, tidy, vm,
+    attack, bpf, deb, fuzz, header, loom, miri, mutants, nodes, process, sanitize, setup, simulate, tidy, vm,
 };
 
 /// Run everything that has to hold before a change lands
@@ -52,6 +52,7 @@ enum Step {
     Fmt,
     Tidy,
     Bpf,
+    Header,
     Clippy,
     Docs,
     Tests,
@@ -80,6 +81,7 @@ impl Step {
             Self::Fmt => "fmt",
             Self::Tidy => "tidy",
             Self::Bpf => "bpf",
+            Self::Header => "header",
             Self::Clippy => "clippy",
             Self::Docs => "docs",
             Self::Tests => "tests",
@@ -104,6 +106,7 @@ impl Step {
             Self::Fmt => process::run(cargo(&["fmt", "--all", "--", "--check"])),
             Self::Tidy => tidy::run(workspace),
             Self::Bpf => bpf::run(workspace, &bpf::Args::compare()),
+            Self::Header => header::run(workspace, &header::Args::compare()),
             Self::Clippy => {
                 process::run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
             }

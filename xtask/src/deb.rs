@@ -1,4 +1,6 @@
-//! `cargo xtask deb`: the program, its manual pages and its service units as a Debian package.
+//! `cargo xtask deb`: the program, its manual pages and its service units as a Debian package, and the library for C as two more.
+
+mod library;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,9 +14,10 @@ use crate::step::Outcome;
 use crate::test::BUILDS_OUTBOARD;
 use crate::workspace::Workspace;
 
-/// Make a Debian package of the program, its manual pages, completions and service units
+/// Make Debian packages: of the program, its manual pages, completions and service units, and of the library for C
 ///
-/// Needs dpkg-deb, which every Debian machine has. The package lies in target/debian.
+/// Needs dpkg-deb, which every Debian machine has. The packages lie in target/debian: outboard, liboutboard0, and liboutboard-dev
+/// for compilers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask deb                               for this machine
@@ -67,7 +70,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
         fs::remove_dir_all(&root)?;
     }
     let architecture = process::output(word("dpkg", &["--print-architecture"]))?;
-    let control = control(&version(&program)?, architecture.trim());
+    let version = version(&program)?;
+    let control = control(&version, architecture.trim());
     write(&root.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
     write(&root.join("DEBIAN/conffiles"), b"/etc/outboard/daemons.toml\n", 0o644)?;
     for (from, to, mode) in FILES {
@@ -83,13 +87,21 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
             0o644,
         )?;
     }
+    match pack(&root, &folder, args.debug)? {
+        Outcome::Passed => library::run(workspace, &folder, (&version, architecture.trim()), args.debug),
+        failed => Ok(failed),
+    }
+}
+
+/// Makes a package of what lies below `root`.
+fn pack(root: &Path, folder: &Path, is_trial: bool) -> Result<Outcome> {
     let mut pack = Command::new("dpkg-deb");
     pack.arg("--root-owner-group");
-    if args.debug {
+    if is_trial {
         // Much of it, which is not kept.
         pack.arg("-Znone");
     }
-    pack.arg("--build").arg(&root).arg(&folder);
+    pack.arg("--build").arg(root).arg(folder);
     process::run(pack)
 }
 

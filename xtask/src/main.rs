@@ -1,4 +1,4 @@
-//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `flows`, `bpf`, `fuzz`, `attack`, `simulate`, `mutants`, `loom`,
+//! Every habit of the project as a command: `cargo xtask test`, `ci`, `tidy`, `flows`, `bpf`, `header`, `library`, `fuzz`, `attack`, `simulate`, `mutants`, `loom`,
 //! `miri`, `sanitize`, `nodes`, `deb`, `release`, `vm`.
 //!
 //! It shells out to cargo and links none of the workspace's crates, so it still runs when one of them does
@@ -12,7 +12,10 @@ mod bpf;
 mod ci;
 mod deb;
 mod fuzz;
+mod header;
+mod library;
 mod loom;
+mod man;
 mod miri;
 mod mutants;
 mod nodes;
@@ -57,6 +60,8 @@ enum Command {
   cargo xtask flows                       steps, files and returns of each flow")]
     Flows,
     Bpf(bpf::Args),
+    Header(header::Args),
+    Library(library::Args),
     Fuzz(fuzz::Args),
     Attack(attack::Args),
     Simulate(simulate::Args),
@@ -103,6 +108,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&workspace),
         Command::Flows => tidy::flows(&workspace),
         Command::Bpf(args) => bpf::run(&workspace, &args),
+        Command::Header(args) => header::run(&workspace, &args),
+        Command::Library(args) => library::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Attack(args) => attack::run(&workspace, &args).map(|(outcome, _)| outcome),
         Command::Simulate(args) => simulate::run(&workspace, &args),

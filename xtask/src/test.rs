@@ -47,6 +47,8 @@ enum Subject {
     Survival,
     /// The program as people and scripts use it
     Program,
+    /// The library for C and C++
+    C,
     /// A little of each service over a fabric
     Fabric,
     /// Hostile processes beside honest ones; see also `cargo xtask attack`

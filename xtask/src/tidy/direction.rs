@@ -66,6 +66,8 @@ const RULES: &[(&str, &[&str])] = &[
             SERVICES,
         ],
     ),
+    // C sees what applications in Rust see, and nothing beneath it.
+    ("crates/c", &["crates/outboard"]),
     ("crates/nearby", &["crates/agent", "crates/link", "crates/settings"]),
     // What links carry, for `outboard characterize`; benchmarks measure with it.
     ("crates/measure", &["crates/agent", "crates/outboard", "crates/link", "crates/wire"]),
@@ -114,6 +116,8 @@ const RULES: &[(&str, &[&str])] = &[
         "crates/e2e",
         &[
             "apps/*",
+            // For the archive, which cargo builds with it.
+            "crates/c",
             "crates/child",
             "crates/launch",
             "crates/agent",

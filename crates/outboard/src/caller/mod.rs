@@ -209,9 +209,18 @@ impl Caller {
         key: &[u8],
         arguments: &[u8],
     ) -> Result<CallReply, CallError> {
-        let deadline = self.deadline;
-        let id =
-            self.begin_this(function.server, function.in_slot(slot_of(key), arguments, Some(deadline)))?;
+        self.call_keyed_within(function, key, arguments, self.deadline)
+    }
+
+    /// Calls a function for a key, and waits for not longer than `deadline`.
+    pub fn call_keyed_within(
+        &mut self,
+        function: FunctionHandle,
+        key: &[u8],
+        arguments: &[u8],
+        deadline: Duration,
+    ) -> Result<CallReply, CallError> {
+        let id = self.begin_keyed_within(function, key, arguments, deadline)?;
         self.await_end(id, deadline)
     }
 
@@ -255,6 +264,18 @@ impl Caller {
         deadline: Duration,
     ) -> Result<CallId, CallError> {
         self.begin_this(function.server, function.without_key(arguments, Some(deadline)))
+    }
+
+    /// Begins a call for a key that ends in an error when there is no answer within `deadline`, as
+    /// [`begin_within`](Self::begin_within) does.
+    pub fn begin_keyed_within(
+        &mut self,
+        function: FunctionHandle,
+        key: &[u8],
+        arguments: &[u8],
+        deadline: Duration,
+    ) -> Result<CallId, CallError> {
+        self.begin_this(function.server, function.in_slot(slot_of(key), arguments, Some(deadline)))
     }
 
     #[inline]

@@ -61,6 +61,11 @@ impl<T: Plain> FarSlice<T> {
         &self.mapping
     }
 
+    /// The region alone, for use by pointer.
+    pub fn into_mapping(self) -> FarMapping {
+        self.mapping
+    }
+
     /// Brings the elements of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls and devices can be
     /// given them.
     pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {

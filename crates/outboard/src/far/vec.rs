@@ -85,6 +85,11 @@ impl<T: Plain> FarVec<T> {
         &self.place
     }
 
+    /// The region alone, for use by pointer.
+    pub fn into_mapping(self) -> FarMapping {
+        self.place
+    }
+
     /// Flushes, and makes it read-only from now on, which makes faults cheaper. Others stay out as before.
     pub fn freeze(self) -> Result<FarSlice<T>, FarError> {
         Ok(FarSlice { mapping: self.place.freeze()?, len: self.len, elements: PhantomData })
