@@ -23,6 +23,7 @@ fn introductions() -> impl Strategy<Value = Introduction> {
                 name: Text::new(&name),
                 max_payload,
                 auth: Auth { method, proof },
+                store: StoreId::NONE,
             }
         },
     )
@@ -189,6 +190,19 @@ proptest! {
     }
 
     #[test]
+    fn a_welcome_says_its_store_where_both_know_what_that_is(intro in introductions(), store: u64, version in 1u16..4) {
+        let intro = Introduction { store: StoreId(store), ..intro };
+        let welcome = Welcome { version, intro, ring_bytes: 0, heartbeat_ms: 0, deadline_ms: 0 };
+        let Ok(HandshakeAnswer::Welcome(read)) = HandshakeAnswer::decode(&welcome.encode()) else { panic!("no welcome") };
+        prop_assert_eq!(read.intro.store, if version < 2 { StoreId::NONE } else { StoreId(store) });
+        // A client has no store to speak of, and one that speaks of one is not understood.
+        let mut hello = Hello { versions: Versions::OURS, intro }.encode();
+        prop_assert_eq!(Hello::decode(&hello).unwrap().intro.store, StoreId::NONE);
+        hello[HANDSHAKE_LEN - 24] = 1;
+        prop_assert!(Hello::decode(&hello).is_err());
+    }
+
+    #[test]
     fn refusals_return(reason in 1u16..=5, detail in ".{0,80}") {
         let refusal = Refusal::new(reason.into(), &detail);
         prop_assert_eq!(HandshakeAnswer::decode(&refusal.encode()), Ok(HandshakeAnswer::Refusal(refusal)));
@@ -274,6 +288,7 @@ fn hello_with_more(min: u16, max: u16) -> [u8; HANDSHAKE_LEN] {
         name: Text::new("newer"),
         max_payload: 1 << 16,
         auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     let mut bytes = Hello { versions: Versions { min, max }, intro }.encode();
     bytes[HANDSHAKE_LEN - 1] = 7;

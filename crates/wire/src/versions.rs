@@ -24,7 +24,8 @@ pub struct Versions {
 impl Versions {
     /// The newest version that this build speaks. Since version 2 the accepting side may answer with
     /// [`Wait`](crate::Wait), there are [`Discard`](paging::PagingRequest::Discard) and
-    /// [`NoMemory`](crate::access::AccessStatus::NoMemory), and regions may take room only as they are written.
+    /// [`NoMemory`](crate::access::AccessStatus::NoMemory), regions may take room only as they are written, and a
+    /// [`Welcome`](crate::Welcome) says which store a memory server goes on with.
     pub const NEWEST: u16 = 2;
 
     /// What this build speaks.

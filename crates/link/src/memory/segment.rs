@@ -17,15 +17,18 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use super::file_backing::FileBacking;
 use super::{Buffer, Mapping, SegmentAccess};
 use crate::Violation;
 
 /// A memfd that no process can shrink or grow, mapped here. It has no name in any file system: when the last process
-/// that holds it ends, however it ends, the memory is gone.
+/// that holds it ends, however it ends, the memory is gone. Or a [file](Segment::of_file) that outlives processes.
 pub struct Segment {
     descriptor: OwnedFd,
     mapping: Mapping,
     is_quiet: AtomicBool,
+    /// Of a file, what is behind it.
+    file: Option<FileBacking>,
 }
 
 impl Deref for Segment {
@@ -110,7 +113,92 @@ impl Segment {
     fn new(descriptor: OwnedFd, start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
         // SAFETY: `map` has just made it, and it belongs to the segment alone.
         let mapping = unsafe { Mapping::new(start, len, access) };
-        Self { descriptor, mapping, is_quiet: AtomicBool::new(false) }
+        Self { descriptor, mapping, is_quiet: AtomicBool::new(false), file: None }
+    }
+
+    /// Maps the first `len` bytes of a file of this process's own, to read and write: they are there for the next process that
+    /// does so. Unless all of it `has_room` on its file system, room is taken as parts are written, so that a full one is an
+    /// error and no fault.
+    ///
+    /// A file cannot be sealed: a process that is given its descriptor could cut it off under us, so links give it to none but
+    /// those who could end this process as well.
+    pub fn of_file(descriptor: OwnedFd, len: usize, has_room: bool) -> Result<Self, Errno> {
+        let start = map(descriptor.as_fd(), len, SegmentAccess::ReadWrite)?;
+        let file = Some(FileBacking::new(len, has_room));
+        Ok(Self { file, ..Self::new(descriptor, start, len, SegmentAccess::ReadWrite) })
+    }
+
+    /// Whether a descriptor is of memory that no process can shrink or grow.
+    pub fn is_sealed(descriptor: &OwnedFd) -> bool {
+        rustix::fs::fcntl_get_seals(descriptor).is_ok_and(|seals| seals.contains(NEEDED_SEALS))
+    }
+
+    /// Maps a file of a process that is trusted not to cut it off, to write if its descriptor allows that.
+    pub fn adopt_file(descriptor: OwnedFd, len: usize) -> Result<(Self, SegmentAccess), AdoptError> {
+        let state = rustix::fs::fstat(&descriptor)?;
+        let is_file = rustix::fs::FileType::from_raw_mode(state.st_mode) == rustix::fs::FileType::RegularFile;
+        if !is_file || state.st_size < len as i64 || len == 0 {
+            return Err(Violation::Segment("not a file of the announced size").into());
+        }
+        let may_write = rustix::fs::fcntl_getfl(&descriptor)? & OFlags::ACCMODE == OFlags::RDWR;
+        let access = if may_write { SegmentAccess::ReadWrite } else { SegmentAccess::Read };
+        let start = map(descriptor.as_fd(), len, access)?;
+        let file = Some(FileBacking::new(len, true));
+        Ok((Self { file, ..Self::new(descriptor, start, len, access) }, access))
+    }
+
+    /// Whether it is a file, which outlives its processes and cannot be sealed.
+    #[inline]
+    pub fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether it is a file whose parts are given room as they are written: a process that writes to it past
+    /// [`may_be_written`](Self::may_be_written) faults when the file system is full.
+    pub fn is_sparse_file(&self) -> bool {
+        self.file.as_ref().is_some_and(FileBacking::is_sparse)
+    }
+
+    /// Takes room on the file system for bytes that are about to be written. Returns false if there is none.
+    #[inline]
+    pub(super) fn take_file_room(&self, offset: usize, len: usize) -> Option<bool> {
+        self.file.as_ref().map(|file| file.take_room(self.descriptor.as_fd(), offset, len))
+    }
+
+    /// Has what was written to a file so far brought to its disk.
+    pub fn settle(&self) -> Result<(), Errno> {
+        if self.is_file() { rustix::fs::fdatasync(&self.descriptor) } else { Ok(()) }
+    }
+
+    /// Has some bytes of a file brought to its disk.
+    pub fn settle_part(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        if !self.is_file() || len == 0 {
+            return Ok(());
+        }
+        let page = rustix::param::page_size();
+        let start = offset / page * page;
+        let end = (offset + len).min(self.len());
+        // SAFETY: the part lies in the mapping, which lasts as long as `self`; nothing of it changes.
+        unsafe {
+            let at = self.start().as_ptr().add(start).cast();
+            rustix::mm::msync(at, end - start, rustix::mm::MsyncFlags::SYNC)
+        }
+    }
+
+    /// The parts of a file that were written, each with where it begins and ends.
+    pub fn written_parts(&self) -> Result<Vec<(u64, u64)>, Errno> {
+        use rustix::fs::SeekFrom;
+        let (mut parts, mut at, len) = (Vec::new(), 0, self.len() as u64);
+        while at < len {
+            let start = match rustix::fs::seek(&self.descriptor, SeekFrom::Data(at)) {
+                Ok(start) if start < len => start,
+                Ok(_) | Err(Errno::NXIO) => break,
+                Err(error) => return Err(error),
+            };
+            at = rustix::fs::seek(&self.descriptor, SeekFrom::Hole(start))?.min(len);
+            parts.push((start, at));
+        }
+        Ok(parts)
     }
 
     /// Its memory as a place that links read into and write from.
@@ -214,26 +302,45 @@ impl Segment {
         for offset in (offset..end).step_by(LARGE_PAGE) {
             let len = LARGE_PAGE.min(end - offset);
             // Nothing is made of pages of which none is there.
-            self.advise((offset, LEAST_PAGE.min(len)), libc::MADV_POPULATE_WRITE)?;
+            // Pages of a file that no process has changed need not be written to its disk.
+            let populate =
+                if self.is_file() { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
+            self.advise((offset, LEAST_PAGE.min(len)), populate)?;
             let made = len == LARGE_PAGE && pages.make(|| self.advise((offset, len), libc::MADV_COLLAPSE));
             if !made {
-                self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
+                self.advise((offset, len), populate)?;
             }
         }
         Ok(())
     }
 
-    /// Makes a part of it zero, and gives back the memory of its pages. Those who have it mapped see zeros there.
+    /// Makes a part of it zero, and gives back the memory of its pages. Those who have it mapped see zeros there. A file keeps
+    /// the room that was promised, and gives back what was taken as it was written.
     ///
     /// # Panics
     /// If it is not inside the segment.
     pub fn discard(&self, offset: usize, len: usize) {
+        let Some(file) = &self.file else { return self.give_back(offset, len) };
+        let whole = file.whole_parts(offset, len);
+        self.fill_with_zeros(offset, whole.start - offset);
+        if !whole.is_empty() {
+            self.give_back(whole.start, whole.len());
+            file.has_no_room(&whole);
+        }
+        self.fill_with_zeros(whole.end, offset + len - whole.end);
+    }
+
+    fn give_back(&self, offset: usize, len: usize) {
         // Where its pages are larger than the part, zeros do as well.
         if self.advise((offset, len), libc::MADV_REMOVE).is_err() {
-            let mut window = self.window_mut(offset, len);
-            for from in (0..len).step_by(ZEROS.len()) {
-                window.write(from, &ZEROS[..ZEROS.len().min(len - from)]);
-            }
+            self.fill_with_zeros(offset, len);
+        }
+    }
+
+    fn fill_with_zeros(&self, offset: usize, len: usize) {
+        let mut window = self.window_mut(offset, len);
+        for from in (0..len).step_by(ZEROS.len()) {
+            window.write(from, &ZEROS[..ZEROS.len().min(len - from)]);
         }
     }
 
