@@ -7,7 +7,8 @@ use outboard_link::{AccessError, OpenRegion, Peer};
 use outboard_wire::control::{ControlAnswer, ListedRegion, Question, RegionSharing};
 use outboard_wire::paging::{FIXED_LEN_MAX, Fence, PagingReply, PagingRequest, PagingStatus, WriteBack};
 use outboard_wire::{
-    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text,
+    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Generation, Grant, Incarnation, RegionDescriptor, RegionId,
+    Rights, StoreId, Text,
 };
 
 use crate::client::{AskError, Client};
@@ -39,8 +40,26 @@ const POPULATE_PATIENCE_PER_GIB: Duration = Duration::from_secs(20);
 /// assert_eq!(memory.compare_swap(&table, 0, 5, 7)?, 5); // it was 5, so it is 7 now
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// **A server that is lost**: the call that finds it lost says so with [`AskError::Lost`]; what it asked may have happened or not,
+/// an atomic too, and is not asked again. The next call connects again. If the server is there, and is the one that it was or
+/// has kept its regions (`outboard memory --keep`), the regions that are open here go on; else what is done with them ends with
+/// [`AskError::StartedAnew`] or [`AskError::NotOpen`].
 pub struct Memory {
     client: Client,
+    /// Regions that were opened by links before this one and are open again.
+    again: Vec<OpenAgain>,
+}
+
+/// A region that was opened by an earlier link, as it is open now.
+#[derive(Debug)]
+struct OpenAgain {
+    /// How many links there were before the one by which it is open.
+    former_links: u32,
+    region: RegionId,
+    generation: Generation,
+    rights: Rights,
+    open: OpenRegion,
 }
 
 /// A region that this process has opened.
@@ -48,6 +67,11 @@ pub struct Memory {
 pub struct FarRegion {
     descriptor: RegionDescriptor,
     open: OpenRegion,
+    rights: Rights,
+    /// The store that its server keeps it in, if it does.
+    store: StoreId,
+    /// How many links there were before the one by which it was opened.
+    former_links: u32,
 }
 
 /// A region as [`Memory::list`] tells of it.
@@ -62,6 +86,13 @@ pub struct RegionEntry {
     pub size: u64,
     /// The process that reserved it, unless that has gone.
     pub owner: Option<u32>,
+}
+
+impl OpenAgain {
+    fn is_of(&self, region: &FarRegion) -> bool {
+        let Grant { region: id, generation, .. } = region.descriptor.grant;
+        (self.region, self.generation, self.rights) == (id, generation, region.rights)
+    }
 }
 
 impl RegionEntry {
@@ -106,6 +137,11 @@ impl FarRegion {
         self.descriptor.extents.first().map_or(Incarnation(0), |extent| extent.incarnation)
     }
 
+    /// The store that its server keeps it in over restarts, if it does.
+    pub(crate) fn store(&self) -> StoreId {
+        self.store
+    }
+
     /// The write epoch in which it was opened, or which a [fence](Memory::fence) has begun since.
     pub fn epoch(&self) -> u64 {
         self.descriptor.epoch
@@ -116,7 +152,7 @@ impl Memory {
     /// Speaks to the memory server at the other end of `client`.
     #[doc(hidden)]
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client: client.connects_again(), again: Vec::new() }
     }
 
     /// The connection itself.
@@ -127,7 +163,7 @@ impl Memory {
 
     /// Lets every call that has no deadline of its own wait for `deadline` at most.
     pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { client: self.client.with_deadline(deadline) }
+        Self { client: self.client.with_deadline(deadline), again: self.again }
     }
 
     /// The memory server at the other end.
@@ -213,7 +249,10 @@ impl Memory {
             return Err(self.unexpected());
         };
         match self.client.open(&descriptor.grant, rights) {
-            Ok(open) => Ok(FarRegion { descriptor, open }),
+            Ok(open) => {
+                let (store, former_links) = (self.client.peer().store(), self.client.former_links());
+                Ok(FarRegion { descriptor, open, rights, store, former_links })
+            }
             Err(error) => {
                 // One that cannot be reached is of no use here, and others may want it. The first error is the one to tell.
                 let Grant { region, generation, .. } = descriptor.grant;
@@ -225,7 +264,7 @@ impl Memory {
 
     /// Gives a region back to the server, with all that is in it.
     pub fn free(&mut self, region: FarRegion) -> Result<(), AskError> {
-        self.client.close_region(region.open);
+        self.close_region(&region);
         let Grant { region, generation, key, .. } = region.descriptor.grant;
         match self.client.ask(&Question::Free { region, generation, key })? {
             ControlAnswer::Freed => Ok(()),
@@ -236,7 +275,7 @@ impl Memory {
     /// Gives up a region that others may want. It stays at the server if it has a name or a file; if not, it is freed.
     /// Write-backs through an agent must have been acknowledged before: those that arrive later are refused.
     pub fn release(&mut self, region: FarRegion) -> Result<(), AskError> {
-        self.client.close_region(region.open);
+        self.close_region(&region);
         let Grant { region, generation, .. } = region.descriptor.grant;
         match self.client.ask(&Question::Release { region, generation })? {
             ControlAnswer::Released => Ok(()),
@@ -378,19 +417,63 @@ impl Memory {
         }
     }
 
+    /// The region as it is open by the present link.
+    #[inline]
+    fn open_now(&mut self, region: &FarRegion) -> Result<OpenRegion, AskError> {
+        self.client.again()?;
+        if region.former_links == self.client.former_links() {
+            return Ok(region.open);
+        }
+        self.open_again(region)
+    }
+
+    /// Opens a region that was opened by an earlier link, if its server still has it.
+    #[cold]
+    fn open_again(&mut self, region: &FarRegion) -> Result<OpenRegion, AskError> {
+        let former_links = self.client.former_links();
+        self.again.retain(|again| again.former_links == former_links);
+        let grant = &region.descriptor.grant;
+        if let Some(known) = self.again.iter().find(|again| again.is_of(region)) {
+            return Ok(known.open);
+        }
+        let peer = self.client.peer();
+        if region.server() != peer.incarnation() && !region.store.goes_on_with(peer.store()) {
+            return Err(AskError::StartedAnew { daemon: peer.clone() });
+        }
+        let open = self.client.open(grant, region.rights)?;
+        let Grant { region: id, generation, .. } = *grant;
+        self.again.push(OpenAgain { former_links, region: id, generation, rights: region.rights, open });
+        Ok(open)
+    }
+
+    fn close_region(&mut self, region: &FarRegion) {
+        if region.former_links == self.client.former_links() {
+            return self.client.close_region(region.open);
+        }
+        if let Some(at) = self.again.iter().position(|again| again.is_of(region)) {
+            let OpenAgain { open, former_links, .. } = self.again.swap_remove(at);
+            if former_links == self.client.former_links() {
+                self.client.close_region(open);
+            }
+        }
+    }
+
     /// Reads bytes of a region.
     pub fn read(&mut self, region: &FarRegion, offset: u64, into: &mut [u8]) -> Result<(), AskError> {
-        self.client.read(region.open, offset, into)
+        let open = self.open_now(region)?;
+        self.client.read(open, offset, into)
     }
 
     /// Writes bytes of a region; they are visible there when the call returns.
     pub fn write(&mut self, region: &FarRegion, offset: u64, from: &[u8]) -> Result<(), AskError> {
-        self.client.write(region.open, offset, from)
+        let open = self.open_now(region)?;
+        self.client.write(open, offset, from)
     }
 
     /// Adds to a word of a region and returns what it held before.
     pub fn fetch_add(&mut self, region: &FarRegion, offset: u64, addend: u64) -> Result<u64, AskError> {
-        self.client.fetch_add(region.open, offset, addend)
+        let open = self.open_now(region)?;
+        self.client.fetch_add(open, offset, addend)
     }
 
     /// Replaces a word of a region by `new` if it holds `expected`, and returns what it held before: the replacement has
@@ -402,7 +485,8 @@ impl Memory {
         expected: u64,
         new: u64,
     ) -> Result<u64, AskError> {
-        self.client.compare_swap(region.open, offset, (expected, new))
+        let open = self.open_now(region)?;
+        self.client.compare_swap(open, offset, (expected, new))
     }
 
     /// Says goodbye.

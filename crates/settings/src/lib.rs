@@ -52,6 +52,7 @@ mod configuration;
 mod document;
 mod error;
 mod inputs;
+mod keep_sync;
 mod key;
 mod keys_place;
 mod launcher;
@@ -69,6 +70,7 @@ mod socket;
 mod value;
 
 pub use capacity::{Capacity, OrAuto};
+pub use keep_sync::KeepSync;
 pub use configuration::{Configuration, Entry};
 pub use error::{KeyHint, Notice, SettingsError, ValueError};
 pub use inputs::Inputs;

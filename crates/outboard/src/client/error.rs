@@ -100,6 +100,12 @@ pub enum AskError {
     /// The region is not open here, or the daemon knows no such region any more.
     #[error("the region is not open: unknown region, stale generation or wrong key")]
     NotOpen,
+    /// The daemon was started anew since the region was opened, and keeps nothing, or not this region.
+    #[error("{daemon} has been started anew and no longer has this region")]
+    StartedAnew {
+        /// Who.
+        daemon: Peer,
+    },
     /// Atomics work on words aligned to 8 bytes.
     #[error("offset {offset} of an atomic is not a multiple of 8")]
     Misaligned {
