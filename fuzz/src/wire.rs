@@ -251,6 +251,7 @@ fn introduction(role: Role) -> Introduction {
         pid: 4242,
         name: Text::new("größe"),
         max_payload: 1 << 16,
-        auth: Auth::NONE, store: StoreId::NONE,
+        auth: Auth::NONE,
+        store: StoreId::NONE,
     }
 }

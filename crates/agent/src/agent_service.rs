@@ -243,6 +243,7 @@ impl AgentService {
             }
             Question::Reserve { .. }
             | Question::ReserveSparse { .. }
+            | Question::NextWritten { .. }
             | Question::OpenNamed { .. }
             | Question::Load { .. }
             | Question::Free { .. }

@@ -82,11 +82,15 @@ impl Keep {
 
     /// Where it is, for people.
     pub(crate) fn shown(&self) -> String {
-        format!("keeps named regions in {}, on the disk {}", self.path.display(), match self.sync {
-            KeepSync::Always => "before they are acknowledged".to_owned(),
-            KeepSync::Every(_) => format!("every {}", self.sync),
-            KeepSync::Never => "when the kernel likes".to_owned(),
-        })
+        format!(
+            "keeps named regions in {}, on the disk {}",
+            self.path.display(),
+            match self.sync {
+                KeepSync::Always => "before they are acknowledged".to_owned(),
+                KeepSync::Every(_) => format!("every {}", self.sync),
+                KeepSync::Never => "when the kernel likes".to_owned(),
+            }
+        )
     }
 
     /// Notes something, before it is acknowledged.
@@ -151,7 +155,9 @@ impl Keep {
         let segment = folder::create(&self.folder, region, len, is_sparse);
         segment.map_err(|error| {
             let why = match error {
-                Errno::NOSPC | Errno::DQUOT => "its file system is full; free regions, or give the server a larger one",
+                Errno::NOSPC | Errno::DQUOT => {
+                    "its file system is full; free regions, or give the server a larger one"
+                }
                 Errno::OPNOTSUPP => "its file system cannot set room aside; use ext4, xfs, btrfs or tmpfs",
                 _ => "the operating system refused",
             };
@@ -191,7 +197,10 @@ impl Keep {
         let Some(interval) = self.sync.interval() else { return };
         while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(interval) {
             if let Err(error) = self.settle() {
-                tracing::error!("what is kept in {} could not be brought to its disk: {error}", self.path.display());
+                tracing::error!(
+                    "what is kept in {} could not be brought to its disk: {error}",
+                    self.path.display()
+                );
             }
         }
     }
@@ -204,7 +213,10 @@ impl Keep {
             rustix::fs::fsync(&log.file)
         });
         if let Err(error) = ended {
-            tracing::error!("what is kept in {} could not be brought to its disk: {error}", self.path.display());
+            tracing::error!(
+                "what is kept in {} could not be brought to its disk: {error}",
+                self.path.display()
+            );
         }
     }
 }

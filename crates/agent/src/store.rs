@@ -123,6 +123,9 @@ impl RegionStore {
             }
             Question::Free { region, generation, key } => self.free(process, *region, *generation, key),
             Question::Release { region, generation } => self.release(process, *region, *generation),
+            Question::NextWritten { region, generation, key, offset } => {
+                self.next_written((*region, *generation, key), *offset)
+            }
             Question::List { after } => Ok(self.list(*after)),
             Question::Join { .. } => {
                 Err((ControlFailure::NotServed, "a memory server gathers no ranks; ask an agent".into()))
@@ -171,11 +174,7 @@ impl RegionStore {
     }
 
     /// Memory for `size` bytes, whole pages, and how much of the capacity it takes from the start.
-    fn allocate(
-        &mut self,
-        size: u64,
-        (counted, outlives): (Counted, bool),
-    ) -> Result<(Segment, u64), No> {
+    fn allocate(&mut self, size: u64, (counted, outlives): (Counted, bool)) -> Result<(Segment, u64), No> {
         if size == 0 {
             let detail = "a region of no bytes is of no use; ask for at least one";
             return Err((ControlFailure::BadRequest, detail.into()));

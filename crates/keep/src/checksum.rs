@@ -19,8 +19,13 @@ const TABLE: [u32; 256] = table();
 
 /// The checksum of some bytes.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    checksum_of(&[bytes])
+}
+
+/// The checksum of some bytes that follow each other.
+pub(crate) fn checksum_of(parts: &[&[u8]]) -> u32 {
     let step = |crc: u32, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8);
-    !bytes.iter().fold(!0, step)
+    !parts.iter().fold(!0, |crc, part| part.iter().fold(crc, step))
 }
 
 #[cfg(test)]

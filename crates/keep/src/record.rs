@@ -204,7 +204,19 @@ fn decode_region(from: &mut Cursor<'_>) -> Result<KeptRegion, Unreadable> {
     if !fits || !is_named || !has_unit {
         return Err(Unreadable);
     }
-    Ok(KeptRegion { region, generation, size, memory, chunk_log2, is_sparse, name, owner, keys, epoch, holders })
+    Ok(KeptRegion {
+        region,
+        generation,
+        size,
+        memory,
+        chunk_log2,
+        is_sparse,
+        name,
+        owner,
+        keys,
+        epoch,
+        holders,
+    })
 }
 
 fn encode_holders(holders: &[KeptHolder], into: &mut Vec<u8>) {
@@ -213,10 +225,7 @@ fn encode_holders(holders: &[KeptHolder], into: &mut Vec<u8>) {
         into.extend_from_slice(&holder.process.0.to_le_bytes());
         into.extend_from_slice(&holder.pid.to_le_bytes());
         into.extend_from_slice(&holder.mapped_since.to_le_bytes());
-        into.extend_from_slice(&[
-            holder.writes.into(),
-            u8::from(holder.sharing == RegionSharing::Together),
-        ]);
+        into.extend_from_slice(&[holder.writes.into(), u8::from(holder.sharing == RegionSharing::Together)]);
         into.extend_from_slice(&holder.times.to_le_bytes());
     }
 }

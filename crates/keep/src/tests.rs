@@ -62,7 +62,9 @@ fn records(random: &mut fastrand::Rng, count: usize) -> Vec<JournalRecord> {
             }
             (6, Some(RegionId(number))) => JournalRecord::Region(Box::new(region(number, random))),
             (7, _) => JournalRecord::Ended,
-            (8, _) => JournalRecord::Began(ServerLife { last_region: RegionId(last), ..life(random.u64(1..)) }),
+            (8, _) => {
+                JournalRecord::Began(ServerLife { last_region: RegionId(last), ..life(random.u64(1..)) })
+            }
             _ => {
                 last += random.u64(1..4);
                 there.push(last);
@@ -120,7 +122,10 @@ fn room_behind_the_records_is_no_record() {
     let len = bytes.len();
     for room in [1, 15, 16, 17, 4096] {
         bytes.resize(len + room, 0);
-        assert_eq!(read(&bytes).map(|reading| (reading.len, reading.state)), Ok(steps.last().unwrap().clone()));
+        assert_eq!(
+            read(&bytes).map(|reading| (reading.len, reading.state)),
+            Ok(steps.last().unwrap().clone())
+        );
     }
 }
 
@@ -150,7 +155,8 @@ fn a_record_in_another_place_is_refused() {
 #[test]
 fn what_cannot_follow_is_refused() {
     let mut random = fastrand::Rng::with_seed(11);
-    let region_of = |number, random: &mut fastrand::Rng| JournalRecord::Region(Box::new(region(number, random)));
+    let region_of =
+        |number, random: &mut fastrand::Rng| JournalRecord::Region(Box::new(region(number, random)));
     let began = JournalRecord::Began(life(1));
     let twins = {
         let JournalRecord::Region(one) = region_of(1, &mut random) else { unreachable!() };

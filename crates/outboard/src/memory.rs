@@ -306,6 +306,24 @@ impl Memory {
         }
     }
 
+    /// The next part of a region that was ever written, from `offset` on; none if there is no more. What lies between such parts is
+    /// zero. A server of an older release says that all of it was written.
+    pub fn next_written(&mut self, region: &FarRegion, offset: u64) -> Result<Option<Range<u64>>, AskError> {
+        let Grant { region: id, generation, key, size, .. } = region.descriptor.grant;
+        if offset >= size {
+            return Ok(None);
+        }
+        if !self.client.peer().knows(Question::NEXT_WRITTEN) {
+            return Ok(Some(offset..size));
+        }
+        match self.client.ask(&Question::NextWritten { region: id, generation, key, offset })? {
+            ControlAnswer::WrittenPart { start, end } if start >= offset && end <= size => {
+                Ok(Some(start..end).filter(|part| !part.is_empty()))
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
     /// Begins the next write epoch of a region and returns it: whatever was written back before, by any process, is
     /// refused when it arrives from now on.
     pub fn fence(&mut self, region: &mut FarRegion) -> Result<u64, AskError> {

@@ -70,10 +70,10 @@ mod socket;
 mod value;
 
 pub use capacity::{Capacity, OrAuto};
-pub use keep_sync::KeepSync;
 pub use configuration::{Configuration, Entry};
 pub use error::{KeyHint, Notice, SettingsError, ValueError};
 pub use inputs::Inputs;
+pub use keep_sync::KeepSync;
 pub use key::{Key, keys};
 pub use keys_place::KeysPlace;
 pub use literal::Literal;

@@ -113,6 +113,14 @@ fn questions() -> impl Strategy<Value = Question> {
                 _ => Question::Populate { region, generation, key },
             }
         }),
+        any::<(u64, u32, [u8; 16], u64)>().prop_map(|(region, generation, key, offset)| {
+            Question::NextWritten {
+                region: RegionId(region),
+                generation: Generation(generation),
+                key: RegionKey(key),
+                offset,
+            }
+        }),
         any::<(u64, u32)>().prop_map(|(region, generation)| Question::Release {
             region: RegionId(region),
             generation: Generation(generation)
@@ -140,6 +148,10 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
         Just(ControlAnswer::Released),
         any::<u64>().prop_map(|bytes| ControlAnswer::Synced { bytes }),
         any::<u64>().prop_map(|large| ControlAnswer::Populated { large }),
+        any::<(u64, u64)>().prop_map(|(one, other)| ControlAnswer::WrittenPart {
+            start: one.min(other),
+            end: one.max(other)
+        }),
         (prop::collection::vec(listed, 0..20), any::<bool>())
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),

@@ -10,7 +10,11 @@ use crate::{DecodeError, FrameKind, paging};
 
 /// The messages that the version before the newest does not know, and the first version that does. A message of which every
 /// version that we speak knows leaves this table, and what was sent in its place goes with it.
-const YOUNG: [(FrameKind, u16); 2] = [(paging::DISCARD, 2), (crate::control::Question::RESERVE_SPARSE, 2)];
+const YOUNG: [(FrameKind, u16); 3] = [
+    (paging::DISCARD, 2),
+    (crate::control::Question::RESERVE_SPARSE, 2),
+    (crate::control::Question::NEXT_WRITTEN, 2),
+];
 
 /// The versions of the protocol that a process can speak: one range without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

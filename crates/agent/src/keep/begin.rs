@@ -155,9 +155,12 @@ fn why_other(state: &KeptState, place: outboard_keep::StorePlace, boot: [u8; 16]
     let former = state.life?;
     let is_same_boot = former.boot == boot && boot != [0; 16];
     // Devices are numbered anew when a machine is started.
-    let lies_there = former.place.inode == place.inode && (!is_same_boot || former.place.device == place.device);
+    let lies_there =
+        former.place.inode == place.inode && (!is_same_boot || former.place.device == place.device);
     match () {
-        () if !lies_there => Some("the folder is a copy, which may be older than what was acknowledged since"),
+        () if !lies_there => {
+            Some("the folder is a copy, which may be older than what was acknowledged since")
+        }
         () if !state.has_ended && !is_same_boot => {
             Some("the machine has crashed, and what was not on its disk is gone")
         }
@@ -207,4 +210,3 @@ fn draw<const N: usize>() -> Result<[u8; N], Errno> {
     let drawn = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     if drawn == N { Ok(bytes) } else { Err(Errno::AGAIN) }
 }
-

@@ -19,7 +19,9 @@ pub enum KeepError {
         source: Errno,
     },
     /// Others may enter the folder.
-    #[error("{path} cannot be used to keep regions: users other than its owner may enter it; run `chmod 700 {path}`")]
+    #[error(
+        "{path} cannot be used to keep regions: users other than its owner may enter it; run `chmod 700 {path}`"
+    )]
     NotPrivate {
         /// Which folder.
         path: String,
@@ -38,7 +40,9 @@ pub enum KeepError {
         user: u32,
     },
     /// Another server keeps its regions there.
-    #[error("{path} is in use by another memory server (process {pid}); end that, or give this one a folder of its own")]
+    #[error(
+        "{path} is in use by another memory server (process {pid}); end that, or give this one a folder of its own"
+    )]
     InUse {
         /// Which folder.
         path: String,
@@ -46,7 +50,9 @@ pub enum KeepError {
         pid: String,
     },
     /// It has files and no journal.
-    #[error("{path} has files in it and no journal of a memory server; give the server an empty folder, or the one that it had")]
+    #[error(
+        "{path} has files in it and no journal of a memory server; give the server an empty folder, or the one that it had"
+    )]
     NotEmpty {
         /// Which folder.
         path: String,

@@ -61,7 +61,12 @@ pub(super) fn write_journal(folder: &OwnedFd, state: &mut KeptState) -> Result<(
 }
 
 /// A file of so many zero bytes for a new region.
-pub(super) fn create(folder: &OwnedFd, region: RegionId, len: u64, is_sparse: bool) -> Result<Segment, Errno> {
+pub(super) fn create(
+    folder: &OwnedFd,
+    region: RegionId,
+    len: u64,
+    is_sparse: bool,
+) -> Result<Segment, Errno> {
     let name = file_of(region);
     let flags = FLAGS | OFlags::CREATE | OFlags::TRUNC;
     let file = rustix::fs::openat(folder, &name, flags, PRIVATE)?;

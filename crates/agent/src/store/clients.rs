@@ -108,7 +108,8 @@ impl Clients {
         }
         let shown = format!("process {pid}, which used this server before it was started again");
         let until = now + self.linger;
-        let client = Client { links: 0, pid, shown, is_dead: false, awaited_until: Some(until), mapped_since };
+        let client =
+            Client { links: 0, pid, shown, is_dead: false, awaited_until: Some(until), mapped_since };
         self.by_process.insert(process, client);
         self.awaited.insert((until, process));
     }

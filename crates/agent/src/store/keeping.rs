@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use outboard_keep::KeptRegion;
 use outboard_link::memory::Segment;
-use outboard_wire::{Incarnation, Time};
+use outboard_wire::control::ControlAnswer;
+use outboard_wire::{Generation, Incarnation, RegionId, RegionKey, Rights, Time};
 
 use super::capacity::WrittenParts;
 use super::gate::{Gate, Keys};
 use super::holders::Holders;
 use super::region::{Kept, StoredRegion};
-use super::{No, RegionStore, no_memory};
+use super::{Answer, No, RegionStore, no_memory};
 use crate::keep::{Keep, KeptRegions, is_alive};
 
 impl RegionStore {
@@ -33,8 +34,19 @@ impl RegionStore {
         memory: Segment,
         now: Time,
     ) -> Result<(), No> {
-        let KeptRegion { region, generation, size, chunk_log2, is_sparse, name, owner, keys, epoch, holders, .. } =
-            kept;
+        let KeptRegion {
+            region,
+            generation,
+            size,
+            chunk_log2,
+            is_sparse,
+            name,
+            owner,
+            keys,
+            epoch,
+            holders,
+            ..
+        } = kept;
         let len = memory.len() as u64;
         let footprint = if is_sparse { 0 } else { len };
         // What is there is there: with less capacity than before it is only that nothing is left.
@@ -65,6 +77,17 @@ impl RegionStore {
         stored.gate.memory.set_quiet(stored.holders.all_lease());
         self.add(region, stored);
         Ok(())
+    }
+
+    /// The next part of a region that was written, from `offset` on.
+    pub(super) fn next_written(
+        &mut self,
+        (region, generation, key): (RegionId, Generation, &RegionKey),
+        offset: u64,
+    ) -> Answer {
+        let gate = &self.with_key(region, generation, key, Rights::READ)?.gate;
+        let (start, end) = gate.memory.next_written(offset.min(gate.size)).map_err(no_memory)?;
+        Ok(ControlAnswer::WrittenPart { start: start.min(gate.size), end: end.min(gate.size) })
     }
 
     /// A process of this machine may map regions, and was started then.

@@ -10,9 +10,9 @@ use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, Re
 use rustix::io::Errno;
 
 use super::gate::Gate;
+use super::holders::{Change, Claim, Holders};
 use super::{No, StoreConfig};
 use crate::keep::Keep;
-use super::holders::{Change, Claim, Holders};
 
 pub(super) struct StoredRegion {
     /// Who reserved it; none once a kept region has outlived its client.

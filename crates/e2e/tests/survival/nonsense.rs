@@ -85,7 +85,8 @@ pub(crate) fn hello() -> [u8; outboard_wire::HANDSHAKE_LEN] {
         pid: std::process::id(),
         name: Text::new("stranger"),
         max_payload: 1 << 16,
-        auth: Auth::NONE, store: StoreId::NONE,
+        auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     Hello { versions: Versions::OURS, intro }.encode()
 }

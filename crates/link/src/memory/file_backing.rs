@@ -19,7 +19,8 @@ pub(super) struct FileBacking {
 
 impl FileBacking {
     pub(super) fn new(len: usize, has_room: bool) -> Self {
-        let words = || std::iter::repeat_with(AtomicU64::default).take(len.div_ceil(UNIT).div_ceil(64)).collect();
+        let words =
+            || std::iter::repeat_with(AtomicU64::default).take(len.div_ceil(UNIT).div_ceil(64)).collect();
         Self { len, backed: (!has_room).then(words) }
     }
 
@@ -78,13 +79,14 @@ mod tests {
         use rustix::fs::{Mode, OFlags};
         let folder = std::env::temp_dir();
         // A file without a name, or one whose name goes at once.
-        rustix::fs::open(&folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR).unwrap_or_else(|_| {
-            let path = folder.join(format!("outboard-backing-{}", std::process::id()));
-            let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
-            let made = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
-            std::fs::remove_file(path).unwrap();
-            made
-        })
+        rustix::fs::open(&folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)
+            .unwrap_or_else(|_| {
+                let path = folder.join(format!("outboard-backing-{}", std::process::id()));
+                let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+                let made = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
+                std::fs::remove_file(path).unwrap();
+                made
+            })
     }
 
     #[test]

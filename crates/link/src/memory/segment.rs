@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -185,20 +185,31 @@ impl Segment {
         }
     }
 
-    /// The parts of a file that were written, each with where it begins and ends.
+    /// The next part that has bytes, from `offset` on: where it begins and ends. What lies between such parts is zero. If there is
+    /// none, it is empty and at the end.
+    pub fn next_written(&self, offset: u64) -> Result<(u64, u64), Errno> {
+        let len = self.len() as u64;
+        let start = match rustix::fs::seek(&self.descriptor, SeekFrom::Data(offset)) {
+            Ok(start) if start < len => start,
+            Ok(_) | Err(Errno::NXIO) => return Ok((len, len)),
+            Err(error) => return Err(error),
+        };
+        let end = rustix::fs::seek(&self.descriptor, SeekFrom::Hole(start))?;
+        Ok((start, end.min(len)))
+    }
+
+    /// All parts that have bytes, each with where it begins and ends.
     pub fn written_parts(&self) -> Result<Vec<(u64, u64)>, Errno> {
-        use rustix::fs::SeekFrom;
-        let (mut parts, mut at, len) = (Vec::new(), 0, self.len() as u64);
-        while at < len {
-            let start = match rustix::fs::seek(&self.descriptor, SeekFrom::Data(at)) {
-                Ok(start) if start < len => start,
-                Ok(_) | Err(Errno::NXIO) => break,
-                Err(error) => return Err(error),
-            };
-            at = rustix::fs::seek(&self.descriptor, SeekFrom::Hole(start))?.min(len);
-            parts.push((start, at));
+        let (mut parts, mut at) = (Vec::new(), 0);
+        loop {
+            match self.next_written(at)? {
+                (start, end) if start < end => {
+                    parts.push((start, end));
+                    at = end;
+                }
+                _ => return Ok(parts),
+            }
         }
-        Ok(parts)
     }
 
     /// Its memory as a place that links read into and write from.
@@ -303,8 +314,7 @@ impl Segment {
             let len = LARGE_PAGE.min(end - offset);
             // Nothing is made of pages of which none is there.
             // Pages of a file that no process has changed need not be written to its disk.
-            let populate =
-                if self.is_file() { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
+            let populate = if self.is_file() { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
             self.advise((offset, LEAST_PAGE.min(len)), populate)?;
             let made = len == LARGE_PAGE && pages.make(|| self.advise((offset, len), libc::MADV_COLLAPSE));
             if !made {

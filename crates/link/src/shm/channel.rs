@@ -140,7 +140,8 @@ impl Channel {
             if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
                 for descriptor in descriptors {
                     received += 1;
-                    enclosed = only_memory(descriptor, self.takes_files).map_or(enclosed, Enclosed::Descriptor);
+                    enclosed =
+                        only_memory(descriptor, self.takes_files).map_or(enclosed, Enclosed::Descriptor);
                 }
             }
         }

@@ -90,8 +90,7 @@ impl Regions {
         segment.leave_out_of_dumps();
         let serial = OpenRegion::next_serial();
         let (mapping, _) = segment.into_parts();
-        let region =
-            MappedRegion { mapping: Arc::new(mapping), size: asked.size, rights, serial };
+        let region = MappedRegion { mapping: Arc::new(mapping), size: asked.size, rights, serial };
         Ok(OpenRegion { index: place(&mut self.mapped, region), serial })
     }
 

@@ -199,7 +199,8 @@ impl PagedRegion {
     /// Whether a server has it: the one that gave it to us, or a later life of that which goes on with the same store. What was
     /// acknowledged there is there then, and so are its key and its epoch.
     pub(super) fn goes_on_at(&self, server: &Peer) -> bool {
-        let is_later = self.spec.store.goes_on_with(server.store()) && !mutant("paging.returned-server-unknown");
+        let is_later =
+            self.spec.store.goes_on_with(server.store()) && !mutant("paging.returned-server-unknown");
         if is_later {
             self.life.store(server.incarnation().0, Ordering::Release);
         }

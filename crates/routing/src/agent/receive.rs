@@ -190,7 +190,8 @@ mod tests {
             pid: 1,
             name: Text::new("other"),
             max_payload: 1 << 20,
-            auth: Auth::NONE, store: StoreId::NONE,
+            auth: Auth::NONE,
+            store: StoreId::NONE,
         };
         Peer::new(intro, Versions::NEWEST, "elsewhere")
     }

@@ -139,7 +139,8 @@ mod tests {
             pid: 1,
             name: Text::new("server"),
             max_payload: 1 << 16,
-            auth: Auth::NONE, store: StoreId::NONE,
+            auth: Auth::NONE,
+            store: StoreId::NONE,
         };
         let (server, client, mut outbox, mut relay) =
             (LinkId(1), LinkId(2), Outbox::default(), Relay::default());

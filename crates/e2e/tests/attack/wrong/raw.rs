@@ -56,7 +56,8 @@ pub(crate) fn hello(role: Role, random: &mut Random) -> Hello {
         pid: std::process::id(),
         name: Text::new("attacker"),
         max_payload: 1 << 17,
-        auth: Auth::NONE, store: StoreId::NONE,
+        auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     Hello { versions: Versions::OURS, intro }
 }

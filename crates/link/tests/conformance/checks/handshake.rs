@@ -18,7 +18,8 @@ fn hello(versions: Versions) -> Hello {
         pid: 1,
         name: Text::new(ADA),
         max_payload: 1 << 16,
-        auth: Auth::NONE, store: StoreId::NONE,
+        auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     Hello { versions, intro }
 }
