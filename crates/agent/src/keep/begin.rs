@@ -139,7 +139,8 @@ fn read_journal(
     file.read_to_end(&mut bytes).map_err(of_io).map_err(at.cannot("reading the journal"))?;
     let place = folder::place_of(&file).map_err(at.cannot("looking at the journal"))?;
     let reading = outboard_keep::read(&bytes);
-    let reading = reading.map_err(|source| KeepError::Journal { path: at.shown(), source })?;
+    let journal = || at.0.join(folder::JOURNAL).display().to_string();
+    let reading = reading.map_err(|source| KeepError::Journal { path: journal(), source })?;
     if reading.len < bytes.len() {
         tracing::warn!(
             "the journal in {} was cut short by a crash: {} bytes that were never acknowledged are left out",

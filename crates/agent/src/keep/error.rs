@@ -58,9 +58,9 @@ pub enum KeepError {
         path: String,
     },
     /// Its journal cannot be read.
-    #[error("the regions in {path} cannot be found again: of its journal: {source}")]
+    #[error("the regions that were kept cannot be found again by the journal {path}: {source}")]
     Journal {
-        /// Which folder.
+        /// Which journal.
         path: String,
         /// Why not.
         source: JournalError,

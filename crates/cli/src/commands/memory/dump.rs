@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use outboard::{FarRegion, Memory};
+use outboard::{AskError, FarRegion, Memory};
 use outboard_keep::{
     DUMP_HEADER_LEN, DumpCheck, DumpError, DumpHeader, PIECE_HEAD_LEN, end_of_dump, piece_head,
 };
 use outboard_wire::Rights;
-use outboard_wire::control::RegionSharing;
+use outboard_wire::control::{ControlFailure, RegionSharing};
 
 /// How many bytes are read and written at a time. What is zero of a region is left out in these units.
 const PIECE: usize = 64 << 10;
@@ -191,10 +191,13 @@ pub(super) fn restore(
         true => memory.reserve_sparse(header.size, header.chunk_log2, Some(name)),
         false => memory.reserve_chunks(header.size, header.chunk_log2, Some(name), RegionSharing::Leased),
     };
-    let region = reserved.with_context(|| match force {
-        true => format!("“{name}” was not restored"),
-        false => format!("“{name}” was not restored; --force frees a region that has this name"),
-    })?;
+    let region = match reserved {
+        Err(error @ AskError::Refused { failure: ControlFailure::NameTaken, .. }) => {
+            return Err(error)
+                .context(format!("“{name}” was not restored; --force frees the region of this name"));
+        }
+        other => other.with_context(|| format!("“{name}” was not restored"))?,
+    };
     match write(memory, &region, path) {
         Ok(written) => {
             memory.release(region)?;
