@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::SegmentAccess;
 use super::file_backing::FileBacking;
 use super::segment::{AdoptError, NEEDED_SEALS, Segment, map};
-use super::SegmentAccess;
 use crate::Violation;
 
 /// The zeros that are written where memory cannot be given back.

@@ -232,7 +232,11 @@ impl Segment {
     }
 
     /// Has the kernel do something with the pages of a part of it.
-    pub(super) fn advise(&self, (offset, len): (usize, usize), advice: core::ffi::c_int) -> Result<(), Errno> {
+    pub(super) fn advise(
+        &self,
+        (offset, len): (usize, usize),
+        advice: core::ffi::c_int,
+    ) -> Result<(), Errno> {
         assert!(offset <= self.len() && len <= self.len() - offset, "no {len} bytes at {offset}");
         loop {
             // SAFETY: the part lies in the mapping, which lasts as long as `self`; what is given as advice here takes
@@ -248,7 +252,11 @@ impl Segment {
     }
 }
 
-pub(super) fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<NonNull<u8>, Errno> {
+pub(super) fn map(
+    descriptor: BorrowedFd<'_>,
+    len: usize,
+    access: SegmentAccess,
+) -> Result<NonNull<u8>, Errno> {
     let protection = match access {
         SegmentAccess::Read => ProtFlags::READ,
         SegmentAccess::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
