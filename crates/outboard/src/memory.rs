@@ -1,5 +1,7 @@
 //! Regions on a memory server, for programs that reserve, open and free them.
 
+mod again;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -7,11 +9,12 @@ use outboard_link::{AccessError, OpenRegion, Peer};
 use outboard_wire::control::{ControlAnswer, ListedRegion, Question, RegionSharing};
 use outboard_wire::paging::{FIXED_LEN_MAX, Fence, PagingReply, PagingRequest, PagingStatus, WriteBack};
 use outboard_wire::{
-    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Generation, Grant, Incarnation, RegionDescriptor, RegionId,
-    Rights, StoreId, Text,
+    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights,
+    StoreId, Text,
 };
 
 use crate::client::{AskError, Client};
+use again::OpenAgain;
 
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
@@ -51,17 +54,6 @@ pub struct Memory {
     again: Vec<OpenAgain>,
 }
 
-/// A region that was opened by an earlier link, as it is open now.
-#[derive(Debug)]
-struct OpenAgain {
-    /// How many links there were before the one by which it is open.
-    former_links: u32,
-    region: RegionId,
-    generation: Generation,
-    rights: Rights,
-    open: OpenRegion,
-}
-
 /// A region that this process has opened.
 #[derive(Clone, Debug)]
 pub struct FarRegion {
@@ -86,13 +78,6 @@ pub struct RegionEntry {
     pub size: u64,
     /// The process that reserved it, unless that has gone.
     pub owner: Option<u32>,
-}
-
-impl OpenAgain {
-    fn is_of(&self, region: &FarRegion) -> bool {
-        let Grant { region: id, generation, .. } = region.descriptor.grant;
-        (self.region, self.generation, self.rights) == (id, generation, region.rights)
-    }
 }
 
 impl RegionEntry {
@@ -431,47 +416,6 @@ impl Memory {
                     }
                 }
                 _ => return Err(self.unexpected()),
-            }
-        }
-    }
-
-    /// The region as it is open by the present link.
-    #[inline]
-    fn open_now(&mut self, region: &FarRegion) -> Result<OpenRegion, AskError> {
-        self.client.again()?;
-        if region.former_links == self.client.former_links() {
-            return Ok(region.open);
-        }
-        self.open_again(region)
-    }
-
-    /// Opens a region that was opened by an earlier link, if its server still has it.
-    #[cold]
-    fn open_again(&mut self, region: &FarRegion) -> Result<OpenRegion, AskError> {
-        let former_links = self.client.former_links();
-        self.again.retain(|again| again.former_links == former_links);
-        let grant = &region.descriptor.grant;
-        if let Some(known) = self.again.iter().find(|again| again.is_of(region)) {
-            return Ok(known.open);
-        }
-        let peer = self.client.peer();
-        if region.server() != peer.incarnation() && !region.store.goes_on_with(peer.store()) {
-            return Err(AskError::StartedAnew { daemon: peer.clone() });
-        }
-        let open = self.client.open(grant, region.rights)?;
-        let Grant { region: id, generation, .. } = *grant;
-        self.again.push(OpenAgain { former_links, region: id, generation, rights: region.rights, open });
-        Ok(open)
-    }
-
-    fn close_region(&mut self, region: &FarRegion) {
-        if region.former_links == self.client.former_links() {
-            return self.client.close_region(region.open);
-        }
-        if let Some(at) = self.again.iter().position(|again| again.is_of(region)) {
-            let OpenAgain { open, former_links, .. } = self.again.swap_remove(at);
-            if former_links == self.client.former_links() {
-                self.client.close_region(open);
             }
         }
     }

@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn it_is_read_as_it_is_shown() {
         for text in ["always", "never", "10ms", "1s", "1min"] {
-            let read = KeepSync::read(&Literal::text(&text)).unwrap();
+            let read = KeepSync::read(&Literal::text(text)).unwrap();
             assert_eq!(KeepSync::read(&read.show()).unwrap(), read, "{text}");
         }
         for text in ["", "often", "5", "9ms", "0s"] {
-            let error = KeepSync::read(&Literal::text(&text)).unwrap_err();
+            let error = KeepSync::read(&Literal::text(text)).unwrap_err();
             assert!(error.to_string().contains("always, never"), "{error}");
         }
     }

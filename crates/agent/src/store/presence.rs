@@ -78,7 +78,7 @@ impl RegionStore {
             // Without random numbers nothing is given to another process either.
             if stored.take_from(&[(process, claim)]).is_ok() {
                 self.exports.add(stored.export(*region));
-                // A journal that cannot be written refuses whoever asks next.
+                // A journal that cannot be written refuses the next process that asks.
                 let _ = stored.note_all(*region);
             }
         }

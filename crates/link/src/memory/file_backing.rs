@@ -9,7 +9,7 @@ use rustix::fs::FallocateFlags;
 /// The unit in which a sparse file is given room.
 const UNIT: usize = 64 << 10;
 
-/// What is behind a segment that is a file. A store to a part without room would be a fault that ends the process when the file
+/// The room behind a segment that is a file. A store to a part without room would be a fault that ends the process when the file
 /// system is full: so room is taken before.
 pub(super) struct FileBacking {
     len: usize,

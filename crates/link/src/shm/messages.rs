@@ -23,7 +23,7 @@ pub(super) struct Gift {
 impl Gift {
     /// A descriptor of its own, where the peer may only read.
     fn read_only(&self) -> Result<Option<OwnedFd>, AccessStatus> {
-        // Whoever writes to a file without room faults: that goes by frames, to the owner.
+        // A store to a file without room is a fault: such writes go by frames, to the owner.
         if self.rights.includes(Rights::WRITE) && !self.export.memory.is_sparse_file() {
             return Ok(None);
         }

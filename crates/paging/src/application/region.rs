@@ -7,7 +7,7 @@ use outboard_contract::Peer;
 use outboard_contract::memory::Mapping;
 use outboard_limits::show_bytes;
 use outboard_wire::paging::CacheMode;
-use outboard_wire::{Grant, Incarnation, Rights, StoreId, Time, mutant};
+use outboard_wire::{Grant, Incarnation, Rights, StoreId, Time};
 
 use super::blanks::Blanks;
 use super::bypass::Bypass;
@@ -199,8 +199,7 @@ impl PagedRegion {
     /// Whether a server has it: the one that gave it to us, or a later life of that which goes on with the same store. What was
     /// acknowledged there is there then, and so are its key and its epoch.
     pub(super) fn goes_on_at(&self, server: &Peer) -> bool {
-        let is_later =
-            self.spec.store.goes_on_with(server.store()) && !mutant("paging.returned-server-unknown");
+        let is_later = self.spec.store.goes_on_with(server.store());
         if is_later {
             self.life.store(server.incarnation().0, Ordering::Release);
         }
